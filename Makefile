@@ -1,0 +1,53 @@
+# One verb each, the same on a laptop and in CI. Needs Python 3.11 or newer, git and make.
+# Choose another Python with: make app PYTHON=python3.12
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+RUN := .venv/installed
+DEV := .venv/installed-dev
+
+.DEFAULT_GOAL := help
+.PHONY: help app test check bench train screenshots
+
+help: ## say what there is to make
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /:	/' | expand -t 14
+
+app: $(RUN) ## install what is missing and start the app on http://127.0.0.1:8501
+	$(BIN)/transformer-viz app
+
+test: $(DEV) ## install what tests need and run all of them, the browser's too
+	@./.ci/chromium
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(DEV) ## format, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(DEV) ## measure, and write benchmarks/RESULTS.md
+	$(BIN)/python benchmarks/run.py
+
+train: $(RUN) ## train the model in the box again: make train DATA=folder
+	@test -n "$(DATA)" || { echo "make train needs the folder of sentence pairs:" \
+	  "make train DATA=folder (README.md says where to get them)." >&2; exit 2; }
+	$(BIN)/transformer-viz train recipes/en-de.toml --data "$(DATA)"
+
+screenshots: $(DEV) ## take the pictures of docs/pictures in a headless browser
+	@./.ci/chromium
+	$(BIN)/python docs/make_screenshots.py
+
+# A stamp each, so that a second start finds nothing to do.
+$(RUN): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "transformer_viz needs Python 3.11 or newer; '$(PYTHON)' is" \
+	  "$$($(PYTHON) --version 2>/dev/null || echo not there)." \
+	  "Name another: make app PYTHON=python3.12" >&2; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(PIP) install -r requirements.txt
+	$(PIP) install --no-deps --editable .
+	@touch $@
+
+$(DEV): requirements-dev.txt $(RUN)
+	$(PIP) install -r requirements.txt -r requirements-dev.txt
+	@touch $@

@@ -1,0 +1,46 @@
+"""The door: settings that must come first, the pages, and the frame that they share.
+
+    transformer-viz app        (or: streamlit run app.py)
+"""
+
+from __future__ import annotations
+
+import os
+
+# Idle OpenMP threads must not spin while another visitor's run needs the core; torch reads this
+# once, when it is imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import streamlit as st
+
+from transformer_viz.pages import about, explore, frame, visit
+from transformer_viz.pages.engine import Engine
+
+
+@st.cache_resource(show_spinner=False)
+def engine_for(first: str, further: str) -> Engine:
+    """The one engine of this server."""
+    return Engine(first, further)
+
+
+def main() -> None:
+    """Draw the chosen page inside the common frame."""
+    st.set_page_config(page_title="transformer viz", layout="wide")
+    engine = engine_for(
+        os.environ.get("TRANSFORMER_VIZ_MODEL", "en-de"),
+        os.environ.get("TRANSFORMER_VIZ_MODELS", ""),
+    )
+    pages = [
+        st.Page(lambda: explore.draw(engine), title="Explore", url_path="explore", default=True),
+        st.Page(about.draw, title="About", url_path="about"),
+    ]
+    chosen = st.navigation(pages, position="top")
+    visit.begin(engine)
+    frame.style()
+    if chosen.title != "About":
+        frame.sentence_box(engine)
+    chosen.run()
+    visit.save(engine)
+
+
+main()

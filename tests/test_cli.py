@@ -1,0 +1,396 @@
+"""The command line: what each command writes, and that bad input gets one sentence and code 2."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from click.testing import CliRunner, Result
+
+import transformer_viz as tv
+from transformer_viz.cli import main
+from transformer_viz.model import ModelConfig, Transformer
+from transformer_viz.terminal import OneSentence
+
+ROOT = Path(__file__).resolve().parent.parent
+WORDS = {"d_model": 22, "heads": 2, "d_ff": 31, "max_positions": 29}
+SIZES = {"encoder_layers": 3, "decoder_layers": 2, "source_vocab": 17, "target_vocab": 19}
+
+
+def checkpoint_folder(folder: Path, **sizes: int) -> Path:
+    """A tiny checkpoint of our own layout without vocabulary: its texts are ids."""
+    config = ModelConfig(**WORDS, **sizes)
+    torch.manual_seed(5)
+    weights = Transformer(config).state_dict()
+    folder.mkdir()
+    safetensors.torch.save_file(weights, folder / "weights.safetensors")
+    words = {"layout": "transformer_viz", "title": "Tiny numbers"} | config.to_dict()
+    (folder / "config.json").write_text(json.dumps(words))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(checkpoint_folder(tmp_path_factory.mktemp("cli") / "tiny", **SIZES))
+
+
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A GPT-like one."""
+    folder = tmp_path_factory.mktemp("cli") / "writer"
+    return str(checkpoint_folder(folder, decoder_layers=2, target_vocab=19))
+
+
+def call(*words: str, stdin: str | bytes | None = None) -> Result:
+    return CliRunner().invoke(main, list(words), input=stdin)
+
+
+def answer(*words: str, stdin: str | bytes | None = None) -> str:
+    done = call(*words, stdin=stdin)
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
+
+
+def refusal(*words: str, stdin: str | bytes | None = None) -> str:
+    """The one sentence that a bad command line gets."""
+    done = call(*words, stdin=stdin)
+    assert done.exit_code == 2, done.output
+    lines = [line for line in done.stderr.splitlines() if not line.endswith("…")]
+    assert len(lines) == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    return lines[0]
+
+
+def test_help_lists_the_commands_and_is_quick() -> None:
+    commands = {"app", "models", "inspect", "trace", "translate", "generate", "train"}
+    assert set(main.commands) == commands
+    assert all(name in answer("--help") for name in commands)
+    assert answer() == answer("--help")
+    heavy = "{'torch', 'streamlit', 'numpy', 'transformers'}"
+    code = f"import sys, transformer_viz.cli; sys.exit(bool({heavy} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_the_module_is_the_same_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "transformer_viz", "--version"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip().endswith(tv.__version__)
+
+
+def test_models_lists_the_box() -> None:
+    lines = answer("models").splitlines()
+    assert [line.split()[0] for line in lines] == list(tv.available())
+
+
+def test_inspect_says_where_each_value_came_from(translator: str) -> None:
+    found = json.loads(answer("inspect", translator, "--json"))
+    assert found["layout"] == "transformer_viz"
+    assert found["kind"] == "encoder-decoder"
+    assert found["parameters"] == tv.load(translator).parameters
+    assert found["config"]["d_model"] == 22
+    assert found["provenance"]["d_model"] == "file"
+    places = [(site["stack"], site["block"], site["layer"]) for site in found["sites"]]
+    assert sorted(places) == sorted(
+        [("encoder", "self", n) for n in range(3)]
+        + [("decoder", block, n) for n in range(2) for block in ("self", "cross")]
+    )
+    assert {site["heads"] for site in found["sites"]} == {2}
+    assert found["report"] == "green"
+
+
+def test_inspect_with_an_override(translator: str) -> None:
+    found = json.loads(answer("inspect", translator, "--json", "--set", "heads=11"))
+    assert (found["config"]["heads"], found["provenance"]["heads"]) == (11, "override")
+    assert {site["heads"] for site in found["sites"]} == {11}
+
+
+def test_inspect_for_a_reader(translator: str) -> None:
+    told = answer("inspect", translator)
+    assert "Tiny numbers" in told
+    assert "capture report: green" in told
+    assert any(
+        line.split() == ["decoder", "cross", "L1", "2", "heads"] for line in told.splitlines()
+    )
+
+
+def test_inspect_of_a_model_without_encoder(writer: str) -> None:
+    found = json.loads(answer("inspect", writer, "--json"))
+    assert [(s["stack"], s["block"]) for s in found["sites"]] == [("decoder", "self")] * 2
+
+
+def test_inspect_of_a_model_that_reads_vectors(tmp_path: Path) -> None:
+    folder = checkpoint_folder(tmp_path / "core", encoder_layers=2)
+    found = json.loads(answer("inspect", str(folder), "--json"))
+    assert len(found["sites"]) == 2
+
+
+def test_trace_stores_what_the_library_gives(translator: str, tmp_path: Path) -> None:
+    out = str(tmp_path / "run.safetensors")
+    edit = '{"edits": [{"kind": "temperature", "value": 2.0, "block": "cross"}]}'
+    said = answer(
+        *("trace", translator, "--ids", "5 6 7 3", "--target-ids", "2, 8, 9"),
+        *("--intervention", edit, "--keep", "weights,scores", "--out", out),
+    )
+    assert said.startswith(out)
+    stored = tv.Trace.load(out)
+    own = tv.trace(
+        tv.load(translator),
+        [5, 6, 7, 3],
+        target=[2, 8, 9],
+        intervention=tv.Intervention.from_json(edit),
+        keep=("weights", "scores"),
+    )
+    assert stored.intervention == own.intervention
+    assert np.array_equal(stored.attention("cross"), own.attention("cross"))
+    assert np.array_equal(stored.block("cross", 1).scores, own.block("cross", 1).scores)
+
+
+def test_trace_takes_a_text_and_an_intervention_from_a_file(
+    translator: str, tmp_path: Path
+) -> None:
+    edits = tmp_path / "edits.json"
+    edits.write_text('{"edits": [{"kind": "window", "radius": 1}]}')
+    out = str(tmp_path / "run.safetensors")
+    words = ("--target", "8 9", "--intervention", str(edits), "--out", out)
+    answer("trace", translator, "5 6 7 3", *words)
+    trace = tv.Trace.load(out)
+    assert trace.source.ids == (5, 6, 7, 3)
+    assert trace.target is not None
+    assert trace.target.ids == (8, 9)
+    assert trace.attention("encoder")[:, :, 0, 2:].max() == 0
+
+
+def test_trace_takes_vectors(tmp_path: Path) -> None:
+    folder = checkpoint_folder(tmp_path / "core", encoder_layers=2)
+    vectors = np.random.default_rng(3).random((5, 22)).astype(np.float32)
+    np.save(tmp_path / "x.npy", vectors)
+    out = str(tmp_path / "run.safetensors")
+    answer("trace", str(folder), "--vectors", str(tmp_path / "x.npy"), "--out", out)
+    assert tv.Trace.load(out).attention("encoder").shape == (2, 2, 5, 5)
+
+
+def test_translate_answers_line_by_line(translator: str) -> None:
+    model = tv.load(translator)
+    lines = ["5 6 7 3", "", "8 3", "4 4 4 3"]
+    got = answer("translate", translator, "--beam", "3", stdin="\n".join(lines)).split("\n")
+    own = [tv.translate(model, line, beam=3)[0].text if line else "" for line in lines]
+    assert got == [*own, ""]
+
+
+def test_translate_under_an_intervention(translator: str) -> None:
+    edit = '{"edits": [{"kind": "block_keys", "keys": [0, 1], "block": "cross"}]}'
+    intervention = tv.Intervention.from_json(edit)
+    own = tv.translate(tv.load(translator), "5 6 7 3", intervention=intervention)[0].text
+    assert answer("translate", translator, "--intervention", edit, stdin="5 6 7 3\n") == f"{own}\n"
+
+
+def test_a_program_that_waits_for_each_answer_gets_it(translator: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "transformer_viz", "translate", translator],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for _ in range(2):
+            process.stdin.write("5 6 7 3\n")
+            process.stdin.flush()
+            assert process.stdout.readline().endswith("\n")
+        process.stdin.close()
+    assert process.returncode == 0
+
+
+def test_generate_goes_on_with_a_text(writer: str) -> None:
+    model = tv.load(writer)
+    own = tv.translate(model, "5 6 7", max_tokens=4)[0].text
+    assert answer("generate", writer, "--max", "4", stdin="5 6 7\n") == f"{own}\n"
+    drawn = tv.translate(model, "5 6 7", sample=0.9, max_tokens=4)[0].text
+    assert answer("generate", writer, "--max", "4", "--sample", "0.9", stdin="5 6 7\n") == (
+        f"{drawn}\n"
+    )
+
+
+def test_bad_lines_are_named_and_the_ones_before_answered(translator: str) -> None:
+    done = call("translate", translator, stdin="5 6 3\n5 99\n5 3\n")
+    assert done.exit_code == 2
+    assert len(done.stdout.splitlines()) == 1
+    assert "Line 2: The id 99 is too large" in done.stderr
+    assert "Line 1 is not UTF-8" in refusal("translate", translator, stdin=b"\xff\xfe\n")
+
+
+BAD = {
+    "nothing to trace": (("trace", "{model}", "--out", "{out}"), "takes one input, and none came"),
+    "two inputs": (
+        ("trace", "{model}", "5 3", "--ids", "5 3", "--out", "{out}"),
+        "a text and --ids came",
+    ),
+    "no out": (("trace", "{model}", "5 3"), "Missing option '--out'"),
+    "out nowhere": (("trace", "{model}", "5 3", "--out", "no/where.st"), "no folder no for --out"),
+    "words for ids": (
+        ("trace", "{model}", "--ids", "five", "--out", "{out}"),
+        "--ids takes token ids from 0, like --ids \"2 45 3\"; got 'five'",
+    ),
+    "an unknown id": (("trace", "{model}", "--ids", "5 99", "--out", "{out}"), "99"),
+    "two targets": (
+        ("trace", "{model}", "5 3", "--target", "2", "--target-ids", "2", "--out", "{out}"),
+        "one target",
+    ),
+    "a picture": (
+        ("trace", "{model}", "--image", "cat.png", "--out", "{out}"),
+        "takes no pictures",
+    ),
+    "vectors that are not there": (
+        ("trace", "{model}", "--vectors", "none.npy", "--out", "{out}"),
+        "none.npy",
+    ),
+    "keep what": (("trace", "{model}", "5 3", "--keep", "all", "--out", "{out}"), "got 'all'"),
+    "no JSON": (
+        ("trace", "{model}", "5 3", "--intervention", "hot", "--out", "{out}"),
+        "'hot' is neither",
+    ),
+    "broken JSON": (
+        ("trace", "{model}", "5 3", "--intervention", '{"edits": [', "--out", "{out}"),
+        "is not JSON",
+    ),
+    "unknown edit": (
+        (
+            "trace",
+            "{model}",
+            "5 3",
+            "--intervention",
+            '{"edits": [{"kind": "x"}]}',
+            "--out",
+            "{out}",
+        ),
+        "no edit of kind 'x'",
+    ),
+    "an edit nowhere": (
+        (
+            *("trace", "{model}", "5 3", "--out", "{out}", "--intervention"),
+            '{"edits": [{"kind": "uniform_head", "layer": 71}]}',
+        ),
+        "71",
+    ),
+    "no checkpoint": (("inspect", "nowhere"), "no checkpoint 'nowhere'"),
+    "an override without value": (("inspect", "{model}", "--set", "heads"), "WORD=VALUE"),
+    "an impossible override": (("inspect", "{model}", "--set", "heads=5"), "heads=5"),
+    "an unknown word": (("inspect", "{model}", "--set", "hats=5"), "hats"),
+    "a beam of none": (("translate", "{model}", "--beam", "0"), "--beam"),
+    "the wrong kind": (("generate", "{model}"), "needs a model of kind decoder-only"),
+    "no recipe": (("train", "none.toml", "--data", "."), "no recipe 'none.toml'"),
+    "no data": (("train", "{root}/recipes/en-de.toml", "--data", "nowhere"), "no folder 'nowhere'"),
+    "no such command": (("dance",), "No such command 'dance'"),
+    "no such option": (("inspect", "{model}", "--jason"), "--jason"),
+    "a port too far": (("app", "--port", "70000"), "--port"),
+    "an app without its model": (("app", "--model", "nowhere"), "no checkpoint 'nowhere'"),
+    "an app without its folder": (("app", "--models", "nowhere"), "no folder 'nowhere'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_gets_one_sentence(case: str, translator: str, tmp_path: Path) -> None:
+    words, expected = BAD[case]
+    places = {"{model}": translator, "{out}": str(tmp_path / "x.st"), "{root}": str(ROOT)}
+    for name, place in places.items():
+        words = tuple(word.replace(name, place) for word in words)
+    assert expected in refusal(*words)
+    assert not (tmp_path / "x.st").exists()
+
+
+def test_a_port_that_is_taken_is_said_before_anything_starts() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        said = refusal("app", "--port", str(port))
+    assert f"Cannot listen on 127.0.0.1:{port}" in said
+    assert f"--port {port + 1}" in said
+
+
+def test_debug_shows_the_traceback() -> None:
+    done = call("inspect", "nowhere", "--debug")
+    assert isinstance(done.exception, ValueError)
+    after_the_end = call("inspect", "--", "--debug")
+    assert after_the_end.exit_code == 2
+    assert "'--debug'" in after_the_end.stderr
+
+
+def one_error(error: Exception) -> str:
+    """What a command that raises says."""
+
+    @click.group(cls=OneSentence)
+    def group() -> None:
+        pass
+
+    @group.command()
+    def fail() -> None:
+        raise error
+
+    done = CliRunner().invoke(group, ["fail"])
+    assert done.exit_code == 2
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KeyError("no such thing"), "no such thing\n"),
+        (ValueError("two\n   lines"), "two lines\n"),
+        (
+            FileNotFoundError(2, "No such file or directory", "x.pt"),
+            "No such file or directory: x.pt\n",
+        ),
+        (ZeroDivisionError("by zero"), "ZeroDivisionError: by zero; --debug shows where.\n"),
+    ],
+)
+def test_every_error_becomes_a_sentence(error: Exception, said: str) -> None:
+    assert one_error(error) == said
+
+
+@pytest.mark.app
+def test_app_serves_on_the_port_it_was_given() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = [sys.executable, "-m", "transformer_viz", "app", "--port", str(port)]
+    server = subprocess.Popen(
+        words,
+        cwd=ROOT.parent,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert healthy(f"http://127.0.0.1:{port}/_stcore/health")
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def healthy(address: str, seconds: float = 60) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            with urllib.request.urlopen(address, timeout=2) as page:
+                return page.read() == b"ok"
+        except OSError:
+            time.sleep(0.2)
+    return False

@@ -1,0 +1,66 @@
+"""See, prove and change what a trained Transformer attends to.
+
+    import transformer_viz as tv
+    model = tv.load("en-de")
+    trace = tv.trace(model, "The cat sat.")
+    trace.attention("cross", layer=1)      # [head, query, key]
+
+The names are fetched when they are first used (PEP 562), so importing the package is quick and
+pulls in neither torch nor streamlit.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import views as views
+    from .checkpoints import available as available
+    from .checkpoints import load as load
+    from .decode import translate as translate
+    from .interventions import Intervention as Intervention
+    from .records import Trace as Trace
+    from .tracing import trace as trace
+    from .watch import probe as probe
+
+__version__ = "0.1.0"
+
+#: Each public name and the room it lives in, in the order a reader meets them. No room may bear
+#: the name of a public function: importing the room would put the module in the function's place.
+_ROOMS = {
+    "available": ".checkpoints",
+    "load": ".checkpoints",
+    "trace": ".tracing",
+    "translate": ".decode",
+    "probe": ".watch",
+    "Intervention": ".interventions",
+    "Trace": ".records",
+    "views": ".views",
+}
+
+__all__ = [
+    "Intervention",
+    "Trace",
+    "available",
+    "load",
+    "probe",
+    "trace",
+    "translate",
+    "views",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOMS:
+        raise AttributeError(
+            f"transformer_viz has no {name!r}; its public names are {', '.join(_ROOMS)}."
+        )
+    room = import_module(_ROOMS[name], __name__)
+    value = room if name == "views" else getattr(room, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,112 @@
+"""What was typed becomes what the library takes; what makes no sense is said before torch loads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .interventions import Intervention
+
+if TYPE_CHECKING:
+    import numpy as np
+
+KEEP = ("weights", "scores", "qkv", "hidden", "gradients")
+
+
+def known_checkpoint(path: str) -> str:
+    """A name in the box as it is, anything else as a whole path that exists."""
+    from .checkpoints.shelf import shelved
+
+    if shelved(path) is not None:
+        return path
+    if not Path(path).exists():
+        from .checkpoints import available
+
+        raise ValueError(
+            f"There is no checkpoint {path!r}: no file or folder of that name, and the box holds "
+            f"{', '.join(available()) or 'nothing'}."
+        )
+    return str(Path(path).resolve())
+
+
+def config_word(text: str) -> tuple[str, Any]:
+    """A config word and its value: numbers, true and false as such, anything else as text."""
+    word, equals, value = text.partition("=")
+    if not (word and equals):
+        raise ValueError(f"--set takes WORD=VALUE, like --set heads=8; got {text!r}.")
+    try:
+        return word, json.loads(value)
+    except json.JSONDecodeError:
+        return word, value  # a bare word such as norm=post
+
+
+def one_source(
+    path: str,
+    text: str | None,
+    pair: tuple[str, str] | None,
+    ids: str | None,
+    image: str | None,
+    vectors: str | None,
+) -> Any:
+    """The one input that was given, as `tv.trace` takes it."""
+    given = {"a text": text, "--pair": pair, "--ids": ids, "--image": image, "--vectors": vectors}
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) != 1:
+        raise ValueError(
+            f"A run takes one input, and {' and '.join(names) or 'none'} came; give a text, "
+            "--pair, --ids, --image or --vectors."
+        )
+    if image is not None:
+        raise ValueError(
+            f"{path!r} takes no pictures, and --image gave {image!r}; give it a text, --ids or "
+            "--vectors."
+        )
+    if ids is not None:
+        return token_ids("--ids", ids)
+    return text if text is not None else pair or vectors_file(Path(str(vectors)))
+
+
+def token_ids(flag: str, text: str) -> list[int]:
+    """The numbers of an option such as ``--ids "2 45 3"``."""
+    words = text.replace(",", " ").split()
+    if not words or not all(word.isascii() and word.isdigit() for word in words):
+        raise ValueError(f'{flag} takes token ids from 0, like {flag} "2 45 3"; got {text!r}.')
+    return [int(word) for word in words]
+
+
+def vectors_file(path: Path) -> np.ndarray:
+    """The floats ``[token, d_model]`` of a .npy file; nothing in it is run."""
+    import numpy as np
+
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path} is no .npy file of plain numbers ({error}).") from error
+    if not (isinstance(array, np.ndarray) and array.ndim == 2 and array.dtype.kind == "f"):
+        came = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else "an archive"
+        raise ValueError(f"--vectors needs floats [token, d_model]; {path} holds {came}.")
+    return array
+
+
+def kept_parts(words: tuple[str, ...]) -> tuple[str, ...]:
+    """What a trace should keep, from options that may be repeated or hold a list."""
+    kept = tuple(part for word in words for part in word.replace(",", " ").split()) or ("weights",)
+    for part in kept:
+        if part not in KEEP:
+            raise ValueError(f"--keep knows {', '.join(KEEP)}; got {part!r}.")
+    return kept
+
+
+def read_intervention(text: str | None) -> Intervention:
+    """The intervention that a JSON text or a file of it describes; none is the clean run."""
+    if text is None:
+        return Intervention()
+    if text.lstrip()[:1] in ("{", "["):
+        return Intervention.from_json(text)
+    if not Path(text).is_file():
+        raise ValueError(
+            f"--intervention takes JSON or a file of it; {text!r} is neither. Write it like "
+            '{"edits": [{"kind": "temperature", "value": 2.0}]}.'
+        )
+    return Intervention.from_json(Path(text).read_text(encoding="utf-8"))

@@ -1,0 +1,135 @@
+"""Any module in memory: watched as it is, called as its own forward asks."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from ..text import PlainIds, Tokenizer
+from .model import Calls, Model
+from .reading import CheckpointError
+
+NAME = "module in memory"
+KINDS = ("encoder-decoder", "encoder-only", "decoder-only")
+WORDS = ("pad_id", "bos_id", "eos_id", "max_tokens")
+#: Names under which modules take a mask of the source, and whether true means visible.
+MASKS = {
+    "source_mask": True,
+    "attention_mask": True,
+    "src_key_padding_mask": False,
+    "memory_key_padding_mask": False,
+}
+TARGET = "decoder_input_ids"  # modules with this name take a target by name, others as the second
+
+
+def wrap(
+    module: nn.Module,
+    tokenizer: Tokenizer | None = None,
+    name: str = "",
+    *,
+    device: str | None = None,
+    kind: str | None = None,
+    **overrides: Any,
+) -> Model:
+    """A Model around any module, put into evaluation mode; its class gives the name.
+
+    ``kind`` None: a forward with two inputs that must be given is an encoder-decoder, any other
+    an encoder. ``overrides`` may say ``pad_id``, ``bos_id``, ``eos_id`` and ``max_tokens``.
+
+    Raises:
+        CheckpointError: an unknown kind or override; names those there are.
+    """
+    for word in overrides:
+        if word not in WORDS:
+            raise CheckpointError(
+                f"A module in memory has no word {word!r}; it takes kind, {', '.join(WORDS)}."
+            )
+    if kind is not None and kind not in KINDS:
+        raise CheckpointError(f"There is no kind {kind!r}; choose one of {', '.join(KINDS)}.")
+    module.eval()
+    if device is not None:
+        module.to(device)
+    first = next(module.parameters(), None)
+    given = {"kind": kind, **overrides}
+    return Model(
+        name=name or type(module).__name__,
+        module=module,
+        kind=kind or ("encoder-decoder" if _inputs(module) > 1 else "encoder-only"),
+        config={},
+        tokenizer=_plain_ids(overrides) if tokenizer is None else tokenizer,
+        device="cpu" if first is None else str(first.device),
+        calls=make_calls(module),
+        layout=NAME,
+        dtype="float32" if first is None else str(first.dtype).removeprefix("torch."),
+        provenance={
+            word: "default" if given.get(word) is None else "override" for word in ("kind", *WORDS)
+        },
+        **overrides,
+    )
+
+
+def make_calls(module: nn.Module) -> Calls:
+    """A call of the module's own forward with the inputs it takes; its first tensor comes back.
+
+    The mask goes under the names that the module has for it; a module that has none refuses one.
+    """
+    names = inspect.signature(module.forward).parameters
+
+    def forward(
+        source: Tensor, target: Tensor | None = None, source_mask: Tensor | None = None
+    ) -> Tensor:
+        named = masks(source_mask)
+        if target is not None and TARGET in names:
+            return first_tensor(module(source, **{TARGET: target}, **named))
+        inputs = (source,) if target is None else (source, target)
+        return first_tensor(module(*inputs, **named))
+
+    def masks(visible: Tensor | None) -> dict[str, Tensor]:
+        if visible is None:
+            return {}
+        known = {name: keep for name, keep in MASKS.items() if name in names}
+        if not known:
+            raise ValueError(
+                f"{type(module).__name__} takes no mask of the source; its forward knows "
+                f"{', '.join(names)}."
+            )
+        return {name: visible if keep else ~visible for name, keep in known.items()}
+
+    return Calls(forward)
+
+
+def first_tensor(output: Any) -> Tensor:
+    """The logits, or else the first tensor, of what a module gave.
+
+    Raises:
+        ValueError: there is none; names the type that came.
+    """
+    if isinstance(output, Tensor):
+        return output
+    logits = getattr(output, "logits", None)
+    if isinstance(logits, Tensor):
+        return logits
+    parts = list(output.values()) if isinstance(output, Mapping) else output
+    for part in parts if isinstance(parts, list | tuple) else ():
+        if isinstance(part, Tensor):
+            return part
+    raise ValueError(
+        f"The module gave a {type(output).__name__} without a tensor in it; wrap it in a module "
+        "whose forward returns one."
+    )
+
+
+def _plain_ids(words: dict[str, Any]) -> PlainIds:
+    return PlainIds(**{word: words.get(word) for word in ("pad_id", "bos_id", "eos_id")})
+
+
+def _inputs(module: nn.Module) -> int:
+    """How many inputs the module's forward insists on."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(
+        parameter.kind in kinds and parameter.default is inspect.Parameter.empty
+        for parameter in inspect.signature(module.forward).parameters.values()
+    )

@@ -1,0 +1,218 @@
+"""Our own layout: the reference Transformer with its words in config.json.
+
+A folder holds ``weights.safetensors`` (float16 or float32; tied matrices once), ``config.json``
+(the words of ``ModelConfig``, and the notes below), ``vocabulary.model`` and a card. A bare state
+dict of a ``Transformer`` opens too, if a config.json or overrides give the words.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..model import ModelConfig, Transformer
+from ..text import PlainIds, SentencePieceText, Tokenizer
+from .filling import build
+from .model import Calls, Model
+from .reading import CheckpointError, Weights, digest
+from .shelf import VOCABULARY, WEIGHTS
+
+NAME = "transformer_viz"
+NOTES = ("layout", "kind", "title", "steps", "snapshots")  # what config.json says beside the words
+TYPES: dict[str, tuple[tuple[type, ...], str]] = {
+    "int": ((int,), "a whole number from 0"),
+    "float": ((int, float), "a number"),
+    "bool": ((bool,), "true or false"),
+    "str": ((str,), "a word"),
+}
+_FIELDS = {field.name: str(field.type) for field in dataclasses.fields(ModelConfig)}
+
+
+def recognise(weights: Weights, config: dict[str, Any]) -> bool:
+    """Whether the config names this layout, or a weight bears one of its names."""
+    return config.get("layout") == NAME or any(
+        name.endswith(".layers.0.self_attention.query.weight") for name in weights.tensors
+    )
+
+
+def open(
+    weights: Weights, config: dict[str, Any], tokenizer: Tokenizer | None, **overrides: Any
+) -> Model:
+    """The reference Transformer that the words describe, with the file's weights, in float32.
+
+    Raises:
+        CheckpointError: words that are missing, unknown or impossible; weights that do not fit.
+    """
+    words, provenance = _words(weights, config, overrides)
+    module = build(lambda: Transformer(words), weights)
+    assert isinstance(module, Transformer)
+    folder = weights.path.parent
+    if tokenizer is None and (folder / VOCABULARY).is_file():
+        tokenizer = _vocabulary(folder / VOCABULARY, words)
+    return dataclasses.replace(
+        wrap(module, tokenizer, _name(weights.path)),
+        title=str(config.get("title", "")),
+        file_dtype=str(next(iter(weights.tensors.values())).dtype).removeprefix("torch."),
+        hash=digest(weights.path),
+        folder=folder,
+        provenance=provenance,
+    )
+
+
+def wrap(
+    module: Transformer,
+    tokenizer: Tokenizer | None = None,
+    name: str = "transformer in memory",
+    *,
+    device: str | None = None,
+    **overrides: Any,
+) -> Model:
+    """A Model around a reference Transformer in memory, put into evaluation mode.
+
+    Raises:
+        CheckpointError: overrides; a module that is built already cannot change its words.
+    """
+    if overrides:
+        raise CheckpointError(
+            f"A Transformer in memory is built already; {next(iter(overrides))} cannot be "
+            "overridden. Build it with another ModelConfig."
+        )
+    config = module.config
+    module.eval()
+    if device is not None:
+        module.to(device)
+    first = next(module.parameters())
+    return Model(
+        name=name,
+        module=module,
+        kind=config.kind,
+        config=config.to_dict(),
+        tokenizer=_plain_ids(config) if tokenizer is None else tokenizer,
+        device=str(first.device),
+        calls=make_calls(module),
+        layout=NAME,
+        pad_id=config.pad_id,
+        bos_id=config.bos_id,
+        eos_id=config.eos_id,
+        max_tokens=config.max_positions,
+        dtype=str(first.dtype).removeprefix("torch."),
+        provenance=dict.fromkeys(config.to_dict(), "module"),
+    )
+
+
+def make_calls(module: Transformer) -> Calls:
+    """How a reference Transformer is called; ``source_mask`` ``[batch, token]`` true = visible."""
+    config = module.config
+
+    def wide(mask: Tensor | None) -> Tensor | None:  # [B, K] -> [B, 1, 1, K]
+        return None if mask is None else mask[:, None, None, :]
+
+    def checked(ids: Tensor) -> Tensor:
+        if config.positions != "none" and ids.shape[1] > config.max_positions:
+            raise ValueError(
+                f"The input has {ids.shape[1]} tokens; this model has {config.max_positions} "
+                "positions. Shorten the text."
+            )
+        return ids
+
+    def encode(source: Tensor, source_mask: Tensor | None = None) -> Tensor:
+        mask = wide(source_mask)
+        checked(source)
+        return module.encode(source, module.padding_mask(source) if mask is None else mask)
+
+    def decode(target: Tensor, memory: Tensor, source_mask: Tensor | None = None) -> Tensor:
+        if source_mask is None:
+            source_mask = torch.ones(memory.shape[:2], dtype=torch.bool, device=memory.device)
+        mask = wide(source_mask)
+        assert mask is not None
+        return module.decode(checked(target), memory, mask)
+
+    def forward(
+        source: Tensor, target: Tensor | None = None, source_mask: Tensor | None = None
+    ) -> Tensor:
+        if config.kind == "decoder-only" and source_mask is not None:
+            length = checked(source).shape[1]
+            past = torch.ones(length, length, dtype=torch.bool, device=source.device).tril()
+            return module.logits(module.decoder(source, source_mask[:, None, None, :] & past))
+        result: Tensor = module(source, target, wide(source_mask))
+        return result
+
+    return Calls(
+        forward,
+        encode if config.encoder_layers else None,
+        decode if config.kind == "encoder-decoder" else None,
+    )
+
+
+def _words(
+    weights: Weights, config: dict[str, Any], overrides: dict[str, Any]
+) -> tuple[ModelConfig, dict[str, str]]:
+    """The configuration, and for each word whether file, override or default gave it."""
+    file = {word: value for word, value in config.items() if word not in NOTES}
+    _check_types(file | overrides)
+    if ("heads" in overrides or "d_model" in overrides) and file.get("heads"):
+        for width in ("d_k", "d_v"):  # a width that only followed from the others follows again
+            if file.get(width) == file.get("d_model", 0) / file["heads"]:
+                file.pop(width)
+    layers = [(file | overrides).get(f"{stack}_layers", 0) for stack in ("encoder", "decoder")]
+    if sum(layers) > len(weights.tensors):
+        raise CheckpointError(
+            f"The config asks for {sum(layers)} layers, but {weights.path.name} holds only "
+            f"{len(weights.tensors)} weights."
+        )
+    try:
+        words = ModelConfig.from_dict(file | overrides)
+    except (ValueError, ArithmeticError) as error:
+        hint = "" if config else " There is no config.json beside it; give the words as overrides."
+        raise CheckpointError(f"{weights.path.name}: {error}{hint}") from error
+    origin = {word: "override" if word in overrides else "file" for word in file | overrides}
+    return words, {word: origin.get(word, "default") for word in words.to_dict()}
+
+
+def _check_types(words: dict[str, Any]) -> None:
+    """Refuse values of the wrong kind (``"heads": "8"``) before they are reckoned with."""
+    for word, value in words.items():
+        wanted = _FIELDS.get(word, "")
+        if (word == "mask_fill" and value == "-inf") or wanted not in TYPES:
+            continue
+        types, words_for_it = TYPES[wanted]
+        right = isinstance(value, types) and (wanted == "bool") == isinstance(value, bool)
+        if not right or (wanted == "int" and value < 0):
+            raise CheckpointError(
+                f"The configuration word {word} needs {words_for_it}; got {value!r}."
+            )
+
+
+def _vocabulary(path: Path, words: ModelConfig) -> SentencePieceText:
+    """The vocabulary beside the weights, which must be that of the model."""
+    text = SentencePieceText(path, bos_id=words.bos_id, eos_id=words.eos_id)
+    size = max(words.source_vocab, words.target_vocab)
+    if len(text.pieces) > size:
+        raise CheckpointError(
+            f"{path.name} has {len(text.pieces)} pieces, but the model beside it knows {size}; "
+            "they do not belong together. Take the vocabulary that the model was trained with."
+        )
+    return text
+
+
+def _plain_ids(words: ModelConfig) -> PlainIds:
+    """Ids typed as numbers, bounded by what the model knows."""
+    return PlainIds(
+        (words.source_vocab if words.encoder_layers else words.target_vocab) or None,
+        target_size=words.target_vocab or None,
+        pad_id=words.pad_id,
+        bos_id=words.bos_id,
+        eos_id=words.eos_id,
+    )
+
+
+def _name(path: Path) -> str:
+    """The folder's name; with the file's where the folder holds several checkpoints."""
+    if path.name == WEIGHTS:
+        return path.resolve().parent.name
+    beside = (path.parent / WEIGHTS).is_file()
+    return f"{path.resolve().parent.name}/{path.stem}" if beside else path.stem

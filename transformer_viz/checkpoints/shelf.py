@@ -1,0 +1,25 @@
+"""The models in the box: what stands in ``pretrained/`` beside the package. Needs no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+PRETRAINED = Path(__file__).resolve().parents[2] / "pretrained"
+CONFIG, WEIGHTS, VOCABULARY = "config.json", "weights.safetensors", "vocabulary.model"
+
+
+def available() -> tuple[str, ...]:
+    """The names of the models in the box, in alphabetical order."""
+    return tuple(sorted(path.parent.name for path in PRETRAINED.glob(f"*/{WEIGHTS}")))
+
+
+def shelved(name: str) -> Path | None:
+    """The folder of a model in the box, or the file of one of its snapshots (``en-de/step-64``)."""
+    model, _, snapshot = name.partition("/")
+    if model not in available():
+        return None
+    folder = PRETRAINED / model
+    if not snapshot:
+        return folder
+    steps = {path.stem: path for path in folder.glob("step-*.safetensors")}
+    return steps.get(snapshot)

@@ -1,0 +1,290 @@
+"""The command line: ``transformer-viz``, the same as ``python -m transformer_viz``.
+
+Each command checks its words before it loads anything heavy, and writes its answer to stdout and
+its progress to stderr. Bad input is answered with one sentence and exit code 2.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import __version__
+from .arguments import (
+    KEEP,
+    config_word,
+    kept_parts,
+    known_checkpoint,
+    one_source,
+    read_intervention,
+    token_ids,
+)
+from .terminal import OneSentence, after_a_second, line_by_line
+
+if TYPE_CHECKING:
+    from .checkpoints.model import Model
+    from .records import Trace
+
+ROOT = Path(__file__).resolve().parent.parent
+FACTS = ("name", "title", "layout", "kind", "parameters", "file_dtype", "dtype", "device", "hash")
+
+model_path = click.argument("path", metavar="PATH")
+intervention_option = click.option(
+    "--intervention",
+    metavar="FILE|JSON",
+    help="What to change in the run, as JSON or a file of it.",
+)
+
+
+@click.group(cls=OneSentence, invoke_without_command=True)
+@click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+@click.version_option(__version__, prog_name="transformer-viz")
+@click.pass_context
+def main(context: click.Context) -> None:
+    """See, prove and change what a trained Transformer attends to.
+
+    PATH is a name that `transformer-viz models` lists, a folder or a file.
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@main.command()
+@click.option("--model", metavar="PATH", help="The model to show first.")
+@click.option("--models", metavar="DIR", help="A folder of further checkpoints to offer.")
+@click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+def app(model: str | None, models: str | None, port: int, host: str) -> None:
+    """Start the app and keep it running until Ctrl-C."""
+    surroundings = dict(os.environ)
+    if model is not None:
+        surroundings["TRANSFORMER_VIZ_MODEL"] = known_checkpoint(model)
+    if models is not None:
+        if not Path(models).is_dir():
+            raise ValueError(
+                f"There is no folder {models!r}; --models names a folder of checkpoints."
+            )
+        surroundings["TRANSFORMER_VIZ_MODELS"] = str(Path(models).resolve())
+    _require_free(host, port)
+    words = [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py")]
+    words += ["--server.address", host, "--server.port", str(port)]
+    words += ["--server.headless", "true", "--browser.gatherUsageStats", "false"]
+    os.chdir(ROOT)  # Streamlit reads .streamlit/config.toml from where it is started
+    os.execve(sys.executable, words, surroundings)
+
+
+def _require_free(host: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise ValueError(
+                f"Cannot listen on {host}:{port} ({error.strerror}); is the app running already? "
+                f"Choose another port with --port {port + 1 if port < 65535 else port - 1}."
+            ) from error
+
+
+@main.command()
+def models() -> None:
+    """List the models in the box."""
+    from .checkpoints import available
+    from .checkpoints.shelf import CONFIG, WEIGHTS, shelved
+
+    for name in available():
+        folder = shelved(name) or ROOT
+        title = json.loads((folder / CONFIG).read_text(encoding="utf-8")).get("title", "")
+        size = (folder / WEIGHTS).stat().st_size / 1e6
+        snapshots = len(list(folder.glob("step-*.safetensors")))
+        more = f", {snapshots} snapshots of its training" if snapshots else ""
+        click.echo(f"{name:<16}{title:<28}{size:5.1f} MB{more}")
+
+
+@main.command()
+@model_path
+@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+@click.option("--set", "words", metavar="WORD=VALUE", multiple=True, help="Override a config word.")
+def inspect(path: str, as_json: bool, words: tuple[str, ...]) -> None:
+    """Say what a checkpoint holds: layout, config and where each value came from, sites."""
+    overrides = dict(config_word(text) for text in words)
+    found = _inspected(_load(path, overrides))
+    click.echo(json.dumps(found, indent=2) if as_json else "\n".join(_told(found)))
+
+
+def _inspected(model: Model) -> dict[str, Any]:
+    """What `inspect` says, as plain data."""
+    trace = _smallest_trace(model)
+    counted = trace.heads.groupby(["stack", "block", "layer"], sort=False)["head"].count()
+    sites = [
+        {"stack": stack, "block": block, "layer": int(layer), "heads": int(heads)}
+        for (stack, block, layer), heads in counted.items()
+    ]
+    return {
+        "name": model.name,
+        "title": model.title,
+        "layout": model.layout,
+        "kind": model.kind,
+        "parameters": model.parameters,
+        "dtype": model.dtype,
+        "file_dtype": model.file_dtype,
+        "device": model.device,
+        "hash": model.hash,
+        "config": model.config,
+        "provenance": model.provenance,
+        "sites": sites,
+        "report": trace.report.status,
+    }
+
+
+def _smallest_trace(model: Model) -> Trace:
+    """A run of one token: enough to see every site and to prove its capture."""
+    import numpy as np
+
+    from .tracing import trace
+
+    vectors = model.kind != "decoder-only" and model.config.get("source_vocab") == 0
+    width = model.config.get("d_model", 1)
+    source: Any = np.ones((1, width), np.float32) if vectors else [max(0, model.eos_id or 0)]
+    target = [max(0, model.bos_id or 0)] if model.kind == "encoder-decoder" else None
+    with after_a_second("Running one token to find the sites"):
+        return trace(model, source, target=target)
+
+
+def _told(found: dict[str, Any]) -> Iterator[str]:
+    """The lines of `inspect` for a reader."""
+    for word in FACTS:
+        value = found[word]
+        yield f"{word:<12}{value:,}" if word == "parameters" else f"{word:<12}{value}"
+    yield "\nconfig"
+    for word, value in found["config"].items():
+        yield f"  {word:<20}{value!s:<14}{found['provenance'].get(word, '')}".rstrip()
+    yield f"\nsites (capture report: {found['report']})"
+    for site in found["sites"]:
+        yield f"  {site['stack']} {site['block']} L{site['layer']:<4}{site['heads']} heads"
+
+
+@main.command()
+@model_path
+@click.argument("text", required=False)
+@click.option("--pair", nargs=2, metavar="A B", help="Two texts, for pair models.")
+@click.option("--ids", metavar='"2 45 3"', help="Token ids, start and end as given.")
+@click.option("--image", metavar="F", help="A picture, for models that take pictures.")
+@click.option("--vectors", metavar="F.npy", help="Floats [token, d_model], for bare cores.")
+@click.option("--target", metavar="T", help="The target text; left out, it is decoded.")
+@click.option("--target-ids", metavar='"2 11"', help="The decoder's input ids, start included.")
+@intervention_option
+@click.option("--keep", multiple=True, metavar="WHAT", help=f"What to keep: {', '.join(KEEP)}.")
+@click.option("--out", required=True, metavar="F", help="The trace file, run.safetensors.")
+def trace(path: str, target: str | None, target_ids: str | None, out: str, **words: Any) -> None:
+    """Run one input and store everything that happened in a trace file."""
+    intervention = read_intervention(words.pop("intervention"))
+    keep = kept_parts(words.pop("keep"))
+    if target is not None and target_ids is not None:
+        raise ValueError("--target and --target-ids both came; a run has one target, give one.")
+    source = one_source(path, **words)
+    aim = target if target_ids is None else token_ids("--target-ids", target_ids)
+    if not Path(out).resolve().parent.is_dir():
+        raise ValueError(f"There is no folder {Path(out).parent} for --out; make it first.")
+    model = _load(path)
+    from .tracing import trace as run
+
+    with after_a_second("Running"):
+        found = run(model, source, target=aim, intervention=intervention, keep=keep)
+        found.save(out)
+    maps = ", ".join(f"{name} {found.layers(name)} layers" for name in found.maps)
+    click.echo(f"{out}: {maps}; capture report {found.report.status}")
+
+
+@main.command()
+@model_path
+@click.option("--beam", type=click.IntRange(1), default=1, show_default=True, help="Beam size.")
+@intervention_option
+def translate(path: str, beam: int, intervention: str | None) -> None:
+    """Translate: sentences on stdin, translations on stdout, line by line."""
+    edits = read_intervention(intervention)
+    model = _of_kind(_load(path), "translate", "encoder-decoder")
+    from .decode import translate_lines
+
+    def answer(texts: list[str], tell: Callable[[int], None]) -> list[str]:
+        found = translate_lines(model, texts, beam=beam, intervention=edits, tell=tell)
+        return [best.text for best in found]
+
+    line_by_line("sentences", answer)
+
+
+@main.command()
+@model_path
+@click.option("--sample", type=click.FloatRange(0), metavar="T", help="Draw at this temperature.")
+@click.option("--max", "most", type=click.IntRange(1), metavar="N", help="New tokens at most.")
+def generate(path: str, sample: float | None, most: int | None) -> None:
+    """Go on with a text, for GPT-like models: texts on stdin, continuations on stdout."""
+    model = _of_kind(_load(path), "generate", "decoder-only")
+    from .decode import translate
+
+    def answer(texts: list[str], tell: Callable[[int], None]) -> list[str]:
+        found = []
+        for text in texts:
+            found.append(translate(model, text, sample=sample, max_tokens=most)[0].text)
+            tell(len(found))
+        return found
+
+    line_by_line("texts", answer)
+
+
+def _of_kind(model: Model, command: str, kind: str) -> Model:
+    if model.kind != kind:
+        advice = {
+            "encoder-decoder": "translate sentences with it: transformer-viz translate",
+            "decoder-only": "let it go on with a text: transformer-viz generate",
+            "encoder-only": "it writes no text; look inside it: transformer-viz trace",
+        }
+        raise ValueError(
+            f"{command} needs a model of kind {kind} and {model.name!r} is {model.kind}; "
+            f"{advice[model.kind]}."
+        )
+    return model
+
+
+@main.command()
+@click.argument("recipe", metavar="RECIPE.toml")
+@click.option("--data", required=True, metavar="DIR", help="The folder of the recipe's data.")
+@click.option("--device", help="cpu or cuda; left out, a GPU if there is one.")
+@click.option("--folder", metavar="DIR", help="Where the run is kept: runs/NAME if left out.")
+@click.option("--out", metavar="DIR", help="Where the model goes: model/ in that folder.")
+@click.option("--continue-from", metavar="PATH", help="Begin with the weights of this model.")
+def train(
+    recipe: str,
+    data: str,
+    device: str | None,
+    folder: str | None,
+    out: str | None,
+    continue_from: str | None,
+) -> None:
+    """Train a recipe; the same command again goes on where a stopped run was saved last."""
+    if not Path(recipe).is_file():
+        raise ValueError(f"There is no recipe {recipe!r}; name a file such as recipes/en-de.toml.")
+    if not Path(data).is_dir():
+        raise ValueError(f"There is no folder {data!r}; --data names the one with the pairs.")
+    start = None if continue_from is None else known_checkpoint(continue_from)
+    kept = Path(folder) if folder else Path("runs") / Path(recipe).stem
+    made = Path(out) if out else kept / "model"
+    with after_a_second("Reading the data"):
+        from .training.command import run
+    run(Path(recipe), Path(data), kept, made, device, continue_from=start)
+    click.echo(f"{made}: look inside with transformer-viz app --model {made}")
+
+
+def _load(path: str, overrides: dict[str, Any] | None = None) -> Model:
+    known = known_checkpoint(path)
+    with after_a_second(f"Loading {path}"):
+        from .checkpoints import load
+
+        return load(known, **(overrides or {}))

@@ -1,0 +1,381 @@
+"""From a source to words: greedy, beam search, sampling, or a target that is given.
+
+No step keeps keys and values of the one before: each recomputes its whole prefix, so an edit of
+the run acts on every word alike, and one pass over the finished words gives the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .checkpoints.model import Model
+from .inputs import padded_source, source_ids, target_ids
+from .interventions import Intervention, Pad
+
+#: Log-probabilities ``[row, vocabulary]`` of the next token, from prefixes ``[row, token]`` and
+#: the number of the sentence that each row belongs to ``[row]``.
+Step = Callable[[Tensor, Tensor], Tensor]
+
+LENGTH_PENALTY = 1.0
+NEW_TOKENS = 40  # how far a text is continued when nobody says
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A text that was produced, or given and scored.
+
+    ``ids`` without the start token, with the end token if it was reached (``finished``);
+    ``steps`` the natural log-probability of each of them; ``score`` their sum divided by
+    ``((5 + length) / 6) ** length_penalty`` (Wu et al. 2016, equation 14, without coverage), so
+    that long texts are not beaten by short ones only because they have more factors. A penalty
+    of 0 leaves the plain sum.
+    """
+
+    ids: tuple[int, ...]
+    text: str
+    score: float
+    steps: tuple[float, ...]
+    finished: bool
+
+    @property
+    def log_probability(self) -> float:
+        """The sum over all steps: how likely the model finds the whole text."""
+        return sum(self.steps)
+
+
+def translate(
+    model: Model,
+    source: str | Sequence[int],
+    beam: int = 1,
+    sample: float | None = None,
+    intervention: Intervention | None = None,
+    *,
+    max_tokens: int | None = None,
+    length_penalty: float = LENGTH_PENALTY,
+    seed: int = 0,
+    target: str | Sequence[int] | None = None,
+) -> list[Hypothesis]:
+    """Translate one source, or let a GPT-like model go on from it; the best hypothesis first.
+
+    ``beam`` 1 is greedy; a larger one keeps that many hypotheses, and one that ends gives its
+    place up, so a search ends with ``beam`` hypotheses and needs no rule when to stop. ``sample``
+    draws at random at this temperature (of the output; 0 is greedy) instead, the same words for
+    the same ``seed``. ``target`` scores a text instead of searching for one: text gets the end
+    token, ids are the decoder's input (start token included) and end where they end. A GPT-like
+    model appends it to the source, and its hypotheses hold only what is new.
+
+    ``max_tokens`` limits the length; left out, 1.4 tokens for each of the source and 8 more, or
+    40 new ones for a GPT-like model.
+
+    Raises:
+        ValueError: the model has no decoder or start token, the input does not fit, or the
+            choices exclude each other; says which.
+    """
+    _check(model, beam, sample, max_tokens)
+    ids = source_ids(model, source)
+    with torch.inference_mode(), _edited(model, intervention):
+        batch = _Batch(model, [ids], intervention, max_tokens)
+        if target is not None:
+            forced, finished = _forced_ids(model, target)
+            found = [_Path(forced, batch.score(forced), finished)]
+        elif sample:
+            found = [batch.sample(sample, seed)]
+        else:
+            found = batch.search(beam)[0]
+    return _ranked(model, ids, found, length_penalty)
+
+
+def translate_lines(
+    model: Model,
+    lines: Sequence[str],
+    beam: int = 4,
+    batch: int = 32,
+    *,
+    length_penalty: float = LENGTH_PENALTY,
+    intervention: Intervention | None = None,
+    tell: Callable[[int], None] | None = None,
+) -> list[Hypothesis]:
+    """The best hypothesis of each line, many lines at a time; the same as one by one.
+
+    Lines of like length share a batch. Where rows cannot share a pass (an edit, a GPT-like
+    model) each line runs alone. ``tell`` hears how many lines are done.
+
+    Raises:
+        ValueError: as :func:`translate`.
+    """
+    _check(model, beam, None, None)
+    if intervention or model.kind == "decoder-only":
+        batch = 1
+    sources = [source_ids(model, line) for line in lines]
+    order = sorted(range(len(lines)), key=lambda i: len(sources[i]))
+    best: dict[int, Hypothesis] = {}
+    for start in range(0, len(order), batch):
+        chosen = order[start : start + batch]
+        with torch.inference_mode(), _edited(model, intervention):
+            found = _Batch(model, [sources[i] for i in chosen], intervention, None).search(beam)
+        for i, paths in zip(chosen, found, strict=True):
+            best[i] = _ranked(model, sources[i], paths, length_penalty)[0]
+        if tell is not None:
+            tell(len(best))
+    return [best[i] for i in range(len(lines))]
+
+
+@dataclass(frozen=True)
+class _Path:
+    ids: list[int]
+    steps: list[float]
+    finished: bool
+
+
+class _Batch:
+    """Some sources that are read once and then decoded together."""
+
+    def __init__(
+        self,
+        model: Model,
+        sources: list[list[int]],
+        intervention: Intervention | None,
+        max_tokens: int | None,
+    ):
+        # where padding is written with the end token, an end token in a source is no padding
+        pad_id = None if model.pad_id == model.eos_id else model.pad_id
+        rows, masks = zip(
+            *(padded_source(ids, intervention, pad_id) for ids in sources), strict=True
+        )
+        self.model = model
+        self.sources = _rectangle(rows, pad_id or 0, model.device)
+        mask = _rectangle(masks, False, model.device)
+        self.mask = None if bool(mask.all()) else mask  # some modules take no mask
+        self.limits = [_limit(model, len(row), max_tokens) for row in rows]
+        generates = model.kind == "decoder-only"
+        self.start = self.sources if generates else self._first_tokens(len(rows))
+        self.step = self._continue if generates else self._decoder()
+
+    def _first_tokens(self, rows: int) -> Tensor:
+        return torch.full((rows, 1), self.model.bos_id or 0, device=self.model.device)
+
+    def _decoder(self) -> Step:
+        """The next token of an encoder-decoder, whose encoder runs once."""
+        calls = self.model.calls
+        if calls.encode is None or calls.decode is None:
+            return lambda prefix, owner: _last(
+                calls.forward(self.sources[owner], prefix, self._seen(owner))
+            )
+        decode, memory = calls.decode, calls.encode(self.sources, self.mask)
+        return lambda prefix, owner: _last(decode(prefix, memory[owner], self._seen(owner)))
+
+    def _continue(self, prefix: Tensor, owner: Tensor) -> Tensor:
+        """The next token of a decoder-only model."""
+        return _last(self.model.calls.forward(prefix, None, self._seen(owner, prefix.shape[1])))
+
+    def _seen(self, owner: Tensor, width: int = 0) -> Tensor | None:
+        """What each row may see of its source; what was written after it is never padding."""
+        if self.mask is None:
+            return None
+        new = max(0, width - self.mask.shape[1])
+        return torch.nn.functional.pad(self.mask[owner], (0, new), value=True)
+
+    def search(self, beam: int) -> list[list[_Path]]:
+        """Up to ``beam`` paths of each sentence; one that ends gives its place in the beam up."""
+        done: list[list[_Path]] = [[] for _ in self.limits]
+        limits = torch.tensor(self.limits, device=self.start.device)
+        room = torch.full_like(limits, beam)
+        prefix, owner = self.start, torch.arange(len(limits), device=self.start.device)
+        steps = torch.zeros(len(owner), 0, dtype=torch.float64, device=self.start.device)
+        while len(owner):
+            # every candidate of a beam is among the `beam` best of its own row
+            following = self.step(prefix, owner)
+            values, tokens = following.topk(min(beam, following.shape[1]))
+            totals = steps.sum(1, keepdim=True) + values.double()
+            chosen = _best(totals, owner, room)
+            row = chosen // values.shape[1]
+            prefix = torch.cat((prefix[row], tokens.flatten()[chosen, None]), dim=1)
+            steps = torch.cat((steps[row], values.double().flatten()[chosen, None]), dim=1)
+            owner = owner[row]
+            ended = prefix[:, -1] == (-1 if self.model.eos_id is None else self.model.eos_id)
+            leaves = ended | (steps.shape[1] >= limits[owner])
+            for i in leaves.nonzero().flatten().tolist():
+                new = prefix[i, self.start.shape[1] :].tolist()
+                done[int(owner[i])].append(_Path(new, steps[i].tolist(), bool(ended[i])))
+            room = room - torch.bincount(owner[leaves], minlength=len(room))
+            prefix, steps, owner = prefix[~leaves], steps[~leaves], owner[~leaves]
+        return done
+
+    def sample(self, temperature: float, seed: int) -> _Path:
+        """One path of the first sentence, drawn token by token."""
+        random = torch.Generator().manual_seed(seed)  # on the CPU: the same words on any device
+        prefix, owner = self.start[:1], torch.zeros(1, dtype=torch.long, device=self.start.device)
+        steps: list[float] = []
+        while len(steps) < self.limits[0]:
+            values = self.step(prefix, owner)
+            chances = torch.softmax(values.double().cpu() / temperature, dim=-1)
+            token = torch.multinomial(chances, 1, generator=random).to(prefix.device)
+            prefix = torch.cat((prefix, token), dim=1)
+            steps.append(float(values[0, token]))
+            if int(token) == self.model.eos_id:
+                break
+        new = prefix[0, self.start.shape[1] :].tolist()
+        return _Path(new, steps, new[-1:] == [self.model.eos_id])
+
+    def score(self, ids: list[int]) -> list[float]:
+        """The log-probability of each given token of the first sentence, from one forced pass."""
+        given = torch.tensor([ids], device=self.start.device)
+        inputs = torch.cat((self.start[:1], given[:, :-1]), dim=1)
+        calls, first = self.model.calls, torch.zeros(1, dtype=torch.long, device=inputs.device)
+        if self.model.kind == "decoder-only":
+            logits = calls.forward(inputs, None, self._seen(first, inputs.shape[1]))
+        else:
+            logits = calls.forward(self.sources[:1], inputs, self._seen(first))
+        rows = logits[:, self.start.shape[1] - 1 :].float().log_softmax(-1)
+        return rows.gather(-1, given[..., None]).flatten().tolist()
+
+
+def generate(
+    model: Model,
+    source: str | Sequence[int],
+    beam: int = 1,
+    sample: float | None = None,
+    intervention: Intervention | None = None,
+    *,
+    max_tokens: int | None = None,
+    length_penalty: float = LENGTH_PENALTY,
+    seed: int = 0,
+) -> list[Hypothesis]:
+    """Go on with a text: :func:`translate` for GPT-like models alone.
+
+    Raises:
+        ValueError: the model is not decoder-only; or as :func:`translate`.
+    """
+    if model.kind != "decoder-only":
+        raise ValueError(
+            f"{model.name} is {model.kind}; only a decoder-only model goes on with a text. "
+            "Use translate for a model with encoder and decoder."
+        )
+    return translate(
+        model,
+        source,
+        beam,
+        sample,
+        intervention,
+        max_tokens=max_tokens,
+        length_penalty=length_penalty,
+        seed=seed,
+    )
+
+
+def length_norm(length: int, penalty: float) -> float:
+    """What a sum of ``length`` log-probabilities is divided by (Wu et al. 2016, equation 14)."""
+    return float(((5 + length) / 6) ** penalty)
+
+
+def _check(model: Model, beam: int, sample: float | None, max_tokens: int | None) -> None:
+    if model.kind == "encoder-only":
+        raise ValueError(f"{model.name} has no decoder, so it produces no text; trace it instead.")
+    if model.kind == "encoder-decoder" and model.bos_id is None:
+        raise ValueError(f"{model.name} names no start token; load it with bos_id=.")
+    if beam < 1:
+        raise ValueError(f"A beam holds at least 1 hypothesis; got beam={beam}.")
+    if sample is not None and (beam > 1 or not 0 <= sample < float("inf")):
+        raise ValueError(
+            f"sample is a temperature from 0 and goes without a beam; got sample={sample}, "
+            f"beam={beam}. Leave one of them out."
+        )
+    if max_tokens is not None and max_tokens < 1:
+        raise ValueError(f"max_tokens is a number from 1; got {max_tokens}.")
+
+
+def _edited(model: Model, intervention: Intervention | None) -> AbstractContextManager[object]:
+    """The edits of a run around its forward passes; nothing at all around a clean run.
+
+    A ``pad`` edit changes the input, not the pass: :func:`padded_source` applies it.
+    """
+    edits = Intervention(tuple(e for e in intervention or () if not isinstance(e, Pad)))
+    if not edits:
+        return nullcontext()
+    from .watch import Want, probe
+
+    want = Want(
+        weights=lambda site: False,
+        norms=False,
+        residuals=False,
+        stack="decoder" if model.kind == "decoder-only" else "encoder",
+    )
+    return probe(model.module, edits, want)
+
+
+def _limit(model: Model, source: int, max_tokens: int | None) -> int:
+    """How many tokens may be produced for a source of this many tokens."""
+    generates = model.kind == "decoder-only"
+    wanted = max_tokens or (NEW_TOKENS if generates else int(1.4 * source) + 8)
+    if model.max_tokens is None:
+        return wanted
+    # the last token produced is never read, so it needs no position
+    room = model.max_tokens + 1 - (source if generates else 1)
+    return max(1, min(wanted, room))
+
+
+def _forced_ids(model: Model, target: str | Sequence[int]) -> tuple[list[int], bool]:
+    """The tokens that a given target scores, and whether they end with the end token."""
+    ids = target_ids(model, target)
+    if model.kind == "encoder-decoder" or (isinstance(target, str) and ids[0] == model.bos_id):
+        ids = ids[1:]  # the start token is read, not produced
+    if isinstance(target, str) and model.kind == "encoder-decoder" and model.eos_id is not None:
+        ids = [*ids, model.eos_id]
+    if not ids:
+        raise ValueError("The target has a start token and nothing after it; give more tokens.")
+    return ids, ids[-1] == model.eos_id
+
+
+def _ranked(
+    model: Model, source: list[int], found: list[_Path], penalty: float
+) -> list[Hypothesis]:
+    """Paths as hypotheses, the best score first."""
+
+    def text(ids: list[int]) -> str:
+        if model.kind != "decoder-only":
+            return model.tokenizer.decode(ids)
+        # read with the prompt before it, so that a space between the two is kept
+        whole, start = model.tokenizer.decode([*source, *ids]), model.tokenizer.decode(source)
+        return whole[len(start) :] if whole.startswith(start) else model.tokenizer.decode(ids)
+
+    made = [
+        Hypothesis(
+            ids=tuple(path.ids),
+            text=text(path.ids),
+            score=sum(path.steps) / length_norm(len(path.ids), penalty),
+            steps=tuple(path.steps),
+            finished=path.finished,
+        )
+        for path in found
+    ]
+    return sorted(made, key=lambda hypothesis: hypothesis.score, reverse=True)
+
+
+def _best(totals: Tensor, owner: Tensor, room: Tensor) -> Tensor:
+    """The candidates that stay: of each sentence the best, as many as its beam has room for.
+
+    ``totals`` ``[row, candidate]``, ``owner`` ``[row]`` in rising order, ``room`` ``[sentence]``;
+    gives numbers into the flattened totals, sentence by sentence, best first.
+    """
+    order = totals.flatten().argsort(descending=True, stable=True)
+    owners = owner.repeat_interleave(totals.shape[1])[order]
+    by_owner = owners.argsort(stable=True)
+    order, owners = order[by_owner], owners[by_owner]
+    rank = torch.arange(len(owners), device=owners.device) - torch.searchsorted(owners, owners)
+    return order[rank < room[owners]]
+
+
+def _last(logits: Tensor) -> Tensor:
+    """Log-probabilities ``[row, vocabulary]`` of the last position of ``[row, token, ...]``."""
+    return logits[:, -1].float().log_softmax(-1)
+
+
+def _rectangle(rows: Sequence[Sequence[int]], fill: int, device: str) -> Tensor:
+    """Rows of different length as one tensor ``[row, token]``, filled up at the right."""
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[fill] * (width - len(row))] for row in rows], device=device)

@@ -1,0 +1,385 @@
+"""What a visitor changes in a run: small frozen edits, and a canonical text that names them.
+
+The text of an :class:`Intervention` is its identity everywhere: in the cache, in a link, in a
+caption and in the manifest of a trace. An edit leaves the model alone; it is applied by the probe
+while one input passes through.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from .sites import BLOCKS, STACKS, Site, map_name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit:
+    """One change of a run. ``stack``, ``block``, ``layer`` and ``head`` left out mean all."""
+
+    kind: ClassVar[str] = ""
+    stack: str | None = None
+    block: str | None = None
+    layer: int | None = None
+    head: int | None = None
+
+    def __post_init__(self) -> None:
+        _require(self.stack in (None, *STACKS), self, "stack", f"one of {STACKS}", self.stack)
+        _require(self.block in (None, *BLOCKS), self, "block", f"one of {BLOCKS}", self.block)
+        for word in ("layer", "head"):
+            value = getattr(self, word)
+            _require(value is None or _whole(value), self, word, "a number from 0", value)
+
+    def matches(self, site: Site) -> bool:
+        """Whether this edit acts on the site; a site without head matches any head selector."""
+        return (
+            self.stack in (None, site.stack)
+            and self.block in (None, site.block)
+            and self.layer in (None, site.layer)
+            and (self.head is None or site.head is None or self.head == site.head)
+        )
+
+    @property
+    def place(self) -> str:
+        """The place in words: ``cross L1 H3``, ``encoder``, ``everything``."""
+        if self.stack is None and self.block is None:
+            name = ""
+        elif self.block in ("self", "cross") and self.stack is not None:
+            name = map_name(self.stack, self.block)
+        elif self.block == "cross":
+            name = "cross"
+        else:
+            name = " ".join(filter(None, (self.stack, (self.block or "").replace("_", "-"))))
+        layer = "" if self.layer is None else f"L{self.layer}"
+        head = "" if self.head is None else f"H{self.head}"
+        return " ".join(filter(None, (name, layer, head))) or "everything"
+
+    @property
+    def selectors(self) -> tuple[str | int | None, ...]:
+        """The four selectors, the key under which a later edit of the same kind replaces it."""
+        return (self.stack, self.block, self.layer, self.head)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Kind, values and the selectors that are given, as JSON can hold them."""
+        words = {
+            f.name: _plain(getattr(self, f.name))
+            for f in dataclasses.fields(self)
+            if getattr(self, f.name) is not None
+        }
+        return {"kind": self.kind} | words
+
+    def describe(self, source: tuple[str, ...] | None = None) -> str:
+        """The edit in plain words; ``source`` labels replace key numbers by the words they name."""
+        return f"{self.place}: {self.change(source)}"
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        """What is done, without the place."""
+        raise TypeError(f"{type(self).__name__} does not say what it changes.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Temperature(Edit):
+    """Divides the complete scores before the softmax; 1 changes nothing, 0 is hard attention."""
+
+    kind: ClassVar[str] = "temperature"
+    value: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(_finite(self.value) and self.value >= 0, self, "value", "a number from 0", self.value)
+        object.__setattr__(self, "value", float(self.value))
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        return "hard attention (temperature 0)" if self.value == 0 else f"temperature {self.value:g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleHead(Edit):
+    """Multiplies a head's weights, before the output projection mixes heads; 0 switches it off."""
+
+    kind: ClassVar[str] = "scale_head"
+    value: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(_finite(self.value), self, "value", "a number", self.value)
+        object.__setattr__(self, "value", float(self.value))
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        return "off" if self.value == 0 else f"scaled by {self.value:g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniformHead(Edit):
+    """Lets a head look at all visible keys alike."""
+
+    kind: ClassVar[str] = "uniform_head"
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        return "looks at all visible words alike"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Causal(Edit):
+    """Switches the causal mask of self-attention: on hides later words, off shows them."""
+
+    kind: ClassVar[str] = "causal"
+    on: bool
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(isinstance(self.on, bool), self, "on", "true or false", self.on)
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        return f"causal mask {'on' if self.on else 'off'}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window(Edit):
+    """Keeps only keys at most ``radius`` tokens away, on top of the model's own mask."""
+
+    kind: ClassVar[str] = "window"
+    radius: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(_whole(self.radius), self, "radius", "a whole number from 0", self.radius)
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        return f"sees {self.radius} word{'s' * (self.radius != 1)} to each side"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockKeys(Edit):
+    """Hides keys from every query; numbers index the key sentence of each site."""
+
+    kind: ClassVar[str] = "block_keys"
+    keys: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(_wholes(self.keys), self, "keys", "a list of numbers from 0", self.keys)
+        object.__setattr__(self, "keys", tuple(sorted(set(self.keys))))
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        names = [_name(key, source) for key in self.keys]
+        return f"{', '.join(names) or 'nothing'} hidden"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockEdges(Edit):
+    """Cuts single (query, key) links."""
+
+    kind: ClassVar[str] = "block_edges"
+    edges: tuple[tuple[int, int], ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        pairs = isinstance(self.edges, list | tuple) and all(
+            isinstance(edge, list | tuple) and len(edge) == 2 and _wholes(edge)
+            for edge in self.edges
+        )
+        _require(pairs, self, "edges", "a list of [query, key] pairs", self.edges)
+        edges = sorted({(int(query), int(key)) for query, key in self.edges})
+        object.__setattr__(self, "edges", tuple(edges))
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        links = ", ".join(f"{query}→{key}" for query, key in self.edges)
+        return f"link {links} cut" if self.edges else "no link cut"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pad(Edit):
+    """Appends padding to the source; ``masked`` false lets the model look at it."""
+
+    kind: ClassVar[str] = "pad"
+    count: int
+    masked: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(_whole(self.count), self, "count", "a whole number from 0", self.count)
+        _require(isinstance(self.masked, bool), self, "masked", "true or false", self.masked)
+        _require(self.selectors == (None,) * 4, self, "selectors", "none (it acts on the source)", self.selectors)
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        return f"{self.count} padding added, {'masked' if self.masked else 'not masked'}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalePositions(Edit):
+    """Scales the added table, the rotary angles or the relative bias; 0 drops positions."""
+
+    kind: ClassVar[str] = "scale_positions"
+    value: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(_finite(self.value), self, "value", "a number", self.value)
+        object.__setattr__(self, "value", float(self.value))
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        return "positions dropped" if self.value == 0 else f"positions scaled by {self.value:g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShufflePositions(Edit):
+    """Permutes the position numbers of ordinary tokens; special tokens stay."""
+
+    kind: ClassVar[str] = "shuffle_positions"
+    seed: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(_whole(self.seed), self, "seed", "a whole number from 0", self.seed)
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        return f"positions shuffled (seed {self.seed})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleResidual(Edit):
+    """Scales what a sub-layer's output is added to; 0 cuts the residual connection."""
+
+    kind: ClassVar[str] = "scale_residual"
+    value: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(_finite(self.value), self, "value", "a number", self.value)
+        _require(self.head is None, self, "head", "left out (a sum has no heads)", self.head)
+        object.__setattr__(self, "value", float(self.value))
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        return "residual cut" if self.value == 0 else f"residual scaled by {self.value:g}"
+
+
+#: Every kind of edit, in the order in which the reader meets them.
+EDITS: tuple[type[Edit], ...] = (
+    Temperature,
+    ScaleHead,
+    UniformHead,
+    Causal,
+    Window,
+    BlockKeys,
+    BlockEdges,
+    Pad,
+    ScalePositions,
+    ShufflePositions,
+    ScaleResidual,
+)
+_BY_KIND = {edit.kind: edit for edit in EDITS}
+
+
+@dataclass(frozen=True)
+class Intervention:
+    """All changes of one run, in order; the empty one is the clean run.
+
+    Of two edits of the same kind on the same place the later one stands; where a wide and a
+    narrow one of a kind meet, the later one wins at each site.
+    """
+
+    edits: tuple[Edit, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        latest = {(edit.kind, edit.selectors): edit for edit in self.edits}
+        kept = tuple(edit for edit in self.edits if latest[edit.kind, edit.selectors] is edit)
+        object.__setattr__(self, "edits", kept)
+
+    def __bool__(self) -> bool:
+        return bool(self.edits)
+
+    def __iter__(self) -> Iterator[Edit]:
+        return iter(self.edits)
+
+    def to_json(self) -> str:
+        """The canonical text: the same edits give the same text, letter by letter."""
+        edits = [edit.to_dict() for edit in self.edits]
+        return json.dumps({"edits": edits}, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Intervention:
+        """Read the canonical text, or any JSON of its form.
+
+        Raises:
+            ValueError: no JSON, an unknown kind or word, or a value out of range; names it.
+        """
+        try:
+            words = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ValueError(
+                f"The intervention is not JSON ({error}). Write it like "
+                '{"edits": [{"kind": "temperature", "value": 2.0}]}.'
+            ) from error
+        if not isinstance(words, dict) or not isinstance(words.get("edits"), list):
+            raise ValueError(
+                f'An intervention is an object with a list "edits"; got {text[:60]!r}. Write it '
+                'like {"edits": [{"kind": "temperature", "value": 2.0}]}.'
+            )
+        return cls(tuple(_edit(item) for item in words["edits"]))
+
+    def with_edit(self, edit: Edit) -> Intervention:
+        """The same intervention with one edit more, or changed."""
+        return Intervention((*self.edits, edit))
+
+    def without(self, edit: Edit) -> Intervention:
+        """The same intervention with this edit taken out."""
+        return Intervention(tuple(other for other in self.edits if other != edit))
+
+    def describe(self, source: tuple[str, ...] | None = None) -> str:
+        """All edits in plain words, or that there are none."""
+        return "; ".join(edit.describe(source) for edit in self.edits) or "clean run, nothing changed"
+
+    def find(self, kind: type[Edit], site: Site) -> Edit | None:
+        """The edit of a kind that acts on a site: the last one that matches."""
+        for edit in reversed(self.edits):
+            if isinstance(edit, kind) and edit.matches(site):
+                return edit
+        return None
+
+
+def _edit(item: Any) -> Edit:
+    if not isinstance(item, dict) or item.get("kind") not in _BY_KIND:
+        kind = item.get("kind") if isinstance(item, dict) else item
+        raise ValueError(f"There is no edit of kind {kind!r}; known are {', '.join(_BY_KIND)}.")
+    words = {word: value for word, value in item.items() if word != "kind"}
+    kind = _BY_KIND[item["kind"]]
+    known = {f.name for f in dataclasses.fields(kind)}
+    for word in words:
+        if word not in known:
+            raise ValueError(
+                f"The edit {item['kind']!r} has no word {word!r}; it knows {', '.join(sorted(known))}."
+            )
+    try:
+        return kind(**words)
+    except TypeError as error:
+        raise ValueError(f"The edit {item['kind']!r} is incomplete: {error}.") from error
+
+
+def _require(holds: bool, edit: Edit, word: str, wanted: str, got: Any) -> None:
+    if not holds:
+        raise ValueError(f"The edit {edit.kind!r} needs {word} to be {wanted}; got {got!r}.")
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _wholes(values: Any) -> bool:
+    return isinstance(values, list | tuple) and all(_whole(value) for value in values)
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _name(key: int, source: tuple[str, ...] | None) -> str:
+    return f"“{source[key]}”" if source is not None and key < len(source) else f"word {key}"

@@ -1,0 +1,103 @@
+"""What a row says in words, and what became of it between two runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from ..records import Trace
+from ..sites import Site
+
+
+def strongest_links(
+    row: np.ndarray, labels: Sequence[str], count: int = 2
+) -> list[tuple[str, float]]:
+    """The keys a query looks at most, strongest first, as (label, weight).
+
+    Args:
+        row: weights of one query ``[key]``.
+        labels: one name a key.
+        count: how many links to give at most; keys with weight 0 are left out.
+
+    Raises:
+        ValueError: row and labels differ in length; states both.
+    """
+    if len(row) != len(labels):
+        raise ValueError(
+            f"A row of {len(row)} weights needs {len(row)} labels; got {len(labels)}. Take the "
+            "labels of the sentence that the keys belong to."
+        )
+    order = np.argsort(-row, kind="stable")[:count]  # stable: of equals the earlier word is named
+    return [(labels[key], float(row[key])) for key in order if row[key] > 0]
+
+
+def describe_row(row: np.ndarray, query: str, labels: Sequence[str], count: int = 2) -> str:
+    """One row in a sentence: “es” looks most at “animal” 0.62, then “it” 0.21.
+
+    Args:
+        row: weights of one query ``[key]``.
+        query: the name of the word that looks.
+        labels: one name a key.
+    """
+    links = strongest_links(row, labels, count)
+    if not links:
+        return f"“{query}” looks at nothing: every weight of its row is 0."
+    named = [f"“{label}” {weight:.2f}" for label, weight in links]
+    return f"“{query}” looks most at {', then '.join(named)}."
+
+
+def entropy_change(before: Trace, after: Trace, site: Site) -> tuple[float, float]:
+    """Entropy in bits before and after: of a head, or the mean over a layer's heads.
+
+    Raises:
+        LookupError: a site that one of the traces lacks; names it and the layers there are.
+    """
+    return _entropy(before, site), _entropy(after, site)
+
+
+def _entropy(trace: Trace, site: Site) -> float:
+    heads = trace.heads
+    block = heads[(heads["stack"] == site.stack) & (heads["block"] == site.block)]
+    rows = block[block["layer"] == site.layer]
+    if site.head is not None:
+        rows = rows[rows["head"] == site.head]
+    if rows.empty:
+        raise LookupError(
+            f"This trace has no {site}; in {site.map} it has layers "
+            f"{sorted(set(block['layer']))} and heads {sorted(set(block['head']))}."
+        )
+    return float(rows["entropy"].mean())
+
+
+def output_changes(before: Trace, after: Trace) -> pd.DataFrame:
+    """Each produced word's probability and rank in two runs that speak about the same words.
+
+    Returns:
+        One row a produced token: ``token``, ``probability_before``, ``probability_after``,
+        ``rank_before``, ``rank_after`` (rank 1: the most probable).
+
+    Raises:
+        LookupError: a run without an output layer has no probabilities.
+        ValueError: the runs speak about different words; says how to hold them.
+    """
+    if before.produced is None or after.produced is None:
+        raise LookupError(
+            "This model has no output layer, so its words have no probabilities to compare."
+        )
+    if before.produced.ids != after.produced.ids:
+        raise ValueError(
+            f"The two runs speak about different words ({' '.join(before.produced.pieces)!r} and "
+            f"{' '.join(after.produced.pieces)!r}); trace the second one with the first one's "
+            "target and produced ids."
+        )
+    return pd.DataFrame(
+        {
+            "token": before.produced.labels,
+            "probability_before": before.produced.probability,
+            "probability_after": after.produced.probability,
+            "rank_before": before.produced.rank,
+            "rank_after": after.produced.rank,
+        }
+    )

@@ -1,0 +1,1 @@
+"""The screens: thin compositions of views and controls. Streamlit lives here and nowhere below."""

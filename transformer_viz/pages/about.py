@@ -1,0 +1,47 @@
+"""What this is, what it does not show, and whose sentences taught the model."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+ABOUT = """
+## What you see
+
+A Transformer was trained to translate English into German. When you type a sentence it really
+runs, and every picture shows numbers of that run. When you move a control it runs again with
+the change inside it: the pictures and the translation are what became of it.
+
+## Attention weights are not explanations
+
+A weight says how much of one word's value a head mixes into another word's. It does not say why
+the model chose its answer: a head may look at a word and use little of it, information also
+travels past every head, and quite different weights can give the same output. So this app lets
+you *change* the model and look at what happens, which is better evidence than looking alone.
+
+- Sarthak Jain and Byron C. Wallace (2019):
+  [Attention is not Explanation](https://aclanthology.org/N19-1357/). NAACL.
+- Sarah Wiegreffe and Yuval Pinter (2019):
+  [Attention is not not Explanation](https://aclanthology.org/D19-1002/). EMNLP.
+
+An edited model is no longer the model that was trained. A change that ruins the translation
+shows that the model relied on the part you changed, not that this part "knows" the word.
+
+## How the comparison is made
+
+Both runs are asked about the *same* target words, those of the clean run or those you typed:
+only then can their maps and probabilities be compared cell by cell. What the changed model says
+when nobody holds its words stands beside it.
+
+## Whose sentences
+
+The translation model in the box learned from sentence pairs of the
+[Tatoeba Project](https://tatoeba.org), in the bilingual editions of
+[manythings.org/anki](https://www.manythings.org/anki/), by the Tatoeba contributors, under
+[CC BY 2.0](https://creativecommons.org/licenses/by/2.0/). Changes: normalised, de-duplicated,
+filtered by length, split. The sentences are short and everyday, and so is what it can do.
+"""
+
+
+def draw() -> None:
+    """The page About."""
+    st.markdown(ABOUT)

@@ -1,0 +1,152 @@
+"""What is in the link: one row a key, with its default, its check, and how it is written.
+
+Reading and writing here are plain functions of dictionaries; `sync` and `read` join them to
+Streamlit's session and address bar.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zlib
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..interventions import Intervention
+from ..sites import MAPS
+from .edits import SCOPES
+
+CLEAN = Intervention().to_json()
+LONG = 200  # characters of edits from which on they are compressed
+MOST = 200_000  # characters that edits may unfold to: a link is no place for more
+PACKED = "z."  # how compressed edits begin
+FIRST_TEXT = "The animal didn't cross the street because it was too tired."
+COMPARES = ("now", "before", "difference")
+BEAMS = range(1, 9)
+
+
+@dataclass(frozen=True)
+class Key:
+    """A word of the link. ``read`` turns its text into a value or raises ValueError with a
+    sentence; ``write`` is the inverse."""
+
+    name: str
+    default: Any
+    read: Callable[[str], Any]
+    write: Callable[[Any], str] = str
+
+
+def _one_of(*allowed: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(f"is {shortened(text)!r}; it can be {', '.join(allowed)}")
+        return text
+
+    return read
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 6):
+        raise ValueError(f"is {shortened(text)!r}; it must be a whole number from 0")
+    return int(text)
+
+
+def _beam(text: str) -> int:
+    if text not in map(str, BEAMS):
+        raise ValueError(f"is {shortened(text)!r}; it can be {BEAMS[0]} to {BEAMS[-1]}")
+    return int(text)
+
+
+def _switch(text: str) -> bool:
+    return _one_of("on", "off")(text) == "on"
+
+
+def shortened(text: str) -> str:
+    """At most 60 characters of what came, for a sentence about it."""
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def pack(edits: str) -> str:
+    """Edits as the link holds them: their canonical JSON, compressed when long."""
+    if len(edits) < LONG:
+        return edits
+    return PACKED + base64.urlsafe_b64encode(zlib.compress(edits.encode(), 9)).decode().rstrip("=")
+
+
+def unpack(text: str) -> str:
+    """The canonical JSON of edits from a link.
+
+    Raises:
+        ValueError: no edits, or damaged ones; says what is wrong.
+    """
+    if text.startswith(PACKED):
+        text = _unfold(text.removeprefix(PACKED))
+    return Intervention.from_json(text).to_json()
+
+
+def _unfold(text: str) -> str:
+    unfold = zlib.decompressobj()
+    try:
+        packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        found = unfold.decompress(packed, MOST)
+        if unfold.unconsumed_tail or not unfold.eof:
+            raise ValueError("they are cut off, or larger than a link may hold")
+        return found.decode()
+    except (binascii.Error, zlib.error, UnicodeDecodeError) as error:
+        raise ValueError("the compressed text is damaged") from error
+
+
+def _edits(text: str) -> str:
+    try:
+        return unpack(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"cannot be read: {error}") from error
+
+
+#: Every key of the link, in the order in which it is written. `scope` is what a change applies to.
+KEYS: tuple[Key, ...] = (
+    Key("model", "", str),
+    Key("text", FIRST_TEXT, str),
+    Key("target", "", str),
+    Key("beam", 4, _beam),
+    Key("edits", CLEAN, _edits, pack),
+    Key("block", "cross", _one_of(*MAPS)),
+    Key("layer", 0, _number),
+    Key("head", 0, _number),
+    Key("token", 0, _number),
+    Key("compare", "now", _one_of(*COMPARES)),
+    Key("words", False, _switch, lambda on: "on" if on else "off"),
+    Key("special", True, _switch, lambda on: "on" if on else "off"),
+    Key("scope", "head", _one_of(*SCOPES)),
+)
+DEFAULTS = {key.name: key.default for key in KEYS}
+
+
+def read(link: Mapping[str, str], defaults: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The value of every key, and a sentence for each that could not be used."""
+    values, complaints = dict(defaults), []
+    for key in KEYS:
+        if key.name in link:
+            try:
+                values[key.name] = key.read(link[key.name])
+            except ValueError as error:
+                complaints.append(f"In the link, {key.name} {error}. It was left out.".replace("..", "."))
+    return values, complaints
+
+
+def write(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, str]:
+    """The link that `read` turns into these values; what is at its default is left out."""
+    return {
+        key.name: key.write(values[key.name])
+        for key in KEYS
+        if values.get(key.name, defaults[key.name]) not in (None, defaults[key.name])
+    }
+
+
+def merged(
+    link: MutableMapping[str, str], values: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> dict[str, str]:
+    """The whole address: our keys from the values, and what others put there."""
+    others = {name: text for name, text in link.items() if name not in DEFAULTS}
+    return others | write(values, defaults)

@@ -1,0 +1,166 @@
+"""How the command line speaks: a line for a line, errors in a sentence, progress on stderr."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import click
+
+BAD_INPUT = 2
+STOPPED = 130  # what shells expect of a program ended by Ctrl-C
+
+
+class OneSentence(click.Group):
+    """A group of commands that answers any error with one sentence on stderr and exit code 2.
+
+    ``--debug`` may stand anywhere before ``--`` and shows the traceback instead.
+    """
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command line and leave with its exit code."""
+        words, debug = _without_debug(sys.argv[1:] if args is None else list(args))
+        try:
+            code = super().main(words, prog_name, complete_var, standalone_mode=False, **extra)
+        except click.Abort:
+            click.echo("Stopped.", err=True)
+            sys.exit(STOPPED)
+        except BrokenPipeError:
+            # Whoever read our output has seen enough (| head); the closing flush must not complain.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
+        except Exception as error:
+            if debug:
+                raise
+            click.echo(sentence(error), err=True)
+            sys.exit(BAD_INPUT)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _without_debug(words: list[str]) -> tuple[list[str], bool]:
+    end = words.index("--") if "--" in words else len(words)
+    debug = "--debug" in words[:end]
+    return [word for word in words[:end] if word != "--debug"] + words[end:], debug
+
+
+def sentence(error: Exception) -> str:
+    """What an error says, on one line; one that says nothing is named."""
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        text = f"{error.format_message()} Try: {error.ctx.command_path} --help"
+    elif isinstance(error, click.ClickException):
+        text = error.format_message()
+    elif isinstance(error, OSError) and error.strerror:
+        text = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    elif isinstance(error, KeyError) and error.args:
+        text = str(error.args[0])  # its own str puts the sentence in quotation marks
+    elif isinstance(error, ValueError | LookupError) and str(error):
+        text = str(error)
+    else:
+        text = f"{type(error).__name__}: {error}; --debug shows where."
+    return " ".join(text.split())
+
+
+@contextmanager
+def after_a_second(doing: str) -> Iterator[None]:
+    """Say what is being done, if it takes longer than a second."""
+    timer = threading.Timer(1.0, lambda: click.echo(f"{doing} …", err=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+class Counter:
+    """How far a stream of lines has come: silent for a second, then a line now and again.
+
+    A terminal gets one line that is written over each second; a file or pipe one every ten.
+    """
+
+    def __init__(self, noun: str):
+        self.noun, self.count = noun, 0
+        self.start = self.told = time.monotonic()
+        self.live = sys.stderr.isatty()
+
+    def tell(self, count: int) -> None:
+        """So many are done."""
+        self.count, now = count, time.monotonic()
+        first = self.told == self.start
+        if now - self.told > (1 if first or self.live else 10):
+            self.told = now
+            text = f"{count} {self.noun}, {count / (now - self.start):.1f} a second"
+            click.echo(f"\r{text}\x1b[K" if self.live else text, err=True, nl=not self.live)
+
+    def close(self) -> None:
+        """End the line that was written over."""
+        if self.live and self.told > self.start:
+            click.echo(err=True)
+
+
+#: Texts in, one text each out; the function is told how many are done.
+Answer = Callable[[list[str], Callable[[int], None]], list[str]]
+
+
+def line_by_line(noun: str, answer: Answer) -> None:
+    """Answer each line of stdin with a line of stdout; a blank line with a blank one."""
+    counter = Counter(noun)
+    for first, lines in _arriving():
+        try:
+            _reply(lines, answer, counter)
+        except ValueError:
+            # Now one at a time: the lines before the bad one are answered, and it is named.
+            for number, line in enumerate(lines, first):
+                try:
+                    _reply([line], answer, counter)
+                except ValueError as error:
+                    raise ValueError(f"Line {number}: {error}") from error
+    counter.close()
+
+
+def _reply(lines: list[str], answer: Answer, counter: Counter) -> None:
+    before = counter.count
+    texts = [line for line in lines if line]
+    answers = iter(answer(texts, lambda done: counter.tell(before + done)) if texts else ())
+    for line in lines:
+        click.echo(" ".join(next(answers).split()) if line else "")
+
+
+def _arriving() -> Iterator[tuple[int, list[str]]]:
+    """The lines of stdin as they come, with the number of the first: all that are there at once.
+
+    So a file is answered in batches, and a program that waits for each answer gets it.
+    """
+    if sys.stdin.isatty():
+        click.echo("One text a line; end with Ctrl-D.", err=True)
+    stream = cast(io.BufferedReader, click.get_binary_stream("stdin"))
+    number, rest = 1, b""
+    while block := stream.read1(1 << 16):
+        *lines, rest = (rest + block).split(b"\n")
+        if lines:
+            yield number, [_text(line, number + i) for i, line in enumerate(lines)]
+            number += len(lines)
+    if rest:
+        yield number, [_text(rest, number)]
+
+
+def _text(line: bytes, number: int) -> str:
+    try:
+        return line.decode("utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"Line {number} is not UTF-8 ({error.reason}); convert it first."
+        ) from error

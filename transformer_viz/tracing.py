@@ -1,0 +1,336 @@
+"""Sentence + model + intervention -> Trace. The one door where tensors become numpy."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .checkpoints.model import Model
+from .decode import translate
+from .tables import (
+    attentions_of,
+    gains_of,
+    heads_of,
+    hidden_of,
+    norms_of,
+    residuals_of,
+    thumbnails_of,
+)
+from .inputs import padded_source, source_ids, target_ids
+from .interventions import Intervention
+from .records import Produced, Report, Tokens, Trace, read_only
+from .sites import Site
+from .watch import Run, Want, probe
+
+KEEP = ("weights", "scores", "qkv", "hidden", "gradients")
+Text = str | Sequence[int] | np.ndarray
+
+
+def trace(
+    model: Model,
+    source: Text,
+    target: Text | None = None,
+    *,
+    intervention: Intervention | None = None,
+    keep: Iterable[str] = ("weights",),
+    only: Sequence[Site] | None = None,
+    produced: Sequence[int] | None = None,
+    check: bool = True,
+) -> Trace:
+    """Everything that happened when one sentence went through the model once.
+
+    Args:
+        model: what `load` gave.
+        source: text, token ids as the model reads them, or vectors ``[token, d_model]``.
+        target: text, or the decoder's input ids with their start token; left out, it is decoded
+            greedily under the same intervention. A decoder-only model appends it to the source.
+        intervention: what to change; None or the empty one is the clean run.
+        keep: of ``weights``, ``scores``, ``qkv``, ``hidden``, ``gradients``; head statistics and
+            thumbnails are always there.
+        only: keep matrices of these sites alone (a site's head is ignored); None keeps all.
+        produced: the tokens the target rows are asked about; left out, the next input token and,
+            for the last row, the most probable one. Holds the clean run's words under an edit.
+        check: also prove the capture on a clean run of the same input (two or three more passes).
+
+    Raises:
+        ValueError: an input the model cannot read, an unknown word in ``keep``, an edit that
+            matches no place; each says what to do.
+    """
+    intervention = intervention or Intervention()
+    words = _words(keep)
+    read = _read(model, source, target, intervention, produced)
+    want = _want(model, words, only, read, check and not intervention)
+    run, output, leaves = _watch(model, read, intervention, want, words)
+    logits = _logits(model, output)
+    said = _produced(model, read, logits)
+    gradients = _gradients(output, said, leaves) if "gradients" in words else None
+    report = _report(model, read, run, output, intervention, check)
+    return Trace(
+        source=read.source,
+        target=read.target,
+        produced=said,
+        heads=heads_of(run),
+        thumbnails=thumbnails_of(run),
+        attentions=attentions_of(run, words, only, model.kind, gradients),
+        norms=norms_of(run),
+        gains=gains_of(run),
+        residuals=residuals_of(run),
+        positions={name: _numpy(table) for name, table in run.positions.items()},
+        logits=logits,
+        report=report,
+        manifest=_manifest(model, intervention, words),
+        intervention=intervention,
+        hiddens=hidden_of(run) if "hidden" in words else {},
+    )
+
+
+@dataclass(frozen=True)
+class _Read:
+    """One input, ready to go: tensors with a batch of one, and the tokens they stand for."""
+
+    source: Tokens
+    target: Tokens | None
+    tensors: tuple[Tensor, Tensor | None, Tensor | None]
+    produced: tuple[int, ...] | None
+
+
+def _words(keep: Iterable[str]) -> tuple[str, ...]:
+    words = (keep,) if isinstance(keep, str) else tuple(keep)
+    for word in words:
+        if word not in KEEP:
+            raise ValueError(f"keep has no word {word!r}; choose of {', '.join(KEEP)}.")
+    return words
+
+
+def _read(
+    model: Model,
+    source: Text,
+    target: Text | None,
+    intervention: Intervention,
+    produced: Sequence[int] | None,
+) -> _Read:
+    if isinstance(source, np.ndarray) and source.dtype.kind == "f":
+        return _read_vectors(model, source, target)
+    ids = source_ids(model, _plain(source))
+    if model.kind == "encoder-decoder":
+        if target is None:
+            best = translate(model, ids, intervention=intervention)[0]
+            body = best.ids[:-1] if best.finished else best.ids
+            start = [] if model.bos_id is None else [model.bos_id]
+            rows, said = [*start, *body], tuple(best.ids) if best.finished else None
+        else:
+            rows, said = target_ids(model, _plain(target)), None
+        tokens = model.tokenizer.tokens(rows)
+    elif target is not None and model.kind == "decoder-only":
+        appended = model.tokenizer.target_ids(target) if isinstance(target, str) else _plain(target)
+        ids = source_ids(model, [*ids, *(i for i in appended if i != model.bos_id)])
+        rows, tokens, said = None, None, None
+    elif target is not None:
+        raise ValueError(f"The model {model.name!r} has no decoder; leave the target out.")
+    else:
+        rows, tokens, said = None, None, None
+    padded, visible = padded_source(ids, intervention, model.pad_id)
+    mask = None if all(visible) and len(padded) == len(ids) else torch.tensor([visible])
+    tensors = (
+        torch.tensor([padded], device=model.device),
+        None if rows is None else torch.tensor([rows], device=model.device),
+        None if mask is None else mask.to(model.device),
+    )
+    held = tuple(produced) if produced is not None else said
+    return _Read(model.tokenizer.tokens(padded), tokens, tensors, held)
+
+
+def _read_vectors(model: Model, source: np.ndarray, target: Text | None) -> _Read:
+    """Vectors ``[token, d_model]`` for a core without embeddings; tokens are numbered."""
+    if model.config.get("source_vocab"):
+        raise ValueError("This model reads token ids; give text or ids instead of vectors.")
+    parts: list[Tensor] = []
+    for name, array in (("source", source), ("target", target)):
+        if array is None:
+            continue
+        if not isinstance(array, np.ndarray) or array.ndim != 2 or not np.isfinite(array).all():
+            raise ValueError(
+                f"The {name} must be finite numbers [token, d_model]; got "
+                f"{getattr(array, 'shape', type(array).__name__)}."
+            )
+        parts.append(torch.as_tensor(array, dtype=torch.float32, device=model.device)[None])
+    tokens = [_numbered(part.shape[1]) for part in parts]
+    pair = (parts[0], parts[1] if len(parts) > 1 else None, None)
+    return _Read(tokens[0], tokens[1] if len(tokens) > 1 else None, pair, None)
+
+
+def _numbered(count: int) -> Tokens:
+    names = tuple(map(str, range(count)))
+    return Tokens((), names, names, tuple(range(count)), (False,) * count)
+
+
+def _plain(source: Text) -> str | list[int]:
+    return source if isinstance(source, str) else [int(i) for i in source]
+
+
+def _want(
+    model: Model, words: tuple[str, ...], only: Sequence[Site] | None, read: _Read, check: bool
+) -> Want:
+    def of(word: str) -> Callable[[Site], bool]:
+        if word not in words:
+            return lambda site: False
+        if only is None:
+            return lambda site: True
+        blocks = {(site.stack, site.block, site.layer) for site in only}
+        return lambda site: (site.stack, site.block, site.layer) in blocks
+
+    lone = "decoder" if model.kind == "decoder-only" else "encoder"
+    special = {lone: read.source.special}
+    if read.target is not None:
+        special["decoder"] = read.target.special
+    return Want(
+        weights=of("weights"),
+        scores=of("scores"),
+        qkv=of("qkv"),
+        positions=True,
+        hidden="hidden" in words,
+        gradients="gradients" in words,
+        check=check,
+        stack=lone,
+        special=special,
+    )
+
+
+def _watch(
+    model: Model, read: _Read, intervention: Intervention, want: Want, words: tuple[str, ...]
+) -> tuple[Run, Tensor, list[Tensor]]:
+    """One watched pass: the run, the model's output, and the leaves that collect gradients."""
+    grad = "gradients" in words
+    with torch.enable_grad() if grad else torch.inference_mode():
+        with probe(model.module, intervention, want) as run:
+            output = model.calls.forward(*read.tensors)
+    leaves = [record.leaf for record in run.attentions if record.leaf is not None]
+    return run, output, leaves
+
+
+def _logits(model: Model, output: Tensor) -> np.ndarray | None:
+    """The output before the last softmax, ``[position, vocabulary]`` or ``[class]``; None if the
+    model ends in states and not in an output layer."""
+    if not model.config.get("target_vocab", True):
+        return None
+    return _numpy(output[0])
+
+
+def _produced(model: Model, read: _Read, logits: np.ndarray | None) -> Produced | None:
+    """For each row the token it predicts, its probability and rank."""
+    if logits is None or logits.ndim != 2 or model.kind == "encoder-only":
+        return None
+    rows = read.source if read.target is None else read.target
+    if not rows.ids or len(rows) != len(logits):
+        return None
+    ids = read.produced or (*rows.ids[1:], int(logits[-1].argmax()))
+    if len(ids) != len(rows):
+        raise ValueError(
+            f"produced names {len(ids)} tokens for {len(rows)} target rows; give one a row."
+        )
+    exact = logits.astype(np.float64)
+    exact -= exact.max(axis=1, keepdims=True)
+    chosen = exact[np.arange(len(ids)), ids]
+    probability = np.exp(chosen - np.log(np.exp(exact).sum(axis=1)))
+    rank = 1 + (exact > chosen[:, None]).sum(axis=1)
+    tokens = model.tokenizer.tokens(ids)
+    return Produced(
+        ids=tuple(int(i) for i in ids),
+        pieces=tokens.pieces,
+        labels=tokens.labels,
+        probability=read_only(probability.astype(np.float32)),
+        rank=read_only(rank.astype(np.int64)),
+    )
+
+
+def _gradients(output: Tensor, said: Produced | None, leaves: list[Tensor]) -> list[np.ndarray]:
+    """d(sum of the chosen logits) / d(weights) for each attention in call order."""
+    first = output[0]
+    if said is not None:
+        chosen = first[torch.arange(len(said.ids)), torch.tensor(said.ids, device=first.device)]
+    else:
+        chosen = first.amax(-1)
+    found = torch.autograd.grad(chosen.sum(), leaves, allow_unused=True)
+    return [
+        _numpy(torch.zeros_like(leaf[0]) if grad is None else grad[0])
+        for leaf, grad in zip(leaves, found, strict=True)
+    ]
+
+
+def _report(
+    model: Model,
+    read: _Read,
+    run: Run,
+    output: Tensor,
+    intervention: Intervention,
+    check: bool,
+) -> Report:
+    """What was captured, and the proof on the clean run of the same input."""
+    if check and intervention:
+        want = _want(model, (), None, read, check=True)
+        run, output, _ = _watch(model, read, Intervention(), want, ())
+    difference = None
+    if check:
+        with torch.inference_mode():
+            plain = model.calls.forward(*read.tensors)
+        scale = plain.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
+        difference = float((plain - output.detach()).abs().max() / scale)
+    errors = [r.statistics["row_sum_error"][0].max() for r in run.attentions]
+    return Report(
+        sites=tuple(str(site) for site in run.sites),
+        row_sum_error=float(max(errors, default=torch.tensor(float("nan")))),
+        output_difference=difference,
+        rebuilt={str(record.site): _rebuilt(record) for record in run.attentions} if check else {},
+        replaced=tuple(run.replaced),
+        unrecognised=tuple(run.unrecognised),
+    )
+
+
+def _rebuilt(record: Any) -> float | None:
+    """The worse of: the output rebuilt from the captured weights; softmax(scores) against them."""
+    if record.rebuilt is None or record.scores is None or record.weights is None:
+        return record.rebuilt
+    if record.scores.shape != record.weights.shape or record.form != "softmax":
+        return record.rebuilt
+    again = torch.softmax(record.scores.double(), -1).nan_to_num(0.0)
+    off = float((again - record.weights.double().nan_to_num(0.0)).abs().max())
+    return max(record.rebuilt, off)
+
+
+def _manifest(model: Model, intervention: Intervention, words: tuple[str, ...]) -> dict[str, Any]:
+    """What one needs to repeat this run."""
+    try:
+        own = version("transformer_viz")
+    except PackageNotFoundError:
+        own = "not installed"
+    return {
+        "model": model.name,
+        "layout": model.layout,
+        "hash": model.hash,
+        "parameters": model.parameters,
+        "dtype": model.dtype,
+        "device": model.device,
+        "kind": model.kind,
+        "versions": {
+            "transformer_viz": own,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        },
+        "seed": 0,
+        "keep": list(words),
+        "intervention": intervention.to_json(),
+    }
+
+
+def _numpy(x: Tensor) -> np.ndarray:
+    """A tensor as a read-only array that owns its data."""
+    return read_only(x.detach().to("cpu", torch.float32, copy=True).numpy())
+
+

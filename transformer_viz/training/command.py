@@ -1,0 +1,121 @@
+"""``transformer-viz train``: a recipe and its data in, a run folder and a packaged model out."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from ..checkpoints.opening import choose_device, load
+from ..checkpoints.shelf import VOCABULARY
+from ..views.training import training_curve
+from .loop import Progress, Run, write
+from .package import ORIGIN, package, read_origin
+from .recipe import Recipe
+
+MOST_THREADS = 8  # small matrices gain nothing from more
+
+
+def run(
+    recipe: Path,
+    data: Path,
+    folder: Path,
+    out: Path | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+    continue_from: str | Path | None = None,
+) -> None:
+    """Train a recipe to its end, or go on where a killed run was saved last.
+
+    ``folder`` keeps the run (log, plot, resume file, snapshots); ``out`` is where the finished
+    model goes with its card (None: nowhere). ``continue_from`` names trained weights to begin
+    with instead of random ones: for a run whose resume file is lost.
+
+    Raises:
+        ValueError: a recipe, data, device or weights that do not fit; says which.
+    """
+    words = Recipe.read(recipe)
+    folder.mkdir(parents=True, exist_ok=True)
+    start = begin_from(folder, continue_from)
+    with machine(device, threads) as place:
+        if read_origin(folder):
+            words = words.continued()
+        work = Run(words, data, folder, place, start)
+        follow(work)
+        plot(folder)
+        if out is not None:
+            package(words, folder, out, data=data, source=recipe.name, device=place)
+
+
+def begin_from(folder: Path, weights: str | Path | None) -> dict[str, Tensor] | None:
+    """The weights to continue from, if any: those named, or those this folder began with.
+
+    Their vocabulary becomes the run's, and a note in the folder remembers where they came from.
+    """
+    origin = read_origin(folder)
+    named = weights if weights is not None else origin.get("path")
+    if named is None or (folder / "resume.pt").exists():
+        return None
+    model = load(named, device="cpu")
+    if model.folder is None or not (model.folder / VOCABULARY).is_file():
+        raise ValueError(f"There is no {VOCABULARY} beside {named}; a run needs the pieces too.")
+    write(folder / VOCABULARY, (model.folder / VOCABULARY).read_bytes())
+    note = {"path": str(named), "name": model.name, "hash": model.hash}
+    write(folder / ORIGIN, json.dumps(note, indent=2).encode())
+    return model.module.state_dict()
+
+
+@contextmanager
+def machine(device: str | None, threads: int | None) -> Iterator[str]:
+    """The device, with this process set up to train on it; everything is put back afterwards."""
+    place, before = choose_device(device), torch.get_num_threads()
+    torch.set_num_threads(threads or min(MOST_THREADS, os.cpu_count() or 1))
+    torch.set_flush_denormal(True)  # numbers near zero, common in Adam's averages, are slow
+    exact = torch.are_deterministic_algorithms_enabled()
+    if torch.device(place).type == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # asked for by the next line
+        torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield place
+    finally:
+        torch.use_deterministic_algorithms(exact)
+        torch.set_flush_denormal(False)
+        torch.set_num_threads(before)
+
+
+def follow(work: Run) -> None:
+    """Train, with a line on stderr that shows loss, tokens a second and the time left."""
+    live = sys.stderr.isatty()
+    with tqdm(
+        total=work.recipe.schedule.steps,
+        initial=work.step,
+        desc=work.recipe.name,
+        unit=" updates",
+        mininterval=0.5 if live else 30,
+        dynamic_ncols=True,
+    ) as bar:
+
+        def tell(progress: Progress) -> None:
+            notes: dict[str, Any] = {
+                "loss": f"{progress.loss:.3f}",
+                "tokens/s": f"{progress.tokens_per_second:,.0f}",
+            }
+            bar.set_postfix(notes, refresh=False)
+            bar.update()
+
+        work.train(tell)
+
+
+def plot(folder: Path) -> None:
+    """Draw the log into ``log.html``, with plotly's script beside it."""
+    log = pd.read_csv(folder / "log.csv")
+    training_curve(log).write_html(folder / "log.html", include_plotlyjs="directory")

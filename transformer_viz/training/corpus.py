@@ -1,0 +1,140 @@
+"""Sentence pairs from tab-separated files, their vocabulary, and batches of like length."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import sentencepiece
+import torch
+
+from .recipe import Data
+
+POOL = 100  # batches that are sorted by length together: little padding, still well mixed
+Pair = tuple[list[int], list[int]]
+
+
+def read_pairs(path: Path, source: int, target: int) -> list[tuple[str, str]]:
+    """The sentence pairs of one tab-separated file.
+
+    Raises:
+        ValueError: the file is missing or a line has too few columns; names file and line.
+    """
+    if not path.is_file():
+        raise ValueError(
+            f"There is no {path.name} in {path.parent}; name the folder that holds it with --data."
+        )
+    pairs = []
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            columns = line.rstrip("\n").split("\t")
+            if len(columns) <= max(source, target):
+                raise ValueError(
+                    f"{path.name} line {number} has {len(columns)} columns; the recipe asks for "
+                    f"columns {source} and {target} (from 0)."
+                )
+            pairs.append((columns[source], columns[target]))
+    return pairs
+
+
+def train_vocabulary(pairs: list[tuple[str, str]], size: int) -> bytes:
+    """One joint unigram vocabulary of ``size`` pieces, as the bytes of a sentencepiece model.
+
+    Characters that the corpus never shows fall back to their bytes, so nothing that a visitor
+    types is lost (Kudo 2018, "Subword regularization"; sentencepiece's ``byte_fallback``).
+
+    Raises:
+        ValueError: the corpus cannot make so many pieces, or needs more.
+    """
+    out = io.BytesIO()
+    try:
+        _train_pieces(pairs, size, out)
+    except RuntimeError as error:
+        reason = str(error).rpartition("] ")[2]
+        raise ValueError(
+            f"A vocabulary of {size} pieces does not fit {len(pairs)} pairs: {reason}"
+        ) from error
+    return out.getvalue()
+
+
+def _train_pieces(pairs: list[tuple[str, str]], size: int, out: io.BytesIO) -> None:
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([side for pair in pairs for side in pair]),
+        model_writer=out,
+        vocab_size=size,
+        model_type="unigram",
+        character_coverage=0.9998,
+        byte_fallback=True,
+        normalization_rule_name="nfkc",
+        num_threads=1,  # more threads may order equal scores differently
+        pad_id=0,
+        unk_id=1,
+        bos_id=2,
+        eos_id=3,
+        minloglevel=2,
+    )
+
+
+def encode_pairs(
+    pairs: list[tuple[str, str]], pieces: sentencepiece.SentencePieceProcessor, data: Data
+) -> list[Pair]:
+    """Piece ids of both sides, an end mark after each; overlong pairs are left out."""
+    sources = pieces.encode([source for source, _ in pairs], add_eos=True)
+    targets = pieces.encode([target for _, target in pairs], add_eos=True)
+    return [
+        (source, target)
+        for source, target in zip(sources, targets, strict=True)
+        if max(len(source), len(target)) <= data.max_tokens
+    ]
+
+
+def epoch_batches(pairs: list[Pair], tokens: int, seed: int, epoch: int) -> list[list[int]]:
+    """Indices of the pairs of each batch of one pass, the same for the same seed and epoch.
+
+    A batch holds pairs of like length and at most ``tokens`` target tokens, padding included.
+    """
+    random = np.random.default_rng((seed, epoch))
+    order = random.permutation(len(pairs))
+    mean = np.mean([len(target) for _, target in pairs])
+    pool = max(1, int(POOL * tokens / mean))
+    batches: list[list[int]] = []
+    for start in range(0, len(order), pool):
+        chunk = sorted(
+            order[start : start + pool], key=lambda i: (len(pairs[i][1]), len(pairs[i][0]))
+        )
+        batch: list[int] = []
+        for index in chunk:
+            if batch and (len(batch) + 1) * len(pairs[index][1]) > tokens:
+                batches.append(batch)
+                batch = []
+            batch.append(int(index))
+        batches.append(batch)
+    return [batches[i] for i in random.permutation(len(batches))]
+
+
+def to_tensors(
+    pairs: list[Pair], batch: list[int], pad: int, bos: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Source, decoder input and expected output of one batch, each ``[pair, token]`` int64."""
+
+    def padded(rows: list[list[int]]) -> torch.Tensor:
+        width = max(map(len, rows))
+        return torch.tensor([row + [pad] * (width - len(row)) for row in rows])
+
+    sources = padded([pairs[i][0] for i in batch])
+    targets = [pairs[i][1] for i in batch]
+    return sources, padded([[bos, *row[:-1]] for row in targets]), padded(targets)
+
+
+def endless(pairs: list[Pair], tokens: int, seed: int, skip: int) -> Iterator[list[int]]:
+    """Batches of one pass after another; the first ``skip`` of them are passed over."""
+    epoch = 0
+    while True:
+        batches = epoch_batches(pairs, tokens, seed, epoch)
+        yield from batches[skip:]
+        skip = max(0, skip - len(batches))
+        epoch += 1

@@ -1,0 +1,132 @@
+"""Which words does this head look at?"""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+
+from ..records import Trace
+from .cells import OVERLAY, Cells, cells, clickable, hatch, name_axes, plain
+from .theme import Palette, figure, palette, scale
+
+ROW = 27  # pixels of a row, while the sentence is short enough
+HEIGHTS = (340, 720)  # the picture's size stays between these, so that a page does not jump
+CLICKS = 4096  # cells that get a marker of their own; larger maps answer the pointer only
+
+
+def head_map(
+    trace: Trace,
+    block: str,
+    layer: int,
+    head: int,
+    *,
+    before: Trace | None = None,
+    token: int | None = None,
+    words: bool = False,
+    special: bool = True,
+    dark: bool = False,
+    height: int | None = None,
+) -> go.Figure:
+    """One head as a map: rows look at columns, the weight on hover, masked cells hatched.
+
+    Args:
+        trace: the run to show.
+        block: ``encoder``, ``decoder`` or ``cross``.
+        layer, head: from 0.
+        before: another run over the same words; then the change since it is drawn instead.
+        token: one of the model's rows, to outline.
+        words: merge pieces to whole words.
+        special: show start and end marks too.
+        dark: colours for a dark background.
+        height: pixels; left out, the number of rows decides.
+
+    Raises:
+        LookupError: a map, layer or head that the trace lacks; names those it has.
+        ValueError: the two runs speak about different words.
+    """
+    now = cells(trace, block, layer, head, words=words, special=special)
+    was = before and cells(before, block, layer, head, words=words, special=special)
+    shown = _change(now, was) if was else _amounts(now)
+    colours = palette(dark)
+    picture = _frame(now, dark, height)
+    picture.add_trace(_heatmap(shown, colours, change=was is not None))
+    if now.masked.any():
+        picture.add_trace(hatch(now.masked, colours.hatch))
+    if shown.size <= CLICKS:
+        picture.add_traces(_clicks(shown, now, picture.layout.height))
+    row = now.row_of(token)
+    if row is not None:
+        _outline(picture, row, len(now.columns), colours.accent)
+    picture.update_layout(meta={"caption": _caption(block, layer, head, was is not None, now.note)})
+    return picture
+
+
+def _frame(now: Cells, dark: bool, height: int | None) -> go.Figure:
+    picture = figure(dark)
+    name_axes(picture, now.rows.labels, now.columns.labels)
+    needed = len(now.rows) * ROW + picture.layout.margin.t
+    picture.update_layout(height=height or int(np.clip(needed, *HEIGHTS)))
+    return picture
+
+
+def _amounts(now: Cells) -> np.ndarray:
+    return np.where(now.masked, np.nan, now.weights).astype(np.float32)
+
+
+def _change(now: Cells, was: Cells) -> np.ndarray:
+    if now.weights.shape != was.weights.shape:
+        raise ValueError(
+            f"The two runs speak about different words: {was.weights.shape} and "
+            f"{now.weights.shape} cells; trace the second one with the first one's target."
+        )
+    change = now.weights.astype(np.float64) - was.weights
+    return np.where(now.masked & was.masked, np.nan, change).astype(np.float32)
+
+
+def _heatmap(shown: np.ndarray, colours: Palette, change: bool) -> go.Heatmap:
+    """Amounts from 0 to 1; changes with equal limits on both sides, so that zero is the middle."""
+    limit = max(0.05, float(np.nanmax(np.abs(shown), initial=0))) if change else 1.0
+    return go.Heatmap(
+        z=shown,
+        zmin=-limit if change else 0,
+        zmax=limit,
+        colorscale=scale(colours.changes if change else colours.amounts),
+        showscale=False,
+        hoverongaps=False,
+        xgap=1,
+        ygap=1,
+        hovertemplate="%{y} → %{x}: %{z:.4f}<extra></extra>",
+        **OVERLAY,
+    )
+
+
+def _clicks(shown: np.ndarray, now: Cells, height: float) -> list[go.Scatter]:
+    """Markers over the cells; masked ones say so. A click gives the model's row, and the column."""
+    first = np.array([tokens[0] for tokens in now.members])
+    size = max(8.0, 0.8 * height / max(len(shown), 1))
+    hovers = ("%{y} → %{x}: %{customdata[2]:.4f}", "%{y} may not look at %{x} (masked)")
+    found = []
+    for kind, hover in zip((~np.isnan(shown), np.isnan(shown)), hovers, strict=True):
+        query, key = np.nonzero(kind)
+        data = np.stack([first[query], key, np.nan_to_num(shown[kind])], axis=1).astype(np.float32)
+        found.append(clickable(key, query, data, size, hover, **OVERLAY))
+    return found
+
+
+def _outline(picture: go.Figure, row: int, columns: int, colour: str) -> None:
+    picture.add_shape(
+        type="rect",
+        x0=-0.5,
+        x1=columns - 0.5,
+        y0=row - 0.5,
+        y1=row + 0.5,
+        line={"color": colour, "width": 2},
+        layer="above",
+    )
+
+
+def _caption(block: str, layer: int, head: int, change: bool, note: str) -> str:
+    """What a reader must know, kept with the figure: place, direction, what was regrouped."""
+    shown = "change since the clean run" if change else "weights from 0 to 1"
+    parts = (f"{block} L{layer} H{head}", "rows look at columns", shown, note)
+    return plain(" · ".join(filter(None, parts)))

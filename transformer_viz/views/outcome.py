@@ -1,0 +1,60 @@
+"""What became of the words when the run was changed?"""
+
+from __future__ import annotations
+
+from html import escape
+
+import pandas as pd
+
+from ..metrics import output_changes
+from ..records import Trace
+from .picture import Picture
+from .theme import Palette, palette
+
+HEIGHT = 46  # pixels of a bar of probability 1
+
+
+def outcome(before: Trace, after: Trace | None = None, *, dark: bool = False) -> Picture:
+    """Probability and rank of every target word, before and after, as small bars in a row.
+
+    Args:
+        before: the clean run.
+        after: a changed run over the same words; left out, only the clean run is shown.
+        dark: colours for a dark background.
+
+    Raises:
+        LookupError: a model without an output layer.
+        ValueError: the runs speak about different words.
+    """
+    table = output_changes(before, after or before)
+    colours = palette(dark)
+    words = "".join(_word(row, after is not None, colours) for _, row in table.iterrows())
+    caption = "Probability of each held word, and its rank among all words (1: the most probable)."
+    style = (
+        "display:flex;flex-wrap:wrap;gap:14px 10px;font-variant-numeric:tabular-nums;"
+        f"color:{colours.ink};font-size:14px;line-height:1.35"
+    )
+    return Picture(f'<div role="list" aria-label="{caption}" style="{style}">{words}</div>', caption)
+
+
+def _word(row: pd.Series, changed: bool, colours: Palette) -> str:
+    label = escape(str(row["token"]))
+    was, now = row["probability_before"], row["probability_after"]
+    bars = _bar(was, colours.accent) + (_bar(now, colours.warm) if changed else "")
+    moved = changed and row["rank_before"] != row["rank_after"]
+    numbers = f"{was:.2f}" + (f" → {now:.2f}" if changed else "")
+    ranks = f"rank {row['rank_before']}" + (f" → {row['rank_after']}" if moved else "")
+    weight = f"font-weight:600;color:{colours.warm}" if moved else f"color:{colours.quiet}"
+    return (
+        f'<div role="listitem" style="min-width:66px;text-align:center">'
+        f'<div aria-hidden="true" style="height:{HEIGHT}px;display:flex;gap:3px;'
+        f'justify-content:center;align-items:flex-end">{bars}</div>'
+        f"<div>{label}</div>"
+        f'<div style="color:{colours.quiet};white-space:nowrap">{numbers}</div>'
+        f'<div style="{weight};white-space:nowrap">{ranks}</div></div>'
+    )
+
+
+def _bar(probability: float, colour: str) -> str:
+    tall = max(1, round(HEIGHT * float(probability)))
+    return f'<div style="width:22px;height:{tall}px;background:{colour};border-radius:2px 2px 0 0"></div>'

@@ -1,0 +1,126 @@
+"""Which torch functions mean what: products, softmaxes, masks, calls that keep a tensor's role."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+aten = torch.ops.aten
+Call = Callable[..., Any]
+
+
+def _of(names: Iterable[str], *owners: Any) -> frozenset[Call]:
+    found = (getattr(owner, name, None) for owner in owners for name in names)
+    return frozenset(call for call in found if call is not None)
+
+
+def _aten(*names: str) -> frozenset[Call]:
+    return frozenset(getattr(getattr(aten, n.split(".")[0]), n.split(".")[1]) for n in names)
+
+
+#: q times k, or weights times v.
+MATMUL = _of(("matmul", "__matmul__", "bmm", "mm"), torch, Tensor) | _aten(
+    "matmul.default", "bmm.default", "mm.default"
+)
+BADDBMM = _of(("baddbmm", "baddbmm_"), torch, Tensor) | _aten("baddbmm.default")
+EINSUM = frozenset((torch.einsum, torch.functional.einsum)) | _aten("einsum.default")
+
+SOFTMAX = frozenset(
+    (F.softmax, torch.softmax, Tensor.softmax, torch.special.softmax, torch._softmax)
+) | _aten("softmax.int", "_softmax.default")
+
+#: A linear map of one activation by weights.
+PROJECT = frozenset((F.linear, torch.addmm, Tensor.addmm)) | _aten(
+    "linear.default", "addmm.default"
+)
+
+ADD = _of(("add", "add_", "__add__", "__radd__", "__iadd__"), torch, Tensor) | _aten(
+    "add.Tensor", "add_.Tensor"
+)
+SUBTRACT = _of(("sub", "sub_", "subtract", "__sub__", "__isub__"), torch, Tensor) | _aten(
+    "sub.Tensor"
+)
+FILL = _of(("masked_fill", "masked_fill_"), torch, Tensor) | _aten(
+    "masked_fill.Scalar", "masked_fill.Tensor"
+)
+WHERE = frozenset((torch.where, Tensor.where)) | _aten("where.self", "where.ScalarOther")
+ASSIGN = frozenset((Tensor.__setitem__,))
+
+MULTIPLY = _of(
+    ("mul", "mul_", "multiply", "__mul__", "__rmul__", "__imul__"), torch, Tensor
+) | _aten("mul.Tensor")
+
+#: Move values about without changing them. The first argument is the tensor.
+RESHAPE = _of(
+    """view reshape flatten unflatten transpose swapaxes swapdims permute movedim moveaxis t
+    squeeze squeeze_ unsqueeze unsqueeze_ contiguous clone expand expand_as view_as reshape_as
+    detach chunk split unbind narrow select index_select __getitem__ repeat_interleave repeat
+    alias tile""".split(),
+    torch,
+    Tensor,
+) | _aten(
+    "view.default",
+    "reshape.default",
+    "_unsafe_view.default",
+    "transpose.int",
+    "permute.default",
+    "unsqueeze.default",
+    "squeeze.dim",
+    "expand.default",
+    "clone.default",
+    "contiguous.default",
+    "slice.Tensor",
+    "select.int",
+)
+#: Change a number's type or nothing at all.
+CAST = _of(
+    "to float double half bfloat16 type type_as cpu cuda nan_to_num nan_to_num_".split(),
+    torch,
+    Tensor,
+) | frozenset((F.dropout, torch.dropout, F.alpha_dropout)) | _aten(
+    "_to_copy.default", "dropout.default", "alias.default"
+)
+#: Element by element, so that a score stays a score.
+ELEMENTWISE = (
+    _of(
+        """div div_ divide true_divide __truediv__ __rtruediv__ __itruediv__ neg __neg__ tanh
+        tanh_ clamp clamp_ clip maximum minimum exp exp_ sigmoid relu relu_ square pow __pow__
+        softplus abs""".split(),
+        torch,
+        Tensor,
+    )
+    | MULTIPLY
+    | ADD
+    | SUBTRACT
+    | frozenset((F.relu, F.sigmoid, F.tanh, F.softplus, F.silu, F.gelu, F.elu))
+    | _aten("div.Tensor", "tanh.default", "exp.default", "sigmoid.default", "relu.default")
+)
+JOIN = frozenset((torch.cat, torch.concat, torch.concatenate)) | _aten("cat.default")
+
+#: Keep the role of their first operand that has one.
+PASS = RESHAPE | CAST | ELEMENTWISE | FILL | WHERE | JOIN
+IDENTITY = RESHAPE | CAST
+
+LOOKUP = frozenset((F.embedding, torch.embedding, Tensor.index_select, torch.index_select)) | (
+    _aten("embedding.default")
+)
+WAVES = _of(("cos", "sin"), torch, Tensor) | frozenset((torch.polar,)) | _aten(
+    "cos.default", "sin.default"
+)
+NORMS = frozenset((F.layer_norm, F.rms_norm, torch.layer_norm, torch.rms_norm)) | _aten(
+    "layer_norm.default"
+)
+#: Inside a hand-written norm one of these is called on its input or on something made of it.
+NORM_SIGNS = _of("mean var std var_mean std_mean rsqrt square pow norm __pow__".split(), torch, Tensor)
+
+FUSED = frozenset((F.scaled_dot_product_attention,)) | _aten(
+    "scaled_dot_product_attention.default"
+)
+MULTI_HEAD = frozenset((F.multi_head_attention_forward,))
+
+#: Properties that make a new tensor; every other property is read without a look.
+VIEW_PROPERTIES = frozenset(("T", "mT", "H", "mH", "data", "real", "imag"))

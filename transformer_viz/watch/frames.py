@@ -1,0 +1,66 @@
+"""Which module is running: read from the calling frames, so that no hook is needed."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Any
+
+from torch import nn
+
+HEAD_WORDS = (
+    "num_heads",
+    "n_heads",
+    "n_head",
+    "heads",
+    "num_attention_heads",
+    "nhead",
+    "nheads",
+    "h",
+)
+
+
+class Names:
+    """The modules of one model by identity: their paths, and the tensors they own."""
+
+    def __init__(self, module: nn.Module):
+        self.root = module
+        self.paths: dict[int, str] = {}
+        self.modules: dict[str, nn.Module] = {}
+        self.owned: set[int] = set()
+        for path, part in module.named_modules():
+            self.paths[id(part)] = path
+            self.modules[path] = part
+            self.owned.update(id(b) for b in part._buffers.values() if b is not None)
+            self.owned.update(
+                id(v) for v in vars(part).values() if type(v).__name__ == "Tensor"
+            )
+
+    def frame(self) -> tuple[str, FrameType | None]:
+        """The path of the nearest running module, and its frame; ``""`` and None if none runs."""
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None:
+            code = frame.f_code
+            if code.co_argcount and code.co_varnames[0] == "self":
+                path = self.paths.get(id(frame.f_locals.get("self")))
+                if path is not None:
+                    return path, frame
+            frame = frame.f_back
+        return "", None
+
+    def path(self) -> str:
+        """The path of the nearest running module."""
+        return self.frame()[0]
+
+    def number(self, path: str, words: tuple[str, ...] = HEAD_WORDS) -> int | None:
+        """A count that the module at a path, one around it, or their config names: its heads."""
+        while True:
+            module: Any = self.modules.get(path)
+            for owner in (module, getattr(module, "config", None)):
+                for word in words:
+                    value = getattr(owner, word, None)
+                    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+                        return value
+            if not path:
+                return None
+            path = path.rpartition(".")[0]

@@ -1,0 +1,124 @@
+"""What the probe remembers about a tensor while it lives: where it came from, what it is for.
+
+A mark hangs on the tensor itself, so it ends with it and nothing outlives its layer; it names its
+run, so that the marks of another run are never read.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+#: At most this much added to a score is a mask (DESIGN: masked cells stay masked).
+MASK = -1e3
+NOWHERE: frozenset[int] = frozenset()
+_serial = itertools.count(1)
+
+
+@dataclass(slots=True)
+class Mark:
+    """``origin``: the token streams a tensor was made from (empty: only weights and constants);
+    ``depth``: how many attentions stand before it; ``role``: what it is, if anything;
+    ``shadow``: what it would be with edited rotary angles; ``serial``: when it was made."""
+
+    run: Any
+    origin: frozenset[int] = NOWHERE
+    depth: int = 0
+    role: Any = None
+    shadow: Tensor | None = None
+    serial: int = field(default_factory=lambda: next(_serial))
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Query times key, on its way to the softmax. ``labels`` name its dimensions.
+
+    ``base`` are the scores without the model's masks and ``hidden`` those masks, remembered only
+    where an edit needs them; ``bias`` is what was added that is no mask. A loose one (no q) is
+    some tensor that was masked like scores.
+    """
+
+    q: Tensor | None = None
+    k: Tensor | None = None
+    product: Tensor | None = None
+    labels: tuple[str, ...] | None = None
+    q_origin: frozenset[int] = NOWHERE
+    k_origin: frozenset[int] = NOWHERE
+    depth: int = 0
+    base: Tensor | None = None
+    hidden: Tensor | None = None
+    bias: Tensor | None = None
+
+    @property
+    def loose(self) -> bool:
+        return self.q is None
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The output of a softmax that may be attention; ``seen`` is filled when it is decided."""
+
+    scores: Scores
+    given: Tensor
+    labels: tuple[str, ...] | None
+    site: Any = None
+    same: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Weights times v of one attention, and the reshaping done to it since."""
+
+    record: Any
+    chain: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SubLayer:
+    """An attention's output on its way to the residual sum; ``exact`` while nothing changed it."""
+
+    record: Any
+    start: int
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The residual stream; ``stack`` once an attention of that stack has been added."""
+
+    stack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Biased:
+    """A constant that is a bias with a mask added: the two parts."""
+
+    base: Tensor
+    hidden: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows taken from a table of constants that has ``rows`` of them."""
+
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """Integers that came in with the input; ``made`` if something was computed from them."""
+
+    made: bool = False
+
+
+def split_mask(constant: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """The mask (bool, true = hidden) and the bias of a tensor added to scores; None if absent."""
+    if constant.dtype == torch.bool or not constant.is_floating_point():
+        return None, constant
+    hidden = constant <= MASK
+    bias = constant.masked_fill(hidden, 0.0)
+    return (hidden if hidden.any() else None), (bias if bias.any() else None)

@@ -1,0 +1,283 @@
+"""The function mode behind the probe: sees every torch call of one thread and keeps the marks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from ..interventions import Edit, Intervention
+from . import calls
+from .frames import Names
+from .marks import (
+    MASK,
+    NOWHERE,
+    Biased,
+    Context,
+    Ids,
+    Mark,
+    Scores,
+    Stream,
+    SubLayer,
+    Table,
+    Weights,
+)
+from .numbering import Numbering
+from .plan import SCORE_EDITS
+from .run import Run, Want
+
+Handler = Callable[["Mode", Any, tuple[Any, ...], dict[str, Any]], Any]
+KEY = "_transformer_viz_mark"
+
+
+class Mode(TorchFunctionMode):
+    """Follows tensors by their marks and hands the calls that matter to their handlers.
+
+    Lives in one thread and one `with`; what it learns goes to ``run``. ``used`` collects the edits
+    that found their place.
+    """
+
+    handlers: dict[Any, Handler] = {}
+
+    def __init__(self, module: nn.Module, intervention: Intervention, want: Want):
+        super().__init__()
+        self.names = Names(module)
+        self.intervention, self.want, self.run = intervention, want, Run(want)
+        self.numbering = Numbering(want.stack)
+        self.shapes_scores = any(isinstance(edit, SCORE_EDITS) for edit in intervention)
+        self.leaves: dict[int, tuple[Tensor, frozenset[int]]] = {}
+        self.lengths: dict[int, set[int]] = {}
+        self.used: set[Edit] = set()
+        self.offset = 0
+        self.layers: dict[str, int] = {}
+        self.tables: dict[str, Tensor] = {}
+        self.norm_frame: Any = None
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        handler = self.handlers.get(func)
+        if handler is not None:
+            return handler(self, func, args, kwargs)
+        if getattr(func, "__name__", "") == "__get__":
+            if getattr(getattr(func, "__self__", None), "__name__", "") not in calls.VIEW_PROPERTIES:
+                return func(*args, **kwargs)
+        return self.plain(func, args, kwargs)
+
+    # ---- marks -----------------------------------------------------------------------------
+
+    def mark(self, x: Any) -> Mark | None:
+        """The mark that this run left on a tensor."""
+        if not isinstance(x, Tensor):
+            return None
+        mark = x.__dict__.get(KEY)
+        return mark if mark is not None and mark.run is self else None
+
+    def role(self, x: Any) -> Any:
+        mark = self.mark(x)
+        return None if mark is None else mark.role
+
+    def depth(self, x: Any) -> int:
+        mark = self.mark(x)
+        return 0 if mark is None else mark.depth
+
+    def origin(self, x: Any) -> frozenset[int]:
+        """The token streams a tensor was made from; empty for weights, masks and constants."""
+        mark = self.mark(x)
+        if mark is not None:
+            return mark.origin
+        if not isinstance(x, Tensor) or isinstance(x, nn.Parameter) or id(x) in self.names.owned:
+            return NOWHERE
+        return self.leaf(x)
+
+    def leaf(self, x: Tensor) -> frozenset[int]:
+        """An input of the model that nothing made here: a stream of vectors, or a mask."""
+        if x.dim() < 2 or not x.is_floating_point():
+            return NOWHERE
+        if id(x) not in self.leaves:
+            masked = x <= MASK
+            mask = bool(masked.any()) and bool((masked | (x == 0)).all())
+            self.leaves[id(x)] = (x, NOWHERE if mask else self.stream(x.shape[:-1]))
+        return self.leaves[id(x)][1]
+
+    def stream(self, sizes: Any) -> frozenset[int]:
+        """A new token stream; ``sizes`` are the lengths its token axis may have."""
+        number = len(self.lengths) + 1
+        self.lengths[number] = {int(size) for size in sizes}
+        return frozenset((number,))
+
+    def put(self, out: Any, parents: Iterator[Tensor] | list[Tensor], role: Any = None, *, deeper: int = 0) -> Any:
+        """Mark what a call gave: streams and depth from its operands, and a role."""
+        parents = list(parents)
+        origin = frozenset().union(*(self.origin(p) for p in parents)) if parents else NOWHERE
+        depth = max((self.depth(p) for p in parents), default=0) + deeper
+        for x in out if isinstance(out, tuple | list) else (out,):
+            if isinstance(x, Tensor) and not isinstance(x, nn.Parameter):
+                x.__dict__[KEY] = Mark(self, origin, depth, role)
+        return out
+
+    # ---- calls that need no special care ------------------------------------------------------
+
+    def plain(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a call as it is and pass the marks on."""
+        out = func(*args, **kwargs)
+        return self.follow(out, func, args, kwargs)
+
+    def follow(self, out: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not isinstance(out, Tensor | tuple | list):
+            return out
+        parents = tensors(args, kwargs)
+        if any(out is parent for parent in parents) and self.mark(out) is not None:
+            return out  # a call that gave back its operand, such as dropout outside training
+        role = None
+        carrier = next((p for p in parents if self.role(p) is not None), None)
+        if carrier is not None and func in calls.PASS:
+            role = self.passed(self.role(carrier), carrier, out, func, args, kwargs)
+        if role is None:
+            role = self.ids(func, parents)
+        self.put(out, parents, role)
+        self.cast_shadow(out, parents, func, args, kwargs)
+        return out
+
+    def ids(self, func: Any, parents: list[Tensor]) -> Ids | None:
+        """Integers of the input stay ids while they are only moved about."""
+        for x in parents:
+            if x.is_floating_point() or x.dtype == torch.bool:
+                continue
+            role = self.role(x)
+            if isinstance(role, Ids) or (self.mark(x) is None and id(x) not in self.names.owned):
+                return Ids((isinstance(role, Ids) and role.made) or func not in calls.IDENTITY)
+        return None
+
+    def passed(
+        self, role: Any, x: Tensor, out: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """The role of a result whose operand ``x`` had one; None where the call ends it."""
+        if isinstance(role, Scores):
+            return follow_scores(role, x, out, func, args, kwargs)
+        if isinstance(role, Weights):
+            same = role.same and func in calls.CAST
+            return replace(role, labels=relabel(role.labels, x, out, func, args, kwargs), same=same)
+        if isinstance(role, Context):
+            exact = func in calls.IDENTITY
+            return Context(role.record, (*role.chain, (func, args, kwargs)) if exact else ()) if exact else None
+        if isinstance(role, SubLayer):
+            return replace(role, exact=role.exact and func in calls.IDENTITY)
+        if isinstance(role, Stream):
+            return role if func in calls.IDENTITY or func in calls.MULTIPLY or broadcast(x, args) else None
+        if isinstance(role, Table) and func in calls.IDENTITY:
+            return role
+        if isinstance(role, Biased) and func in calls.IDENTITY:
+            return Biased(
+                replay(func, args, kwargs, x, role.base), replay(func, args, kwargs, x, role.hidden)
+            )
+        return None
+
+    def cast_shadow(
+        self, out: Any, parents: list[Tensor], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """What a constant would be with edited rotary angles, carried along beside it."""
+        if not isinstance(out, Tensor) or self.origin(out):
+            return
+        shadows = {id(p): m.shadow for p in parents if (m := self.mark(p)) and m.shadow is not None}
+        if shadows:
+            mark = self.mark(out)
+            assert mark is not None
+            mark.shadow = func(*swap(args, shadows), **swap(kwargs, shadows))
+
+    def shaded(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool]:
+        """The operands with edited constants in place of the model's own, and whether any was."""
+        shadows = {
+            id(p): m.shadow
+            for p in tensors(args, kwargs)
+            if (m := self.mark(p)) and m.shadow is not None
+        }
+        return swap(args, shadows), swap(kwargs, shadows), bool(shadows)
+
+
+def tensors(*groups: Any) -> list[Tensor]:
+    """The tensors among the arguments of a call, lists and tuples looked into."""
+    found: list[Tensor] = []
+    for group in groups:
+        for value in group.values() if isinstance(group, dict) else group:
+            if isinstance(value, Tensor):
+                found.append(value)
+            elif isinstance(value, list | tuple) and value:
+                found.extend(tensors(value))
+    return found
+
+
+def broadcast(x: Tensor, args: tuple[Any, ...]) -> bool:
+    """Whether every other operand is one number a token, or a vector: as inside a norm."""
+    others = [t for t in tensors(args) if t is not x]
+    return all(t.dim() < 2 or t.shape[-1] == 1 for t in others)
+
+
+def swap(group: Any, by: dict[int, Tensor]) -> Any:
+    """The same arguments with some tensors exchanged, found by identity."""
+    if isinstance(group, Tensor):
+        return by.get(id(group), group)
+    if isinstance(group, dict):
+        return {name: swap(value, by) for name, value in group.items()}
+    if isinstance(group, list | tuple) and not hasattr(group, "_fields"):
+        return type(group)(swap(value, by) for value in group)
+    return group
+
+
+def replay(func: Any, args: Any, kwargs: Any, x: Tensor, other: Tensor) -> Tensor:
+    """The same call on another tensor in the place of ``x``."""
+    if other.shape != x.shape:
+        other = other.expand(x.shape)
+    if in_place(func):
+        other = other.clone()
+    result = func(*swap(args, {id(x): other}), **swap(kwargs, {id(x): other}))
+    assert isinstance(result, Tensor)
+    return result
+
+
+def in_place(func: Any) -> bool:
+    name = getattr(func, "__name__", "")
+    return (name.endswith("_") and not name.endswith("__")) or name.startswith("__i")
+
+
+def relabel(
+    labels: tuple[str, ...] | None, x: Tensor, out: Any, func: Any, args: Any, kwargs: Any
+) -> tuple[str, ...] | None:
+    """The names of the dimensions after a call; None where they can no longer be told."""
+    if labels is None or not isinstance(out, Tensor) or len(labels) != x.dim():
+        return None
+    if func in calls.RESHAPE and getattr(func, "__name__", "") in PERMUTES:
+        # A small tensor whose sizes are its dimension numbers shows where each one went.
+        sizes = torch.empty(tuple(range(2, 2 + x.dim())), device="meta")
+        moved = func(*swap(args, {id(x): sizes}), **swap(kwargs, {id(x): sizes}))
+        return tuple(labels[size - 2] for size in moved.shape)
+    return labels if out.dim() == x.dim() else None
+
+
+PERMUTES = {"permute", "transpose", "swapaxes", "swapdims", "movedim", "moveaxis", "t"}
+
+
+def follow_scores(role: Scores, x: Tensor, out: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    """Scores after one more call; the unmasked twin and the mask go the same way."""
+    if not isinstance(out, Tensor):
+        return None
+    labels = relabel(role.labels, x, out, func, args, kwargs)
+    if role.base is None or role.hidden is None:
+        return replace(role, labels=labels)
+    hidden = role.hidden
+    if func in calls.RESHAPE or func in calls.JOIN:
+        hidden = replay(func, args, kwargs, x, hidden) if func in calls.RESHAPE else _joined(hidden, x, out)
+    return replace(role, labels=labels, base=replay(func, args, kwargs, x, role.base), hidden=hidden)
+
+
+def _joined(hidden: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    """A mask beside which columns were joined to the scores: the new ones are visible."""
+    hidden = hidden.expand(x.shape)
+    grown = torch.zeros(out.shape, dtype=torch.bool, device=out.device)
+    grown[tuple(slice(0, size) for size in hidden.shape)] = hidden
+    return grown

@@ -1,0 +1,94 @@
+"""Which stack and layer an attention belongs to, told by behaviour first and names second."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+CROSS_WORDS = ("cross", "multihead_attn", "encoder_attn", "src_attn", "enc_attn", "encdec")
+
+
+@dataclass
+class Place:
+    """Where the last attention of one map stood."""
+
+    depth: int
+    layer: int
+    path: str
+    heads: int = 0
+    first_head: int = 0
+    confirmed: bool = False
+
+
+class Numbering:
+    """Counts the attentions of each map; a new pass begins where the depth no longer grows."""
+
+    def __init__(self, lone: str):
+        self.lone = lone
+        self.stacks: dict[str, str] = {}
+        self.last: dict[tuple[str, str], Place] = {}
+
+    def kind(self, path: str, q_origin: frozenset[int], k_origin: frozenset[int]) -> str:
+        """``self`` if the keys contain all streams that the queries come from, else ``cross``."""
+        if any(word in path.lower() for word in CROSS_WORDS):
+            return "cross"
+        latent = not q_origin and k_origin  # learned queries over an input
+        return "self" if q_origin <= k_origin and not latent else "cross"
+
+    def stack(self, path: str, kind: str, hidden: Tensor | None, offset: int) -> str:
+        """``decoder`` for cross-attention and where later words are hidden, else by name."""
+        if kind == "cross":
+            return "decoder"
+        if path not in self.stacks:
+            causal = None if hidden is None else looks_causal(hidden, offset)
+            if causal is None:
+                return named_stack(path) or self.lone
+            self.stacks[path] = "decoder" if causal else named_stack(path) or "encoder"
+        return self.stacks[path]
+
+    def place(self, stack: str, kind: str, depth: int, path: str, heads: int) -> Place:
+        """The next layer of a map, or a sibling head of the same layer."""
+        before = self.last.get((stack, kind))
+        if before is None:
+            layer, first = 0, 0
+        elif depth > before.depth:
+            layer, first = before.layer + before.confirmed, 0
+        elif depth == before.depth and before.confirmed and siblings(path, before.path):
+            layer, first = before.layer, before.first_head + before.heads
+        elif depth == before.depth and not before.confirmed:
+            layer, first = before.layer, before.first_head
+        else:
+            layer, first = 0, 0
+        place = Place(depth, layer, path, heads, first)
+        self.last[stack, kind] = place
+        return place
+
+
+def named_stack(path: str) -> str | None:
+    """The stack that a module path names."""
+    for part in reversed(path.lower().split(".")):
+        if "decoder" in part:
+            return "decoder"
+        if "encoder" in part:
+            return "encoder"
+    return None
+
+
+def siblings(path: str, other: str) -> bool:
+    """Whether two modules are numbered members of one list, as heads written one by one are."""
+    return path != other and re.sub(r"\d+$", "", path) == re.sub(r"\d+$", "", other)
+
+
+def looks_causal(hidden: Tensor, offset: int) -> bool | None:
+    """Whether a mask ``[query, key]`` (true = hidden) hides all later keys; None: cannot tell."""
+    queries, keys = hidden.shape
+    if queries < 2:
+        return None
+    later = torch.ones(queries, keys, dtype=torch.bool, device=hidden.device).triu(1 + offset)
+    padding = hidden.all(0)
+    if not bool((later & ~padding).any()):
+        return None
+    return bool((hidden | ~later).all())

@@ -1,0 +1,91 @@
+"""The probe: put it around any call of a module to see, and to change, its attention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch import nn
+
+from ..interventions import Edit, Intervention, Pad
+from . import calls
+from .attention import (
+    on_assign,
+    on_baddbmm,
+    on_einsum,
+    on_fill,
+    on_matmul,
+    on_softmax,
+    on_where,
+)
+from .fused import on_fused, on_multi_head
+from .merge import merge_heads
+from .mode import Mode
+from .norms import on_norm, on_norm_sign
+from .positions import on_lookup, on_multiply, on_waves
+from .proof import on_project
+from .run import Run, Want
+from .stream import on_add, on_subtract
+
+for group, handler in (
+    (calls.NORM_SIGNS, on_norm_sign),
+    (calls.MATMUL, on_matmul),
+    (calls.EINSUM, on_einsum),
+    (calls.BADDBMM, on_baddbmm),
+    (calls.SOFTMAX, on_softmax),
+    (calls.PROJECT, on_project),
+    (calls.ADD, on_add),
+    (calls.SUBTRACT, on_subtract),
+    (calls.FILL, on_fill),
+    (calls.WHERE, on_where),
+    (calls.ASSIGN, on_assign),
+    (calls.MULTIPLY, on_multiply),
+    (calls.LOOKUP, on_lookup),
+    (calls.WAVES, on_waves),
+    (calls.NORMS, on_norm),
+    (calls.FUSED, on_fused),
+    (calls.MULTI_HEAD, on_multi_head),
+):
+    Mode.handlers.update(dict.fromkeys(group, handler))
+
+
+@contextmanager
+def probe(
+    module: nn.Module, intervention: Intervention | None = None, want: Want | None = None
+) -> Iterator[Run]:
+    """Watch what a module does inside ``with``, and edit it; the module itself is not touched.
+
+    ``with probe(module) as run: module(x)`` fills ``run.attentions`` in call order: weights
+    ``[batch, head, query, key]``, path, kind, stack, layer; also norms, residual sums and what was
+    not recognised. Enter it in the thread that runs the forward pass; other threads on the same
+    module notice nothing.
+
+    Raises:
+        ValueError: an edit that found no place in the model; names the edit and the places.
+    """
+    mode = Mode(module, intervention or Intervention(), want or Want())
+    with mode:
+        yield mode.run
+    merge_heads(mode.run)
+    if not mode.run.attentions:
+        mode.run.unrecognised.append(
+            "no attention found: nothing here multiplies a softmax of scores with values"
+        )
+    lost = [edit for edit in mode.intervention if edit not in mode.used and not isinstance(edit, Pad)]
+    if lost:
+        raise ValueError(_lost(lost[0], mode.run))
+
+
+def _lost(edit: Edit, run: Run) -> str:
+    if edit.kind.endswith("positions"):
+        return (
+            f"The edit “{edit.describe()}” found no positions: this model adds no position table "
+            "to its embeddings, rotates no queries and adds no bias to its scores there."
+        )
+    sites = ", ".join(f"{site} ({heads} heads)" for site, heads in _heads(run).items())
+    return f"The edit “{edit.describe()}” matches no place in this model; it has {sites or 'none'}."
+
+
+def _heads(run: Run) -> dict[str, int]:
+    return {str(record.site): record.heads for record in run.attentions}
+

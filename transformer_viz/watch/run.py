@@ -1,0 +1,132 @@
+"""What one probe saw: attentions in call order, norms, residual sums, positions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from ..sites import Site
+from .statistics import Statistics
+
+
+def _all(site: Site) -> bool:
+    return True
+
+
+def _none(site: Site) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Want:
+    """What to keep. Statistics and a thumbnail of every head are always there.
+
+    ``weights``, ``scores``, ``qkv`` say for a block's site whether to keep its matrices;
+    ``norms``, ``residuals``, ``positions`` switch those records; ``hidden`` keeps the residual
+    stream, ``gradients`` makes the weights differentiable, ``check`` rebuilds each block's output
+    in float64; ``stack`` names a lone self-attention whose stack nothing else tells; ``special``
+    marks, by stack, the tokens that a shuffle of positions leaves where they are.
+    """
+
+    weights: Callable[[Site], bool] = _all
+    scores: Callable[[Site], bool] = _none
+    qkv: Callable[[Site], bool] = _none
+    norms: bool = True
+    residuals: bool = True
+    positions: bool = False
+    hidden: bool = False
+    gradients: bool = False
+    check: bool = False
+    stack: str = "encoder"
+    special: dict[str, tuple[bool, ...]] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class AttentionRecord:
+    """One attention as it ran: its place, and its tensors as far as they were wanted.
+
+    ``weights`` and ``scores`` ``[batch, head, query, key]`` (scores as the softmax got them, after
+    edits), ``q, k, v`` ``[batch, head, token, width]``,
+    whatever the module's own layout. ``form`` is ``softmax``, or ``custom`` for weights that no
+    softmax made. ``rebuilt`` is the relative difference of the output rebuilt in float64, None
+    where it was not checked. ``statistics`` hold one ``[batch, head]`` tensor a name.
+    """
+
+    path: str
+    kind: str
+    stack: str
+    layer: int
+    form: str = "softmax"
+    heads: int = 0
+    shape: tuple[int, int] = (0, 0)
+    weights: Tensor | None = None
+    scores: Tensor | None = None
+    q: Tensor | None = None
+    k: Tensor | None = None
+    v: Tensor | None = None
+    leaf: Tensor | None = None
+    stream: Tensor | None = None
+    statistics: dict[str, Tensor] = field(default_factory=dict)
+    thumbnail: Tensor | None = None
+    rebuilt: float | None = None
+    proof: Any = None
+    start: int = 0
+    offset: int = 0
+    first_head: int = 0
+    origin: frozenset[int] = frozenset()
+
+    @property
+    def site(self) -> Site:
+        return Site(self.stack, self.kind, self.layer)
+
+    def measured(self, statistics: Statistics) -> None:
+        """Take over the finished statistics of all rows."""
+        self.statistics, self.thumbnail = statistics.result(), statistics.thumbnail()
+
+
+@dataclass(eq=False)
+class NormRecord:
+    """One norm as it ran: statistics of its input a token, ``[batch, token]`` each.
+
+    ``std`` is biased; ``input_norm`` and ``output_norm`` are Euclidean lengths. ``gain`` and
+    ``bias`` ``[d_model]`` are what multiplies and is added after; ``kind`` is ``layer``,
+    ``annotated`` or ``rms``.
+    """
+
+    path: str
+    kind: str
+    statistics: dict[str, Tensor]
+    gain: Tensor | None
+    bias: Tensor | None
+    stack: str | None
+    serial: int
+
+
+@dataclass(eq=False)
+class ResidualRecord:
+    """The residual stream's length a token ``[batch, token]`` after one sub-layer was added."""
+
+    site: Site
+    norm: Tensor
+
+
+@dataclass(eq=False)
+class Run:
+    """What one probe saw, in call order."""
+
+    want: Want = field(default_factory=Want)
+    attentions: list[AttentionRecord] = field(default_factory=list)
+    norms: list[NormRecord] = field(default_factory=list)
+    residuals: list[ResidualRecord] = field(default_factory=list)
+    positions: dict[str, Tensor] = field(default_factory=dict)
+    streams: dict[str, Tensor] = field(default_factory=dict)
+    replaced: list[str] = field(default_factory=list)
+    unrecognised: list[str] = field(default_factory=list)
+
+    @property
+    def sites(self) -> list[Site]:
+        """The attention blocks seen, without repeats, in call order."""
+        return list(dict.fromkeys(record.site for record in self.attentions))
