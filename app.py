@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 
-# Idle OpenMP threads must not spin while another visitor's run needs the core; torch reads this
-# once, when it is imported.
+# Torch reads these once, when it is imported: one thread a run, since small maps gain nothing from
+# more, and idle threads that do not spin while another visitor's run needs the core.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import streamlit as st

@@ -221,9 +221,9 @@ def test_a_program_that_waits_for_each_answer_gets_it(translator: str) -> None:
 
 def test_generate_goes_on_with_a_text(writer: str) -> None:
     model = tv.load(writer)
-    own = tv.translate(model, "5 6 7", max_tokens=4)[0].text
+    own = tv.translate(model, "5 6 7", max_tokens=4)[0].text.strip()
     assert answer("generate", writer, "--max", "4", stdin="5 6 7\n") == f"{own}\n"
-    drawn = tv.translate(model, "5 6 7", sample=0.9, max_tokens=4)[0].text
+    drawn = tv.translate(model, "5 6 7", sample=0.9, max_tokens=4)[0].text.strip()
     assert answer("generate", writer, "--max", "4", "--sample", "0.9", stdin="5 6 7\n") == (
         f"{drawn}\n"
     )
@@ -374,7 +374,7 @@ def test_app_serves_on_the_port_it_was_given() -> None:
     words = [sys.executable, "-m", "transformer_viz", "app", "--port", str(port)]
     server = subprocess.Popen(
         words,
-        cwd=ROOT.parent,
+        cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -24,6 +24,7 @@ FLOORS = {
     "checkpoints": 2,
     "inputs": 2,
     "decode": 2,
+    "tables": 2,
     "tracing": 2,
     "metrics": 3,
     "views": 4,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -28,6 +29,7 @@ RECIPE = """
 name = "tiny"
 title = "Toy to toy"
 seed = 3
+bfloat16 = true
 log_every = 3
 save_every = 6
 snapshots = [1, 4, 12]
@@ -199,6 +201,16 @@ def test_a_package_without_test_data_says_so_and_one_without_a_run_is_refused(
     with pytest.raises(ValueError, match=f"{name} in x.safetensors has 1 values"):
         state[name][0] = 1e6  # more than float16 holds
         save_weights(config, state, tmp_path / "x.safetensors")
+    wider = dataclasses.replace(words, model=words.model | {"d_ff": 16})
+    with pytest.raises(ValueError, match=r"but the config makes it \[16"):
+        package(wider, tmp_path / "run", tmp_path / "out")
+
+
+def test_a_training_that_diverges_stops_and_says_so(recipe, data, tmp_path):
+    recipe.write_text(recipe.read_text().replace("warmup = 4", "warmup = 1\npeak = 1e30"))
+    work = Run(Recipe.read(recipe), data, tmp_path / "run", "cpu")
+    with pytest.raises(ValueError, match=r"became nan at update [23]: the training diverged"):
+        work.train(lambda progress: None)
 
 
 def test_a_lost_resume_file_is_continued_from_the_packaged_weights(recipe, data, tmp_path):

@@ -66,7 +66,10 @@ def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
     text = json.dumps(words, ensure_ascii=False, default=_plain)
     partial = path.with_name(path.name + ".part")
     contents = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    partial.touch()
+    mode = partial.stat().st_mode
     safetensors.numpy.save_file(contents, partial, metadata={"trace": text})
+    partial.chmod(mode)  # safetensors lets nobody else read what it writes
     os.replace(partial, path)
 
 

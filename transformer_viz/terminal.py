@@ -146,7 +146,7 @@ def _arriving() -> Iterator[tuple[int, list[str]]]:
     """
     if sys.stdin.isatty():
         click.echo("One text a line; end with Ctrl-D.", err=True)
-    stream = cast(io.BufferedReader, click.get_binary_stream("stdin"))
+    stream = cast(io.BufferedReader, sys.stdin.buffer)
     number, rest = 1, b""
     while block := stream.read1(1 << 16):
         *lines, rest = (rest + block).split(b"\n")

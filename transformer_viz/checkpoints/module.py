@@ -36,8 +36,8 @@ def wrap(
 ) -> Model:
     """A Model around any module, put into evaluation mode; its class gives the name.
 
-    ``kind`` None: a forward with two inputs that must be given is an encoder-decoder, any other
-    an encoder. ``overrides`` may say ``pad_id``, ``bos_id``, ``eos_id`` and ``max_tokens``.
+    ``kind`` None: a forward with a target, or with two inputs that must be given, is that of an
+    encoder-decoder, any other that of an encoder. ``overrides`` may say ``pad_id``, ``bos_id``, ``eos_id`` and ``max_tokens``.
 
     Raises:
         CheckpointError: an unknown kind or override; names those there are.
@@ -57,7 +57,7 @@ def wrap(
     return Model(
         name=name or type(module).__name__,
         module=module,
-        kind=kind or ("encoder-decoder" if _inputs(module) > 1 else "encoder-only"),
+        kind=kind or _kind(module),
         config={},
         tokenizer=_plain_ids(overrides) if tokenizer is None else tokenizer,
         device="cpu" if first is None else str(first.device),
@@ -126,10 +126,9 @@ def _plain_ids(words: dict[str, Any]) -> PlainIds:
     return PlainIds(**{word: words.get(word) for word in ("pad_id", "bos_id", "eos_id")})
 
 
-def _inputs(module: nn.Module) -> int:
-    """How many inputs the module's forward insists on."""
+def _kind(module: nn.Module) -> str:
+    """What the module's forward asks for: two inputs, or one."""
+    parameters = inspect.signature(module.forward).parameters
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(
-        parameter.kind in kinds and parameter.default is inspect.Parameter.empty
-        for parameter in inspect.signature(module.forward).parameters.values()
-    )
+    needed = [p for p in parameters.values() if p.kind in kinds and p.default is p.empty]
+    return "encoder-decoder" if len(needed) > 1 or TARGET in parameters else "encoder-only"

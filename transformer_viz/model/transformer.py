@@ -261,7 +261,7 @@ class Transformer(nn.Module):
             self.output.weight = table.weight
 
     def reset(self) -> None:
-        """Fresh weights: Xavier for matrices; embeddings of unit length after their scale."""
+        """Fresh weights: Xavier for matrices; embeddings of unit length before their scale."""
         for parameter in self.parameters():
             if parameter.dim() > 1:
                 nn.init.xavier_uniform_(parameter)

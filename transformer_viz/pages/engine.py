@@ -153,12 +153,9 @@ class Engine:
 
     def _load(self, name: str, promise: Future[Model]) -> None:
         try:
-            import torch
-
             from .. import decode, tracing  # noqa: F401 - so that the first run finds them imported
             from ..checkpoints import load
 
-            torch.set_num_threads(int(os.environ.get("TRANSFORMER_VIZ_THREADS", 1)))
             model = load(str(self.shelf[name].path))
         except BaseException as error:
             promise.set_exception(error)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import time
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 
@@ -45,6 +47,13 @@ class Scene:
         return self.answer.trace
 
     @property
+    def most(self) -> float:
+        """The head's largest weight in both runs, so that both are coloured alike."""
+        place = self.place
+        both = (t.block(place.block, place.layer).weights for t in (self.before, self.now))
+        return max(float(weights[place.head].max()) for weights in both) or 1.0
+
+    @property
     def shown(self) -> tuple[Trace, Trace | None]:
         """The run to draw, and the one to subtract from it."""
         compare = st.session_state["compare"]
@@ -63,19 +72,29 @@ def draw(engine: Engine) -> None:
 @st.fragment
 def _body(engine: Engine) -> None:
     """Everything that a change repaints: one fragment, so that the frame stays untouched."""
-    began = time.perf_counter()
+    visit.heed(engine)
+    notices = st.container()
     visit.save(engine)
-    trace = None
+    with _explained(engine):
+        _page(engine)
+    with notices:
+        for complaint in visit.complaints():
+            st.warning(complaint)
+    visit.save(engine)
+
+
+@contextmanager
+def _explained(engine: Engine) -> Iterator[None]:
+    """Whatever goes wrong inside, the visitor reads a sentence and keeps the footer."""
     try:
-        trace = _page(engine, began)
+        yield
     except (ValueError, LookupError, OSError) as error:
         _explain(_sentence(error))
+        frame.footer(engine, None, None)
     except Exception as error:  # the last net: a visitor never meets a traceback
         traceback.print_exc(file=sys.stderr)
         _explain(f"This did not work ({type(error).__name__}: {_sentence(error)}).")
-    if trace is None:
         frame.footer(engine, None, None)
-    visit.save(engine)
 
 
 def _sentence(error: BaseException) -> str:
@@ -93,40 +112,41 @@ def _clean() -> None:
     visit.change(Intervention())
 
 
-def _page(engine: Engine, began: float) -> Trace | None:
+def _page(engine: Engine) -> None:
     question = visit.question()
     if not question.text:
         st.info("Type an English sentence above, or choose one of the examples.")
-        return None
+        frame.footer(engine, None, None)
+        return
+    _wait(engine, question)
+    began = time.perf_counter()
     scene = _scene(engine, question)
     _words(scene)
     _pictures(scene)
     controls(scene.before, scene.place, scene.changes)
     follow = _came_of_it(scene)
-    seconds = time.perf_counter() - began
-    frame.footer(engine, scene.now, seconds)
+    frame.footer(engine, scene.now, time.perf_counter() - began)
     if scene.changes:
         _free(scene, follow)
-    return scene.now
+
+
+def _wait(engine: Engine, question: Question) -> None:
+    """Wait for the model, unless the stored example answers without it."""
+    stored = engine.example(question) is not None and not visit.intervention()
+    if not stored and not engine.ready(question.model):
+        with st.spinner(f"Loading {question.model} ..."):
+            engine.model(question.model)
 
 
 def _scene(engine: Engine, question: Question) -> Scene:
     """Run what has to be run. The selection from the link is fitted to what the model has."""
     state = st.session_state
-    if engine.example(question) is None and not engine.ready(question.model):
-        with st.spinner(f"Loading {question.model} ..."):
-            engine.model(question.model)
     answer = engine.clean(question, whole_layer(state["block"], state["layer"]))
     _settle(answer.trace)
     place, changes = visit.place(), visit.intervention()
-    answer = engine.clean(question, whole_layer(place.block, place.layer))
-    now = answer.trace
-    if changes:
-        if not engine.ready(question.model):
-            with st.spinner(f"Loading {question.model} ..."):
-                engine.model(question.model)
-        layer = whole_layer(place.block, place.layer)
-        now = engine.changed(question, answer, changes, layer)
+    layer = whole_layer(place.block, place.layer)
+    answer = engine.clean(question, layer)
+    now = engine.changed(question, answer, changes, layer) if changes else answer.trace
     return Scene(engine, question, answer, now, place, changes)
 
 
@@ -264,6 +284,7 @@ def _head(scene: Scene) -> None:
         place.layer,
         place.head,
         before=before,
+        most=scene.most,
         token=state["token"],
         words=words,
         special=special,
@@ -306,7 +327,7 @@ def _below(scene: Scene, found: Cells, said: str, difference: bool) -> None:
     """The row in words, the head's entropy, the colour scale, and what to be careful about."""
     bits = entropy_change(scene.before, scene.now, scene.place.site)
     spread = f"{bits[0]:.2f} → {bits[1]:.2f}" if scene.changes else f"{bits[0]:.2f}"
-    ends = ("less", "more") if difference else ("0", "1")
+    ends = ("less", "more") if difference else ("0", f"{scene.most:.2f}")
     colours = palette(visit.dark())
     ramp = colours.changes if difference else colours.amounts
     legend = (
@@ -346,21 +367,23 @@ def _came_of_it(scene: Scene) -> DeltaGenerator:
 
 def _free(scene: Scene, follow: DeltaGenerator) -> None:
     """The sentence of the changed model when nobody holds its words, put where it belongs."""
-    sentence = scene.engine.free(scene.question, scene.changes)
+    try:
+        after = changed_words(scene.answer.text, scene.engine.free(scene.question, scene.changes))
+        after = after or "<i>nothing: the model ends at once</i>"
+    except (ValueError, LookupError) as error:
+        after = f"<i>{escape(_sentence(error))}</i>"
     with follow:
-        _sentences(scene, sentence)
+        _sentences(scene, after)
 
 
 def _sentences(scene: Scene, after: str | None) -> None:
-    before = scene.answer.text
+    """What was said, and, as HTML, what is said after the change; None while it is being made."""
     kind = "held" if scene.question.target else "before" if scene.changes else "now"
-    lines = [(kind, escape(before))]
+    lines = [(kind, escape(scene.answer.text))]
     if scene.changes:
-        shown = "…" if after is None else changed_words(before, after)
-        lines.append(("after", shown or "<i>nothing: the model ends at once</i>"))
-    cells = "".join(
+        lines.append(("after", "…" if after is None else after))
+    spans = "".join(
         f'<span class="tv-quiet">{name}</span><span data-what="{name}">{text}</span>'
         for name, text in lines
     )
-    st.html(f'<div class="tv-sentence">{cells}</div>')
-
+    st.html(f'<div class="tv-sentence">{spans}</div>')

@@ -60,8 +60,6 @@ def sentence_box(engine: Engine) -> None:
         st.html('<span class="tv-quiet">try</span>', width="content")
         for number, text in enumerate(EXAMPLES):
             st.button(text, key=f"example-{number}", type="tertiary", on_click=_take, args=(text,))
-    for complaint in visit.complaints():
-        st.warning(complaint)
 
 
 def _named(engine: Engine, name: str) -> str:

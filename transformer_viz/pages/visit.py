@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
 
 import streamlit as st
@@ -14,6 +15,7 @@ from .engine import Engine, Question
 
 OPENED = "_opened"
 COMPLAINTS = "_complaints"
+ADDRESS = "_address"
 
 
 def defaults(engine: Engine) -> dict[str, Any]:
@@ -54,6 +56,14 @@ def save(engine: Engine) -> None:
     wanted = link.merged(shown, dict(st.session_state), defaults(engine))
     if wanted != shown:
         st.query_params.from_dict(wanted)
+    st.session_state[ADDRESS] = wanted
+
+
+def heed(engine: Engine) -> None:
+    """Complaints stay until the visitor has changed something."""
+    now = link.merged(st.query_params.to_dict(), dict(st.session_state), defaults(engine))
+    if st.session_state.get(ADDRESS, now) != now:
+        complaints().clear()
 
 
 def complaints() -> list[str]:
@@ -81,8 +91,8 @@ def question() -> Question:
 
 
 def _tidy(text: str | None) -> str:
-    """Text without outer blanks and without characters that no one can have meant."""
-    return "".join(c for c in text or "" if c == "\t" or c >= " ").strip()
+    """Text without outer blanks and without control characters, which no one can have meant."""
+    return "".join(c for c in text or "" if c == "\t" or unicodedata.category(c) != "Cc").strip()
 
 
 def intervention() -> Intervention:

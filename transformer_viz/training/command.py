@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,13 +12,13 @@ from typing import Any
 import pandas as pd
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from ..checkpoints.opening import choose_device, load
 from ..checkpoints.shelf import VOCABULARY
 from ..views.training import training_curve
 from .loop import Progress, Run, write
 from .package import ORIGIN, package, read_origin
+from .progress import bar
 from .recipe import Recipe
 
 MOST_THREADS = 8  # small matrices gain nothing from more
@@ -44,11 +43,10 @@ def run(
         ValueError: a recipe, data, device or weights that do not fit; says which.
     """
     words = Recipe.read(recipe)
-    folder.mkdir(parents=True, exist_ok=True)
     start = begin_from(folder, continue_from)
+    if read_origin(folder):
+        words = words.continued()
     with machine(device, threads) as place:
-        if read_origin(folder):
-            words = words.continued()
         work = Run(words, data, folder, place, start)
         follow(work)
         plot(folder)
@@ -68,6 +66,7 @@ def begin_from(folder: Path, weights: str | Path | None) -> dict[str, Tensor] | 
     model = load(named, device="cpu")
     if model.folder is None or not (model.folder / VOCABULARY).is_file():
         raise ValueError(f"There is no {VOCABULARY} beside {named}; a run needs the pieces too.")
+    folder.mkdir(parents=True, exist_ok=True)
     write(folder / VOCABULARY, (model.folder / VOCABULARY).read_bytes())
     note = {"path": str(named), "name": model.name, "hash": model.hash}
     write(folder / ORIGIN, json.dumps(note, indent=2).encode())
@@ -76,9 +75,12 @@ def begin_from(folder: Path, weights: str | Path | None) -> dict[str, Tensor] | 
 
 @contextmanager
 def machine(device: str | None, threads: int | None) -> Iterator[str]:
-    """The device, with this process set up to train on it; everything is put back afterwards."""
+    """The device, with this process set up to train on it; everything is put back afterwards.
+
+    ``threads`` None takes those that PyTorch found (``OMP_NUM_THREADS``, or the cores), up to 8.
+    """
     place, before = choose_device(device), torch.get_num_threads()
-    torch.set_num_threads(threads or min(MOST_THREADS, os.cpu_count() or 1))
+    torch.set_num_threads(threads or min(MOST_THREADS, before))
     torch.set_flush_denormal(True)  # numbers near zero, common in Adam's averages, are slow
     exact = torch.are_deterministic_algorithms_enabled()
     if torch.device(place).type == "cuda":
@@ -94,23 +96,15 @@ def machine(device: str | None, threads: int | None) -> Iterator[str]:
 
 def follow(work: Run) -> None:
     """Train, with a line on stderr that shows loss, tokens a second and the time left."""
-    live = sys.stderr.isatty()
-    with tqdm(
-        total=work.recipe.schedule.steps,
-        initial=work.step,
-        desc=work.recipe.name,
-        unit=" updates",
-        mininterval=0.5 if live else 30,
-        dynamic_ncols=True,
-    ) as bar:
+    with bar(work.recipe.schedule.steps, work.recipe.name, "updates", work.step) as line:
 
         def tell(progress: Progress) -> None:
             notes: dict[str, Any] = {
                 "loss": f"{progress.loss:.3f}",
                 "tokens/s": f"{progress.tokens_per_second:,.0f}",
             }
-            bar.set_postfix(notes, refresh=False)
-            bar.update()
+            line.set_postfix(notes, refresh=False)
+            line.update()
 
         work.train(tell)
 

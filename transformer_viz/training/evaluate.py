@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import click
-from tqdm import tqdm
 
 from ..checkpoints.model import Model
 from ..checkpoints.opening import load
 from ..decode import translate_lines
 from .corpus import read_pairs
+from .progress import bar
 
 TEST = "eng-deu.test.tsv.gz"
 
@@ -57,10 +57,10 @@ def bleu(model: Model, pairs: list[tuple[str, str]], beam: int = 4, batch: int =
     sources, targets = references(pairs)
     if not sources:
         raise ValueError("There are no sentence pairs to measure with.")
-    with tqdm(total=len(sources), desc="translate", unit=" lines", mininterval=1) as bar:
+    with bar(len(sources), "translate", "lines") as line:
 
         def tell(done: int) -> None:
-            bar.update(done - bar.n)
+            line.update(done - line.n)
 
         best = translate_lines(model, sources, beam, batch, tell=tell)
     value, signature = corpus_bleu([hypothesis.text for hypothesis in best], targets)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -35,7 +36,8 @@ class Run:
 
     ``folder`` keeps ``vocabulary.model``, ``log.csv``, ``resume.pt`` and the snapshots. A killed
     run goes on from its last save with the same batches, dropout and learning rate as if
-    nothing had happened; with the same seed and device it ends with the same weights.
+    nothing had happened; with the same seed, device and number of
+    threads it ends with the same weights.
     ``start`` holds weights to begin with instead of random ones.
 
     Raises:
@@ -180,7 +182,11 @@ class Run:
         return total / max(1, count)
 
     def train(self, tell: Callable[[Progress], None]) -> None:
-        """Run until the recipe's last update; ``tell`` hears of every update."""
+        """Run until the recipe's last update; ``tell`` hears of every update.
+
+        Raises:
+            ValueError: the loss is no number any more; says at which update.
+        """
         recipe, schedule = self.recipe, self.recipe.schedule
         self.model.train()
         batches = endless(self.pairs, schedule.batch_tokens, recipe.seed, skip=self.step)
@@ -188,6 +194,11 @@ class Run:
         since = self.step
         while self.step < schedule.steps:
             loss, count = self.update(next(batches))
+            if not math.isfinite(loss):
+                raise ValueError(
+                    f"The loss became {loss} at update {self.step}: the training diverged. Lower "
+                    "peak or clip in the recipe and start anew; nothing was saved since."
+                )
             losses, tokens = losses + loss, tokens + count
             speed = tokens / max(1e-9, time.monotonic() - clock)
             tell(Progress(self.step, losses / (self.step - since), speed))

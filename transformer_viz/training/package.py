@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from ..checkpoints import native
-from ..checkpoints.filling import shared_names
+from ..checkpoints.filling import compare, shared_names
 from ..checkpoints.opening import load
-from ..checkpoints.reading import refuse_non_finite
+from ..checkpoints.reading import Weights, refuse_non_finite
 from ..checkpoints.shelf import CONFIG, VOCABULARY, WEIGHTS
 from ..model import ModelConfig, Transformer
 from .card import card
@@ -50,6 +50,8 @@ def package(
     """
     if not (folder / "resume.pt").is_file():
         raise ValueError(f"{folder} holds no saved run (resume.pt); train the recipe first.")
+    origin = read_origin(folder)
+    recipe = recipe.continued() if origin else recipe
     state = torch.load(folder / "resume.pt", map_location="cpu", weights_only=True)
     out.mkdir(parents=True, exist_ok=True)
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(folder / VOCABULARY))
@@ -70,7 +72,7 @@ def package(
     write(out / CONFIG, (json.dumps(words, indent=2) + "\n").encode())
     write(out / VOCABULARY, (folder / VOCABULARY).read_bytes())
     write(out / "log.csv", (folder / "log.csv").read_text().encode())
-    finish(recipe, state, out, data=data, source=source, origin=read_origin(folder), device=device)
+    finish(recipe, state, out, data=data, source=source, origin=origin, device=device)
 
 
 def finish(
@@ -103,16 +105,16 @@ def save_weights(config: ModelConfig, weights: Mapping[str, Tensor], path: Path)
     """Write a state dict as float16, every tied matrix once.
 
     Raises:
-        ValueError: a weight that is not finite, or too large for float16; names it.
+        ValueError: weights of another model, not finite, or too large for float16; names it.
     """
     with torch.device("meta"):
-        names = [group[0] for group in shared_names(Transformer(config))]
+        plan = Transformer(config)
+    compare(plan, Weights(path, dict(weights), {}))
+    names = [group[0] for group in shared_names(plan)]
     tensors = {name: weights[name].half().contiguous() for name in names}
     for name, tensor in tensors.items():
         refuse_non_finite(name, tensor, path)
-    partial = path.with_suffix(".part")
-    safetensors.torch.save_file(tensors, partial, metadata={"format": "pt"})
-    partial.replace(path)
+    write(path, safetensors.torch.save(tensors, metadata={"format": "pt"}))
 
 
 def read_origin(folder: Path) -> dict[str, str]:

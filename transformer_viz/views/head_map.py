@@ -21,6 +21,7 @@ def head_map(
     head: int,
     *,
     before: Trace | None = None,
+    most: float = 1.0,
     token: int | None = None,
     words: bool = False,
     special: bool = True,
@@ -34,6 +35,7 @@ def head_map(
         block: ``encoder``, ``decoder`` or ``cross``.
         layer, head: from 0.
         before: another run over the same words; then the change since it is drawn instead.
+        most: the weight at the dark end of the colours; more is drawn like it.
         token: one of the model's rows, to outline.
         words: merge pieces to whole words.
         special: show start and end marks too.
@@ -49,7 +51,7 @@ def head_map(
     shown = _change(now, was) if was else _amounts(now)
     colours = palette(dark)
     picture = _frame(now, dark, height)
-    picture.add_trace(_heatmap(shown, colours, change=was is not None))
+    picture.add_trace(_heatmap(shown, colours, None if was else most))
     if now.masked.any():
         picture.add_trace(hatch(now.masked, colours.hatch))
     if shown.size <= CLICKS:
@@ -57,7 +59,7 @@ def head_map(
     row = now.row_of(token)
     if row is not None:
         _outline(picture, row, len(now.columns), colours.accent)
-    picture.update_layout(meta={"caption": _caption(block, layer, head, was is not None, now.note)})
+    picture.update_layout(meta={"caption": _caption(block, layer, head, None if was else most, now.note)})
     return picture
 
 
@@ -83,9 +85,10 @@ def _change(now: Cells, was: Cells) -> np.ndarray:
     return np.where(now.masked & was.masked, np.nan, change).astype(np.float32)
 
 
-def _heatmap(shown: np.ndarray, colours: Palette, change: bool) -> go.Heatmap:
-    """Amounts from 0 to 1; changes with equal limits on both sides, so that zero is the middle."""
-    limit = max(0.05, float(np.nanmax(np.abs(shown), initial=0))) if change else 1.0
+def _heatmap(shown: np.ndarray, colours: Palette, most: float | None) -> go.Heatmap:
+    """Amounts from 0 to ``most``; changes (None) with equal limits, so that zero is the middle."""
+    change = most is None
+    limit = max(0.05, float(np.nanmax(np.abs(shown), initial=0))) if most is None else most
     return go.Heatmap(
         z=shown,
         zmin=-limit if change else 0,
@@ -125,8 +128,8 @@ def _outline(picture: go.Figure, row: int, columns: int, colour: str) -> None:
     )
 
 
-def _caption(block: str, layer: int, head: int, change: bool, note: str) -> str:
+def _caption(block: str, layer: int, head: int, most: float | None, note: str) -> str:
     """What a reader must know, kept with the figure: place, direction, what was regrouped."""
-    shown = "change since the clean run" if change else "weights from 0 to 1"
+    shown = "change since the clean run" if most is None else f"colours from 0 to {most:.2g}"
     parts = (f"{block} L{layer} H{head}", "rows look at columns", shown, note)
     return plain(" · ".join(filter(None, parts)))

@@ -9,7 +9,14 @@ import torch
 from torch import Tensor
 
 from . import calls
-from .layout import Layout, einsum_labels, matmul_labels, oriented
+from .layout import (
+    Layout,
+    einsum_factor,
+    einsum_labels,
+    factor_labels,
+    matmul_labels,
+    oriented,
+)
 from .marks import MASK, Context, Mark, Scores, Weights, split_mask
 from .mode import Mode, in_place, swap, tensors
 from .plan import Plan
@@ -58,10 +65,13 @@ def product(mode: Mode, func: Any, args: Any, kwargs: Any, pair: list[Tensor]) -
 def started(mode: Mode, func: Any, args: Any, pair: list[Tensor], out: Tensor) -> Scores:
     """A product of two activations may be scores."""
     q, k = pair
-    labels = einsum_labels(args[0]) if func in calls.EINSUM else matmul_labels(out.dim())
-    return Scores(
-        q, k, None, labels, mode.origin(q), mode.origin(k), max(mode.depth(q), 0)
-    )
+    if func in calls.EINSUM:
+        labels = einsum_labels(args[0])
+        sides = [einsum_factor(args[0], labels, first) for first in (True, False)]
+    else:
+        labels = matmul_labels(out.dim())
+        sides = [factor_labels(labels, first) for first in (True, False)]
+    return Scores(q, k, *sides, labels, mode.origin(q), mode.origin(k), mode.depth(q))
 
 
 def custom(mode: Mode, role: Scores, s: Tensor, v: Tensor) -> bool:
@@ -161,7 +171,7 @@ def on_softmax(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, A
         mode.run.unrecognised.append(f"a softmax in {mode.names.path() or 'the model'}: unknown layout")
         return mode.put(func(*args, **kwargs), [x])
     if role.labels is not None and labels != role.labels:  # the product was k times q
-        role = replace(role, q=role.k, k=role.q, q_origin=role.k_origin, k_origin=role.q_origin)
+        role = turned(role)
     path = mode.names.path()
     layout = Layout(labels, tuple(x.shape), heads_of(mode, path, labels, x, role.q_origin))
     site = begin(mode, path, role.q_origin, role.k_origin, role.depth, layout, x, keys_of(role, x, labels))
@@ -175,6 +185,19 @@ def on_softmax(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, A
         out = layout.original(plan.scaled(layout.canonical(out)))
     keep(mode, site, layout, scores, role)
     return mode.put(out, [x], Weights(role, x, labels, site))
+
+
+def turned(role: Scores) -> Scores:
+    """Scores whose product was keys times queries, named the right way round."""
+    return replace(
+        role,
+        q=role.k,
+        k=role.q,
+        q_labels=role.k_labels,
+        k_labels=role.q_labels,
+        q_origin=role.k_origin,
+        k_origin=role.q_origin,
+    )
 
 
 def out_type(func: Any, args: Any, kwargs: Any, x: Tensor) -> torch.dtype:
@@ -265,34 +288,25 @@ def edited(
     return layout.original(scores), weights
 
 
-def keep(mode: Mode, record: AttentionRecord, layout: Layout, scores: Tensor, role: Scores) -> None:
+def keep(
+    mode: Mode, record: AttentionRecord, layout: Layout, scores: Tensor | None, role: Scores
+) -> None:
     """Keep scores, q, k and a relative bias where they are wanted."""
-    if mode.want.scores(record.site) or mode.want.check:
+    if scores is not None and (mode.want.scores(record.site) or mode.want.check):
         record.scores = layout.canonical(scores).detach()
-    if mode.want.qkv(record.site) and role.q is not None:
-        record.q = vectors(role.q, record, record.shape[0])
-        record.k = vectors(role.k, record, record.shape[1])
+    if mode.want.qkv(record.site):
+        record.q = vectors(role.q, role.q_labels, record.heads)
+        record.k = vectors(role.k, role.k_labels, record.heads)
     if mode.want.positions and role.bias is not None:
         bias = layout.canonical(role.bias.expand(tuple(layout.shape)))[0]
         mode.run.positions[f"bias.{record.site.map}.{record.layer}"] = bias.detach()
 
 
-def vectors(x: Tensor | None, record: AttentionRecord, tokens: int) -> Tensor | None:
-    """q, k or v as ``[batch, head, token, width]``, told by the sizes of its dimensions."""
-    if x is None:
+def vectors(x: Tensor | None, labels: tuple[str, ...] | None, heads: int) -> Tensor | None:
+    """q, k or v as ``[batch, head, token, width]``; None where its dimensions are not known."""
+    if x is None or labels is None or len(labels) != x.dim():
         return None
-    x = x.detach()
-    if x.dim() == 4 and x.shape[2] != tokens:
-        if x.shape[3] == tokens:
-            return x.transpose(2, 3)
-        if x.shape[1] == tokens:
-            return x.transpose(1, 2)
-        return x.permute(1, 2, 0, 3) if x.shape[0] == tokens else x
-    if x.dim() == 3:
-        x = x if x.shape[1] == tokens else x.transpose(1, 2)
-        heads = record.heads if x.shape[0] % record.heads == 0 else 1
-        return x.unflatten(0, (x.shape[0] // heads, heads))
-    return x
+    return Layout(labels, tuple(x.shape), heads).canonical(x.detach())
 
 
 # ---- weights times v -----------------------------------------------------------------------------
@@ -324,7 +338,9 @@ def gather(
         args, kwargs = swap(args, {id(p): used}), swap(kwargs, {id(p): used})
     out = func(*args, **kwargs)
     record.form = form
-    confirm(mode, record, weights, v)
+    confirm(mode, record, weights)
+    if mode.want.qkv(record.site):
+        record.v = vectors(v, value_labels(func, args, kwargs, labels, p), record.heads)
     if mode.want.check:
         captured = layout.original(record.weights if record.weights is not None else weights)
         exact = {id(p): captured.double(), id(v): v.detach().double()}
@@ -334,22 +350,18 @@ def gather(
     return mode.put(out, [p, v], Context(record), deeper=1)
 
 
-def confirm(mode: Mode, record: AttentionRecord, weights: Tensor, v: Tensor) -> None:
+def confirm(mode: Mode, record: AttentionRecord, weights: Tensor) -> None:
     """Take the attention into the run: statistics always, matrices as wanted."""
     statistics = Statistics(weights.shape[2], weights.shape[3], record.offset)
     statistics.add(weights, 0)
     record.measured(statistics)
     record.shape = (weights.shape[2], weights.shape[3])
-    finish(mode, record, weights, v)
+    finish(mode, record, weights)
 
 
-def finish(mode: Mode, record: AttentionRecord, weights: Tensor | None, v: Tensor) -> None:
+def finish(mode: Mode, record: AttentionRecord, weights: Tensor | None) -> None:
     if weights is not None and (mode.want.weights(record.site) or mode.want.check):
         record.weights = weights.detach()
-    if not mode.want.qkv(record.site):
-        record.q = record.k = None
-    else:
-        record.v = vectors(v, record, record.shape[1])
     mode.numbering.last[record.stack, record.kind].confirmed = True
     mode.run.attentions.append(record)
 
@@ -365,6 +377,20 @@ def contracted(
         return None
     labels = oriented(labels, p.dim(), -1 if left else -2)
     return labels if labels and p.shape[-1 if left else -2] == v.shape[-2 if left else -1] else None
+
+
+def value_labels(
+    func: Any, args: Any, kwargs: Any, labels: tuple[str, ...], p: Tensor
+) -> tuple[str, ...] | None:
+    """Labels of v: its token axis is the one that is summed over."""
+    first = tensors(args, kwargs)[-2] is not p  # whether v is the left factor
+    if func not in calls.EINSUM:
+        return (*labels[:-2], "k", "q") if first else (*labels[:-2], "q", "k")
+    left = args[0].replace(" ", "").partition("->")[0].split(",")
+    mine, other = left if first else reversed(left)
+    names = dict(zip(other, labels, strict=True))
+    found = tuple({"k": "q"}.get(names.get(c, ""), names.get(c, "k")) for c in mine)
+    return found if found.count("k") == 1 and found.count("q") == 1 else None
 
 
 def einsum_weights(equation: str, labels: tuple[str, ...] | None, first: bool) -> tuple[str, ...] | None:
@@ -397,7 +423,9 @@ def attends(
     origin, values = mode.origin(role.given), mode.origin(v)
     lengths = set().union(*(mode.lengths[o] for o in origin)) if origin else set()
     keys = set().union(*(mode.lengths[o] for o in values)) if values else set()
-    if getattr(mode.role(v), "stacked", False):
+    given = role.given
+    grown = given.dim() < p.dim() and p.shape[labels.index("q")] == 1 and given.shape[-2] > 1
+    if grown:  # one query was made for each token: a gate over something that is no sentence
         return False
     return p.shape[labels.index("q")] in lengths and p.shape[labels.index("k")] in keys
 
@@ -428,8 +456,7 @@ def found(
         edited_p = layout.original(weights).to(p.dtype)
         args, kwargs = swap(args, {id(p): edited_p}), swap(kwargs, {id(p): edited_p})
         p = edited_p
-    if form != "custom":
-        keep(mode, record, layout, given, scores)
+    keep(mode, record, layout, None if form == "custom" else given, scores)
     return record, layout, p, args, kwargs
 
 
@@ -442,9 +469,11 @@ def rebuilt(
         ValueError: the weights were changed between softmax and product, so that the softmax
             cannot be run again; names the module.
     """
-    if form == "custom":
-        return plan.custom(layout.canonical(p), positions_of(record, p.device), record.path)
     weights = layout.canonical(p)
+    if form == "custom":
+        base = role.scores.base
+        unmasked = weights if base is None else layout.canonical(base)
+        return plan.custom(weights, unmasked, positions_of(record, p.device), record.path)
     if plan.shapes_scores:
         if role.given.shape != p.shape or not role.same:
             raise ValueError(

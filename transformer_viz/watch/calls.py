@@ -54,6 +54,9 @@ MULTIPLY = _of(
     ("mul", "mul_", "multiply", "__mul__", "__rmul__", "__imul__"), torch, Tensor
 ) | _aten("mul.Tensor")
 
+#: Properties that turn a tensor over; every other property is read without a look.
+TURNS = frozenset(getattr(Tensor, name).__get__ for name in ("T", "mT", "H", "mH", "data"))
+
 #: Move values about without changing them. The first argument is the tensor.
 RESHAPE = _of(
     """view reshape flatten unflatten transpose swapaxes swapdims permute movedim moveaxis t
@@ -75,7 +78,7 @@ RESHAPE = _of(
     "contiguous.default",
     "slice.Tensor",
     "select.int",
-)
+) | TURNS
 #: Change a number's type or nothing at all.
 CAST = _of(
     "to float double half bfloat16 type type_as cpu cuda nan_to_num nan_to_num_".split(),
@@ -121,6 +124,3 @@ FUSED = frozenset((F.scaled_dot_product_attention,)) | _aten(
     "scaled_dot_product_attention.default"
 )
 MULTI_HEAD = frozenset((F.multi_head_attention_forward,))
-
-#: Properties that make a new tensor; every other property is read without a look.
-VIEW_PROPERTIES = frozenset(("T", "mT", "H", "mH", "data", "real", "imag"))

@@ -191,14 +191,14 @@ def attend(
     if want.scores(site):
         record.scores = scores.detach()
     if want.qkv(site):
-        record.q, record.k = q.detach(), k.detach()
-    if want.check:
-        record.proof = weights.detach().double() @ v.detach().double()
+        record.q, record.k, record.v = q.detach(), k.detach(), v.detach()
     if mode.want.positions and mask.bias is not None:
         shape = (1, record.heads, queries, keys)
         bias = mask.bias[:1].expand(shape)[0]
         mode.run.positions[f"bias.{record.site.map}.{record.layer}"] = bias.detach()
-    finish(mode, record, weights if whole else None, v)
+    finish(mode, record, weights if whole else None)
+    if want.check and record.weights is not None:
+        record.proof = record.weights.double() @ v.detach().double()
     return out
 
 

@@ -99,3 +99,21 @@ def einsum_labels(equation: str) -> Labels | None:
     usual = {1: ("b",), 2: ("b", "h"), 3: ("b", "g", "h")}[len(shared)]
     names = dict(zip(shared, usual, strict=True)) | {queries[0]: "q", keys[0]: "k"}
     return tuple(names[letter] for letter in result)
+
+
+def factor_labels(labels: Labels | None, first: bool) -> Labels | None:
+    """Labels of a matrix product's factor: the first is [.., token, width], the second turned."""
+    if labels is None:
+        return None
+    return (*labels[:-2], "q", "k") if first else (*labels[:-2], "k", "q")
+
+
+def einsum_factor(equation: str, labels: Labels | None, first: bool) -> Labels | None:
+    """Labels of an einsum's factor from those of its result: own letter token, summed one width."""
+    operands, _, result = equation.replace(" ", "").partition("->")
+    if labels is None:
+        return None
+    names = dict(zip(result, labels, strict=True))
+    mine = operands.split(",")[0 if first else 1]
+    found = tuple("k" if c not in names else "q" if names[c] in "qk" else names[c] for c in mine)
+    return found if found.count("k") == 1 and found.count("q") == 1 else None

@@ -39,12 +39,14 @@ class Scores:
 
     ``base`` are the scores without the model's masks and ``hidden`` those masks, remembered only
     where an edit needs them; ``bias`` is what was added that is no mask. A loose one (no q) is
-    some tensor that was masked like scores.
+    some tensor that was masked like scores. ``q_labels`` and ``k_labels`` name the dimensions of
+    q and k, their token axis "q" and their width "k".
     """
 
     q: Tensor | None = None
     k: Tensor | None = None
-    product: Tensor | None = None
+    q_labels: tuple[str, ...] | None = None
+    k_labels: tuple[str, ...] | None = None
     labels: tuple[str, ...] | None = None
     q_origin: frozenset[int] = NOWHERE
     k_origin: frozenset[int] = NOWHERE

@@ -64,9 +64,8 @@ class Mode(TorchFunctionMode):
         handler = self.handlers.get(func)
         if handler is not None:
             return handler(self, func, args, kwargs)
-        if getattr(func, "__name__", "") == "__get__":
-            if getattr(getattr(func, "__self__", None), "__name__", "") not in calls.VIEW_PROPERTIES:
-                return func(*args, **kwargs)
+        if getattr(func, "__name__", "") == "__get__" and func not in calls.TURNS:
+            return func(*args, **kwargs)
         return self.plain(func, args, kwargs)
 
     # ---- marks -----------------------------------------------------------------------------
@@ -132,6 +131,8 @@ class Mode(TorchFunctionMode):
         if not isinstance(out, Tensor | tuple | list):
             return out
         parents = tensors(args, kwargs)
+        if not parents and self.names.frame()[1] is None:
+            return out  # made between the model's calls: an input, not one of its constants
         if any(out is parent for parent in parents) and self.mark(out) is not None:
             return out  # a call that gave back its operand, such as dropout outside training
         role = None
@@ -233,8 +234,7 @@ def replay(func: Any, args: Any, kwargs: Any, x: Tensor, other: Tensor) -> Tenso
     """The same call on another tensor in the place of ``x``."""
     if other.shape != x.shape:
         other = other.expand(x.shape)
-    if in_place(func):
-        other = other.clone()
+    other = other.clone() if in_place(func) else other.contiguous()  # a view of it must be possible
     result = func(*swap(args, {id(x): other}), **swap(kwargs, {id(x): other}))
     assert isinstance(result, Tensor)
     return result
@@ -251,7 +251,7 @@ def relabel(
     """The names of the dimensions after a call; None where they can no longer be told."""
     if labels is None or not isinstance(out, Tensor) or len(labels) != x.dim():
         return None
-    if func in calls.RESHAPE and getattr(func, "__name__", "") in PERMUTES:
+    if func in calls.TURNS or (func in calls.RESHAPE and getattr(func, "__name__", "") in PERMUTES):
         # A small tensor whose sizes are its dimension numbers shows where each one went.
         sizes = torch.empty(tuple(range(2, 2 + x.dim())), device="meta")
         moved = func(*swap(args, {id(x): sizes}), **swap(kwargs, {id(x): sizes}))

@@ -163,10 +163,11 @@ class Plan:
             [1.0 if plan.scale is None else plan.scale.value for plan in self.heads], weights
         )
 
-    def custom(self, weights: Tensor, queries: Tensor, path: str) -> Tensor:
+    def custom(self, weights: Tensor, unmasked: Tensor, queries: Tensor, path: str) -> Tensor:
         """Edits on weights that no softmax made: rows that sum to 1 are re-normalised.
 
-        Temperature is ``w^(1/t)`` renormalised, which equals the edited softmax.
+        Temperature is ``w^(1/t)`` renormalised, which equals the edited softmax; ``unmasked`` are
+        the weights without the model's masks, each row up to a factor.
 
         Raises:
             ValueError: an edit of the scores where rows do not sum to 1; names the module.
@@ -178,8 +179,7 @@ class Plan:
                 f"The attention in {path or 'this module'} is no softmax and its rows do not sum "
                 "to 1, so temperature and masks have no meaning there. Heads can be scaled."
             )
-        logs = weights.log()
-        hidden = weights == 0
+        logs, hidden = unmasked.log(), weights == 0
         columns = hidden.all(-2, keepdim=True)
         _, edited = self.softmax(logs, logs, hidden, columns, queries, weights.shape[-1])
         return self.scaled(edited.to(weights.dtype))

@@ -1,0 +1,49 @@
+"""The app without a browser, on a tiny model with ramp weights in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from safetensors.torch import save_file
+from streamlit.testing.v1 import AppTest
+
+from transformer_viz.checkpoints.shelf import CONFIG, VOCABULARY, WEIGHTS
+from transformer_viz.model import Transformer
+
+APP = Path(__file__).resolve().parents[2] / "app.py"
+TIMEOUT = 60
+
+
+@pytest.fixture(scope="session")
+def shelf(
+    tmp_path_factory: pytest.TempPathFactory,
+    build_module: Callable[..., Transformer],
+    tiny_vocabulary: bytes,
+) -> Path:
+    """A folder with one checkpoint, ``tiny``: three encoder layers, two decoder layers, two heads."""
+    folder = tmp_path_factory.mktemp("shelf") / "tiny"
+    folder.mkdir()
+    module = build_module(source_vocab=320, target_vocab=320, max_positions=700)
+    save_file(module.state_dict(), folder / WEIGHTS)
+    words = {"layout": "transformer_viz"} | module.config.to_dict()
+    (folder / CONFIG).write_text(json.dumps(words), encoding="utf-8")
+    (folder / VOCABULARY).write_bytes(tiny_vocabulary)
+    return folder.parent
+
+
+@pytest.fixture
+def visit(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
+    """Opens the app with a link and runs it once; words are the link's parameters."""
+    monkeypatch.setenv("TRANSFORMER_VIZ_MODEL", str(shelf / "tiny"))
+    monkeypatch.setenv("TRANSFORMER_VIZ_MODELS", str(shelf))
+
+    def open_app(**link: str) -> AppTest:
+        app = AppTest.from_file(str(APP), default_timeout=TIMEOUT)
+        for name, text in ({"text": "The cat sat."} | link).items():
+            app.query_params[name] = text
+        return app.run()
+
+    return open_app

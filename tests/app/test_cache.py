@@ -1,0 +1,68 @@
+"""The cache of runs: bounded in bytes, least recently used goes first, made once for everybody."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from transformer_viz.pages.cache import SMALL, Cache, size_of
+
+
+def _kilobytes(count: int) -> np.ndarray:
+    return np.zeros(count * 1000, np.uint8)
+
+
+def test_size_counts_arrays_wherever_they_are() -> None:
+    assert size_of(_kilobytes(3)) == 3000 + SMALL
+    assert size_of({"a": [_kilobytes(1), (_kilobytes(2),)]}) >= 3000
+    assert size_of(pd.DataFrame({"x": np.zeros(1000)})) >= 8000
+
+
+def test_least_recently_used_goes_first_and_the_bound_holds() -> None:
+    cache = Cache(limit=3500)
+    for name in "abc":
+        cache.get(name, lambda: _kilobytes(1)[:800])
+    cache.get("a", lambda: pytest.fail("a is there"))
+    cache.get("d", lambda: _kilobytes(1)[:800])
+    assert "b" not in cache and "a" in cache and "d" in cache
+    assert cache.size <= cache.limit and len(cache) == 3
+
+
+def test_what_is_larger_than_the_cache_is_given_but_not_kept() -> None:
+    cache = Cache(limit=2000)
+    cache.get("small", lambda: _kilobytes(1))
+    assert cache.get("huge", lambda: _kilobytes(9)).nbytes == 9000
+    assert "huge" not in cache and "small" in cache
+
+
+def test_an_error_is_not_kept() -> None:
+    cache = Cache()
+
+    def fail() -> np.ndarray:
+        raise ValueError("not now")
+
+    with pytest.raises(ValueError, match="not now"):
+        cache.get("a", fail)
+    assert cache.get("a", lambda: _kilobytes(1)).nbytes == 1000
+
+
+def test_visitors_who_ask_at_once_share_one_computation() -> None:
+    cache, made = Cache(), []
+
+    def make() -> np.ndarray:
+        made.append(threading.get_ident())
+        time.sleep(0.05)
+        return _kilobytes(1)
+
+    found: list[np.ndarray] = []
+    threads = [threading.Thread(target=lambda: found.append(cache.get("a", make))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1 and len(found) == 8
+    assert all(one is found[0] for one in found)

@@ -1,0 +1,239 @@
+"""Explore in Streamlit's own test runner: what a visitor does, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from transformer_viz.interventions import Intervention, ScaleHead, Temperature
+from transformer_viz.pages.link import LONG
+
+pytestmark = pytest.mark.app
+
+Visit = Callable[..., AppTest]
+WARM = Intervention((Temperature(value=4.0),)).to_json()
+
+
+def html(app: AppTest) -> str:
+    """All small pieces of HTML on the page, one after the other."""
+    return "\n".join(piece.proto.body for piece in app.get("html"))
+
+
+def charts(app: AppTest) -> list[dict]:
+    """The figures on the page as plotly gets them."""
+    return [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
+
+
+def told(app: AppTest) -> str:
+    """Everything that the page says in a box: errors, warnings, hints."""
+    boxes = [*app.error, *app.warning, *app.info, *app.caption]
+    return "\n".join(str(box.value) for box in boxes)
+
+
+def address(app: AppTest) -> dict[str, str]:
+    """The link as it stands, one text a key."""
+    return {k: v[0] if isinstance(v, list) else v for k, v in app.query_params.items()}
+
+
+def test_a_sentence_gives_a_translation_two_pictures_and_probabilities(visit: Visit) -> None:
+    app = visit()
+    assert not app.exception and not told(app)
+    page = html(app)
+    assert 'data-what="translation"' in page and "rank" in page and "looks" in page
+    assert "attention weights are not explanations" in page
+    assert "sha256" in page and "cpu" in page and "ms on the server" in page
+    overview, head = charts(app)
+    assert len(head["layout"]["xaxis2"]["ticktext"]) == page.count('class="tv-chip') - len(
+        head["layout"]["yaxis2"]["ticktext"]
+    )
+    assert overview["layout"]["yaxis"]["ticktext"] == ["L0", "L1"]
+
+
+def test_choosing_block_layer_and_head(visit: Visit) -> None:
+    app = visit()
+    before = charts(app)[1]
+    app.button_group(key="block").set_value("encoder")
+    app.run()
+    app.selectbox(key="layer").set_value(2)
+    app.selectbox(key="head").set_value(1)
+    app.run()
+    assert not app.exception
+    assert charts(app)[1] != before
+    assert "L2 H1" in html(app)
+    link = address(app)
+    assert (link["block"], link["layer"], link["head"]) == ("encoder", "2", "1")
+
+
+def test_temperature_changes_map_and_probabilities_and_holds_the_words(visit: Visit) -> None:
+    app = visit()
+    clean = charts(app)[1]
+    app.select_slider(key="temperature").set_value(5.0).run()
+    assert not app.exception and not app.error
+    changed = charts(app)[1]
+    assert changed["data"] != clean["data"]
+    assert changed["layout"]["yaxis2"] == clean["layout"]["yaxis2"]  # the same target words
+    page = html(app)
+    assert 'data-what="before"' in page and 'data-what="after"' in page
+    (edit,) = json.loads(address(app)["edits"])["edits"]
+    assert edit == {
+        "kind": "temperature", "value": 5.0,
+        "stack": "decoder", "block": "cross", "layer": 0, "head": 0,
+    }  # fmt: skip
+    assert [b.label.replace("\\", "") for b in app.button if b.key == "edit-0"] == ["cross L0 H0: temperature 5 ✕"]
+    app.button(key="clean").click().run()
+    assert "edits" not in address(app)
+    assert charts(app)[1]["data"] == clean["data"]
+    assert app.select_slider(key="temperature").value == 1.0
+
+
+def test_each_control_writes_its_edit(visit: Visit) -> None:
+    app = visit(block="decoder", scope="block")
+    app.button_group(key="causal").set_value("off")
+    app.run()
+    assert "flatter" in told(app)
+    app.select_slider(key="window").set_value(1).run()
+    app.multiselect(key="hide").set_value([1]).run()
+    app.button_group(key="head_state").set_value("scale")
+    app.run()
+    app.number_input(key="factor").set_value(0.25).run()
+    app.multiselect(key="edge").set_value([0]).run()
+    assert not app.exception and not app.error
+    edits = json.loads(_plain_edits(app))["edits"]
+    assert [edit["kind"] for edit in edits] == [
+        "causal", "window", "block_keys", "scale_head", "block_edges",
+    ]  # fmt: skip
+    assert {(e["stack"], e["block"]) for e in edits} == {("decoder", "self")}
+    assert edits[3]["value"] == 0.25 and edits[4]["edges"] == [[0, 0]]
+    while app.session_state["edits"] != Intervention().to_json():
+        app.button(key="edit-0").click().run()  # chips go one by one
+    assert "edits" not in address(app)
+
+
+def _plain_edits(app: AppTest) -> str:
+    return str(app.session_state["edits"])
+
+
+def test_compare_shows_now_before_and_the_difference(visit: Visit) -> None:
+    app = visit(edits=WARM)
+    drawn = {}
+    for word in ("now", "before", "difference"):
+        app.button_group(key="compare").set_value(word)
+        app.run()
+        drawn[word] = json.dumps(charts(app)[1]["data"])
+    assert len(set(drawn.values())) == 3
+    clean = json.dumps(charts(visit())[1]["data"])
+    assert json.loads(drawn["before"])[1]["z"] == json.loads(clean)[1]["z"]
+
+
+def test_the_link_brings_everything_back(visit: Visit) -> None:
+    first = visit(
+        block="encoder", layer="2", head="1", token="3", scope="layer", compare="difference",
+        edits=WARM, words="on", special="off", beam="2", target="A dog sat.",
+    )  # fmt: skip
+    assert not first.exception and not told_errors(first)
+    link = address(first)
+    again = visit(**link)
+    assert address(again) == link
+    assert charts(again) == charts(first)
+    for key in ("block", "layer", "head", "scope", "compare", "edits", "words", "special", "beam"):
+        assert again.session_state[key] == first.session_state[key], key
+
+
+def told_errors(app: AppTest) -> list[str]:
+    return [str(box.value) for box in (*app.error, *app.warning)]
+
+
+def test_long_edits_are_compressed_in_the_link(visit: Visit) -> None:
+    heads = Intervention(
+        tuple(
+            ScaleHead(value=0, stack="encoder", block="self", layer=n, head=h)
+            for n in range(3)
+            for h in range(2)
+        )
+    )
+    app = visit(edits=heads.to_json())
+    assert len(heads.to_json()) > LONG
+    assert address(app)["edits"].startswith("z.")
+    assert visit(edits=address(app)["edits"]).session_state["edits"] == heads.to_json()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [("layer", "99", 0), ("head", "7", 0), ("block", "sideways", "cross"), ("beam", "x", 4),
+     ("model", "../../etc", "tiny"), ("token", "500", 0), ("edits", "{", '{"edits":[]}')],
+)  # fmt: skip
+def test_bad_values_in_a_link_fall_back_and_say_so(
+    visit: Visit, name: str, value: str, shown: object
+) -> None:
+    app = visit(**{name: value})
+    assert not app.exception and not app.error
+    assert app.session_state[name] == shown
+    assert len(app.warning) == 1 and str(app.warning[0].value)
+    assert name not in address(app)
+    app.select_slider(key="temperature").set_value(2.0).run()
+    assert not app.warning  # it was said; after the next change it goes
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "Type an English sentence"),
+        ("   \t ", "Type an English sentence"),
+        ("\x00\x01\x1b\x7f", "Type an English sentence"),
+        ("\x1b[31mred\x07 alert\x00", ""),
+        ("a", ""),
+        ("🙂🙃 👩‍👩‍👧", ""),
+        ("مرحبا بالعالم", ""),
+        ("\u202eabc\u202c", ""),
+        ("<script>alert(1)</script> **bold** $x$", ""),
+        ("word " * 1000, "tokens and the app takes at most 256"),
+    ],
+    ids=["empty", "blank", "control", "escape", "one", "emoji", "rtl", "bidi", "markup", "1000 words"],
+)
+def test_strange_sentences_get_a_sentence_and_never_a_traceback(
+    visit: Visit, text: str, says: str
+) -> None:
+    app = visit()
+    app.text_input(key="text").set_value(text).run()
+    assert not app.exception
+    if says:
+        assert says in told(app)
+        assert not app.get("plotly_chart")
+    else:
+        assert not app.error and len(charts(app)) == 2
+    assert app.text_input(key="text").value == text  # the sentence is not lost
+    assert "<script>" not in html(app)
+
+
+def test_an_edit_that_fits_nowhere_is_explained_and_can_be_taken_back(visit: Visit) -> None:
+    app = visit(edits=Intervention((Temperature(value=2.0, layer=77),)).to_json())
+    assert not app.exception and len(app.error) == 1
+    assert "matches no place" in str(app.error[0].value)
+    assert app.text_input(key="text").value == "The cat sat."
+    app.button(key="clean-after-error").click().run()
+    assert not app.error and len(charts(app)) == 2
+
+
+def test_a_missing_model_is_explained(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    visit()
+    monkeypatch.setenv("TRANSFORMER_VIZ_MODEL", "no-such-model")
+    monkeypatch.setenv("TRANSFORMER_VIZ_MODELS", "")
+    app = visit()
+    assert not app.exception and len(app.error) == 1
+    assert "no-such-model" in str(app.error[0].value)
+    assert app.text_input(key="text").value == "The cat sat."
+
+
+def test_changing_the_sentence_keeps_the_edits(visit: Visit) -> None:
+    app = visit(edits=WARM)
+    app.text_input(key="text").set_value("A dog sat.").run()
+    assert app.session_state["edits"] == WARM and not app.exception
+
+
+def test_a_typed_target_is_held(visit: Visit) -> None:
+    app = visit(target="The dog.")
+    assert "The dog." in html(app)
+    assert charts(app)[1]["layout"]["yaxis2"]["ticktext"][-2:-1] == ["."]

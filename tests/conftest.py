@@ -1,0 +1,143 @@
+"""Tiny shared models: every size its own prime, so that no two axes can be swapped unseen."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch
+from torch import nn
+
+from transformer_viz.checkpoints import native
+from transformer_viz.checkpoints.model import Model
+from transformer_viz.model import ModelConfig, Transformer
+from transformer_viz.text import PlainIds
+
+torch.set_num_threads(1)
+
+#: An encoder-decoder of 2 heads, 3 + 2 layers, and vocabularies of 37 and 41 tokens.
+TINY = ModelConfig(
+    d_model=22,
+    heads=2,
+    d_k=11,
+    d_v=13,
+    d_ff=29,
+    encoder_layers=3,
+    decoder_layers=2,
+    source_vocab=37,
+    target_vocab=41,
+    max_positions=43,
+    norm_eps=1e-3,
+)
+SENTENCES = [
+    "The cat sat on the mat.",
+    "A dog didn't cross the street, because it was too tired.",
+    "The animal saw the cat and the dog.",
+    "Why did the tired cat cross the street?",
+]
+
+
+def ramp(module: nn.Module) -> nn.Module:
+    """Fill every parameter with a fixed, uneven ramp: the same weights on every machine.
+
+    Steps of a prime through a larger prime, centred, on the scale that keeps activations near 1;
+    gains of norms stand around 1. Each parameter starts elsewhere on the ramp.
+    """
+    with torch.no_grad():
+        for number, (name, parameter) in enumerate(module.named_parameters()):
+            steps = torch.arange(parameter.numel(), dtype=torch.float64) * 7919 + 611 * number
+            values = (steps % 1009) / 1009 - 0.5
+            width = parameter.shape[-1] if parameter.dim() > 1 else 4
+            values = values * (12 / width) ** 0.5
+            if "norm" in name and name.endswith("weight"):
+                values = 1 + values / 4
+            parameter.copy_(values.reshape(parameter.shape))
+    return module
+
+
+def make_module(config: ModelConfig = TINY, **words: Any) -> Transformer:
+    """A reference Transformer with ramp weights, in evaluation mode."""
+    module = Transformer(replace(config, **words))
+    ramp(module)
+    return module.eval()
+
+
+def make_model(config: ModelConfig = TINY, **words: Any) -> Model:
+    """The same, wrapped as `load` would give it, reading ids typed as numbers."""
+    module = make_module(config, **words)
+    c = module.config
+    tokenizer = PlainIds(
+        c.source_vocab or c.target_vocab,
+        target_size=c.target_vocab or None,
+        pad_id=c.pad_id,
+        bos_id=c.bos_id,
+        eos_id=c.eos_id,
+    )
+    return native.wrap(module, tokenizer, "tiny")
+
+
+@pytest.fixture(scope="session")
+def tiny_config() -> ModelConfig:
+    return TINY
+
+
+@pytest.fixture(scope="session")
+def tiny_model() -> Model:
+    """An encoder-decoder with ramp weights; nothing may change it."""
+    return make_model()
+
+
+@pytest.fixture(scope="session")
+def tiny_gpt() -> Model:
+    """A decoder-only model with ramp weights; nothing may change it."""
+    return make_model(encoder_layers=0, source_vocab=0)
+
+
+@pytest.fixture(scope="session")
+def build_model() -> Callable[..., Model]:
+    """Makes a wrapped tiny model; words of ModelConfig change it."""
+    return make_model
+
+
+@pytest.fixture(scope="session")
+def build_module() -> Callable[..., Transformer]:
+    """Makes a bare tiny Transformer; words of ModelConfig change it."""
+    return make_module
+
+
+@pytest.fixture(scope="session")
+def make_vocabulary() -> Callable[..., bytes]:
+    """Trains a sentencepiece vocabulary on a handful of sentences; words are its options."""
+    import sentencepiece
+
+    def train(**options: Any) -> bytes:
+        out = io.BytesIO()
+        words = {"vocab_size": 310, "byte_fallback": True, "normalization_rule_name": "nfkc"}
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(SENTENCES * 5),
+            model_writer=out,
+            pad_id=0,
+            unk_id=1,
+            bos_id=2,
+            eos_id=3,
+            num_threads=1,
+            minloglevel=2,
+            hard_vocab_limit=False,
+            **(words | options),
+        )
+        return out.getvalue()
+
+    return train
+
+
+@pytest.fixture(scope="session")
+def tiny_vocabulary(make_vocabulary: Callable[..., bytes]) -> bytes:
+    """A sentencepiece model file with byte fallback, as the shipped model has it."""
+    return make_vocabulary()

@@ -1,0 +1,256 @@
+"""Tiny Hugging Face models with strong random weights: what to build, what to feed, what to expect."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor, nn
+
+WIDTH, HEADS, LAYERS, VOCABULARY = 32, 4, 2, 67
+SOURCE, TARGET = 7, 5
+TEXT = {"vocab_size": VOCABULARY, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+BERT = {
+    "hidden_size": WIDTH,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "intermediate_size": 48,
+}
+SMALL = {"max_position_embeddings": 40}
+LLAMA = TEXT | BERT | SMALL | {"num_key_value_heads": 2, "head_dim": 8}
+GPT = {"n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS}
+BART = {
+    "d_model": WIDTH,
+    "encoder_layers": LAYERS,
+    "decoder_layers": LAYERS,
+    "encoder_attention_heads": HEADS,
+    "decoder_attention_heads": HEADS,
+    "encoder_ffn_dim": 48,
+    "decoder_ffn_dim": 48,
+    "max_position_embeddings": 40,
+    "decoder_start_token_id": 1,
+    "forced_eos_token_id": None,
+}
+
+#: The maps of each arrangement, in the order in which `output_attentions` lists them.
+ENCODER = (("attentions", "encoder", "self"),)
+DECODER = (("attentions", "decoder", "self"),)
+BOTH = (
+    ("encoder_attentions", "encoder", "self"),
+    ("decoder_attentions", "decoder", "self"),
+    ("cross_attentions", "decoder", "cross"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """One kind of model: classes, words of its configuration, and how its parts are called.
+
+    ``queries`` are name endings of the parameters that make queries (a fraction says which rows:
+    0, 1/3 is the first third); ``biases`` those of what is added to scores; ``output`` is how the
+    output projection of an attention is called, beside or below the module that attends.
+    """
+
+    name: str
+    config: str
+    model: str
+    words: dict[str, Any]
+    maps: tuple[tuple[str, str, str], ...]
+    queries: tuple[str, ...] = ()
+    output: str = ""
+    fused: bool = True
+    inputs: str = "text"
+    call: tuple[tuple[str, Any], ...] = ()
+    norm: str = "layer"
+    plus: float = 0.0
+    positions: str = "table"
+    biases: tuple[str, ...] = ()
+    columns: bool = False  # the query's rows are columns of a transposed weight
+
+    def __str__(self) -> str:
+        return self.name
+
+
+FAMILIES = (
+    Family("bert", "BertConfig", "BertModel", TEXT | BERT | SMALL, ENCODER,
+           ("self.query",), "output.dense"),
+    Family("roberta", "RobertaConfig", "RobertaModel", TEXT | BERT | SMALL, ENCODER,
+           ("self.query",), "output.dense"),
+    Family("distilbert", "DistilBertConfig", "DistilBertModel",
+           TEXT | SMALL | {"dim": WIDTH, "n_layers": LAYERS, "n_heads": HEADS, "hidden_dim": 48},
+           ENCODER, ("q_lin",), "out_lin"),
+    Family("albert", "AlbertConfig", "AlbertModel",
+           TEXT | BERT | SMALL | {"embedding_size": 16, "num_hidden_layers": 3}, ENCODER,
+           ("query",), "attention.dense"),
+    Family("gpt2", "GPT2Config", "GPT2LMHeadModel", TEXT | GPT | {"n_positions": 40}, DECODER,
+           ("c_attn",), "c_proj", columns=True),
+    Family("gpt_neo", "GPTNeoConfig", "GPTNeoForCausalLM",
+           TEXT | SMALL | {"hidden_size": WIDTH, "num_layers": LAYERS, "num_heads": HEADS,
+                           "attention_types": [[["global", "local"], 1]], "window_size": 3},
+           DECODER, ("q_proj",), "out_proj", fused=False),
+    Family("gpt_neox", "GPTNeoXConfig", "GPTNeoXForCausalLM", TEXT | BERT | SMALL, DECODER,
+           ("query_key_value",), "dense", positions="rotary"),
+    Family("gptj", "GPTJConfig", "GPTJForCausalLM",
+           TEXT | GPT | {"n_positions": 40, "rotary_dim": 4}, DECODER,
+           ("q_proj",), "out_proj", fused=False, positions="rotary"),
+    Family("opt", "OPTConfig", "OPTForCausalLM",
+           TEXT | SMALL | {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "ffn_dim": 48,
+                           "num_attention_heads": HEADS, "word_embed_proj_dim": WIDTH},
+           DECODER, ("q_proj",), "out_proj"),
+    Family("bloom", "BloomConfig", "BloomForCausalLM",
+           TEXT | {"hidden_size": WIDTH, "n_layer": LAYERS, "n_head": HEADS}, DECODER,
+           ("query_key_value",), "dense", fused=False, positions="bias"),
+    Family("falcon", "FalconConfig", "FalconForCausalLM",
+           TEXT | BERT | {"multi_query": True, "alibi": False}, DECODER,
+           ("query_key_value",), "dense", positions="rotary"),
+    Family("falcon_alibi", "FalconConfig", "FalconForCausalLM",
+           TEXT | BERT | {"multi_query": False, "alibi": True, "new_decoder_architecture": False,
+                          "parallel_attn": False, "bias": True}, DECODER,
+           ("query_key_value",), "dense", positions="bias"),
+    Family("mpt", "MptConfig", "MptForCausalLM",
+           {"vocab_size": VOCABULARY, "d_model": WIDTH, "n_heads": HEADS, "n_layers": LAYERS,
+            "max_seq_len": 40, "expansion_ratio": 2}, DECODER,
+           ("Wqkv",), "out_proj", fused=False, positions="bias"),
+    Family("llama", "LlamaConfig", "LlamaForCausalLM", LLAMA, DECODER,
+           ("q_proj",), "o_proj", norm="rms", positions="rotary"),
+    Family("mistral", "MistralConfig", "MistralForCausalLM", LLAMA | {"sliding_window": 3},
+           DECODER, ("q_proj",), "o_proj", norm="rms", positions="rotary"),
+    Family("mixtral", "MixtralConfig", "MixtralForCausalLM",
+           LLAMA | {"num_local_experts": 4, "sliding_window": None}, DECODER,
+           ("q_proj",), "o_proj", norm="rms", positions="rotary"),
+    Family("qwen2", "Qwen2Config", "Qwen2ForCausalLM", LLAMA, DECODER,
+           ("q_proj",), "o_proj", norm="rms", positions="rotary"),
+    Family("qwen3", "Qwen3Config", "Qwen3ForCausalLM", LLAMA, DECODER,
+           ("q_norm",), "o_proj", norm="rms", positions="rotary"),
+    Family("gemma2", "Gemma2Config", "Gemma2ForCausalLM",
+           LLAMA | {"query_pre_attn_scalar": 8, "sliding_window": 3}, DECODER,
+           (), "o_proj", fused=False, norm="rms", plus=1.0, positions="rotary"),
+    Family("phi", "PhiConfig", "PhiForCausalLM", TEXT | BERT | SMALL, DECODER,
+           ("q_proj",), "dense", positions="rotary"),
+    Family("gpt_oss", "GptOssConfig", "GptOssForCausalLM",
+           LLAMA | {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 3},
+           DECODER, ("q_proj",), "o_proj", fused=False, norm="rms", positions="rotary",
+           biases=("sinks",)),
+    Family("jamba", "JambaConfig", "JambaForCausalLM",
+           TEXT | BERT | {"num_key_value_heads": 2, "num_hidden_layers": 4,
+                          "attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 4,
+                          "expert_layer_period": 2, "expert_layer_offset": 1,
+                          "mamba_d_state": 4, "mamba_dt_rank": 3, "use_mamba_kernels": False},
+           DECODER, ("q_proj",), "o_proj", norm="rms", positions="none",
+           call=(("use_cache", False),)),
+    Family("deberta_v2", "DebertaV2Config", "DebertaV2Model",
+           TEXT | BERT | SMALL | {"relative_attention": True, "pos_att_type": ["c2p", "p2c"],
+                                  "position_buckets": 8, "norm_rel_ebd": "layer_norm",
+                                  "share_att_key": True}, ENCODER,
+           (), "output.dense", fused=False, positions="bias"),
+    Family("xlnet", "XLNetConfig", "XLNetModel",
+           TEXT | {"d_model": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "d_inner": 48}, ENCODER,
+           (), "", fused=False, positions="bias"),
+    Family("t5", "T5Config", "T5ForConditionalGeneration",
+           TEXT | {"d_model": WIDTH, "d_kv": 8, "d_ff": 48, "num_layers": LAYERS,
+                   "num_heads": HEADS, "relative_attention_num_buckets": 8,
+                   "relative_attention_max_distance": 12, "decoder_start_token_id": 0}, BOTH,
+           (".q",), ".o", inputs="pair", norm="rms", positions="bias",
+           biases=("relative_attention_bias.weight",)),
+    Family("bart", "BartConfig", "BartForConditionalGeneration", TEXT | BART, BOTH,
+           ("q_proj",), "out_proj", inputs="pair"),
+    Family("marian", "MarianConfig", "MarianMTModel",
+           TEXT | BART | {"decoder_start_token_id": 0}, BOTH,
+           ("q_proj",), "out_proj", inputs="pair"),
+    Family("whisper", "WhisperConfig", "WhisperForConditionalGeneration",
+           TEXT | {k: v for k, v in BART.items() if "max_position" not in k and "forced" not in k}
+           | {"num_mel_bins": 5, "max_source_positions": 11, "max_target_positions": 40}, BOTH,
+           ("q_proj",), "out_proj", inputs="sound"),
+    Family("vit", "ViTConfig", "ViTForImageClassification",
+           BERT | {"image_size": 12, "patch_size": 4, "num_labels": 3}, ENCODER,
+           ("q_proj",), "o_proj", inputs="image"),
+    Family("clip", "CLIPConfig", "CLIPModel", {}, (
+        ("text_model_output.attentions", "decoder", "self"),
+        ("vision_model_output.attentions", "encoder", "self")),
+        ("q_proj",), "out_proj", inputs="both"),
+    Family("swin", "SwinConfig", "SwinModel",
+           {"image_size": 24, "patch_size": 3, "embed_dim": 16, "depths": [2, 1],
+            "num_heads": [2, 4], "window_size": 4, "num_channels": 3}, ENCODER,
+           ("query",), "output.dense", inputs="image", positions="bias"),
+)
+BY_NAME = {family.name: family for family in FAMILIES}
+
+
+def words_of(family: Family) -> dict[str, Any]:
+    """The words of the configuration; CLIP's are two configurations in one."""
+    if family.name != "clip":
+        return copy.deepcopy(family.words)
+    sizes = BERT | {"projection_dim": 16}
+    return {
+        "projection_dim": 16,
+        "text_config": TEXT | sizes | {"max_position_embeddings": 20},
+        "vision_config": sizes | {"image_size": 12, "patch_size": 4},
+    }
+
+
+@cache
+def built(family: Family, implementation: str = "eager") -> nn.Module:
+    """The model of a family with strong random weights, in evaluation mode. Nothing may change it."""
+    config = getattr(transformers, family.config)(**words_of(family))
+    config._attn_implementation = implementation
+    torch.manual_seed(11)
+    model = getattr(transformers, family.model)(config)
+    strengthen(model)
+    return model.eval()
+
+
+def copied(family: Family, implementation: str = "eager") -> nn.Module:
+    """A copy of a family's model, to be changed by hand."""
+    return copy.deepcopy(built(family, implementation))
+
+
+def strengthen(model: nn.Module) -> None:
+    """Weights so large that attention is far from uniform; gains and biases away from 1 and 0."""
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            if parameter.dim() > 1 and not name.endswith(("A_log", "conv1d.weight", "embed_positions.weight")):
+                table = "embed" in name or "position" in name or name.endswith(("wte.weight", "wpe.weight"))
+                parameter.copy_(noise if table else noise * 1.5 / parameter.shape[-1] ** 0.5)
+            elif parameter.dim() == 1:
+                parameter.add_(noise * 0.2)
+
+
+@cache
+def inputs(family: Family) -> dict[str, Tensor]:
+    """Two inputs of unequal length, the second padded, where the family takes a mask."""
+    generator = torch.Generator().manual_seed(3)
+
+    def ids(length: int) -> Tensor:
+        return torch.randint(3, VOCABULARY, (2, length), generator=generator)
+
+    mask = torch.ones(2, SOURCE, dtype=torch.long)
+    mask[1, 5:] = 0
+    text = {"input_ids": ids(SOURCE), "attention_mask": mask}
+    text["input_ids"][1, 5:] = 0
+    if family.inputs == "text":
+        return text
+    if family.inputs == "pair":
+        return text | {"decoder_input_ids": ids(TARGET)}
+    if family.inputs == "sound":
+        sound = torch.randn(2, 5, 22, generator=generator)
+        return {"input_features": sound, "decoder_input_ids": ids(TARGET)}
+    image = {"pixel_values": torch.randn(2, 3, *2 * (24 if family.name == "swin" else 12,), generator=generator)}
+    return image if family.inputs == "image" else text | image
+
+
+def options(family: Family) -> dict[str, Any]:
+    """Words of the forward call besides the tensors."""
+    return {"return_dict": True} | dict(family.call)
+
+
+def run(model: nn.Module, family: Family, **words: Any) -> Any:
+    """One forward pass on the family's inputs, without gradients."""
+    with torch.no_grad():
+        return model(**(inputs(family) | options(family) | words))

@@ -1,0 +1,175 @@
+"""The pictures: every listed view, and what a reader must be able to trust in each."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from transformer_viz.records import Attention, Trace
+from transformer_viz.sites import Site
+from transformer_viz.views import VIEWS, Picture, View, head_map, outcome, overview
+from transformer_viz.views.cells import Cells, cells, visible
+from transformer_viz.views.head_map import CLICKS
+from transformer_viz.views.theme import DARK, LIGHT, scale
+
+WORDS = {"overview": ("cross",), "head_map": ("cross", 1, 2), "outcome": ()}
+
+
+def _heatmap(picture: go.Figure) -> go.Heatmap:
+    return next(trace for trace in picture.data if isinstance(trace, go.Heatmap))
+
+
+def _named(picture: go.Figure, name: str) -> list[go.Scatter]:
+    return [trace for trace in picture.data if trace.name == name]
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_view_draws_and_asks_a_question(view: View, dark: bool, clean: Trace) -> None:
+    picture = view.draw(clean, *WORDS[view.name], dark=dark)
+    assert view.question.endswith("?")
+    assert isinstance(picture, go.Figure | Picture)
+    text = picture.to_json() if isinstance(picture, go.Figure) else picture._repr_html_()
+    colours = DARK if dark else LIGHT
+    assert colours.ink.lower() in text.lower()
+
+
+def test_the_map_shows_the_heads_weights_with_words_on_numeric_axes(clean: Trace) -> None:
+    picture = head_map(clean, "cross", 1, 2)
+    assert np.array_equal(_heatmap(picture).z, clean.attention("cross", layer=1)[2])
+    assert picture.layout.xaxis.ticktext == ("the", "c", "at", "the (2)", "&lt;/s&gt;")
+    assert picture.layout.xaxis.tickvals == (0, 1, 2, 3, 4)
+    # Rows of a decoder are named after the words that they produce, not those that they read.
+    assert picture.layout.yaxis.ticktext == ("die", "Ka", "tze", "&lt;/s&gt;")
+
+
+def test_no_picture_carries_a_matrix_of_texts(clean: Trace, warm: Trace) -> None:
+    for picture in (head_map(warm, "cross", 0, 0, before=clean), overview(clean, "encoder")):
+        for trace in json.loads(picture.to_json())["data"]:
+            assert "text" not in trace and "hovertext" not in trace
+
+
+def test_masked_cells_are_hatched_and_never_coloured(clean: Trace) -> None:
+    picture = head_map(clean, "decoder", 0, 0)
+    later = np.triu(np.ones((4, 4), bool), 1)
+    assert np.array_equal(np.isnan(_heatmap(picture).z), later)
+    (hatch,) = _named(picture, "masked")
+    assert hatch.fillpattern.shape == "/"
+    outlined = np.array([v for v in hatch.x if v is not None]).reshape(-1, 5)
+    assert len(outlined) == 3  # rows 0, 1 and 2 have one run of masked cells each
+    assert not _named(head_map(clean, "cross", 0, 0), "masked")
+
+
+def test_a_weight_of_zero_is_not_masked_where_scores_are_kept() -> None:
+    weights = np.array([[[1.0, 0.0, 0.0]]], np.float32)
+    scores = np.array([[[3.0, -9.0, -1e9]]], np.float32)
+    block = Attention(weights, Site("encoder", "self", 0), "source", "source", scores=scores)
+    assert visible(block, 0).tolist() == [[1, 1, 0]]
+
+
+def test_difference_is_symmetric_around_zero(clean: Trace, warm: Trace) -> None:
+    picture = head_map(warm, "encoder", 1, 1, before=clean)
+    drawn = _heatmap(picture)
+    expected = warm.attention("encoder", 1)[1] - clean.attention("encoder", 1)[1]
+    assert np.allclose(drawn.z, expected)
+    assert drawn.zmin == -drawn.zmax
+    assert drawn.zmax == pytest.approx(float(np.abs(expected).max()))
+    same = _heatmap(head_map(clean, "encoder", 1, 1, before=clean))
+    assert not same.z.any() and same.zmax == 0.05
+
+
+def test_a_click_names_the_models_own_row(clean: Trace) -> None:
+    markers = _named(head_map(clean, "cross", 0, 0, words=True, special=False), "cells")
+    data = np.concatenate([m.customdata for m in markers if len(m.customdata)])
+    assert sorted(set(data[:, 0])) == [0, 1]  # "die" is row 0, "Katze" begins in row 1
+
+
+def test_whole_words_and_ordinary_words(clean: Trace) -> None:
+    found = cells(clean, "cross", 0, 1, words=True, special=False)
+    assert found.rows.labels == ("die", "Katze")
+    assert found.columns.labels == ("the", "cat", "the (2)")
+    assert found.members == ((0,), (1, 2))
+    assert np.allclose(found.weights.sum(axis=1), 1)
+    assert found.note
+
+
+def test_a_row_with_nothing_to_see_is_named() -> None:
+    from transformer_viz.metrics import Axis
+
+    one = Axis(("a", "b"), (0, 1), (False, False))
+    masked = np.array([[True, True], [False, True]])
+    found = Cells(np.zeros((2, 2)), masked, one, one, ((0,), (1,)))
+    assert found.blind == ("a",)
+
+
+def test_a_long_sentence_thins_its_names_and_keeps_hover(clean: Trace) -> None:
+    import dataclasses
+
+    from transformer_viz.records import Tokens
+
+    n = 100
+    names = tuple(f"w{i}" for i in range(n))
+    tokens = Tokens((), names, names, tuple(range(n)), (False,) * n)
+    weights = np.full((3, n, n), 1 / n, np.float32)
+    block = Attention(weights, Site("encoder", "self", 0), "source", "source")
+    long = dataclasses.replace(clean, source=tokens, attentions=(block,))
+    picture = head_map(long, "encoder", 0, 0)
+    assert n * n > CLICKS and not _named(picture, "cells")
+    assert len(picture.layout.xaxis.tickvals) == 25
+    assert picture.layout.xaxis2.ticktext == names  # the hover still knows every name
+    assert picture.layout.height <= 720
+
+
+def test_overview_places_every_tile(clean: Trace) -> None:
+    picture = overview(clean, "cross", selected=(1, 2))
+    drawn = _heatmap(picture)
+    thumbs = clean.thumbnail("cross").astype(np.float32)
+    own = thumbs / thumbs.max(axis=(2, 3), keepdims=True)
+    tile = drawn.z[5:9, 12:17]  # layer 1 (a tile is 4 rows and a gap), head 2 (5 columns and a gap)
+    assert np.allclose(tile, own[1, 2])
+    assert len(drawn.x) == drawn.z.shape[1] + 1 and len(drawn.y) == drawn.z.shape[0] + 1
+    assert (np.diff(drawn.x) > 0).all() and (np.diff(drawn.y) > 0).all()
+    left, right = drawn.x[12], drawn.x[17]
+    assert left == pytest.approx(1.55) and right == pytest.approx(2.45)
+
+
+def test_overview_clicks_name_layer_and_head(clean: Trace) -> None:
+    (markers,) = _named(overview(clean, "cross"), "cells")
+    assert [tuple(row[:2]) for row in markers.customdata] == [(n, h) for n in (0, 1) for h in range(3)]
+    assert markers.marker.opacity == 0 and markers.unselected.marker.opacity == 0
+
+
+def test_outcome_tells_probability_and_rank(clean: Trace, warm: Trace) -> None:
+    html = outcome(clean, warm).html
+    assert "0.90 → 0.25" in html and "rank 1 → 7" in html
+    assert "→" not in outcome(clean).html
+
+
+def test_tokens_cannot_write_html(clean: Trace) -> None:
+    import dataclasses
+
+    assert clean.produced is not None
+    evil = "<img src=x onerror=alert(1)>"
+    produced = dataclasses.replace(clean.produced, labels=(evil, "b", "c", "d"))
+    trace = dataclasses.replace(clean, produced=produced)
+    assert "<img" not in outcome(trace).html
+    assert "<img" not in head_map(trace, "cross", 0, 0).to_json()
+
+
+def test_what_is_not_there_is_named(clean: Trace) -> None:
+    with pytest.raises(LookupError, match="heads 0 to 2; got 3"):
+        head_map(clean, "cross", 0, 3)
+    with pytest.raises(LookupError, match="no layer 5"):
+        head_map(clean, "cross", 5, 0)
+    with pytest.raises(LookupError, match="it has encoder, decoder, cross"):
+        overview(clean, "sideways")
+
+
+def test_scales_run_from_zero_to_one() -> None:
+    for colours in (LIGHT, DARK):
+        assert scale(colours.amounts)[0][0] == 0 and scale(colours.amounts)[-1][0] == 1
+        assert scale(colours.changes)[2][0] == 0.5
+        assert scale(colours.changes)[2][1] == scale(colours.amounts)[0][1]  # no change: background
