@@ -119,17 +119,21 @@ def make_vocabulary() -> Callable[..., bytes]:
 
     def train(**options: Any) -> bytes:
         out = io.BytesIO()
-        words = {"vocab_size": 310, "byte_fallback": True, "normalization_rule_name": "nfkc"}
+        words = {
+            "vocab_size": 331,
+            "model_type": "bpe",  # on so few sentences a unigram model learns no words
+            "byte_fallback": True,
+            "normalization_rule_name": "nfkc",
+            "pad_id": 0,
+            "unk_id": 1,
+            "bos_id": 2,
+            "eos_id": 3,
+        }
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(SENTENCES * 5),
             model_writer=out,
-            pad_id=0,
-            unk_id=1,
-            bos_id=2,
-            eos_id=3,
             num_threads=1,
             minloglevel=2,
-            hard_vocab_limit=False,
             **(words | options),
         )
         return out.getvalue()

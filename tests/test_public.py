@@ -6,6 +6,7 @@ import inspect
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,14 @@ def test_the_changelog_tells_of_this_version() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     versions = re.findall(r"^## \[(\d+\.\d+\.\d+)\]", text, re.MULTILINE)
     assert versions[0] == tv.__version__
+
+
+def test_what_the_package_needs_is_pinned_as_tested() -> None:
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    pinned = (ROOT / "requirements.txt").read_text()
+    lines = [line for line in pinned.splitlines() if not line.startswith("#")]
+    assert [line.split("==")[0] for line in lines] == [need.split(">=")[0] for need in wanted]
+    assert "torch==2.13.0" in lines
 
 
 def run(code: str) -> None:

@@ -17,10 +17,6 @@ from .checkpoints.model import Model
 from .inputs import padded_source, source_ids, target_ids
 from .interventions import Intervention, Pad
 
-#: Log-probabilities ``[row, vocabulary]`` of the next token, from prefixes ``[row, token]`` and
-#: the number of the sentence that each row belongs to ``[row]``.
-Step = Callable[[Tensor, Tensor], Tensor]
-
 #: Vaswani et al. 2017, section 6.1, take 0.6; on our validation pairs 1.0 gave a little more BLEU.
 LENGTH_PENALTY = 1.0
 NEW_TOKENS = 40  # how far a text is continued when nobody says
@@ -82,8 +78,7 @@ def translate(
     with torch.inference_mode(), _edited(model, ids, intervention):
         batch = _Batch(model, [ids], intervention, max_tokens)
         if target is not None:
-            forced, finished = _forced_ids(model, target)
-            found = [_Path(forced, batch.score(forced), finished)]
+            found = [batch.score(_forced_ids(model, target))]
         elif sample:
             found = [batch.sample(sample, seed)]
         else:
@@ -129,13 +124,21 @@ def translate_lines(
 
 @dataclass(frozen=True)
 class _Path:
-    ids: list[int]
-    steps: list[float]
-    finished: bool
+    """Tokens produced so far, the log-probability of each, and their sum."""
+
+    ids: tuple[int, ...] = ()
+    steps: tuple[float, ...] = ()
+    total: float = 0.0
+
+    def then(self, token: int, step: float) -> _Path:
+        return _Path((*self.ids, token), (*self.steps, step), self.total + step)
 
 
 class _Batch:
-    """Some sources that are read once and then decoded together."""
+    """Some sources that are read once and then decoded together.
+
+    Paths are plain numbers between two passes, so what a probe follows through a pass ends there.
+    """
 
     def __init__(
         self,
@@ -153,87 +156,73 @@ class _Batch:
         plain = bool(mask.all()) and list(map(len, rows)) == list(map(len, sources))
         self.mask = None if plain else mask
         self.limits = [_limit(model, len(row), max_tokens) for row in rows]
-        generates = model.kind == "decoder-only"
-        self.start = self.sources if generates else self._first_tokens(len(rows))
-        self.step = self._continue if generates else self._decoder()
+        self.generates = model.kind == "decoder-only"
+        self.starts = rows if self.generates else [[model.bos_id]] * len(rows)
+        calls = model.calls
+        twofold = calls.encode is not None and calls.decode is not None and not self.generates
+        self.memory = calls.encode(self.sources, self.mask) if twofold and calls.encode else None
 
-    def _first_tokens(self, rows: int) -> Tensor:
-        return torch.full((rows, 1), self.model.bos_id or 0, device=self.model.device)
-
-    def _decoder(self) -> Step:
-        """The next token of an encoder-decoder, whose encoder runs once."""
+    def logits(self, owners: list[int], prefixes: Sequence[Sequence[int]]) -> Tensor:
+        """Logits ``[row, token, vocabulary]`` of what was produced so far, for each its source."""
+        start = self.starts
+        rows = [[*start[own], *ids] for own, ids in zip(owners, prefixes, strict=True)]
+        given = torch.tensor(rows, device=self.model.device)
+        owner = torch.tensor(owners, device=self.model.device)
+        mask = None if self.mask is None else self.mask[owner]
         calls = self.model.calls
-        if calls.encode is None or calls.decode is None:
-            return lambda prefix, owner: _last(
-                calls.forward(self.sources[owner], prefix, self._seen(owner))
-            )
-        decode, memory = calls.decode, calls.encode(self.sources, self.mask)
-        return lambda prefix, owner: _last(decode(prefix, memory[owner], self._seen(owner)))
+        if self.generates:
+            if mask is not None:  # what the model wrote itself is never padding
+                mask = torch.nn.functional.pad(mask, (0, len(prefixes[0])), value=True)
+            return calls.forward(given, None, mask)
+        if self.memory is not None and calls.decode is not None:
+            return calls.decode(given, self.memory[owner], mask)
+        return calls.forward(self.sources[owner], given, mask)
 
-    def _continue(self, prefix: Tensor, owner: Tensor) -> Tensor:
-        """The next token of a decoder-only model."""
-        return _last(self.model.calls.forward(prefix, None, self._seen(owner, prefix.shape[1])))
-
-    def _seen(self, owner: Tensor, width: int = 0) -> Tensor | None:
-        """What each row may see of its source; what was written after it is never padding."""
-        if self.mask is None:
-            return None
-        new = max(0, width - self.mask.shape[1])
-        return torch.nn.functional.pad(self.mask[owner], (0, new), value=True)
+    def following(self, rows: list[tuple[int, _Path]]) -> Tensor:
+        """Log-probabilities ``[row, vocabulary]`` of the token that follows each path."""
+        owners, paths = zip(*rows, strict=True)
+        logits = self.logits(list(owners), [path.ids for path in paths])
+        return logits[:, -1].float().log_softmax(-1)
 
     def search(self, beam: int) -> list[list[_Path]]:
-        """Up to ``beam`` paths of each sentence; one that ends gives its place in the beam up."""
+        """Up to ``beam`` paths of each source; one that ends gives its place in the beam up."""
         done: list[list[_Path]] = [[] for _ in self.limits]
-        limits = torch.tensor(self.limits, device=self.start.device)
-        room = torch.full_like(limits, beam)
-        prefix, owner = self.start, torch.arange(len(limits), device=self.start.device)
-        steps = torch.zeros(len(owner), 0, dtype=torch.float64, device=self.start.device)
-        while len(owner):
-            # every candidate of a beam is among the `beam` best of its own row
-            following = self.step(prefix, owner)
-            values, tokens = following.topk(min(beam, following.shape[1]))
-            totals = steps.sum(1, keepdim=True) + values.double()
-            chosen = _best(totals, owner, room)
-            row = chosen // values.shape[1]
-            prefix = torch.cat((prefix[row], tokens.flatten()[chosen, None]), dim=1)
-            steps = torch.cat((steps[row], values.double().flatten()[chosen, None]), dim=1)
-            owner = owner[row]
-            ended = prefix[:, -1] == (-1 if self.model.eos_id is None else self.model.eos_id)
-            leaves = ended | (steps.shape[1] >= limits[owner])
-            for i in leaves.nonzero().flatten().tolist():
-                new = prefix[i, self.start.shape[1] :].tolist()
-                done[int(owner[i])].append(_Path(new, steps[i].tolist(), bool(ended[i])))
-            room = room - torch.bincount(owner[leaves], minlength=len(room))
-            prefix, steps, owner = prefix[~leaves], steps[~leaves], owner[~leaves]
+        live = [[_Path()] for _ in self.limits]
+        while any(live):
+            rows = [(own, path) for own, paths in enumerate(live) for path in paths]
+            scores = self.following(rows)
+            # no candidate of a beam can be beyond the `beam` best of its own row
+            values, tokens = (part.tolist() for part in scores.topk(min(beam, scores.shape[1])))
+            grown: list[list[_Path]] = [[] for _ in live]
+            for (own, path), steps, ids in zip(rows, values, tokens, strict=True):
+                grown[own] += [path.then(t, step) for t, step in zip(ids, steps, strict=True)]
+            for own, paths in enumerate(grown):
+                paths.sort(key=lambda path: path.total, reverse=True)
+                best = paths[: beam - len(done[own])]
+                ends = [self._ends(path, self.limits[own]) for path in best]
+                done[own] += [path for path, end in zip(best, ends, strict=True) if end]
+                live[own] = [path for path, end in zip(best, ends, strict=True) if not end]
         return done
 
-    def sample(self, temperature: float, seed: int) -> _Path:
-        """One path of the first sentence, drawn token by token."""
-        random = torch.Generator().manual_seed(seed)  # on the CPU: the same words on any device
-        prefix, owner = self.start[:1], torch.zeros(1, dtype=torch.long, device=self.start.device)
-        steps: list[float] = []
-        while len(steps) < self.limits[0]:
-            values = self.step(prefix, owner)
-            chances = torch.softmax(values.double().cpu() / temperature, dim=-1)
-            token = torch.multinomial(chances, 1, generator=random).to(prefix.device)
-            prefix = torch.cat((prefix, token), dim=1)
-            steps.append(float(values[0, token]))
-            if int(token) == self.model.eos_id:
-                break
-        new = prefix[0, self.start.shape[1] :].tolist()
-        return _Path(new, steps, new[-1:] == [self.model.eos_id])
+    def _ends(self, path: _Path, limit: int) -> bool:
+        return path.ids[-1] == self.model.eos_id or len(path.ids) >= limit
 
-    def score(self, ids: list[int]) -> list[float]:
-        """The log-probability of each given token of the first sentence, from one forced pass."""
-        given = torch.tensor([ids], device=self.start.device)
-        inputs = torch.cat((self.start[:1], given[:, :-1]), dim=1)
-        calls, first = self.model.calls, torch.zeros(1, dtype=torch.long, device=inputs.device)
-        if self.model.kind == "decoder-only":
-            logits = calls.forward(inputs, None, self._seen(first, inputs.shape[1]))
-        else:
-            logits = calls.forward(self.sources[:1], inputs, self._seen(first))
-        rows = logits[:, self.start.shape[1] - 1 :].float().log_softmax(-1)
-        return rows.gather(-1, given[..., None]).flatten().tolist()
+    def sample(self, temperature: float, seed: int) -> _Path:
+        """One path of the first source, drawn token by token."""
+        random = torch.Generator().manual_seed(seed)  # on the CPU: the same words on any device
+        path = _Path()
+        while not path.ids or not self._ends(path, self.limits[0]):
+            values = self.following([(0, path)])[0].double().cpu()
+            chances = torch.softmax(values / temperature, dim=-1)
+            token = int(torch.multinomial(chances, 1, generator=random))
+            path = path.then(token, float(values[token]))
+        return path
+
+    def score(self, ids: list[int]) -> _Path:
+        """Given tokens as the path of the first source, from one forced pass."""
+        rows = self.logits([0], [ids[:-1]])[0, -len(ids) :].float().log_softmax(-1)
+        steps = rows.gather(-1, torch.tensor(ids, device=rows.device)[:, None]).flatten().tolist()
+        return _Path(tuple(ids), tuple(steps), sum(steps))
 
 
 def generate(
@@ -320,8 +309,8 @@ def _limit(model: Model, source: int, max_tokens: int | None) -> int:
     return max(1, min(wanted, room))
 
 
-def _forced_ids(model: Model, target: str | Sequence[int]) -> tuple[list[int], bool]:
-    """The tokens that a given target scores, and whether they end with the end token."""
+def _forced_ids(model: Model, target: str | Sequence[int]) -> list[int]:
+    """The tokens that a given target scores."""
     ids = target_ids(model, target)
     if model.kind == "encoder-decoder" or (isinstance(target, str) and ids[0] == model.bos_id):
         ids = ids[1:]  # the start token is read, not produced
@@ -329,7 +318,7 @@ def _forced_ids(model: Model, target: str | Sequence[int]) -> tuple[list[int], b
         ids = [*ids, model.eos_id]
     if not ids:
         raise ValueError("The target has a start token and nothing after it; give more tokens.")
-    return ids, ids[-1] == model.eos_id
+    return ids
 
 
 def _ranked(
@@ -337,7 +326,7 @@ def _ranked(
 ) -> list[Hypothesis]:
     """Paths as hypotheses, the best score first."""
 
-    def text(ids: list[int]) -> str:
+    def text(ids: tuple[int, ...]) -> str:
         if model.kind != "decoder-only":
             return model.tokenizer.decode(ids)
         # read with the prompt before it, so that a space between the two is kept
@@ -346,34 +335,15 @@ def _ranked(
 
     made = [
         Hypothesis(
-            ids=tuple(path.ids),
+            ids=path.ids,
             text=text(path.ids),
-            score=sum(path.steps) / length_norm(len(path.ids), penalty),
-            steps=tuple(path.steps),
-            finished=path.finished,
+            score=path.total / length_norm(len(path.ids), penalty),
+            steps=path.steps,
+            finished=path.ids[-1] == model.eos_id,
         )
         for path in found
     ]
     return sorted(made, key=lambda hypothesis: hypothesis.score, reverse=True)
-
-
-def _best(totals: Tensor, owner: Tensor, room: Tensor) -> Tensor:
-    """The candidates that stay: of each sentence the best, as many as its beam has room for.
-
-    ``totals`` ``[row, candidate]``, ``owner`` ``[row]`` in rising order, ``room`` ``[sentence]``;
-    gives numbers into the flattened totals, sentence by sentence, best first.
-    """
-    order = totals.flatten().argsort(descending=True, stable=True)
-    owners = owner.repeat_interleave(totals.shape[1])[order]
-    by_owner = owners.argsort(stable=True)
-    order, owners = order[by_owner], owners[by_owner]
-    rank = torch.arange(len(owners), device=owners.device) - torch.searchsorted(owners, owners)
-    return order[rank < room[owners]]
-
-
-def _last(logits: Tensor) -> Tensor:
-    """Log-probabilities ``[row, vocabulary]`` of the last position of ``[row, token, ...]``."""
-    return logits[:, -1].float().log_softmax(-1)
 
 
 def _rectangle(rows: Sequence[Sequence[int]], fill: int, device: str) -> Tensor:

@@ -357,7 +357,8 @@ def _words(
     opens = [start or special[i] or (i > 0 and special[i - 1]) for i, start in enumerate(starts)]
     head, tail = list(mark), list(mark)  # only marks between here and the word's edge
     for i in range(1, last + 1):
-        head[i] = mark[i] and (opens[i] or head[i - 1])
+        space = texts[i - 1] == "␣" and opens[i - 1]  # a piece that is the word's mark alone
+        head[i] = mark[i] and (opens[i] or head[i - 1] or space)
     for i in range(last - 1, -1, -1):
         tail[i] = mark[i] and (opens[i + 1] or tail[i + 1])
     words, word = [], -1

@@ -1,20 +1,46 @@
 """Weights into a module: every tensor at its place, in its shape, none invented.
 
-A file is compared with a plan of the module that holds no numbers (PyTorch's ``meta`` device)
-before the module is built, so a config that lies about sizes costs nothing.
+The module is built with empty weights, which take up no memory until they are filled, and its
+names and shapes are compared with the file's first: a config that lies about sizes costs nothing.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from .reading import CheckpointError, Weights, refuse_non_finite
 
-MAX_BUFFERS = 2**30  # bytes of tables that are computed, not read (positions)
+#: The functions that fill a tensor with random numbers.
+DRAWS = {
+    *("normal_", "uniform_", "trunc_normal_", "xavier_normal_", "xavier_uniform_"),
+    *("kaiming_normal_", "kaiming_uniform_", "orthogonal_"),
+}
+
+
+class NoFirstWeights(TorchFunctionMode):
+    """Builds modules without drawing their first weights, which the file replaces anyway.
+
+    So its weights are memory that was asked for and never touched, and no random numbers are
+    used up. (PyTorch's ``meta`` device would do too, but imports the compiler, for seconds.)
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        named = kwargs or {}
+        if getattr(func, "__name__", "") in DRAWS:
+            return args[0] if args else named["tensor"]
+        return func(*args, **named)
 
 
 def build(make: Callable[[], nn.Module], weights: Weights) -> nn.Module:
@@ -25,17 +51,15 @@ def build(make: Callable[[], nn.Module], weights: Weights) -> nn.Module:
     Raises:
         CheckpointError: a weight that is missing, unknown, of another shape, or not finite.
     """
-    with torch.device("meta"):
-        plan = make()
-    tables = sum(buffer.nbytes for buffer in plan.buffers())
-    if tables > MAX_BUFFERS:
+    try:
+        with torch.random.fork_rng(devices=[]), NoFirstWeights():
+            module = make()
+    except (RuntimeError, MemoryError) as error:
         raise CheckpointError(
-            f"The config asks for position tables of {tables:,} bytes; give a smaller "
-            "max_positions."
-        )
-    compare(plan, weights)
-    with torch.random.fork_rng(devices=[]):  # fresh weights, all replaced, must not use up numbers
-        module = make()
+            f"The config asks for more memory than there is; {weights.path.name} is much smaller. "
+            "Check the sizes in the config."
+        ) from error
+    compare(module, weights)
     fill(module, weights)
     return module.eval()
 
@@ -48,15 +72,15 @@ def shared_names(module: nn.Module) -> list[list[str]]:
     return list(names.values())
 
 
-def compare(plan: nn.Module, weights: Weights) -> None:
+def compare(module: nn.Module, weights: Weights) -> None:
     """Hold the names and shapes of a file against those of a module.
 
     Raises:
         CheckpointError: names the first weight that is missing, unknown, or of another shape.
     """
-    wanted = plan.state_dict(keep_vars=True)
+    wanted = module.state_dict(keep_vars=True)
     found, file = weights.tensors, weights.path.name
-    for names in shared_names(plan):
+    for names in shared_names(module):
         if not any(name in found for name in names):
             near = _nearest(names[0], set(found) - set(wanted))
             raise CheckpointError(

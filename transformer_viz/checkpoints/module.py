@@ -37,7 +37,8 @@ def wrap(
     """A Model around any module, put into evaluation mode; its class gives the name.
 
     ``kind`` None: a forward with a target, or with two inputs that must be given, is that of an
-    encoder-decoder, any other that of an encoder. ``overrides`` may say ``pad_id``, ``bos_id``, ``eos_id`` and ``max_tokens``.
+    encoder-decoder, any other that of an encoder. ``overrides`` may say ``pad_id``, ``bos_id``,
+    ``eos_id`` and ``max_tokens``.
 
     Raises:
         CheckpointError: an unknown kind or override; names those there are.

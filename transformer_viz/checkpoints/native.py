@@ -23,6 +23,7 @@ from .shelf import VOCABULARY, WEIGHTS
 
 NAME = "transformer_viz"
 NOTES = ("layout", "kind", "title", "steps", "snapshots")  # what config.json says beside the words
+MAX_TABLE = 2**28  # numbers in a table that is computed, not read
 TYPES: dict[str, tuple[tuple[type, ...], str]] = {
     "int": ((int,), "a whole number from 0"),
     "float": ((int, float), "a number"),
@@ -158,12 +159,7 @@ def _words(
         for width in ("d_k", "d_v"):  # a width that only followed from the others follows again
             if file.get(width) == file.get("d_model", 0) / file["heads"]:
                 file.pop(width)
-    layers = [(file | overrides).get(f"{stack}_layers", 0) for stack in ("encoder", "decoder")]
-    if sum(layers) > len(weights.tensors):
-        raise CheckpointError(
-            f"The config asks for {sum(layers)} layers, but {weights.path.name} holds only "
-            f"{len(weights.tensors)} weights."
-        )
+    _check_sizes(file | overrides, weights)
     try:
         words = ModelConfig.from_dict(file | overrides)
     except (ValueError, ArithmeticError) as error:
@@ -185,6 +181,22 @@ def _check_types(words: dict[str, Any]) -> None:
             raise CheckpointError(
                 f"The configuration word {word} needs {words_for_it}; got {value!r}."
             )
+
+
+def _check_sizes(words: dict[str, Any], weights: Weights) -> None:
+    """Refuse sizes that would cost time or memory before the file could contradict them."""
+    layers = words.get("encoder_layers", 0) + words.get("decoder_layers", 0)
+    if layers > len(weights.tensors):
+        raise CheckpointError(
+            f"The config asks for {layers} layers, but {weights.path.name} holds only "
+            f"{len(weights.tensors)} weights."
+        )
+    table = words.get("max_positions", 0) * words.get("d_model", 0)
+    if table > MAX_TABLE:
+        raise CheckpointError(
+            f"The config asks for a position table of {table:,} numbers, and {MAX_TABLE:,} are "
+            "the most; give a smaller max_positions."
+        )
 
 
 def _vocabulary(path: Path, words: ModelConfig) -> SentencePieceText:

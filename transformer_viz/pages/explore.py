@@ -251,10 +251,18 @@ def _overview(scene: Scene) -> None:
 
 def _pick_head() -> None:
     """A click on a tile opens that head; a click that only lifts the selection changes nothing."""
-    points = st.session_state["overview"].selection.points
-    if points:
-        layer, head = points[0]["customdata"][:2]
-        st.session_state.update(layer=int(layer), head=int(head))
+    chosen = _clicked("overview")
+    if chosen:
+        st.session_state.update(layer=chosen[0], head=chosen[1])
+
+
+def _clicked(chart: str) -> tuple[int, ...]:
+    """What a click into a picture means: its marker's data, which may come as list or as dict."""
+    points = st.session_state[chart].selection.points
+    if not points:
+        return ()
+    data = points[0]["customdata"]
+    return tuple(int(value) for value in (data.values() if isinstance(data, dict) else data))
 
 
 def _head(scene: Scene) -> None:
@@ -314,9 +322,9 @@ def _settle_row(found: Cells) -> None:
 
 
 def _pick_row() -> None:
-    points = st.session_state["head-map"].selection.points
-    if points:
-        st.session_state["token"] = int(points[0]["customdata"][0])
+    chosen = _clicked("head-map")
+    if chosen:
+        st.session_state["token"] = chosen[0]
 
 
 def _row(found: Cells, row: int) -> str:

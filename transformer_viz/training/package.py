@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ..checkpoints import native
-from ..checkpoints.filling import compare, shared_names
+from ..checkpoints.filling import NoFirstWeights, compare, shared_names
 from ..checkpoints.opening import load
 from ..checkpoints.reading import Weights, refuse_non_finite
 from ..checkpoints.shelf import CONFIG, VOCABULARY, WEIGHTS
@@ -107,7 +107,7 @@ def save_weights(config: ModelConfig, weights: Mapping[str, Tensor], path: Path)
     Raises:
         ValueError: weights of another model, not finite, or too large for float16; names it.
     """
-    with torch.device("meta"):
+    with NoFirstWeights():
         plan = Transformer(config)
     compare(plan, Weights(path, dict(weights), {}))
     names = [group[0] for group in shared_names(plan)]

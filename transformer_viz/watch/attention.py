@@ -19,7 +19,7 @@ from .layout import (
 )
 from .marks import MASK, Context, Mark, Scores, Weights, split_mask
 from .mode import Mode, in_place, swap, tensors
-from .plan import Plan
+from .plan import Plan, matching
 from .positions import biased
 from .proof import project
 from .run import AttentionRecord
@@ -209,10 +209,9 @@ def out_type(func: Any, args: Any, kwargs: Any, x: Tensor) -> torch.dtype:
 def keys_of(role: Scores, x: Tensor, labels: tuple[str, ...]) -> int:
     """How many keys are words: what the product had; the rest of the axis are sinks."""
     size = x.shape[labels.index("k")]
-    if role.k is None:
+    if role.k is None or role.k_labels is None:
         return size
-    lengths = [n for n in role.k.shape if n <= size]
-    return size if size in role.k.shape or not lengths else max(lengths)
+    return min(size, role.k.shape[role.k_labels.index("q")])
 
 
 def heads_of(
@@ -245,17 +244,19 @@ def begin(
     kind = mode.numbering.kind(path, q_origin, k_origin)
     first = layout.canonical(x)[0, 0, :, :keys]
     queries = first.shape[0]
-    offset = max(0, keys - queries) if kind == "self" else mode.offset
+    cached = q_origin < k_origin  # some keys come from earlier passes
+    offset, first_key = mode.offset, 0
+    if kind == "self":
+        offset = mode.numbering.before(path, depth, queries, keys, cached)
+        mode.offset, first_key = offset, offset + queries - keys
     if path not in mode.numbering.stacks and hidden is None:
         hidden = first <= MASK
-    stack = mode.numbering.stack(path, kind, hidden, offset)
-    if kind == "self":
-        mode.offset = offset
+    stack = mode.numbering.stack(path, kind, hidden, offset - first_key)
     heads = layout.canonical(x).shape[1]
     place = mode.numbering.place(stack, kind, depth, path, heads)
     record = AttentionRecord(path, kind, stack, place.layer, heads=heads)
     record.shape, record.origin = (queries, keys), q_origin
-    record.first_head, record.offset = place.first_head, offset
+    record.first_head, record.offset, record.first_key = place.first_head, offset, first_key
     record.start = Mark(mode).serial
     return record
 
@@ -263,8 +264,9 @@ def begin(
 def plan_of(mode: Mode, record: AttentionRecord) -> Plan | None:
     """The edits of this attention; they count as used."""
     plan = Plan.at(mode.intervention, record.site, record.heads, record.first_head)
+    mode.used.update(matching(mode.intervention, record.site, record.heads, record.first_head))
     if plan is not None:
-        mode.used.update(plan.edits)
+        plan.first_key = record.first_key
     return plan
 
 
@@ -326,6 +328,7 @@ def gather(
     labels = contracted(func, args, kwargs, role.labels, p, v)
     if labels is None or (role.site is None and not attends(mode, role, labels, p, v, form)):
         return mode.plain(func, args, kwargs)
+    sides = value_labels(func, args, kwargs, labels, p)
     record, layout = role.site, Layout(labels, tuple(p.shape), None)
     if record is None:
         record, layout, p, args, kwargs = found(mode, role, labels, p, v, form, args, kwargs)
@@ -340,7 +343,7 @@ def gather(
     record.form = form
     confirm(mode, record, weights)
     if mode.want.qkv(record.site):
-        record.v = vectors(v, value_labels(func, args, kwargs, labels, p), record.heads)
+        record.v = vectors(v, sides, record.heads)
     if mode.want.check:
         captured = layout.original(record.weights if record.weights is not None else weights)
         exact = {id(p): captured.double(), id(v): v.detach().double()}
@@ -352,7 +355,8 @@ def gather(
 
 def confirm(mode: Mode, record: AttentionRecord, weights: Tensor) -> None:
     """Take the attention into the run: statistics always, matrices as wanted."""
-    statistics = Statistics(weights.shape[2], weights.shape[3], record.offset)
+    offset = record.offset - record.first_key
+    statistics = Statistics(weights.shape[2], weights.shape[3], offset)
     statistics.add(weights, 0)
     record.measured(statistics)
     record.shape = (weights.shape[2], weights.shape[3])

@@ -20,6 +20,10 @@ HEAD_WORDS = (
 )
 
 
+#: Names of frames in which a module computes; others (`generate`) only prepare its inputs.
+COMPUTING = frozenset(("forward", "__call__", "_call_impl"))
+
+
 class Names:
     """The modules of one model by identity: their paths, and the tensors they own."""
 
@@ -47,6 +51,20 @@ class Names:
                     return path, frame
             frame = frame.f_back
         return "", None
+
+    def computing(self, otherwise: bool) -> bool:
+        """Whether a module computes now; ``otherwise`` is the answer where one only prepares."""
+        frame: FrameType | None = sys._getframe(2)
+        preparing = False
+        while frame is not None:
+            code = frame.f_code
+            if code.co_argcount and code.co_varnames[0] == "self":
+                if id(frame.f_locals.get("self")) in self.paths:
+                    if code.co_name in COMPUTING:
+                        return True
+                    preparing = True
+            frame = frame.f_back
+        return preparing and otherwise
 
     def path(self) -> str:
         """The path of the nearest running module."""

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from .attention import begin, finish, plan_of
 from .layout import Layout
-from .marks import Context
+from .marks import Context, Packed
 from .mode import Mode
 from .positions import parts, relative
 from .run import AttentionRecord
@@ -72,7 +72,7 @@ def on_fused(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     """``softmax(q k^T * scale + mask) v`` (PyTorch's documented formula), row block by row block."""
     call = _signature.bind(*args, **kwargs)
     call.apply_defaults()
-    given = call.arguments
+    given = unpacked(mode, call.arguments)
     query, key, value = given["query"], given["key"], given["value"]
     replaced(mode, "scaled_dot_product_attention")
     path = mode.names.path()
@@ -101,8 +101,20 @@ def on_fused(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     )
     scale = 1 / math.sqrt(query.shape[-1]) if given["scale"] is None else given["scale"]
     out = attend(mode, record, q, k, v, scale, mask, given["dropout_p"])
-    out = out.reshape(*query.shape[:-1], value.shape[-1])
+    shape = args[0].shape if args else kwargs["query"].shape
+    out = out.reshape(*shape[:-1], value.shape[-1])
     return mode.put(out, [query, key, value], Context(record), deeper=1)
+
+
+def unpacked(mode: Mode, given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call with one head a row, where a lone token's heads stood on its axis."""
+    query, mask = given["query"], given["attn_mask"]
+    if not isinstance(mode.role(query), Packed):
+        return given
+    query = mode.put(query.flatten(1, 2).unsqueeze(2), [query])
+    if mask is not None and mask.dim() == 4 and mask.shape[1] > 1:
+        mask = mask.flatten(1, 2).unsqueeze(2)
+    return given | {"query": query, "attn_mask": mask, "enable_gqa": True}
 
 
 class Mask:
@@ -175,7 +187,7 @@ def attend(
     whole = want.weights(site) or want.scores(site) or want.gradients or want.check
     queries, keys = q.shape[2], k.shape[2]
     step = queries if whole else block_rows(queries)
-    statistics = Statistics(queries, keys, record.offset)
+    statistics = Statistics(queries, keys, record.offset - record.first_key)
     outs = []
     for first in range(0, queries, max(1, step)):
         rows = slice(first, min(first + step, queries))

@@ -117,6 +117,11 @@ class Ids:
     made: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Queries of one token whose heads stand on the token axis, a group of them a key head."""
+
+
 def split_mask(constant: Tensor) -> tuple[Tensor | None, Tensor | None]:
     """The mask (bool, true = hidden) and the bias of a tensor added to scores; None if absent."""
     if constant.dtype == torch.bool or not constant.is_floating_point():

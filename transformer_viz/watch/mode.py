@@ -20,6 +20,7 @@ from .marks import (
     Context,
     Ids,
     Mark,
+    Packed,
     Scores,
     Stream,
     SubLayer,
@@ -131,7 +132,7 @@ class Mode(TorchFunctionMode):
         if not isinstance(out, Tensor | tuple | list):
             return out
         parents = tensors(args, kwargs)
-        if not parents and self.names.frame()[1] is None:
+        if not parents and not self.names.computing(func is torch.arange):
             return out  # made between the model's calls: an input, not one of its constants
         if any(out is parent for parent in parents) and self.mark(out) is not None:
             return out  # a call that gave back its operand, such as dropout outside training
@@ -140,7 +141,7 @@ class Mode(TorchFunctionMode):
         if carrier is not None and func in calls.PASS:
             role = self.passed(self.role(carrier), carrier, out, func, args, kwargs)
         if role is None:
-            role = self.ids(func, parents)
+            role = packed(func, parents, out) or self.ids(func, parents)
         self.put(out, parents, role)
         self.cast_shadow(out, parents, func, args, kwargs)
         return out
@@ -152,7 +153,7 @@ class Mode(TorchFunctionMode):
                 continue
             role = self.role(x)
             if isinstance(role, Ids) or (self.mark(x) is None and id(x) not in self.names.owned):
-                return Ids((isinstance(role, Ids) and role.made) or func not in calls.IDENTITY)
+                return Ids((isinstance(role, Ids) and role.made) or func not in calls.MOVE)
         return None
 
     def passed(
@@ -213,6 +214,15 @@ def tensors(*groups: Any) -> list[Tensor]:
     return found
 
 
+def packed(func: Any, parents: list[Tensor], out: Any) -> Packed | None:
+    """Query heads that were moved to the token axis of a lone token, a group of heads a key."""
+    if func not in calls.VIEW or not isinstance(out, Tensor) or not out.dim() == 4 == parents[0].dim():
+        return None
+    (batch, heads, tokens, width), group = parents[0].shape, out.shape[2]
+    lone = tokens == 1 < group and heads % group == 0
+    return Packed() if lone and out.shape == (batch, heads // group, group, width) else None
+
+
 def broadcast(x: Tensor, args: tuple[Any, ...]) -> bool:
     """Whether every other operand is one number a token, or a vector: as inside a norm."""
     others = [t for t in tensors(args) if t is not x]
@@ -267,12 +277,16 @@ def follow_scores(role: Scores, x: Tensor, out: Any, func: Any, args: Any, kwarg
     if not isinstance(out, Tensor):
         return None
     labels = relabel(role.labels, x, out, func, args, kwargs)
+    bias = role.bias
+    if bias is not None and func in calls.RESHAPE:
+        bias = replay(func, args, kwargs, x, bias)
+    role = replace(role, labels=labels, bias=bias)
     if role.base is None or role.hidden is None:
-        return replace(role, labels=labels)
+        return role
     hidden = role.hidden
     if func in calls.RESHAPE or func in calls.JOIN:
         hidden = replay(func, args, kwargs, x, hidden) if func in calls.RESHAPE else _joined(hidden, x, out)
-    return replace(role, labels=labels, base=replay(func, args, kwargs, x, role.base), hidden=hidden)
+    return replace(role, base=replay(func, args, kwargs, x, role.base), hidden=hidden)
 
 
 def _joined(hidden: Tensor, x: Tensor, out: Tensor) -> Tensor:

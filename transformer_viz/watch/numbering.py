@@ -30,6 +30,7 @@ class Numbering:
         self.lone = lone
         self.stacks: dict[str, str] = {}
         self.last: dict[tuple[str, str], Place] = {}
+        self.seen: dict[tuple[str, int], int] = {}
 
     def kind(self, path: str, q_origin: frozenset[int], k_origin: frozenset[int]) -> str:
         """``self`` if the keys contain all streams that the queries come from, else ``cross``."""
@@ -37,6 +38,14 @@ class Numbering:
             return "cross"
         latent = not q_origin and k_origin  # learned queries over an input
         return "self" if q_origin <= k_origin and not latent else "cross"
+
+    def before(self, path: str, depth: int, queries: int, keys: int, cached: bool) -> int:
+        """How many tokens stand before the queries of a self-attention: those of its cache, which
+        may have forgotten the oldest of them."""
+        earlier = self.seen.get((path, depth), 0) if cached else 0
+        earlier = max(earlier, keys - queries)
+        self.seen[path, depth] = earlier + queries
+        return earlier
 
     def stack(self, path: str, kind: str, hidden: Tensor | None, offset: int) -> str:
         """``decoder`` for cross-attention and where later words are hidden, else by name."""

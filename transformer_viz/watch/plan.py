@@ -24,6 +24,18 @@ SCORE_EDITS = (Temperature, Causal, Window, BlockKeys, BlockEdges, UniformHead)
 ATTENTION_EDITS = (*SCORE_EDITS, ScaleHead)
 
 
+def matching(intervention: Intervention, site: Site, heads: int, first: int) -> list[Edit]:
+    """The attention edits that name this block, also those that a later one overrides."""
+    places = [Site(site.stack, site.block, site.layer, first + head) for head in range(heads)]
+    return [
+        edit
+        for edit in intervention
+        if isinstance(edit, ATTENTION_EDITS)
+        and any(edit.matches(place) for place in places)
+        and not (isinstance(edit, Causal) and site.block != "self")
+    ]
+
+
 @dataclass(frozen=True)
 class HeadPlan:
     """The edits of one head, one of each kind at most."""
@@ -50,9 +62,10 @@ class HeadPlan:
     def edits(self) -> list[Edit]:
         return [edit for edit in vars(self).values() if edit is not None]
 
-    def hides(self, queries: Tensor, keys: int) -> Tensor | None:
-        """Cells that the edits hide, bool ``[query, key]``; ``queries`` are absolute positions."""
-        query, key = queries[:, None], torch.arange(keys, device=queries.device)
+    def hides(self, queries: Tensor, keys: int, first: int) -> Tensor | None:
+        """Cells that the edits hide, bool ``[query, key]``; ``queries`` are absolute positions, and
+        so is ``first``, that of the first key."""
+        query, key = queries[:, None], torch.arange(first, first + keys, device=queries.device)
         hidden = torch.zeros(len(queries), keys, dtype=torch.bool, device=queries.device)
         if self.causal is not None and self.causal.on:
             hidden |= key > query
@@ -71,7 +84,7 @@ class Plan:
     """All edits of one block: a plan for each head. Acts on ``[batch, head, query, key]``."""
 
     def __init__(self, heads: list[HeadPlan], site: Site):
-        self.heads, self.site = heads, site
+        self.heads, self.site, self.first_key = heads, site, 0
 
     @classmethod
     def at(cls, intervention: Intervention, site: Site, heads: int, first: int = 0) -> Plan | None:
@@ -101,7 +114,7 @@ class Plan:
         rows = []
         empty = torch.zeros(len(queries), keys + extra, dtype=torch.bool, device=queries.device)
         for plan in self.heads:
-            hidden = plan.hides(queries, keys)
+            hidden = plan.hides(queries, keys, self.first_key)
             rows.append(empty if hidden is None else torch.nn.functional.pad(hidden, (0, extra)))
         return torch.stack(rows)
 

@@ -74,7 +74,8 @@ def on_lookup(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, An
     table = next((t for t in tensors(args, kwargs) if t.is_floating_point()), None)
     if ids is None or table is None or mode.origin(table):
         return mode.follow(out, func, args, kwargs)
-    constant = mode.role(ids) is None and (mode.mark(ids) is not None or id(ids) in mode.names.owned)
+    constant = mode.role(ids) is None and not mode.origin(ids)
+    constant = constant and (mode.mark(ids) is not None or id(ids) in mode.names.owned)
     if constant or counting(mode, ids):
         mode.put(out, [table], Table(table.shape[0]))
     else:
@@ -136,7 +137,9 @@ def biased(mode: Mode, func: Any, scores: Tensor, other: Tensor, sign: int, args
     args, kwargs = (scores, other) if args is None else args, kwargs or {}
     role = mode.role(scores)
     assert isinstance(role, Scores)
-    if mode.origin(other) or not (mode.shapes_scores or wanted(mode)):
+    if mode.origin(other):
+        return mode.plain(func, *mingled(mode, args, kwargs, other))
+    if not (mode.shapes_scores or wanted(mode)):
         return mode.plain(func, args, kwargs)
     hidden, bias = parts(mode, other if sign > 0 else -other)
     base = scores if role.base is None else role.base
@@ -149,6 +152,25 @@ def biased(mode: Mode, func: Any, scores: Tensor, other: Tensor, sign: int, args
         base = base.clone() if base is out else base
         role = replace(role, base=base if changed is None else base + changed, hidden=hidden)
     return mode.put(out, [scores], role)
+
+
+def mingled(mode: Mode, args: Any, kwargs: Any, other: Tensor) -> tuple[Any, Any]:
+    """The operands of a sum of scores and what queries or keys make of relative positions.
+
+    Raises:
+        ValueError: positions are to be shuffled, which such a part cannot show.
+    """
+    if isinstance(mode.role(other), Scores) or not wanted(mode):
+        return args, kwargs
+    stack, path = stack_here(mode), mode.names.path()
+    if change(mode, ShufflePositions, stack) is not None:
+        raise ValueError(
+            f"The attention in {path or 'this module'} multiplies queries with relative positions, "
+            "so positions cannot be shuffled there. They can be scaled."
+        )
+    scale = change(mode, ScalePositions, stack)
+    by = {} if scale is None else {id(other): other * scale.value}
+    return swap(args, by), swap(kwargs, by)
 
 
 def parts(mode: Mode, other: Tensor) -> tuple[Tensor | None, Tensor | None]:

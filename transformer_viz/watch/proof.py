@@ -48,5 +48,5 @@ def chained(role: Context, x: Tensor) -> Tensor:
 
 def relative(expected: Tensor, got: Tensor) -> float:
     """The largest difference, relative to the largest expected value."""
-    scale = expected.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
-    return float((expected - got.double()).abs().max() / scale)
+    scale = expected.detach().abs().max().clamp(min=torch.finfo(torch.float32).tiny)
+    return float((expected - got.double()).detach().abs().max() / scale)

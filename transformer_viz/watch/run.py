@@ -52,7 +52,8 @@ class AttentionRecord:
     edits), ``q, k, v`` ``[batch, head, token, width]``,
     whatever the module's own layout. ``form`` is ``softmax``, or ``custom`` for weights that no
     softmax made. ``rebuilt`` is the relative difference of the output rebuilt in float64, None
-    where it was not checked. ``statistics`` hold one ``[batch, head]`` tensor a name.
+    where it was not checked. ``offset`` and ``first_key`` are the absolute positions of the first
+    query and key. ``statistics`` hold one ``[batch, head]`` tensor a name.
     """
 
     path: str
@@ -75,6 +76,7 @@ class AttentionRecord:
     proof: Any = None
     start: int = 0
     offset: int = 0
+    first_key: int = 0
     first_head: int = 0
     origin: frozenset[int] = frozenset()
 

@@ -1,0 +1,162 @@
+"""Edits: canonical text, refusals in words, and which edit acts where."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transformer_viz.interventions import (
+    EDITS,
+    BlockKeys,
+    Causal,
+    Edit,
+    Intervention,
+    Pad,
+    ScaleHead,
+    Temperature,
+    Window,
+)
+from transformer_viz.sites import BLOCKS, STACKS, Site
+
+DESIGN = """{"edits": [
+ {"kind": "temperature", "value": 2.0, "stack": "decoder", "block": "cross", "layer": 1, "head": 3},
+ {"kind": "scale_head", "value": 0.0, "stack": "encoder", "layer": 0, "head": 1},
+ {"kind": "uniform_head", "layer": 2, "head": 0},
+ {"kind": "causal", "on": false}, {"kind": "window", "radius": 3},
+ {"kind": "block_keys", "keys": [3, 4], "block": "cross"},
+ {"kind": "block_edges", "edges": [[5, 2]]},
+ {"kind": "pad", "count": 3, "masked": false},
+ {"kind": "scale_positions", "value": 0.0}, {"kind": "shuffle_positions", "seed": 1},
+ {"kind": "scale_residual", "value": 0.0, "layer": 1}]}"""
+
+numbers = st.floats(0, 10, allow_nan=False)
+whole = st.integers(0, 99)
+VALUES = {
+    "temperature": {"value": numbers},
+    "scale_head": {"value": numbers},
+    "uniform_head": {},
+    "causal": {"on": st.booleans()},
+    "window": {"radius": whole},
+    "block_keys": {"keys": st.lists(whole, max_size=4).map(tuple)},
+    "block_edges": {"edges": st.lists(st.tuples(whole, whole), max_size=4).map(tuple)},
+    "pad": {"count": whole, "masked": st.booleans()},
+    "scale_positions": {"value": numbers},
+    "shuffle_positions": {"seed": whole},
+    "scale_residual": {"value": numbers},
+}
+SELECTORS = {
+    "stack": st.sampled_from([None, *STACKS]),
+    "block": st.sampled_from([None, *BLOCKS]),
+    "layer": st.none() | whole,
+    "head": st.none() | whole,
+}
+
+
+@st.composite
+def edits(draw) -> Edit:
+    kind = draw(st.sampled_from(EDITS))
+    words = {name: draw(strategy) for name, strategy in VALUES[kind.kind].items()}
+    if kind is not Pad:
+        words |= {name: draw(strategy) for name, strategy in SELECTORS.items()}
+    if kind.kind == "scale_residual":
+        words.pop("head")
+    return kind(**words)
+
+
+@given(st.lists(edits(), max_size=6))
+def test_text_and_back_is_an_identity(some):
+    before = Intervention(tuple(some))
+    after = Intervention.from_json(before.to_json())
+    assert after == before and after.to_json() == before.to_json()
+    assert hash(after) == hash(before)
+
+
+@given(st.lists(edits(), min_size=1, max_size=4))
+def test_every_edit_has_words(some):
+    for edit in some:
+        assert edit.describe().startswith(edit.place + ": ") and edit.change()
+    assert Intervention(tuple(some)).describe()
+
+
+def test_the_example_of_the_design_is_read_to_the_letter():
+    intervention = Intervention.from_json(DESIGN)
+    assert [edit.kind for edit in intervention] == [kind.kind for kind in EDITS]
+    assert json.loads(intervention.to_json()) == json.loads(DESIGN)
+    assert intervention.describe().split("; ") == [
+        "cross L1 H3: temperature 2",
+        "encoder L0 H1: off",
+        "L2 H0: looks at all visible words alike",
+        "everything: causal mask off",
+        "everything: sees 3 words to each side",
+        "cross: word 3, word 4 hidden",
+        "everything: link 5→2 cut",
+        "everything: 3 padding added, not masked",
+        "everything: positions dropped",
+        "everything: positions shuffled (seed 1)",
+        "L1: residual cut",
+    ]
+
+
+def test_words_are_named_where_the_sentence_is_known():
+    edit = BlockKeys(keys=(1,), block="cross")
+    assert edit.describe(("The", "cat")) == "cross: “cat” hidden"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "is not JSON"),
+        ("[]", 'an object with a list "edits"'),
+        ('{"edits": [{"kind": "heat"}]}', "no edit of kind 'heat'; known are temperature"),
+        ('{"edits": [3]}', "no edit of kind 3"),
+        ('{"edits": [{"kind": "temperature"}]}', "'temperature' is incomplete"),
+        ('{"edits": [{"kind": "temperature", "value": -1}]}', "value to be a number from 0; got -1"),
+        ('{"edits": [{"kind": "temperature", "value": "hot"}]}', "got 'hot'"),
+        ('{"edits": [{"kind": "temperature", "value": 1, "floor": 2}]}', "no word 'floor'"),
+        ('{"edits": [{"kind": "causal", "on": 1}]}', "on to be true or false; got 1"),
+        ('{"edits": [{"kind": "window", "radius": 1.5}]}', "a whole number from 0; got 1.5"),
+        ('{"edits": [{"kind": "block_edges", "edges": [[1]]}]}', "a list of [query, key] pairs"),
+        ('{"edits": [{"kind": "causal", "on": true, "stack": "middle"}]}', "stack to be one of"),
+        ('{"edits": [{"kind": "pad", "count": 1, "layer": 0}]}', "it acts on the source"),
+        ('{"edits": [{"kind": "temperature", "value": 1, "head": -1}]}', "head to be a number"),
+    ],
+)
+def test_bad_text_is_refused_in_words(text, words):
+    with pytest.raises(ValueError) as error:
+        Intervention.from_json(text)
+    assert words in str(error.value)
+
+
+def test_nan_is_no_temperature():
+    with pytest.raises(ValueError, match="a number from 0; got nan"):
+        Temperature(value=float("nan"))
+
+
+def test_the_same_kind_on_the_same_place_stands_once():
+    one, two = Temperature(value=2.0, layer=1), Temperature(value=3.0, layer=1)
+    assert Intervention((one, two)).edits == (two,)
+    assert Intervention((one,)).with_edit(two).without(two) == Intervention()
+
+
+def test_the_last_match_acts_at_a_site():
+    wide, narrow = Temperature(value=2.0), Temperature(value=3.0, stack="encoder", head=1)
+    here, there = Site("encoder", "self", 0, 1), Site("encoder", "self", 0, 2)
+    both = Intervention((wide, narrow))
+    assert both.find(Temperature, here) is narrow and both.find(Temperature, there) is wide
+    assert both.find(Window, here) is None
+    assert not ScaleHead(value=1.0, block="cross").matches(here)
+
+
+def test_integers_and_floats_of_one_value_are_one_identity():
+    assert Temperature(value=2) == Temperature(value=2.0)
+    one = Intervention.from_json('{"edits":[{"kind":"temperature","value":2}]}')
+    assert one.to_json() == '{"edits":[{"kind":"temperature","value":2.0}]}'
+
+
+def test_the_empty_intervention_is_the_clean_run():
+    assert not Intervention() and Intervention().describe() == "clean run, nothing changed"
+    assert Intervention().to_json() == '{"edits":[]}'
+    assert Causal(on=True).place == "everything"

@@ -1,0 +1,272 @@
+"""From a sentence to a trace: what it holds, what it proves, what it refuses."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from transformer_viz.checkpoints import load
+from transformer_viz.interventions import (
+    Intervention,
+    Pad,
+    ScaleHead,
+    ScalePositions,
+    Temperature,
+)
+from transformer_viz.metrics import heads as formulas
+from transformer_viz.sites import Site
+from transformer_viz.tracing import trace
+from transformer_viz.watch import attention as watching
+
+SOURCE, TARGET = [5, 17, 6, 29, 8, 11, 3], [2, 7, 31, 9, 4]
+EVERYTHING = ("weights", "scores", "qkv", "hidden", "gradients")
+
+
+@pytest.fixture(scope="module")
+def full(tiny_model):
+    return trace(tiny_model, SOURCE, TARGET, keep=EVERYTHING)
+
+
+def test_shapes_carry_the_axes(full):
+    assert full.maps == ("encoder", "decoder", "cross")
+    assert full.attention("encoder").shape == (3, 2, 7, 7)
+    assert full.attention("decoder").shape == (2, 2, 5, 5)
+    assert full.attention("cross").shape == (2, 2, 5, 7)
+    assert full.attention("cross", layer=1).shape == (2, 5, 7)
+    assert full.gradients("cross").shape == (2, 2, 5, 7)
+    assert full.thumbnail("cross").shape == (2, 2, 5, 7)
+    assert full.hidden("encoder").shape == (4, 7, 22) and full.hidden("decoder").shape == (3, 5, 22)
+    cross = full.block("cross", 0)
+    assert cross.q.shape == (2, 5, 11) and cross.k.shape == (2, 7, 11) and cross.v.shape == (2, 7, 13)
+    assert (cross.query, cross.key) == ("target", "source")
+    assert full.block("decoder", 0).key == "target"
+    assert full.logits.shape == (5, 41) and len(full.source) == 7 and len(full.target) == 5
+    assert full.positions["table.encoder"].shape == (7, 22)
+
+
+def test_everything_is_read_only(full):
+    for array in (full.attention("cross"), full.logits, full.thumbnail("cross"), full.hidden("encoder")):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+
+
+def test_logits_are_the_models(full, tiny_model):
+    with torch.inference_mode():
+        expected = tiny_model.module(torch.tensor([SOURCE]), torch.tensor([TARGET]))[0]
+    np.testing.assert_array_equal(full.logits, expected.numpy())
+
+
+def test_head_statistics_equal_their_formulas(full):
+    assert len(full.heads) == 3 * 2 + 2 * 2 + 2 * 2
+    for name in full.maps:
+        for layer, weights in enumerate(full.attention(name)):
+            stack, block = ("decoder", "cross") if name == "cross" else (name, "self")
+            rows = full.heads.query("stack == @stack and block == @block and layer == @layer")
+            for column, formula in (
+                ("entropy", formulas.entropy),
+                ("distance", formulas.distance),
+                ("max", formulas.largest),
+                ("sink", formulas.sink),
+            ):
+                np.testing.assert_allclose(rows[column], formula(weights), atol=2e-6)
+
+
+def test_weights_are_the_softmax_of_the_scores(full):
+    for name in full.maps:
+        for attention in full.blocks(name):
+            e = np.exp(attention.scores - attention.scores.max(-1, keepdims=True))
+            np.testing.assert_allclose(attention.weights, e / e.sum(-1, keepdims=True), atol=1e-6)
+            raw = np.einsum("hqd,hkd->hqk", attention.q, attention.k) / np.sqrt(11)
+            seen = np.isfinite(attention.scores)
+            np.testing.assert_allclose(attention.scores[seen], raw[seen], atol=2e-6)
+
+
+def test_produced_says_what_each_row_predicts(full):
+    assert full.produced.ids == (7, 31, 9, 4, int(full.logits[-1].argmax()))
+    logits = full.logits.astype(np.float64)
+    probability = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    for row, token in enumerate(full.produced.ids):
+        assert full.produced.probability[row] == pytest.approx(probability[row, token], rel=1e-5)
+        assert full.produced.rank[row] == 1 + (logits[row] > logits[row, token]).sum()
+
+
+def test_hidden_states_are_the_stream_between_the_layers(full, tiny_model):
+    module = tiny_model.module
+    ids = torch.tensor([SOURCE])
+    with torch.inference_mode():
+        x = module.encoder.embedding(ids)
+        states = [x]
+        for layer in module.encoder.layers:
+            x = layer(x, module.padding_mask(ids))
+            states.append(x)
+        states[-1] = module.encoder.norm(x)
+    np.testing.assert_allclose(full.hidden("encoder"), torch.cat(states).numpy(), atol=1e-6)
+
+
+def test_gradients_equal_a_finite_difference(full, tiny_model, monkeypatch):
+    ids = full.produced.ids
+    where = (0, 2, 4)  # head, query, key
+
+    def chosen(change):
+        real = watching.gather
+
+        def nudged(mode, func, args, kwargs, role, p, v, form="softmax"):
+            if role.site is not None and str(role.site.site) == "cross L1":
+                q = p.detach().clone()
+                q[(0, *where)] += change
+                args = tuple(q if a is p else a for a in args)
+                return func(*args, **kwargs)
+            return real(mode, func, args, kwargs, role, p, v, form)
+
+        monkeypatch.setattr(watching, "gather", nudged)
+        logits = trace(tiny_model, SOURCE, TARGET, check=False).logits.astype(np.float64)
+        monkeypatch.setattr(watching, "gather", real)
+        return logits[np.arange(5), list(ids)].sum()
+
+    expected = (chosen(0.01) - chosen(-0.01)) / 0.02
+    assert full.gradients("cross", layer=1)[where] == pytest.approx(expected, rel=2e-2)
+
+
+def test_the_report_proves_the_capture(full):
+    report = full.report
+    assert report.status == "green"
+    assert report.sites == (
+        "encoder L0", "encoder L1", "encoder L2",
+        "decoder L0", "cross L0", "decoder L1", "cross L1",
+    )
+    assert report.output_difference == 0.0 and report.row_sum_error < 1e-6
+    assert set(report.rebuilt) == set(report.sites)
+    assert all(error < 2e-6 for error in report.rebuilt.values())
+
+
+@pytest.mark.parametrize("block", [0, 3, 6])
+def test_one_corrupted_weight_turns_the_report_amber(tiny_model, monkeypatch, block):
+    real = watching.finish
+
+    def corrupting(mode, record, weights):
+        real(mode, record, weights)
+        if len(mode.run.attentions) == block + 1:
+            record.weights = record.weights.clone()
+            record.weights[0, 1, 2, 0] += 0.01
+
+    monkeypatch.setattr(watching, "finish", corrupting)
+    report = trace(tiny_model, SOURCE, TARGET).report
+    assert report.status == "amber"
+    assert report.rebuilt[report.sites[block]] > 1e-3
+    others = [error for site, error in report.rebuilt.items() if site != report.sites[block]]
+    assert max(others) < 2e-6
+
+
+def test_a_left_out_target_is_decoded(tiny_model):
+    free = trace(tiny_model, SOURCE)
+    again = trace(tiny_model, SOURCE, list(free.target.ids), produced=free.produced.ids)
+    np.testing.assert_array_equal(free.logits, again.logits)
+    assert free.produced.ids[:-1] == free.target.ids[1:]
+    assert (free.produced.rank == 1).all()
+
+
+def test_clean_and_edited_runs_are_separate(tiny_model):
+    clean = trace(tiny_model, SOURCE, TARGET)
+    before = clean.attention("cross").copy()
+    off = Intervention((ScaleHead(value=0.0, stack="encoder", layer=0, head=1),))
+    edited = trace(tiny_model, SOURCE, TARGET, intervention=off, produced=clean.produced.ids)
+    np.testing.assert_array_equal(clean.attention("cross"), before)
+    assert (edited.attention("encoder")[0, 1] == 0).all()
+    assert not np.allclose(edited.logits, clean.logits)
+    assert edited.produced.ids == clean.produced.ids
+    assert edited.report.status == "green" and edited.report.rebuilt  # proven on the clean run
+    assert edited.intervention == off and edited.manifest["intervention"] == off.to_json()
+
+
+def test_only_what_is_asked_for_is_kept(tiny_model):
+    site = Site("decoder", "cross", 1)
+    small = trace(tiny_model, SOURCE, TARGET, keep=("weights", "scores"), only=(site,), check=False)
+    assert [a.site for a in small.attentions] == [site]
+    assert small.block("cross", 1).scores is not None and small.block("cross", 1).q is None
+    with pytest.raises(LookupError, match="'encoder' were not kept"):
+        small.attention("encoder")
+    assert len(small.heads) == 14 and small.thumbnail("encoder").shape == (3, 2, 7, 7)
+
+
+def test_padding_masked_changes_nothing_and_unmasked_does(tiny_model):
+    clean = trace(tiny_model, SOURCE, TARGET)
+    masked = trace(tiny_model, SOURCE, TARGET, intervention=Intervention((Pad(count=4),)))
+    np.testing.assert_allclose(masked.logits, clean.logits, atol=2e-6)
+    assert masked.attention("cross").shape == (2, 2, 5, 11)
+    assert (masked.attention("cross")[..., 7:] == 0).all()
+    seen = trace(
+        tiny_model, SOURCE, TARGET, intervention=Intervention((Pad(count=4, masked=False),))
+    )
+    assert (seen.attention("cross")[..., 7:] > 0).all()
+    assert not np.allclose(seen.logits, clean.logits, atol=1e-3)
+
+
+def test_decoder_only_and_encoder_only(tiny_gpt, build_model):
+    gpt = trace(tiny_gpt, [2, 7, 31, 9])
+    assert gpt.maps == ("decoder",) and gpt.target is None
+    assert gpt.produced.ids == (7, 31, 9, int(gpt.logits[-1].argmax()))
+    assert gpt.block("decoder", 0).query == "source"
+    longer = trace(tiny_gpt, [2, 7], [31, 9])
+    np.testing.assert_allclose(longer.logits, gpt.logits, atol=1e-6)
+    one = trace(tiny_gpt, [2])
+    assert one.maps == ("decoder",)
+    encoder = trace(build_model(decoder_layers=0, target_vocab=0), SOURCE)
+    assert encoder.maps == ("encoder",) and encoder.logits is None and encoder.produced is None
+    with pytest.raises(ValueError, match="has no decoder; leave the target out"):
+        trace(build_model(decoder_layers=0, target_vocab=0), SOURCE, TARGET)
+
+
+def test_vectors_go_into_a_core(build_model):
+    module = torch.nn.TransformerEncoder(
+        torch.nn.TransformerEncoderLayer(22, 2, 29, batch_first=True), 3, enable_nested_tensor=False
+    )
+    rows = np.sin(np.arange(5 * 22)).reshape(5, 22)
+    result = trace(load(module), rows)
+    assert result.attention("encoder").shape == (3, 2, 5, 5)
+    assert result.source.labels == ("0", "1", "2", "3", "4") and result.source.ids == ()
+    with pytest.raises(ValueError, match=r"finite numbers \[token, d_model\]; got \(3,\)"):
+        trace(load(module), np.zeros(3))
+
+
+def test_one_and_sixteen_heads(build_model):
+    for heads in (1, 2, 7, 16):
+        model = build_model(heads=heads)
+        result = trace(model, SOURCE, TARGET)
+        assert result.attention("cross").shape == (2, heads, 5, 7)
+        assert result.report.status == "green"
+
+
+def test_refusals_say_what_to_do(tiny_model):
+    with pytest.raises(ValueError, match="keep has no word 'colour'; choose of weights"):
+        trace(tiny_model, SOURCE, TARGET, keep=("colour",))
+    with pytest.raises(ValueError, match="produced names 2 tokens for 5 target rows"):
+        trace(tiny_model, SOURCE, TARGET, produced=(1, 2))
+    with pytest.raises(ValueError, match="cross L7: temperature 2.*matches no place"):
+        edit = Temperature(value=2.0, stack="decoder", block="cross", layer=7)
+        trace(tiny_model, SOURCE, TARGET, intervention=Intervention((edit,)))
+    with pytest.raises(LookupError, match="no 'middle' attention; it has encoder, decoder, cross"):
+        trace(tiny_model, SOURCE, TARGET).attention("middle")
+
+
+def test_an_edit_changes_the_output(tiny_model):
+    clean = trace(tiny_model, SOURCE, TARGET, check=False)
+    for edit in (Temperature(value=3.0), ScalePositions(value=0.0)):
+        edited = trace(
+            tiny_model, SOURCE, TARGET, intervention=Intervention((edit,)), check=False
+        )
+        assert not np.allclose(edited.logits, clean.logits, atol=1e-3)
+
+
+def test_the_model_is_left_as_it_was(tiny_model):
+    module = tiny_model.module
+    before = copy.deepcopy(module.state_dict())
+    words = {name: set(vars(part)) for name, part in module.named_modules()}
+    trace(tiny_model, SOURCE, TARGET, keep=EVERYTHING)
+    trace(tiny_model, SOURCE, TARGET, intervention=Intervention((Temperature(value=2.0),)))
+    assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
+    assert words == {name: set(vars(part)) for name, part in module.named_modules()}
+    for part in module.modules():
+        assert not part._forward_hooks and not part._forward_pre_hooks
