@@ -1,6 +1,6 @@
 """The door: settings that must come first, the pages, and the frame that they share.
 
-    transformer-viz app        (or: streamlit run app.py)
+transformer-viz app        (or: streamlit run app.py)
 """
 
 from __future__ import annotations

@@ -352,19 +352,20 @@ def _words(
     starts: Sequence[bool], texts: Sequence[str], rests: Sequence[str], special: Sequence[bool]
 ) -> tuple[int, ...]:
     """The word number of each token; punctuation before and after a word stands for itself."""
-    last = len(texts) - 1
+    count = len(texts)
     mark = [all(unicodedata.category(c).startswith("P") for c in text) for text in texts]
     opens = [start or special[i] or (i > 0 and special[i - 1]) for i, start in enumerate(starts)]
-    head, tail = list(mark), list(mark)  # only marks between here and the word's edge
-    for i in range(1, last + 1):
-        space = texts[i - 1] == "␣" and opens[i - 1]  # a piece that is the word's mark alone
-        head[i] = mark[i] and (opens[i] or head[i - 1] or space)
-    for i in range(last - 1, -1, -1):
+    # a piece that is nothing but the mark of a word's start belongs to what follows it
+    bare = [False, *(opens[i] and texts[i] == "␣" for i in range(count))]
+    head, tail = list(mark), list(mark)  # only punctuation between here and the word's edge
+    for i in range(1, count):
+        head[i] = mark[i] and (opens[i] or bare[i] or head[i - 1])
+    for i in range(count - 2, -1, -1):
         tail[i] = mark[i] and (opens[i + 1] or tail[i + 1])
     words, word = [], -1
-    for i in range(last + 1):
-        inside = rests[i] and not rests[i].startswith(" 1/")
-        if i == 0 or (not inside and (opens[i] or tail[i] or head[i - 1])):
+    for i in range(count):
+        joined = bare[i] or (rests[i] and not rests[i].startswith(" 1/"))
+        if i == 0 or opens[i] or (not joined and (tail[i] or head[i - 1])):
             word += 1
         words.append(word)
     return tuple(words)

@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from transformer_viz.checkpoints.shelf import CONFIG, VOCABULARY, WEIGHTS
 from transformer_viz.model import Transformer
+from transformer_viz.text import SentencePieceText
 
 APP = Path(__file__).resolve().parents[2] / "app.py"
 TIMEOUT = 60
@@ -23,13 +24,14 @@ def shelf(
     build_module: Callable[..., Transformer],
     tiny_vocabulary: bytes,
 ) -> Path:
-    """A folder with one checkpoint, ``tiny``: three encoder layers, two decoder layers, two heads."""
+    """A folder with one checkpoint, ``tiny``: three and two layers of two heads."""
     folder = tmp_path_factory.mktemp("shelf") / "tiny"
     folder.mkdir()
-    module = build_module(source_vocab=320, target_vocab=320, max_positions=700)
+    words = len(SentencePieceText(tiny_vocabulary).pieces)
+    module = build_module(source_vocab=words, target_vocab=words, max_positions=700)
     save_file(module.state_dict(), folder / WEIGHTS)
-    words = {"layout": "transformer_viz"} | module.config.to_dict()
-    (folder / CONFIG).write_text(json.dumps(words), encoding="utf-8")
+    config = {"layout": "transformer_viz"} | module.config.to_dict()
+    (folder / CONFIG).write_text(json.dumps(config), encoding="utf-8")
     (folder / VOCABULARY).write_bytes(tiny_vocabulary)
     return folder.parent
 

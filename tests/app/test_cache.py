@@ -59,7 +59,9 @@ def test_visitors_who_ask_at_once_share_one_computation() -> None:
         return _kilobytes(1)
 
     found: list[np.ndarray] = []
-    threads = [threading.Thread(target=lambda: found.append(cache.get("a", make))) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: found.append(cache.get("a", make))) for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from transformer_viz.checkpoints.shelf import WEIGHTS
 from transformer_viz.interventions import Intervention, ScaleHead, Temperature
+from transformer_viz.pages.engine import EXAMPLE, Engine, Question, whole_layer
 from transformer_viz.pages.link import LONG
 
 pytestmark = pytest.mark.app
 
+ROOT = Path(__file__).resolve().parents[2]
 Visit = Callable[..., AppTest]
 WARM = Intervention((Temperature(value=4.0),)).to_json()
 
@@ -82,7 +89,9 @@ def test_temperature_changes_map_and_probabilities_and_holds_the_words(visit: Vi
         "kind": "temperature", "value": 5.0,
         "stack": "decoder", "block": "cross", "layer": 0, "head": 0,
     }  # fmt: skip
-    assert [b.label.replace("\\", "") for b in app.button if b.key == "edit-0"] == ["cross L0 H0: temperature 5 ✕"]
+    assert [b.label.replace("\\", "") for b in app.button if b.key == "edit-0"] == [
+        "cross L0 H0: temperature 5 ✕"
+    ]
     app.button(key="clean").click().run()
     assert "edits" not in address(app)
     assert charts(app)[1]["data"] == clean["data"]
@@ -191,7 +200,18 @@ def test_bad_values_in_a_link_fall_back_and_say_so(
         ("<script>alert(1)</script> **bold** $x$", ""),
         ("word " * 1000, "tokens and the app takes at most 256"),
     ],
-    ids=["empty", "blank", "control", "escape", "one", "emoji", "rtl", "bidi", "markup", "1000 words"],
+    ids=[
+        "empty",
+        "blank",
+        "control",
+        "escape",
+        "one",
+        "emoji",
+        "rtl",
+        "bidi",
+        "markup",
+        "1000 words",
+    ],
 )
 def test_strange_sentences_get_a_sentence_and_never_a_traceback(
     visit: Visit, text: str, says: str
@@ -237,3 +257,62 @@ def test_a_typed_target_is_held(visit: Visit) -> None:
     app = visit(target="The dog.")
     assert "The dog." in html(app)
     assert charts(app)[1]["layout"]["yaxis2"]["ticktext"][-2:-1] == ["."]
+
+
+def test_the_pages_import_no_torch() -> None:
+    code = (
+        "import sys; from transformer_viz.pages import about, explore, engine; "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_the_stored_example_answers_without_a_model(
+    shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "stored"
+    shutil.copytree(shelf / "tiny", folder)
+    engine = Engine(str(folder))
+    question = Question("stored", "The cat sat.")
+    assert engine.example(question) is None
+    answer = engine.clean(question, whole_layer("cross", 0))
+    answer.trace.save(folder / EXAMPLE)
+
+    fresh = Engine(str(folder))
+    monkeypatch.setattr(fresh, "model", lambda name: pytest.fail("the model was asked for"))
+    stored = fresh.clean(question, whole_layer("cross", 0))
+    assert stored.trace.produced is not None and answer.trace.produced is not None
+    assert stored.trace.produced.ids == answer.trace.produced.ids
+    assert fresh.example(Question("stored", "The cat sat.", beam=1)) is None
+
+    with (folder / WEIGHTS).open("r+b") as file:  # other weights: the picture would be a lie
+        file.seek(-1, 2)
+        file.write(b"\x01")
+    assert Engine(str(folder)).example(question) is None
+
+
+def test_visitors_share_runs_and_long_sentences_keep_one_layer(
+    shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine(str(shelf / "tiny"))
+    question, layer = Question("tiny", "The cat sat.", beam=1), whole_layer("cross", 0)
+    first = engine.clean(question, layer)
+    assert engine.clean(question, whole_layer("encoder", 2)) is first
+    warm = Intervention((Temperature(value=2.0),))
+    assert engine.changed(question, first, warm, layer) is engine.changed(
+        question, first, warm, layer
+    )
+
+    monkeypatch.setattr("transformer_viz.pages.engine.WHOLE", 1000)
+    long = Question("tiny", "the cat " * 20, "The dog.", beam=1)
+    kept = engine.clean(long, whole_layer("encoder", 2)).trace
+    assert [str(one.site) for one in kept.attentions] == ["encoder L2"]
+    assert len(kept.heads) == 2 * (3 + 2 + 2)
+
+
+def test_a_model_that_failed_to_load_may_be_tried_again(tmp_path: Path, shelf: Path) -> None:
+    engine = Engine(str(tmp_path / "later"))
+    with pytest.raises(ValueError, match="later"):
+        engine.model("later")
+    shutil.copytree(shelf / "tiny", tmp_path / "later")
+    assert engine.model("later").parameters > 0 and engine.ready("later")

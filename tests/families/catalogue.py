@@ -51,9 +51,12 @@ BOTH = (
 class Family:
     """One kind of model: classes, words of its configuration, and how its parts are called.
 
-    ``queries`` are name endings of the parameters that make queries (a fraction says which rows:
-    0, 1/3 is the first third); ``biases`` those of what is added to scores; ``output`` is how the
-    output projection of an attention is called, beside or below the module that attends.
+    ``queries`` are name endings of the modules and parameters that make queries, ``rows`` says
+    which of their rows do: all, the first third, the first of three in each head, or (columns) the
+    first third of a transposed weight. ``biases`` are name endings of what is added to scores,
+    ``output`` is the ending of the output projection, beside or below the module that attends.
+    ``tables`` are the position tables: parameter, first row used, stack. ``reported`` says which
+    of our attentions `output_attentions` lists, where it leaves some out.
     """
 
     name: str
@@ -68,9 +71,10 @@ class Family:
     call: tuple[tuple[str, Any], ...] = ()
     norm: str = "layer"
     plus: float = 0.0
-    positions: str = "table"
+    tables: tuple[tuple[str, int, str], ...] = ()
     biases: tuple[str, ...] = ()
-    columns: bool = False  # the query's rows are columns of a transposed weight
+    rows: str = "all"
+    reported: tuple[int, ...] | None = None
 
     def __str__(self) -> str:
         return self.name
@@ -78,97 +82,111 @@ class Family:
 
 FAMILIES = (
     Family("bert", "BertConfig", "BertModel", TEXT | BERT | SMALL, ENCODER,
-           ("self.query",), "output.dense"),
+           ("self.query",), "output.dense", 
+           tables=(("embeddings.position_embeddings.weight", 0, "encoder"),)),
     Family("roberta", "RobertaConfig", "RobertaModel", TEXT | BERT | SMALL, ENCODER,
-           ("self.query",), "output.dense"),
+           ("self.query",), "output.dense", 
+           tables=(("embeddings.position_embeddings.weight", 1, "encoder"),)),
     Family("distilbert", "DistilBertConfig", "DistilBertModel",
            TEXT | SMALL | {"dim": WIDTH, "n_layers": LAYERS, "n_heads": HEADS, "hidden_dim": 48},
-           ENCODER, ("q_lin",), "out_lin"),
+           ENCODER, ("q_lin",), "out_lin", 
+           tables=(("embeddings.position_embeddings.weight", 0, "encoder"),)),
     Family("albert", "AlbertConfig", "AlbertModel",
            TEXT | BERT | SMALL | {"embedding_size": 16, "num_hidden_layers": 3}, ENCODER,
-           ("query",), "attention.dense"),
+           ("query",), "attention.dense", 
+           tables=(("embeddings.position_embeddings.weight", 0, "encoder"),)),
     Family("gpt2", "GPT2Config", "GPT2LMHeadModel", TEXT | GPT | {"n_positions": 40}, DECODER,
-           ("c_attn",), "c_proj", columns=True),
+           ("c_attn",), "c_proj", rows="columns", 
+           tables=(("transformer.wpe.weight", 0, "decoder"),)),
     Family("gpt_neo", "GPTNeoConfig", "GPTNeoForCausalLM",
            TEXT | SMALL | {"hidden_size": WIDTH, "num_layers": LAYERS, "num_heads": HEADS,
                            "attention_types": [[["global", "local"], 1]], "window_size": 3},
-           DECODER, ("q_proj",), "out_proj", fused=False),
+           DECODER, ("q_proj",), "out_proj", fused=False, 
+           tables=(("transformer.wpe.weight", 0, "decoder"),)),
     Family("gpt_neox", "GPTNeoXConfig", "GPTNeoXForCausalLM", TEXT | BERT | SMALL, DECODER,
-           ("query_key_value",), "dense", positions="rotary"),
+           ("query_key_value",), "dense", rows="heads"),
     Family("gptj", "GPTJConfig", "GPTJForCausalLM",
            TEXT | GPT | {"n_positions": 40, "rotary_dim": 4}, DECODER,
-           ("q_proj",), "out_proj", fused=False, positions="rotary"),
+           ("q_proj",), "out_proj", fused=False),
     Family("opt", "OPTConfig", "OPTForCausalLM",
            TEXT | SMALL | {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "ffn_dim": 48,
                            "num_attention_heads": HEADS, "word_embed_proj_dim": WIDTH},
-           DECODER, ("q_proj",), "out_proj"),
+           DECODER, ("q_proj",), "out_proj", 
+           tables=(("model.decoder.embed_positions.weight", 2, "decoder"),)),
     Family("bloom", "BloomConfig", "BloomForCausalLM",
            TEXT | {"hidden_size": WIDTH, "n_layer": LAYERS, "n_head": HEADS}, DECODER,
-           ("query_key_value",), "dense", fused=False, positions="bias"),
+           ("query_key_value",), "dense", fused=False, rows="heads"),
     Family("falcon", "FalconConfig", "FalconForCausalLM",
            TEXT | BERT | {"multi_query": True, "alibi": False}, DECODER,
-           ("query_key_value",), "dense", positions="rotary"),
+           ("query_key_value",), "dense", rows="first"),
     Family("falcon_alibi", "FalconConfig", "FalconForCausalLM",
            TEXT | BERT | {"multi_query": False, "alibi": True, "new_decoder_architecture": False,
                           "parallel_attn": False, "bias": True}, DECODER,
-           ("query_key_value",), "dense", positions="bias"),
+           ("query_key_value",), "dense", rows="heads"),
     Family("mpt", "MptConfig", "MptForCausalLM",
            {"vocab_size": VOCABULARY, "d_model": WIDTH, "n_heads": HEADS, "n_layers": LAYERS,
             "max_seq_len": 40, "expansion_ratio": 2}, DECODER,
-           ("Wqkv",), "out_proj", fused=False, positions="bias"),
+           ("Wqkv",), "out_proj", fused=False, rows="first"),
     Family("llama", "LlamaConfig", "LlamaForCausalLM", LLAMA, DECODER,
-           ("q_proj",), "o_proj", norm="rms", positions="rotary"),
+           ("q_proj",), "o_proj", norm="rms"),
     Family("mistral", "MistralConfig", "MistralForCausalLM", LLAMA | {"sliding_window": 3},
-           DECODER, ("q_proj",), "o_proj", norm="rms", positions="rotary"),
+           DECODER, ("q_proj",), "o_proj", norm="rms"),
     Family("mixtral", "MixtralConfig", "MixtralForCausalLM",
            LLAMA | {"num_local_experts": 4, "sliding_window": None}, DECODER,
-           ("q_proj",), "o_proj", norm="rms", positions="rotary"),
+           ("q_proj",), "o_proj", norm="rms"),
     Family("qwen2", "Qwen2Config", "Qwen2ForCausalLM", LLAMA, DECODER,
-           ("q_proj",), "o_proj", norm="rms", positions="rotary"),
+           ("q_proj",), "o_proj", norm="rms"),
     Family("qwen3", "Qwen3Config", "Qwen3ForCausalLM", LLAMA, DECODER,
-           ("q_norm",), "o_proj", norm="rms", positions="rotary"),
+           ("q_norm",), "o_proj", norm="rms"),
     Family("gemma2", "Gemma2Config", "Gemma2ForCausalLM",
            LLAMA | {"query_pre_attn_scalar": 8, "sliding_window": 3}, DECODER,
-           (), "o_proj", fused=False, norm="rms", plus=1.0, positions="rotary"),
+           ("q_proj",), "o_proj", fused=False, norm="rms", plus=1.0),
     Family("phi", "PhiConfig", "PhiForCausalLM", TEXT | BERT | SMALL, DECODER,
-           ("q_proj",), "dense", positions="rotary"),
+           ("q_proj",), "dense"),
     Family("gpt_oss", "GptOssConfig", "GptOssForCausalLM",
            LLAMA | {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 3},
-           DECODER, ("q_proj",), "o_proj", fused=False, norm="rms", positions="rotary",
+           DECODER, ("q_proj",), "o_proj", fused=False, norm="rms",
            biases=("sinks",)),
     Family("jamba", "JambaConfig", "JambaForCausalLM",
            TEXT | BERT | {"num_key_value_heads": 2, "num_hidden_layers": 4,
                           "attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 4,
                           "expert_layer_period": 2, "expert_layer_offset": 1,
                           "mamba_d_state": 4, "mamba_dt_rank": 3, "use_mamba_kernels": False},
-           DECODER, ("q_proj",), "o_proj", norm="rms", positions="none",
+           DECODER, ("q_proj",), "o_proj", norm="rms",
            call=(("use_cache", False),)),
     Family("deberta_v2", "DebertaV2Config", "DebertaV2Model",
            TEXT | BERT | SMALL | {"relative_attention": True, "pos_att_type": ["c2p", "p2c"],
                                   "position_buckets": 8, "norm_rel_ebd": "layer_norm",
                                   "share_att_key": True}, ENCODER,
-           (), "output.dense", fused=False, positions="bias"),
+           ("query_proj",), "output.dense", fused=False),
     Family("xlnet", "XLNetConfig", "XLNetModel",
            TEXT | {"d_model": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "d_inner": 48}, ENCODER,
-           (), "", fused=False, positions="bias"),
+           ("rel_attn.q", "r_w_bias", "r_r_bias", "r_s_bias"), "", fused=False),
     Family("t5", "T5Config", "T5ForConditionalGeneration",
            TEXT | {"d_model": WIDTH, "d_kv": 8, "d_ff": 48, "num_layers": LAYERS,
                    "num_heads": HEADS, "relative_attention_num_buckets": 8,
                    "relative_attention_max_distance": 12, "decoder_start_token_id": 0}, BOTH,
-           (".q",), ".o", inputs="pair", norm="rms", positions="bias",
+           (".q",), ".o", inputs="pair", norm="rms",
            biases=("relative_attention_bias.weight",)),
     Family("bart", "BartConfig", "BartForConditionalGeneration", TEXT | BART, BOTH,
-           ("q_proj",), "out_proj", inputs="pair"),
+           ("q_proj",), "out_proj", inputs="pair", 
+           tables=(("model.encoder.embed_positions.weight", 2, "encoder"),
+                   ("model.decoder.embed_positions.weight", 2, "decoder"))),
     Family("marian", "MarianConfig", "MarianMTModel",
            TEXT | BART | {"decoder_start_token_id": 0}, BOTH,
-           ("q_proj",), "out_proj", inputs="pair"),
+           ("q_proj",), "out_proj", inputs="pair", 
+           tables=(("model.encoder.embed_positions.weight", 0, "encoder"),
+                   ("model.decoder.embed_positions.weight", 0, "decoder"))),
     Family("whisper", "WhisperConfig", "WhisperForConditionalGeneration",
            TEXT | {k: v for k, v in BART.items() if "max_position" not in k and "forced" not in k}
            | {"num_mel_bins": 5, "max_source_positions": 11, "max_target_positions": 40}, BOTH,
-           ("q_proj",), "out_proj", inputs="sound"),
+           ("q_proj",), "out_proj", inputs="sound", 
+           tables=(("model.encoder.embed_positions.weight", 0, "encoder"),
+                   ("model.decoder.embed_positions.weight", 0, "decoder"))),
     Family("vit", "ViTConfig", "ViTForImageClassification",
            BERT | {"image_size": 12, "patch_size": 4, "num_labels": 3}, ENCODER,
-           ("q_proj",), "o_proj", inputs="image"),
+           ("q_proj",), "o_proj", inputs="image", 
+           tables=(("vit.embeddings.position_embeddings", 0, "encoder"),)),
     Family("clip", "CLIPConfig", "CLIPModel", {}, (
         ("text_model_output.attentions", "decoder", "self"),
         ("vision_model_output.attentions", "encoder", "self")),
@@ -176,7 +194,8 @@ FAMILIES = (
     Family("swin", "SwinConfig", "SwinModel",
            {"image_size": 24, "patch_size": 3, "embed_dim": 16, "depths": [2, 1],
             "num_heads": [2, 4], "window_size": 4, "num_channels": 3}, ENCODER,
-           ("query",), "output.dense", inputs="image", positions="bias"),
+           ("q_proj",), "o_proj", inputs="image", reported=(1, 2),
+           biases=("relative_position_bias_table",)),
 )
 BY_NAME = {family.name: family for family in FAMILIES}
 
@@ -254,3 +273,25 @@ def run(model: nn.Module, family: Family, **words: Any) -> Any:
     """One forward pass on the family's inputs, without gradients."""
     with torch.no_grad():
         return model(**(inputs(family) | options(family) | words))
+
+
+def real(x: Tensor, axis: int) -> Tensor:
+    """The values of a tensor that belong to no padding, flat; ``axis`` numbers the tokens."""
+    if x.dim() <= axis or x.shape[0] != 2 or x.shape[axis] != SOURCE:
+        return x.flatten()
+    return torch.cat((x[0].flatten(), x[1].narrow(axis - 1, 0, 5).flatten()))
+
+
+def answer(out: Any) -> Tensor:
+    """What a model gives at the end, without the rows of padding."""
+    for name in ("logits", "last_hidden_state"):
+        if getattr(out, name, None) is not None:
+            return real(getattr(out, name), 1)
+    return torch.cat((out.text_embeds.flatten(), out.image_embeds.flatten()))
+
+
+def reported(out: Any, name: str) -> list[Tensor]:
+    """The attentions that a model itself reports under a dotted name."""
+    for part in name.split("."):
+        out = getattr(out, part)
+    return [weights for weights in out if weights is not None]

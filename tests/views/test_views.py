@@ -138,7 +138,9 @@ def test_overview_places_every_tile(clean: Trace) -> None:
 
 def test_overview_clicks_name_layer_and_head(clean: Trace) -> None:
     (markers,) = _named(overview(clean, "cross"), "cells")
-    assert [tuple(row[:2]) for row in markers.customdata] == [(n, h) for n in (0, 1) for h in range(3)]
+    assert [tuple(row[:2]) for row in markers.customdata] == [
+        (n, h) for n in (0, 1) for h in range(3)
+    ]
     assert markers.marker.opacity == 0 and markers.unselected.marker.opacity == 0
 
 

@@ -13,12 +13,13 @@ from . import edits, visit
 from .edits import HALF, HEAD_STATES, SCOPES, Place
 
 #: Temperatures from hard (0) to 5, evenly spaced in their logarithm, with 1 in the middle.
-TEMPERATURES = (0.0, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0) + (
-    1.1, 1.25, 1.4, 1.6, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0,
-)  # fmt: skip
+TEMPERATURES = (
+    *(0.0, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+    1.0,
+    *(1.1, 1.25, 1.4, 1.6, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0),
+)
 OFF = "off"
-WINDOWS: tuple[int | str, ...] = (*range(0, 11), 12, 16, 24, 32, OFF)
-STATES = {"on": "on", "scale": "scale", "uniform": "uniform", "off": "off"}
+WINDOWS: tuple[int | str, ...] = (*range(11), 12, 16, 24, 32, OFF)
 
 
 def controls(trace: Trace, place: Place, changes: Intervention) -> None:
@@ -39,7 +40,7 @@ def controls(trace: Trace, place: Place, changes: Intervention) -> None:
                     "applies to",
                     list(SCOPES),
                     key="scope",
-                    format_func=SCOPES.get,
+                    format_func=SCOPES.__getitem__,
                     required=True,
                     label_visibility="collapsed",
                 )
@@ -178,7 +179,6 @@ def _head_state() -> None:
             "heads",
             list(HEAD_STATES),
             key="head_state",
-            format_func=STATES.get,
             required=True,
             on_change=_moved,
             args=("head_state",),

@@ -113,7 +113,7 @@ def hidden(intervention: Intervention, place: Place) -> tuple[int, ...]:
 
 
 def set_hidden(intervention: Intervention, place: Place, keys: Iterable[int]) -> Intervention:
-    """The intervention with keys hidden; from everyone means in each block that reads the sentence."""
+    """The intervention with keys hidden; everything means each block that reads their sentence."""
     keys = tuple(sorted(keys))
     reached = _readers(place)
     edits = [BlockKeys(keys=keys, **words) for words in reached]

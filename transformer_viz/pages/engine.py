@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..checkpoints.shelf import CONFIG, PRETRAINED, WEIGHTS
+from ..checkpoints.shelf import PRETRAINED, WEIGHTS
 from ..interventions import Intervention
 from ..records import Trace
 from ..sites import MAPS, Site
@@ -224,13 +224,17 @@ class Engine:
         """Which matrices to keep: all while they are small, or else the layer on the screen."""
         tokens = len(_source(model, question))
         heads = int(model.config.get("heads", 12))
-        layers = sum(int(model.config.get(f"{stack}_layers", 12)) for stack in ("encoder", "decoder"))
+        layers = sum(
+            int(model.config.get(f"{stack}_layers", 12)) for stack in ("encoder", "decoder")
+        )
         return None if 3 * layers * heads * tokens**2 * 4 <= WHOLE else (place,)
 
 
 def example_text(trace: Trace) -> str:
     """The sentence of a stored run."""
-    return _joined(p for p, mark in zip(trace.source.pieces, trace.source.special, strict=True) if not mark)
+    return _joined(
+        p for p, mark in zip(trace.source.pieces, trace.source.special, strict=True) if not mark
+    )
 
 
 def _joined(pieces: Iterable[str]) -> str:

@@ -196,7 +196,7 @@ def _pictures(scene: Scene) -> None:
                 "block",
                 list(scene.before.maps),
                 key="block",
-                format_func=BLOCKS.get,
+                format_func=BLOCKS.__getitem__,
                 required=True,
                 label_visibility="collapsed",
             )
@@ -204,7 +204,7 @@ def _pictures(scene: Scene) -> None:
                 "compare",
                 list(COMPARE),
                 key="compare",
-                format_func=COMPARE.get,
+                format_func=COMPARE.__getitem__,
                 required=True,
                 label_visibility="collapsed",
                 disabled=not scene.changes,
@@ -271,7 +271,9 @@ def _head(scene: Scene) -> None:
     words, special = state["words"], state["special"]
     found = cells(now, place.block, place.layer, place.head, words=words, special=special)
     _settle_row(found)
-    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+    with st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+    ):
         st.html(
             f'<h2 class="tv-question">{place.site.label} '
             f'<span class="tv-quiet">{place.block} · rows look at columns</span></h2>',

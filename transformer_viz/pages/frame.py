@@ -35,7 +35,9 @@ def style() -> None:
 def sentence_box(engine: Engine) -> None:
     """The sentence, examples of it, the model, and how the target comes about."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.text_input("English sentence", key="text", placeholder="Type a sentence", max_chars=20_000)
+        st.text_input(
+            "English sentence", key="text", placeholder="Type a sentence", max_chars=20_000
+        )
         st.selectbox(
             "Model",
             list(engine.shelf),
@@ -71,9 +73,7 @@ def _take(text: str) -> None:
     st.session_state.update(text=text, target="")
 
 
-def chips(
-    name: str, tokens: Tokens, on: int | None = None, gone: Iterable[int] = ()
-) -> str:
+def chips(name: str, tokens: Tokens, on: int | None = None, gone: Iterable[int] = ()) -> str:
     """A sentence's tokens as a row of chips: one lit, hidden ones struck out."""
     gone = set(gone)
     shown = []
@@ -81,7 +81,8 @@ def chips(
         marks = [("tv-on", number == on), ("tv-gone", number in gone), ("tv-mark", special)]
         classes = " ".join(["tv-chip", *(word for word, holds in marks if holds)])
         shown.append(f'<span class="{classes}">{escape(label)}</span>')
-    return f'<div class="tv-row"><span class="tv-name">{escape(name)}</span>{"".join(shown)}</div>'
+    words = f'<span class="tv-name">{escape(name)}</span><div>{"".join(shown)}</div>'
+    return f'<div class="tv-row">{words}</div>'
 
 
 def footer(engine: Engine, trace: Trace | None, seconds: float | None) -> None:

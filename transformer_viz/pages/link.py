@@ -131,7 +131,9 @@ def read(link: Mapping[str, str], defaults: Mapping[str, Any]) -> tuple[dict[str
             try:
                 values[key.name] = key.read(link[key.name])
             except ValueError as error:
-                complaints.append(f"In the link, {key.name} {error}. It was left out.".replace("..", "."))
+                complaints.append(
+                    f"In the link, {key.name} {error}. It was left out.".replace("..", ".")
+                )
     return values, complaints
 
 

@@ -53,15 +53,22 @@ def _no_model(name: str, engine: Engine) -> str:
 def save(engine: Engine) -> None:
     """Write the state into the address bar, if it says something else."""
     shown = st.query_params.to_dict()
-    wanted = link.merged(shown, dict(st.session_state), defaults(engine))
+    wanted = _address(shown, engine)
     if wanted != shown:
         st.query_params.from_dict(wanted)
     st.session_state[ADDRESS] = wanted
 
 
+def _address(shown: dict[str, str], engine: Engine) -> dict[str, str]:
+    """What the address bar should say."""
+    state = st.session_state
+    values = {name: state[name] for name in link.DEFAULTS if name in state}
+    return link.merged(shown, values, defaults(engine))
+
+
 def heed(engine: Engine) -> None:
     """Complaints stay until the visitor has changed something."""
-    now = link.merged(st.query_params.to_dict(), dict(st.session_state), defaults(engine))
+    now = _address(st.query_params.to_dict(), engine)
     if st.session_state.get(ADDRESS, now) != now:
         complaints().clear()
 

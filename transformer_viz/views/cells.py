@@ -35,8 +35,7 @@ class Cells:
     @property
     def blind(self) -> tuple[str, ...]:
         """The rows that have nothing left to look at."""
-        empty = self.masked.all(axis=1)
-        return tuple(label for label, gone in zip(self.rows.labels, empty, strict=True) if gone)
+        return tuple(self.rows.labels[row] for row in np.flatnonzero(self.masked.all(axis=1)))
 
     def row_of(self, token: int | None) -> int | None:
         """The row in which one of the model's rows stands, if it is shown."""
@@ -120,7 +119,13 @@ def name_axes(picture: go.Figure, rows: Sequence[str], columns: Sequence[str]) -
     hidden: dict[str, Any] = {"showticklabels": False, "side": "top"}
     shown: dict[str, Any] = {"ticklabelstandoff": 6}
     picture.update_layout(
-        xaxis={"side": "top", "tickangle": -50, "range": across, **_ticks(columns, LABELS), **shown},
+        xaxis={
+            "side": "top",
+            "tickangle": -50,
+            "range": across,
+            **_ticks(columns, LABELS),
+            **shown,
+        },
         yaxis={"range": down, **_ticks(rows, LABELS), **shown},
         xaxis2={"overlaying": "x", "range": across, **_ticks(columns), **hidden},
         yaxis2={"overlaying": "y", "range": down, **_ticks(rows), "showticklabels": False},

@@ -59,7 +59,8 @@ def head_map(
     row = now.row_of(token)
     if row is not None:
         _outline(picture, row, len(now.columns), colours.accent)
-    picture.update_layout(meta={"caption": _caption(block, layer, head, None if was else most, now.note)})
+    caption = _caption(block, layer, head, None if was else most, now.note)
+    picture.update_layout(meta={"caption": caption})
     return picture
 
 

@@ -34,7 +34,8 @@ def outcome(before: Trace, after: Trace | None = None, *, dark: bool = False) ->
         "display:flex;flex-wrap:wrap;gap:14px 10px;font-variant-numeric:tabular-nums;"
         f"color:{colours.ink};font-size:14px;line-height:1.35"
     )
-    return Picture(f'<div role="list" aria-label="{caption}" style="{style}">{words}</div>', caption)
+    html = f'<div role="list" aria-label="{caption}" style="{style}">{words}</div>'
+    return Picture(html, caption)
 
 
 def _word(row: pd.Series, changed: bool, colours: Palette) -> str:
@@ -57,4 +58,5 @@ def _word(row: pd.Series, changed: bool, colours: Palette) -> str:
 
 def _bar(probability: float, colour: str) -> str:
     tall = max(1, round(HEIGHT * float(probability)))
-    return f'<div style="width:22px;height:{tall}px;background:{colour};border-radius:2px 2px 0 0"></div>'
+    style = f"width:22px;height:{tall}px;background:{colour};border-radius:2px 2px 0 0"
+    return f'<div style="{style}"></div>'

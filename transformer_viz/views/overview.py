@@ -11,7 +11,7 @@ from ..records import Trace
 from .cells import clickable
 from .theme import figure, palette, scale
 
-TILE = 112  # pixels of a layer's tiles, gap included, where there is room
+TILE = 132  # pixels of a layer's tiles, gap included, where there is room
 HEIGHTS = (240, 480, 720)  # least, most while tiles can shrink to LEAST, most of all
 LEAST = 44
 INNER = 0.9  # share of a tile that its picture fills; the rest is gap
@@ -120,12 +120,11 @@ def _clicks(now: np.ndarray, height: float) -> go.Scatter:
 def _outlines(places: Sequence[tuple[int, ...]], colour: str, width: int) -> go.Scatter:
     """Frames around tiles, all in one trace: a shape for each would take longer than the rest."""
     half = INNER / 2 + 0.02
-    corners = np.array([[-half, -half], [half, -half], [half, half], [-half, half], [-half, -half]])
-    gap = [np.nan, np.nan]
-    lines = np.array([[*(corners + (head, layer)), gap] for layer, head in places]).reshape(-1, 2)
+    across = np.array([-half, half, half, -half, -half, np.nan])  # the gap lifts the pen
+    down = np.array([-half, -half, half, half, -half, np.nan])
     return go.Scatter(
-        x=lines[:, 0],
-        y=lines[:, 1],
+        x=np.concatenate([head + across for _, head in places]),
+        y=np.concatenate([layer + down for layer, _ in places]),
         mode="lines",
         line={"color": colour, "width": width},
         hoverinfo="skip",

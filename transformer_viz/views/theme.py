@@ -76,7 +76,11 @@ def template(dark: bool = False) -> go.layout.Template:
     }
     return go.layout.Template(
         layout={
-            "font": {"family": "Source Sans, system-ui, sans-serif", "size": 14, "color": colours.ink},
+            "font": {
+                "family": "Source Sans, system-ui, sans-serif",
+                "size": 14,
+                "color": colours.ink,
+            },
             "paper_bgcolor": "rgba(0,0,0,0)",
             "plot_bgcolor": "rgba(0,0,0,0)",
             "margin": {"l": 8, "r": 8, "t": 8, "b": 8},

@@ -244,10 +244,9 @@ def begin(
     kind = mode.numbering.kind(path, q_origin, k_origin)
     first = layout.canonical(x)[0, 0, :, :keys]
     queries = first.shape[0]
-    cached = q_origin < k_origin  # some keys come from earlier passes
     offset, first_key = mode.offset, 0
     if kind == "self":
-        offset = mode.numbering.before(path, depth, queries, keys, cached)
+        offset = mode.numbering.before((path, depth), (queries, keys), q_origin, k_origin)
         mode.offset, first_key = offset, offset + queries - keys
     if path not in mode.numbering.stacks and hidden is None:
         hidden = first <= MASK

@@ -107,7 +107,8 @@ JOIN = frozenset((torch.cat, torch.concat, torch.concatenate)) | _aten("cat.defa
 #: Keep the role of their first operand that has one.
 PASS = RESHAPE | CAST | ELEMENTWISE | FILL | WHERE | JOIN
 IDENTITY = RESHAPE | CAST
-MOVE = IDENTITY | JOIN
+#: Number tokens, as models do with the mask of padded inputs.
+COUNT = _of(("cumsum", "cumsum_"), torch, Tensor)
 VIEW = _of(("view", "reshape"), torch, Tensor)
 
 LOOKUP = frozenset((F.embedding, torch.embedding, Tensor.index_select, torch.index_select)) | (

@@ -35,7 +35,8 @@ class Names:
         for path, part in module.named_modules():
             self.paths[id(part)] = path
             self.modules[path] = part
-            self.owned.update(id(b) for b in part._buffers.values() if b is not None)
+            self.owned.update(map(id, part._buffers.values()))
+            self.owned.update(map(id, part._parameters.values()))
             self.owned.update(
                 id(v) for v in vars(part).values() if type(v).__name__ == "Tensor"
             )

@@ -112,9 +112,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """Integers that came in with the input; ``made`` if something was computed from them."""
+    """Integers that came in with the input; ``counted`` if they were summed up along the tokens."""
 
-    made: bool = False
+    counted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from .run import Run, Want
 
 Handler = Callable[["Mode", Any, tuple[Any, ...], dict[str, Any]], Any]
 KEY = "_transformer_viz_mark"
+SEQUENCES = (list, tuple)
 
 
 class Mode(TorchFunctionMode):
@@ -89,9 +90,11 @@ class Mode(TorchFunctionMode):
     def origin(self, x: Any) -> frozenset[int]:
         """The token streams a tensor was made from; empty for weights, masks and constants."""
         mark = self.mark(x)
-        if mark is not None:
-            return mark.origin
-        if not isinstance(x, Tensor) or isinstance(x, nn.Parameter) or id(x) in self.names.owned:
+        return self.unmarked(x) if mark is None else mark.origin
+
+    def unmarked(self, x: Any) -> frozenset[int]:
+        """The streams of what no call under this mode made."""
+        if id(x) in self.names.owned or not isinstance(x, Tensor) or isinstance(x, nn.Parameter):
             return NOWHERE
         return self.leaf(x)
 
@@ -113,10 +116,14 @@ class Mode(TorchFunctionMode):
 
     def put(self, out: Any, parents: Iterator[Tensor] | list[Tensor], role: Any = None, *, deeper: int = 0) -> Any:
         """Mark what a call gave: streams and depth from its operands, and a role."""
-        parents = list(parents)
-        origin = frozenset().union(*(self.origin(p) for p in parents)) if parents else NOWHERE
-        depth = max((self.depth(p) for p in parents), default=0) + deeper
-        for x in out if isinstance(out, tuple | list) else (out,):
+        origin, depth = NOWHERE, 0
+        for parent in parents:
+            mark = self.mark(parent)
+            more = self.unmarked(parent) if mark is None else mark.origin
+            origin = origin | more if more and origin else more or origin
+            depth = depth if mark is None else max(depth, mark.depth)
+        depth += deeper
+        for x in out if isinstance(out, SEQUENCES) else (out,):
             if isinstance(x, Tensor) and not isinstance(x, nn.Parameter):
                 x.__dict__[KEY] = Mark(self, origin, depth, role)
         return out
@@ -136,12 +143,12 @@ class Mode(TorchFunctionMode):
             return out  # made between the model's calls: an input, not one of its constants
         if any(out is parent for parent in parents) and self.mark(out) is not None:
             return out  # a call that gave back its operand, such as dropout outside training
-        role = None
+        role = packed(func, parents, out)
         carrier = next((p for p in parents if self.role(p) is not None), None)
-        if carrier is not None and func in calls.PASS:
+        if role is None and carrier is not None and func in calls.PASS:
             role = self.passed(self.role(carrier), carrier, out, func, args, kwargs)
         if role is None:
-            role = packed(func, parents, out) or self.ids(func, parents)
+            role = self.ids(func, parents) or self.table(func, parents)
         self.put(out, parents, role)
         self.cast_shadow(out, parents, func, args, kwargs)
         return out
@@ -153,8 +160,15 @@ class Mode(TorchFunctionMode):
                 continue
             role = self.role(x)
             if isinstance(role, Ids) or (self.mark(x) is None and id(x) not in self.names.owned):
-                return Ids((isinstance(role, Ids) and role.made) or func not in calls.MOVE)
+                return Ids((isinstance(role, Ids) and role.counted) or func in calls.COUNT)
         return None
+
+    def table(self, func: Any, parents: list[Tensor]) -> Table | None:
+        """Rows of a table that the model owns."""
+        x = parents[0] if parents and func in calls.RESHAPE else None
+        if x is None or x.dim() < 2 or self.mark(x) is not None or self.origin(x):
+            return None
+        return Table(max(x.shape[:-1]))
 
     def passed(
         self, role: Any, x: Tensor, out: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -184,7 +198,7 @@ class Mode(TorchFunctionMode):
         self, out: Any, parents: list[Tensor], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         """What a constant would be with edited rotary angles, carried along beside it."""
-        if not isinstance(out, Tensor) or self.origin(out):
+        if not self.tables or not isinstance(out, Tensor) or self.origin(out):
             return
         shadows = {id(p): m.shadow for p in parents if (m := self.mark(p)) and m.shadow is not None}
         if shadows:
@@ -209,7 +223,7 @@ def tensors(*groups: Any) -> list[Tensor]:
         for value in group.values() if isinstance(group, dict) else group:
             if isinstance(value, Tensor):
                 found.append(value)
-            elif isinstance(value, list | tuple) and value:
+            elif value and isinstance(value, SEQUENCES):
                 found.extend(tensors(value))
     return found
 

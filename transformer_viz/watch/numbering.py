@@ -30,7 +30,7 @@ class Numbering:
         self.lone = lone
         self.stacks: dict[str, str] = {}
         self.last: dict[tuple[str, str], Place] = {}
-        self.seen: dict[tuple[str, int], int] = {}
+        self.seen: dict[tuple[str, int], tuple[int, int]] = {}
 
     def kind(self, path: str, q_origin: frozenset[int], k_origin: frozenset[int]) -> str:
         """``self`` if the keys contain all streams that the queries come from, else ``cross``."""
@@ -39,12 +39,16 @@ class Numbering:
         latent = not q_origin and k_origin  # learned queries over an input
         return "self" if q_origin <= k_origin and not latent else "cross"
 
-    def before(self, path: str, depth: int, queries: int, keys: int, cached: bool) -> int:
+    def before(
+        self, place: tuple[str, int], shape: tuple[int, int], q_origin: frozenset[int], k_origin: frozenset[int]
+    ) -> int:
         """How many tokens stand before the queries of a self-attention: those of its cache, which
-        may have forgotten the oldest of them."""
-        earlier = self.seen.get((path, depth), 0) if cached else 0
-        earlier = max(earlier, keys - queries)
-        self.seen[path, depth] = earlier + queries
+        may have forgotten the oldest of them. ``place`` is a module and its depth."""
+        queries, keys = shape
+        earlier, stream = self.seen.get(place, (0, 0))
+        cached = stream in k_origin  # the keys hold what the last pass had for queries
+        earlier = max(earlier if cached else 0, keys - queries)
+        self.seen[place] = (earlier + queries, max(q_origin, default=0))
         return earlier
 
     def stack(self, path: str, kind: str, hidden: Tensor | None, offset: int) -> str:

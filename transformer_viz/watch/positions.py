@@ -89,12 +89,12 @@ def on_lookup(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, An
 def counting(mode: Mode, ids: Tensor) -> bool:
     """Whether integers count up by one along the tokens, as position numbers do."""
     role = mode.role(ids)
-    made = isinstance(role, Ids) and role.made
+    counted = isinstance(role, Ids) and role.counted
     if ids.dim() == 0 or ids.shape[-1] < 2:
-        return made
+        return counted
     step = ids[..., 1:] - ids[..., :-1]
     counts = bool((step == 1).any()) and bool(((step == 1) | (step <= 0)).all())
-    if made:
+    if counted:
         return counts
     known = any(set(ids.shape) == sizes for sizes in mode.lengths.values())
     return bool((step == 1).all()) and known and int(ids.min()) <= 2
@@ -127,9 +127,12 @@ def token_axis(mode: Mode, x: Tensor, table: Tensor) -> int | None:
         first = whole.narrow(axis, 0, 1)
         if x.shape[axis] > 1 and bool((whole != first).any()):
             return axis
-    role = mode.role(table)
-    alone = x.dim() == 3 and min(x.shape[:2]) == 1 and max(x.shape[:2]) == 1
-    return 1 if alone and isinstance(role, Table) and role.rows > FEW else None
+    role, base = mode.role(table), table._base
+    rows = role.rows if isinstance(role, Table) else 0
+    if base is not None and base.dim() > 1 and id(base) in mode.names.owned:
+        rows = base.shape[-2]  # one row cut from a table that the module keeps
+    alone = x.dim() == 3 and x.shape[0] == x.shape[1] == 1
+    return 1 if alone and rows > FEW else None
 
 
 def biased(mode: Mode, func: Any, scores: Tensor, other: Tensor, sign: int, args: Any = None, kwargs: Any = None) -> Any:
