@@ -231,6 +231,15 @@ def test_vectors_go_into_a_core(build_model):
         trace(load(module), np.zeros(3))
 
 
+@pytest.mark.parametrize("device", ["cpu", *["cuda"] * torch.cuda.is_available()])
+def test_every_device_gives_the_same_numbers(device, full, build_model):
+    other = trace(build_model().to(device), SOURCE, TARGET)
+    assert other.manifest["device"] == device
+    for name in full.maps:
+        np.testing.assert_allclose(other.attention(name), full.attention(name), atol=1e-4)
+    np.testing.assert_allclose(other.logits, full.logits, atol=1e-4)
+
+
 def test_one_and_sixteen_heads(build_model):
     for heads in (1, 2, 7, 16):
         model = build_model(heads=heads)

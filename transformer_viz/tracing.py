@@ -129,8 +129,7 @@ def _read(
             rows, said = target_ids(model, _plain(target)), None
         tokens = model.tokenizer.tokens(rows)
     elif target is not None and model.kind == "decoder-only":
-        appended = model.tokenizer.target_ids(target) if isinstance(target, str) else _plain(target)
-        ids = source_ids(model, [*ids, *(i for i in appended if i != model.bos_id)])
+        ids = source_ids(model, [*ids, *_appended(model, target)])
         rows, tokens, said = None, None, None
     elif target is not None:
         raise ValueError(f"The model {model.name!r} has no decoder; leave the target out.")
@@ -145,6 +144,13 @@ def _read(
     )
     held = tuple(produced) if produced is not None else said
     return _Read(model.tokenizer.tokens(padded), tokens, tensors, held)
+
+
+def _appended(model: Model, target: Text) -> list[int]:
+    """What a target adds to the text of a decoder-only model: ids as given, or pieces alone."""
+    if isinstance(target, str):
+        return [i for i in model.tokenizer.target_ids(target) if i != model.bos_id]
+    return [int(i) for i in target]
 
 
 def _read_vectors(model: Model, source: np.ndarray, target: Text | None) -> _Read:

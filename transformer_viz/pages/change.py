@@ -11,6 +11,7 @@ from ..records import Tokens, Trace
 from ..sites import MAPS, map_name
 from . import edits, visit
 from .edits import HALF, HEAD_STATES, SCOPES, Place
+from .words import plain
 
 #: Temperatures from hard (0) to 5, evenly spaced in their logarithm, with 1 in the middle.
 TEMPERATURES = (
@@ -44,7 +45,7 @@ def controls(trace: Trace, place: Place, changes: Intervention) -> None:
                     required=True,
                     label_visibility="collapsed",
                 )
-            st.button("back to clean", key="clean", on_click=_clean, disabled=not changes)
+            st.button("back to clean", key="clean", on_click=visit.clean, disabled=not changes)
         _chips(trace, changes)
         with st.container(horizontal=True, vertical_alignment="top", gap="medium"):
             _temperature()
@@ -91,7 +92,7 @@ def _chips(trace: Trace, changes: Intervention) -> None:
                 '<span class="tv-quiet">nothing is changed: this is the model as trained</span>'
             )
         for number, edit in enumerate(changes):
-            text = _plain(said(edit, trace))
+            text = plain(said(edit, trace))
             st.button(f"{text} ✕", key=f"edit-{number}", on_click=_remove, args=(edit,))
 
 
@@ -116,11 +117,6 @@ def edge_rows(edit: BlockEdges, trace: Trace) -> tuple[str, ...]:
 
 def _at(labels: tuple[str, ...], number: int) -> str:
     return labels[number] if number < len(labels) else f"word {number}"
-
-
-def _plain(text: str) -> str:
-    """Text that Streamlit's labels show as it is: their Markdown marks are made harmless."""
-    return "".join(f"\\{c}" if c in "\\`*_{}[]()#+-!:<>~$|" else c for c in text)
 
 
 def _temperature() -> None:
@@ -252,7 +248,3 @@ def _moved(name: str) -> None:
 
 def _remove(edit: Edit) -> None:
     visit.change(visit.intervention().without(edit))
-
-
-def _clean() -> None:
-    visit.change(Intervention())

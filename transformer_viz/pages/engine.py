@@ -27,9 +27,11 @@ from .cache import MEGABYTE, Cache
 
 if TYPE_CHECKING:
     from ..checkpoints import Model
+    from ..decode import Hypothesis
 
 EXAMPLE = "example.safetensors"
-LONGEST = 256  # tokens of a sentence that the app takes; the model itself may take more
+LONGEST = 128  # tokens of a sentence that the app takes; the model itself may take more
+PAINTING = 1.5  # seconds that a browser may need for its first picture on a busy machine
 WHOLE = 8 * MEGABYTE  # matrices of all heads are kept while they are smaller than this
 
 
@@ -138,6 +140,13 @@ class Engine:
         threading.Thread(target=self._load, args=(name, promise), daemon=True).start()
         return promise
 
+    def prepare(self, name: str) -> None:
+        """Begin to load a model a moment later, when the browser has painted what it was sent."""
+        if name not in self._models:
+            timer = threading.Timer(PAINTING, self.start, args=(name,))
+            timer.daemon = True
+            timer.start()
+
     def ready(self, name: str) -> bool:
         """Whether a model is loaded."""
         promise = self._models.get(name)
@@ -185,8 +194,15 @@ class Engine:
             return stored
         model = self.model(question.model)
         only = self._only(model, question, place)
+        target: Any = question.target
+        text = question.target
+        if not target:
+            best = self._best(question, Intervention())
+            target = [model.bos_id, *(best.ids[:-1] if best.finished else best.ids)]
+            text = best.text
         key = ("clean", model.hash, question, only)
-        return self.cache.get(key, lambda: self._guarded(_clean, model, question, only))
+        run = self.cache.get(key, lambda: self._guarded(_clean, model, question, target, only))
+        return Answer(run, text)
 
     def changed(
         self, question: Question, answer: Answer, intervention: Intervention, place: Site
@@ -205,9 +221,12 @@ class Engine:
 
     def free(self, question: Question, intervention: Intervention) -> str:
         """What the model says by itself when nobody holds its words."""
+        return self._best(question, intervention).text
+
+    def _best(self, question: Question, intervention: Intervention) -> Hypothesis:
         model = self.model(question.model)
-        key = ("free", model.hash, question, intervention.to_json())
-        return self.cache.get(key, lambda: self._guarded(_free, model, question, intervention))
+        key = ("best", model.hash, question.text, question.beam, intervention.to_json())
+        return self.cache.get(key, lambda: self._guarded(_search, model, question, intervention))
 
     def lost(self, question: Question) -> tuple[str, ...]:
         """Characters of the text that the model's vocabulary cannot see."""
@@ -262,21 +281,14 @@ def _source(model: Model, question: Question) -> list[int]:
     return ids
 
 
-def _clean(model: Model, question: Question, only: tuple[Site, ...] | None) -> Answer:
-    from ..decode import translate
+def _clean(
+    model: Model, question: Question, target: str | list[int], only: tuple[Site, ...] | None
+) -> Trace:
     from ..tracing import trace
 
-    if question.target:
-        held: Any = question.target
-        text = question.target
-    else:
-        best = translate(model, question.text, beam=question.beam)[0]
-        ids = best.ids[:-1] if best.finished else best.ids
-        held, text = [model.bos_id, *ids], best.text
-    found = trace(
-        model, question.text, target=held, keep=("weights", "scores"), only=only, check=False
+    return trace(
+        model, question.text, target=target, keep=("weights", "scores"), only=only, check=False
     )
-    return Answer(found, text)
 
 
 def _changed(
@@ -301,7 +313,7 @@ def _changed(
     )
 
 
-def _free(model: Model, question: Question, intervention: Intervention) -> str:
+def _search(model: Model, question: Question, intervention: Intervention) -> Hypothesis:
     from ..decode import translate
 
-    return translate(model, question.text, beam=question.beam, intervention=intervention)[0].text
+    return translate(model, question.text, beam=question.beam, intervention=intervention)[0]

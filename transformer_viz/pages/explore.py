@@ -7,23 +7,21 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from html import escape
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
-from ..interventions import Intervention
 from ..metrics import describe_row, entropy_change
-from ..records import Trace
-from ..views import head_map, outcome, overview
+from ..views import head_map, overview
 from ..views.cells import Cells, cells
 from ..views.theme import palette
 from . import frame, visit
 from .change import controls
-from .edits import Place, answers_itself, hidden
-from .engine import Answer, Engine, Question, whole_layer
-from .words import changed_words
+from .edits import hidden
+from .engine import Engine
+from .result import came_of_it, follow_up, spoken
+from .scene import Scene, scene_of, wait
+from .words import plain
 
 QUESTION = "Which words does each head look at?"
 COMPARE = {"now": "Now", "before": "Before", "difference": "Difference"}
@@ -31,42 +29,10 @@ BLOCKS = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Cross"}
 STILL = {"displayModeBar": False, "scrollZoom": False, "doubleClick": False}
 
 
-@dataclass(frozen=True, eq=False)
-class Scene:
-    """What is on the screen: the clean run, the changed one (the same while nothing is), where."""
-
-    engine: Engine
-    question: Question
-    answer: Answer
-    now: Trace
-    place: Place
-    changes: Intervention
-
-    @property
-    def before(self) -> Trace:
-        return self.answer.trace
-
-    @property
-    def most(self) -> float:
-        """The head's largest weight in both runs, so that both are coloured alike."""
-        place = self.place
-        both = (t.block(place.block, place.layer).weights for t in (self.before, self.now))
-        return max(float(weights[place.head].max()) for weights in both) or 1.0
-
-    @property
-    def shown(self) -> tuple[Trace, Trace | None]:
-        """The run to draw, and the one to subtract from it."""
-        compare = st.session_state["compare"]
-        return (
-            self.before if compare == "before" else self.now,
-            self.before if compare == "difference" else None,
-        )
-
-
 def draw(engine: Engine) -> None:
     """The page Explore, then the loading of the model in the background."""
     _body(engine)
-    engine.start(st.session_state["model"])
+    engine.prepare(st.session_state["model"])
 
 
 @st.fragment
@@ -79,7 +45,7 @@ def _body(engine: Engine) -> None:
         _page(engine)
     with notices:
         for complaint in visit.complaints():
-            st.warning(complaint)
+            st.warning(plain(complaint))
     visit.save(engine)
 
 
@@ -89,27 +55,18 @@ def _explained(engine: Engine) -> Iterator[None]:
     try:
         yield
     except (ValueError, LookupError, OSError) as error:
-        _explain(_sentence(error))
+        _explain(spoken(error))
         frame.footer(engine, None, None)
     except Exception as error:  # the last net: a visitor never meets a traceback
         traceback.print_exc(file=sys.stderr)
-        _explain(f"This did not work ({type(error).__name__}: {_sentence(error)}).")
+        _explain(f"This did not work ({type(error).__name__}: {spoken(error)}).")
         frame.footer(engine, None, None)
 
 
-def _sentence(error: BaseException) -> str:
-    """What an error says, without the quotation marks that a KeyError adds."""
-    return str(error.args[0]) if error.args else type(error).__name__
-
-
 def _explain(sentence: str) -> None:
-    st.error(sentence)
+    st.error(plain(sentence))
     if visit.intervention():
-        st.button("back to clean", key="clean-after-error", on_click=_clean)
-
-
-def _clean() -> None:
-    visit.change(Intervention())
+        st.button("back to clean", key="clean-after-error", on_click=visit.clean)
 
 
 def _page(engine: Engine) -> None:
@@ -118,48 +75,16 @@ def _page(engine: Engine) -> None:
         st.info("Type an English sentence above, or choose one of the examples.")
         frame.footer(engine, None, None)
         return
-    _wait(engine, question)
+    wait(engine, question)
     began = time.perf_counter()
-    scene = _scene(engine, question)
+    scene = scene_of(engine, question)
     _words(scene)
     _pictures(scene)
     controls(scene.before, scene.place, scene.changes)
-    follow = _came_of_it(scene)
+    follow = came_of_it(scene)
     frame.footer(engine, scene.now, time.perf_counter() - began)
     if scene.changes:
-        _free(scene, follow)
-
-
-def _wait(engine: Engine, question: Question) -> None:
-    """Wait for the model, unless the stored example answers without it."""
-    stored = engine.example(question) is not None and not visit.intervention()
-    if not stored and not engine.ready(question.model):
-        with st.spinner(f"Loading {question.model} ..."):
-            engine.model(question.model)
-
-
-def _scene(engine: Engine, question: Question) -> Scene:
-    """Run what has to be run. The selection from the link is fitted to what the model has."""
-    state = st.session_state
-    answer = engine.clean(question, whole_layer(state["block"], state["layer"]))
-    _settle(answer.trace)
-    place, changes = visit.place(), visit.intervention()
-    layer = whole_layer(place.block, place.layer)
-    answer = engine.clean(question, layer)
-    now = engine.changed(question, answer, changes, layer) if changes else answer.trace
-    return Scene(engine, question, answer, now, place, changes)
-
-
-def _settle(trace: Trace) -> None:
-    state = st.session_state
-    if state["block"] not in trace.maps:
-        visit.complaints().append(
-            f"This model has no {state['block']} attention; it has {', '.join(trace.maps)}."
-        )
-        state["block"] = trace.maps[-1]
-    layers, heads = trace.thumbnail(state["block"]).shape[:2]
-    visit.settle("layer", layers, "layer")
-    visit.settle("head", heads, "head")
+        follow_up(scene, follow)
 
 
 def _words(scene: Scene) -> None:
@@ -183,7 +108,8 @@ def _words(scene: Scene) -> None:
     st.html("".join(rows))
     lost = scene.engine.lost(scene.question)
     if lost:
-        st.info(f"The model's vocabulary cannot see {', '.join(lost)}: it reads the rest.")
+        seen = plain(", ".join(lost))
+        st.info(f"The model's vocabulary cannot see {seen}: it reads the rest.")
 
 
 def _pictures(scene: Scene) -> None:
@@ -352,48 +278,5 @@ def _below(scene: Scene, found: Cells, said: str, difference: bool) -> None:
     if found.note:
         st.caption(found.note)
     if found.blind:
-        st.caption(f"Nothing is left to look at for {', '.join(found.blind)}: these rows are zero.")
-
-
-def _came_of_it(scene: Scene) -> DeltaGenerator:
-    """The sentences and the target words' probabilities; gives the place of the free sentence."""
-    with st.container(border=True, key="card-outcome"):
-        st.html('<h2 class="tv-question">What came of it</h2>')
-        follow = st.empty()
-        with follow:
-            _sentences(scene, None)
-        if scene.changes and answers_itself(scene.changes):
-            st.caption(
-                "The causal mask is off, so the held pass may look at the very words it is asked "
-                "about: these probabilities flatter it. The freely decoded sentence does not."
-            )
-        after = scene.now if scene.changes else None
-        if scene.before.produced is not None:
-            picture = outcome(scene.before, after, dark=visit.dark())
-            st.html(picture.html)
-            st.html(f'<span class="tv-quiet">{escape(picture.caption)}</span>')
-    return follow
-
-
-def _free(scene: Scene, follow: DeltaGenerator) -> None:
-    """The sentence of the changed model when nobody holds its words, put where it belongs."""
-    try:
-        after = changed_words(scene.answer.text, scene.engine.free(scene.question, scene.changes))
-        after = after or "<i>nothing: the model ends at once</i>"
-    except (ValueError, LookupError) as error:
-        after = f"<i>{escape(_sentence(error))}</i>"
-    with follow:
-        _sentences(scene, after)
-
-
-def _sentences(scene: Scene, after: str | None) -> None:
-    """What was said, and, as HTML, what is said after the change; None while it is being made."""
-    kind = "held" if scene.question.target else "before" if scene.changes else "now"
-    lines = [(kind, escape(scene.answer.text))]
-    if scene.changes:
-        lines.append(("after", "…" if after is None else after))
-    spans = "".join(
-        f'<span class="tv-quiet">{name}</span><span data-what="{name}">{text}</span>'
-        for name, text in lines
-    )
-    st.html(f'<div class="tv-sentence">{spans}</div>')
+        blind = plain(", ".join(found.blind))
+        st.caption(f"Nothing is left to look at for {blind}: these rows are zero.")

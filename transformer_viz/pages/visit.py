@@ -112,6 +112,11 @@ def change(edited: Intervention) -> None:
     st.session_state["edits"] = edited.to_json()
 
 
+def clean() -> None:
+    """Take all changes back: one click to the model as it was trained."""
+    change(Intervention())
+
+
 def place() -> Place:
     """The selected head, and what a change applies to."""
     state = st.session_state

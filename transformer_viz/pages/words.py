@@ -1,4 +1,4 @@
-"""Two sentences side by side: which words are new."""
+"""Words on a page: which of them are new, and how they are kept from being read as Markdown."""
 
 from __future__ import annotations
 
@@ -22,3 +22,12 @@ def changed_words(before: str, after: str) -> str:
         else:
             shown.append(f'<span class="tv-new">{text}</span>')
     return " ".join(shown)
+
+
+def plain(text: str) -> str:
+    """Text that Streamlit's boxes and labels show as it is.
+
+    They read Markdown, and a sentence or a link from outside may hold anything: a picture from
+    another place would be fetched.
+    """
+    return "".join(f"\\{c}" if c in "\\`*_{}[]()#+-!:<>~$|&" else c for c in text)

@@ -20,7 +20,7 @@ from .layout import (
 from .marks import MASK, Context, Mark, Scores, Weights, split_mask
 from .mode import Mode, in_place, swap, tensors
 from .plan import Plan, matching
-from .positions import biased
+from .positions import biased, filled
 from .proof import project
 from .run import AttentionRecord
 from .statistics import Statistics
@@ -111,7 +111,7 @@ def on_where(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     if len(given) < 3:
         return mode.plain(func, args, kwargs)
     condition, x, other = (given[1], given[0], given[2]) if func is Tensor.where else given[:3]
-    if isinstance(x, Tensor) and mode.origin(x):
+    if low(other):
         return masked(mode, func, args, kwargs, x, ~condition, other)
     return masked(mode, func, args, kwargs, other, condition, x)
 
@@ -132,7 +132,12 @@ def on_assign(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, An
 
 def masked(mode: Mode, func: Any, args: Any, kwargs: Any, x: Any, mask: Any, value: Any) -> Any:
     """Remember what a mask hides, and the scores without it, where an edit may need them."""
-    if not (mode.shapes_scores and isinstance(x, Tensor) and mode.origin(x) and x.dim() > 2 and low(value)):
+    if not (isinstance(x, Tensor) and x.is_floating_point() and x.dim() > 2 and low(value)):
+        return mode.plain(func, args, kwargs)
+    if not mode.origin(x):
+        constant = x.clone() if in_place(func) else x
+        return filled(mode, mode.plain(func, args, kwargs), constant, mask)
+    if not mode.shapes_scores:
         return mode.plain(func, args, kwargs)
     role = mode.role(x)
     role = role if isinstance(role, Scores) else Scores(depth=mode.depth(x))
@@ -163,8 +168,11 @@ def on_softmax(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, A
     if not isinstance(role, Scores) or role.loose:
         out = func(*args, **kwargs)
         scores = role if isinstance(role, Scores) else Scores(depth=mode.depth(x))
-        candidate = Weights(scores, x, None) if mode.origin(x) and x.dim() > 1 else None
-        return mode.put(out, [x], candidate)
+        candidate = mode.origin(x) and x.dim() > 1
+        path = mode.names.path()
+        if candidate and x.dim() > 3:
+            mode.open[path] = None
+        return mode.put(out, [x], Weights(scores, x, None, path=path) if candidate else None)
     dim = args[1] if len(args) > 1 else kwargs.get("dim", -1)
     labels = oriented(role.labels, x.dim(), -1 if dim is None else dim)
     if labels is None:
@@ -173,6 +181,7 @@ def on_softmax(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, A
     if role.labels is not None and labels != role.labels:  # the product was k times q
         role = turned(role)
     path = mode.names.path()
+    mode.open[path] = None
     layout = Layout(labels, tuple(x.shape), heads_of(mode, path, labels, x, role.q_origin))
     site = begin(mode, path, role.q_origin, role.k_origin, role.depth, layout, x, keys_of(role, x, labels))
     scores, out = x, None
@@ -184,7 +193,7 @@ def on_softmax(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, A
     if plan is not None:
         out = layout.original(plan.scaled(layout.canonical(out)))
     keep(mode, site, layout, scores, role)
-    return mode.put(out, [x], Weights(role, x, labels, site))
+    return mode.put(out, [x], Weights(role, x, labels, site, path=path))
 
 
 def turned(role: Scores) -> Scores:
@@ -340,6 +349,7 @@ def gather(
         args, kwargs = swap(args, {id(p): used}), swap(kwargs, {id(p): used})
     out = func(*args, **kwargs)
     record.form = form
+    mode.open.pop(role.path, None)
     confirm(mode, record, weights)
     if mode.want.qkv(record.site):
         record.v = vectors(v, sides, record.heads)

@@ -62,13 +62,14 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The output of a softmax that may be attention; ``seen`` is filled when it is decided."""
+    """The output of a softmax, of the module at ``path``, that may be attention."""
 
     scores: Scores
     given: Tensor
     labels: tuple[str, ...] | None
     site: Any = None
     same: bool = True
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -33,6 +34,7 @@ from .run import Run, Want
 
 Handler = Callable[["Mode", Any, tuple[Any, ...], dict[str, Any]], Any]
 KEY = "_transformer_viz_mark"
+ROOM = 4096  # so many marked tensors before those that ended are dropped from the list
 SEQUENCES = (list, tuple)
 
 
@@ -51,9 +53,13 @@ class Mode(TorchFunctionMode):
         self.intervention, self.want, self.run = intervention, want, Run(want)
         self.numbering = Numbering(want.stack)
         self.shapes_scores = any(isinstance(edit, SCORE_EDITS) for edit in intervention)
+        self.kept: dict[int, Mark] = {}
+        self.marked: list[weakref.ref[Tensor]] = []
+        self.room = ROOM
         self.leaves: dict[int, tuple[Tensor, frozenset[int]]] = {}
         self.lengths: dict[int, set[int]] = {}
         self.used: set[Edit] = set()
+        self.open: dict[str, None] = {}  # modules whose softmax met no values yet
         self.offset = 0
         self.layers: dict[str, int] = {}
         self.tables: dict[str, Tensor] = {}
@@ -76,7 +82,7 @@ class Mode(TorchFunctionMode):
         """The mark that this run left on a tensor."""
         if not isinstance(x, Tensor):
             return None
-        mark = x.__dict__.get(KEY)
+        mark = x.__dict__.get(KEY) or self.kept.get(id(x))
         return mark if mark is not None and mark.run is self else None
 
     def role(self, x: Any) -> Any:
@@ -125,8 +131,27 @@ class Mode(TorchFunctionMode):
         depth += deeper
         for x in out if isinstance(out, SEQUENCES) else (out,):
             if isinstance(x, Tensor) and not isinstance(x, nn.Parameter):
-                x.__dict__[KEY] = Mark(self, origin, depth, role)
+                self.hang(x, Mark(self, origin, depth, role))
         return out
+
+    def hang(self, x: Tensor, mark: Mark) -> None:
+        """Hang a mark on a tensor; those of the model's own tensors are kept beside them."""
+        if id(x) in self.names.owned:
+            self.kept[id(x)] = mark
+            return
+        x.__dict__[KEY] = mark
+        self.marked.append(weakref.ref(x))
+        if len(self.marked) > self.room:
+            self.marked = [ref for ref in self.marked if ref() is not None]
+            self.room = 2 * len(self.marked) + ROOM
+
+    def forget(self) -> None:
+        """Take the marks off all tensors that are still alive."""
+        for ref in self.marked:
+            x = ref()
+            if x is not None:
+                x.__dict__.pop(KEY, None)
+        self.marked, self.norm_frame = [], None
 
     # ---- calls that need no special care ------------------------------------------------------
 
@@ -141,12 +166,13 @@ class Mode(TorchFunctionMode):
         parents = tensors(args, kwargs)
         if not parents and not self.names.computing(func is torch.arange):
             return out  # made between the model's calls: an input, not one of its constants
-        if any(out is parent for parent in parents) and self.mark(out) is not None:
+        if any(out is parent for parent in parents) and not in_place(func):
             return out  # a call that gave back its operand, such as dropout outside training
         role = packed(func, parents, out)
-        carrier = next((p for p in parents if self.role(p) is not None), None)
-        if role is None and carrier is not None and func in calls.PASS:
-            role = self.passed(self.role(carrier), carrier, out, func, args, kwargs)
+        if role is None and func in calls.PASS:
+            carrier = next((p for p in parents if self.role(p) is not None), None)
+            if carrier is not None:
+                role = self.passed(self.role(carrier), carrier, out, func, args, kwargs)
         if role is None:
             role = self.ids(func, parents) or self.table(func, parents)
         self.put(out, parents, role)
@@ -166,7 +192,9 @@ class Mode(TorchFunctionMode):
     def table(self, func: Any, parents: list[Tensor]) -> Table | None:
         """Rows of a table that the model owns."""
         x = parents[0] if parents and func in calls.RESHAPE else None
-        if x is None or x.dim() < 2 or self.mark(x) is not None or self.origin(x):
+        if x is None or x.dim() < 2 or not x.is_floating_point():
+            return None
+        if self.mark(x) is not None or self.origin(x):
             return None
         return Table(max(x.shape[:-1]))
 

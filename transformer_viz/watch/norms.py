@@ -93,7 +93,7 @@ def on_norm(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     """A call of PyTorch's own layer or rms norm."""
     out = func(*args, **kwargs)
     given = tensors(args, kwargs)
-    x, rest = given[0], [t for t in given[1:] if t.dim() == 1]
+    x, rest = given[0], [t.detach() for t in given[1:] if t.dim() == 1]
     kind = "rms" if "rms" in getattr(func, "__name__", "") else "layer"
     gain, bias = (*rest, None, None)[:2]
     note(mode, mode.names.path(), kind, x, out, gain, bias)
@@ -131,12 +131,14 @@ def note(
         return
     seen = x.detach().float()
     length, root = torch.linalg.vector_norm, math.sqrt(x.shape[-1])
-    mean, norm = seen.mean(-1), length(seen, dim=-1)
+    mean = seen.mean(-1)
+    std = length(seen - mean.unsqueeze(-1), dim=-1) / root  # Tensor.var is twenty times slower
+    rms = torch.hypot(mean, std)
     statistics = {
         "mean": mean,
-        "std": length(seen - mean[..., None], dim=-1) / root,  # Tensor.var is twenty times slower
-        "rms": norm / root,
-        "input_norm": norm,
+        "std": std,
+        "rms": rms,
+        "input_norm": rms * root,
         "output_norm": length(out.detach().float(), dim=-1),
     }
     role = mode.role(x)

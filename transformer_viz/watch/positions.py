@@ -163,7 +163,8 @@ def mingled(mode: Mode, args: Any, kwargs: Any, other: Tensor) -> tuple[Any, Any
     Raises:
         ValueError: positions are to be shuffled, which such a part cannot show.
     """
-    if isinstance(mode.role(other), Scores) or not wanted(mode):
+    scalar = other.dim() < 2 or other.shape[-1] == 1  # such as the largest score of a row
+    if scalar or isinstance(mode.role(other), Scores) or not wanted(mode):
         return args, kwargs
     stack, path = stack_here(mode), mode.names.path()
     if change(mode, ShufflePositions, stack) is not None:
@@ -182,6 +183,19 @@ def parts(mode: Mode, other: Tensor) -> tuple[Tensor | None, Tensor | None]:
     if isinstance(role, Biased):
         return role.hidden, role.base
     return split_mask(other)
+
+
+def filled(mode: Mode, out: Tensor, constant: Tensor, mask: Tensor) -> Tensor:
+    """A bias that a mask is written into before it meets the scores: the two are kept apart."""
+    if out.dim() < 3 or mode.origin(out) or not (mode.shapes_scores or wanted(mode)):
+        return out
+    role = mode.role(constant)
+    hidden = mask.expand(out.shape)
+    if isinstance(role, Biased):
+        constant, hidden = role.base, hidden | role.hidden
+    elif not constant.any():
+        return out
+    return mode.put(out, [out], Biased(constant.expand(out.shape), hidden))
 
 
 def relative(mode: Mode, bias: Tensor, scores: Tensor) -> Tensor:

@@ -64,9 +64,17 @@ def probe(
         ValueError: an edit that found no place in the model; names the edit and the places.
     """
     mode = Mode(module, intervention or Intervention(), want or Want())
-    with mode:
-        yield mode.run
+    try:
+        with mode:
+            yield mode.run
+    finally:
+        mode.forget()
     merge_heads(mode.run)
+    mode.run.unrecognised += [
+        f"a softmax in {path or 'the model'} meets no values of its keys: no attention, or one in "
+        "a layout that is not known"
+        for path in mode.open
+    ]
     if not mode.run.attentions:
         mode.run.unrecognised.append(
             "no attention found: nothing here multiplies a softmax of scores with values"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -36,12 +37,11 @@ class Statistics:
             self._block(weights.detach()[:, :, start : start + step].float(), first + start)
 
     def _block(self, w: Tensor, first: int) -> None:
-        place = torch.arange(first, first + w.shape[2], device=w.device) + self.offset
-        far = (place[:, None] - torch.arange(self.keys, device=w.device)).abs().float()
+        far = distances(first + self.offset, w.shape[2], self.keys, w.device)
         keys = w[..., : self.keys]
         bits = (w + TINY).log2_().mul_(w)  # w log2 w, and 0 for 0
         self._more("entropy", 0.0 - bits.sum((-1, -2)))
-        self._more("distance", keys.flatten(2) @ far.flatten())
+        self._more("distance", keys.flatten(2) @ far)
         self._more("sink", w[..., 0].sum(-1))
         self._most("max", w.amax((-1, -2)))
         self._most("row_sum_error", (w.sum(-1) - 1).abs().amax(-1))
@@ -67,7 +67,15 @@ class Statistics:
 
     def thumbnail(self) -> Tensor:
         """uint8 ``[batch, head, <=64, <=64]``, max-pooled, 255 = weight 1."""
-        return torch.cat(self.pooled, dim=2)
+        return self.pooled[0] if len(self.pooled) == 1 else torch.cat(self.pooled, dim=2)
+
+
+@lru_cache(maxsize=16)
+def distances(first: int, rows: int, keys: int, device: torch.device) -> Tensor:
+    """``|query - key|`` for some query rows, ``[row * key]``; every layer asks for the same."""
+    with torch.inference_mode(False):
+        query = torch.arange(first, first + rows, device=device)
+        return (query[:, None] - torch.arange(keys, device=device)).abs().float().flatten()
 
 
 def pooled(w: Tensor, dim: int, step: int) -> Tensor:

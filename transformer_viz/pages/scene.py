@@ -1,0 +1,78 @@
+"""What is on the screen: the clean run, the changed one, and the selected head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from ..interventions import Intervention
+from ..records import Trace
+from . import visit
+from .edits import Place
+from .engine import Answer, Engine, Question, whole_layer
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """What is on the screen: the clean run, the changed one (the same while nothing is), where."""
+
+    engine: Engine
+    question: Question
+    answer: Answer
+    now: Trace
+    place: Place
+    changes: Intervention
+
+    @property
+    def before(self) -> Trace:
+        return self.answer.trace
+
+    @property
+    def most(self) -> float:
+        """The head's largest weight in both runs, so that both are coloured alike."""
+        place = self.place
+        both = (t.block(place.block, place.layer).weights for t in (self.before, self.now))
+        return max(float(weights[place.head].max()) for weights in both) or 1.0
+
+    @property
+    def shown(self) -> tuple[Trace, Trace | None]:
+        """The run to draw, and the one to subtract from it."""
+        compare = st.session_state["compare"]
+        return (
+            self.before if compare == "before" else self.now,
+            self.before if compare == "difference" else None,
+        )
+
+
+def wait(engine: Engine, question: Question) -> None:
+    """Wait for the model, unless the stored example answers without it."""
+    stored = engine.example(question) is not None and not visit.intervention()
+    if not stored and not engine.ready(question.model):
+        with st.spinner(f"Loading {question.model} ..."):
+            engine.model(question.model)
+
+
+def scene_of(engine: Engine, question: Question) -> Scene:
+    """Run what has to be run. The selection from the link is fitted to what the model has."""
+    state = st.session_state
+    with st.spinner("Translating ..."):  # it shows itself only when that takes a while
+        answer = engine.clean(question, whole_layer(state["block"], state["layer"]))
+    _settle(answer.trace)
+    place, changes = visit.place(), visit.intervention()
+    layer = whole_layer(place.block, place.layer)
+    answer = engine.clean(question, layer)
+    now = engine.changed(question, answer, changes, layer) if changes else answer.trace
+    return Scene(engine, question, answer, now, place, changes)
+
+
+def _settle(trace: Trace) -> None:
+    state = st.session_state
+    if state["block"] not in trace.maps:
+        visit.complaints().append(
+            f"This model has no {state['block']} attention; it has {', '.join(trace.maps)}."
+        )
+        state["block"] = trace.maps[-1]
+    layers, heads = trace.thumbnail(state["block"]).shape[:2]
+    visit.settle("layer", layers, "layer")
+    visit.settle("head", heads, "head")
