@@ -193,6 +193,11 @@ class Engine:
         if stored is not None:
             return stored
         model = self.model(question.model)
+        if model.kind != "encoder-decoder":
+            raise ValueError(
+                f"{model.name} is {model.kind}; this page shows models with an encoder and a "
+                "decoder so far. transformer-viz trace runs any of them."
+            )
         only = self._only(model, question, place)
         target: Any = question.target
         text = question.target
