@@ -54,6 +54,8 @@ def _gpt2(attention: str) -> tuple[nn.Module, Forward]:
         n_head=HEADS,
         n_embd=WIDTH,
         vocab_size=VOCABULARY,
+        bos_token_id=None,
+        eos_token_id=None,
         n_positions=LONGEST,
         attn_implementation=attention,
         use_cache=False,

@@ -39,7 +39,7 @@ def short(value: float | None) -> str:
 
 
 def families() -> list[tuple[str, ...]]:
-    """One row a family: its name, then each number as `eager / sdpa` (one where nothing is fused)."""
+    """One row a family: its name, then each number as `eager / sdpa`, or eager alone."""
     rows = []
     for family in FAMILIES:
         implementations = ("eager", "sdpa") if family.fused else ("eager",)

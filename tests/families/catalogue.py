@@ -1,9 +1,8 @@
-"""Tiny Hugging Face models with strong random weights: what to build, what to feed, what to expect."""
+"""Tiny Hugging Face models with strong random weights: what to build, to feed and to expect."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -80,28 +79,49 @@ class Family:
         return self.name
 
 
+# fmt: off
 FAMILIES = (
     Family("bert", "BertConfig", "BertModel", TEXT | BERT | SMALL, ENCODER,
-           ("self.query",), "output.dense", 
+           ("self.query",), "output.dense",
            tables=(("embeddings.position_embeddings.weight", 0, "encoder"),)),
     Family("roberta", "RobertaConfig", "RobertaModel", TEXT | BERT | SMALL, ENCODER,
-           ("self.query",), "output.dense", 
+           ("self.query",), "output.dense",
            tables=(("embeddings.position_embeddings.weight", 1, "encoder"),)),
     Family("distilbert", "DistilBertConfig", "DistilBertModel",
            TEXT | SMALL | {"dim": WIDTH, "n_layers": LAYERS, "n_heads": HEADS, "hidden_dim": 48},
-           ENCODER, ("q_lin",), "out_lin", 
+           ENCODER, ("q_lin",), "out_lin",
            tables=(("embeddings.position_embeddings.weight", 0, "encoder"),)),
     Family("albert", "AlbertConfig", "AlbertModel",
            TEXT | BERT | SMALL | {"embedding_size": 16, "num_hidden_layers": 3}, ENCODER,
-           ("query",), "attention.dense", 
+           ("query",), "attention.dense",
            tables=(("embeddings.position_embeddings.weight", 0, "encoder"),)),
+    Family("electra", "ElectraConfig", "ElectraModel", TEXT | BERT | SMALL | {"embedding_size": 16},
+           ENCODER, ("self.query",), "output.dense",
+           tables=(("embeddings.position_embeddings.weight", 0, "encoder"),)),
+    Family("modernbert", "ModernBertConfig", "ModernBertModel",
+           TEXT | BERT | SMALL | {"local_attention": 4, "global_attn_every_n_layers": 2}, ENCODER,
+           ("Wqkv",), "attn.Wo", rows="first"),
+    Family("roformer", "RoFormerConfig", "RoFormerModel",
+           TEXT | BERT | SMALL | {"embedding_size": 16}, ENCODER,
+           ("self.query",), "output.dense", fused=False),
+    Family("mpnet", "MPNetConfig", "MPNetModel",
+           TEXT | BERT | SMALL, ENCODER,
+           (".q",), ".o", fused=False, biases=("relative_attention_bias.weight",)),
+    Family("xlm", "XLMConfig", "XLMModel",
+           TEXT | SMALL | {"emb_dim": WIDTH, "n_layers": LAYERS, "n_heads": HEADS}, ENCODER,
+           ("q_lin",), "out_lin", fused=False,
+           tables=(("position_embeddings.weight", 0, "encoder"),)),
+    Family("xglm", "XGLMConfig", "XGLMForCausalLM",
+           TEXT | SMALL | {"d_model": WIDTH, "num_layers": LAYERS, "attention_heads": HEADS,
+                           "ffn_dim": 48}, DECODER,
+           ("q_proj",), "out_proj", fused=False),
     Family("gpt2", "GPT2Config", "GPT2LMHeadModel", TEXT | GPT | {"n_positions": 40}, DECODER,
-           ("c_attn",), "c_proj", rows="columns", 
+           ("c_attn",), "c_proj", rows="columns",
            tables=(("transformer.wpe.weight", 0, "decoder"),)),
     Family("gpt_neo", "GPTNeoConfig", "GPTNeoForCausalLM",
            TEXT | SMALL | {"hidden_size": WIDTH, "num_layers": LAYERS, "num_heads": HEADS,
                            "attention_types": [[["global", "local"], 1]], "window_size": 3},
-           DECODER, ("q_proj",), "out_proj", fused=False, 
+           DECODER, ("q_proj",), "out_proj", fused=False,
            tables=(("transformer.wpe.weight", 0, "decoder"),)),
     Family("gpt_neox", "GPTNeoXConfig", "GPTNeoXForCausalLM", TEXT | BERT | SMALL, DECODER,
            ("query_key_value",), "dense", rows="heads"),
@@ -111,7 +131,7 @@ FAMILIES = (
     Family("opt", "OPTConfig", "OPTForCausalLM",
            TEXT | SMALL | {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "ffn_dim": 48,
                            "num_attention_heads": HEADS, "word_embed_proj_dim": WIDTH},
-           DECODER, ("q_proj",), "out_proj", 
+           DECODER, ("q_proj",), "out_proj",
            tables=(("model.decoder.embed_positions.weight", 2, "decoder"),)),
     Family("bloom", "BloomConfig", "BloomForCausalLM",
            TEXT | {"hidden_size": WIDTH, "n_layer": LAYERS, "n_head": HEADS}, DECODER,
@@ -138,6 +158,10 @@ FAMILIES = (
            ("q_proj",), "o_proj", norm="rms"),
     Family("qwen3", "Qwen3Config", "Qwen3ForCausalLM", LLAMA, DECODER,
            ("q_norm",), "o_proj", norm="rms"),
+    Family("olmo2", "Olmo2Config", "Olmo2ForCausalLM", LLAMA, DECODER,
+           ("q_norm",), "o_proj", norm="rms"),
+    Family("phi3", "Phi3Config", "Phi3ForCausalLM", LLAMA, DECODER,
+           ("qkv_proj",), "o_proj", norm="rms", rows="first"),
     Family("gemma2", "Gemma2Config", "Gemma2ForCausalLM",
            LLAMA | {"query_pre_attn_scalar": 8, "sliding_window": 3}, DECODER,
            ("q_proj",), "o_proj", fused=False, norm="rms", plus=1.0),
@@ -169,23 +193,25 @@ FAMILIES = (
            (".q",), ".o", inputs="pair", norm="rms",
            biases=("relative_attention_bias.weight",)),
     Family("bart", "BartConfig", "BartForConditionalGeneration", TEXT | BART, BOTH,
-           ("q_proj",), "out_proj", inputs="pair", 
+           ("q_proj",), "out_proj", inputs="pair",
            tables=(("model.encoder.embed_positions.weight", 2, "encoder"),
                    ("model.decoder.embed_positions.weight", 2, "decoder"))),
     Family("marian", "MarianConfig", "MarianMTModel",
            TEXT | BART | {"decoder_start_token_id": 0}, BOTH,
-           ("q_proj",), "out_proj", inputs="pair", 
+           ("q_proj",), "out_proj", inputs="pair",
            tables=(("model.encoder.embed_positions.weight", 0, "encoder"),
                    ("model.decoder.embed_positions.weight", 0, "decoder"))),
+    Family("m2m_100", "M2M100Config", "M2M100ForConditionalGeneration", TEXT | BART, BOTH,
+           ("q_proj",), "out_proj", inputs="pair"),
     Family("whisper", "WhisperConfig", "WhisperForConditionalGeneration",
            TEXT | {k: v for k, v in BART.items() if "max_position" not in k and "forced" not in k}
            | {"num_mel_bins": 5, "max_source_positions": 11, "max_target_positions": 40}, BOTH,
-           ("q_proj",), "out_proj", inputs="sound", 
+           ("q_proj",), "out_proj", inputs="sound",
            tables=(("model.encoder.embed_positions.weight", 0, "encoder"),
                    ("model.decoder.embed_positions.weight", 0, "decoder"))),
     Family("vit", "ViTConfig", "ViTForImageClassification",
            BERT | {"image_size": 12, "patch_size": 4, "num_labels": 3}, ENCODER,
-           ("q_proj",), "o_proj", inputs="image", 
+           ("q_proj",), "o_proj", inputs="image",
            tables=(("vit.embeddings.position_embeddings", 0, "encoder"),)),
     Family("clip", "CLIPConfig", "CLIPModel", {}, (
         ("text_model_output.attentions", "decoder", "self"),
@@ -197,6 +223,7 @@ FAMILIES = (
            ("q_proj",), "o_proj", inputs="image", reported=(1, 2),
            biases=("relative_position_bias_table",)),
 )
+# fmt: on
 BY_NAME = {family.name: family for family in FAMILIES}
 
 
@@ -214,7 +241,7 @@ def words_of(family: Family) -> dict[str, Any]:
 
 @cache
 def built(family: Family, implementation: str = "eager") -> nn.Module:
-    """The model of a family with strong random weights, in evaluation mode. Nothing may change it."""
+    """The model of a family with strong random weights; nothing may change it."""
     config = getattr(transformers, family.config)(**words_of(family))
     config._attn_implementation = implementation
     torch.manual_seed(11)
@@ -228,14 +255,19 @@ def copied(family: Family, implementation: str = "eager") -> nn.Module:
     return copy.deepcopy(built(family, implementation))
 
 
+#: Parameters that stay as they are: dynamics of state spaces, sinusoids.
+KEPT = ("A_log", "conv1d.weight", "embed_positions.weight")
+TABLES = ("embed", "position", "wte.weight", "wpe.weight")
+
+
 def strengthen(model: nn.Module) -> None:
     """Weights so large that attention is far from uniform; gains and biases away from 1 and 0."""
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator)
-            if parameter.dim() > 1 and not name.endswith(("A_log", "conv1d.weight", "embed_positions.weight")):
-                table = "embed" in name or "position" in name or name.endswith(("wte.weight", "wpe.weight"))
+            if parameter.dim() > 1 and not name.endswith(KEPT):
+                table = any(word in name for word in TABLES)
                 parameter.copy_(noise if table else noise * 1.5 / parameter.shape[-1] ** 0.5)
             elif parameter.dim() == 1:
                 parameter.add_(noise * 0.2)
@@ -260,7 +292,8 @@ def inputs(family: Family) -> dict[str, Tensor]:
     if family.inputs == "sound":
         sound = torch.randn(2, 5, 22, generator=generator)
         return {"input_features": sound, "decoder_input_ids": ids(TARGET)}
-    image = {"pixel_values": torch.randn(2, 3, *2 * (24 if family.name == "swin" else 12,), generator=generator)}
+    side = family.words.get("image_size", 12)
+    image = {"pixel_values": torch.randn(2, 3, side, side, generator=generator)}
     return image if family.inputs == "image" else text | image
 
 

@@ -105,10 +105,13 @@ def visible(family: Family, allowed: Callable[[Tensor, Tensor], Tensor]) -> Tens
     return torch.zeros(cells.shape).masked_fill(~cells, torch.finfo(torch.float32).min)
 
 
-def with_table(family: Family, implementation: str, change: Callable[[Tensor, str, int], Any]) -> nn.Module:
+def with_table(
+    family: Family, implementation: str, change: Callable[[Tensor, str, int], Any]
+) -> nn.Module:
     """A copy whose position tables are changed in place: ``change(rows, stack, first)``."""
     model = copied(family, implementation)
     with torch.no_grad():
         for name, first, stack in family.tables:
-            change(model.get_parameter(name).view(-1, model.get_parameter(name).shape[-1]), stack, first)
+            table = model.get_parameter(name)
+            change(table.view(-1, table.shape[-1]), stack, first)
     return model

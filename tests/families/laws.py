@@ -21,7 +21,9 @@ def far(a: Tensor, b: Tensor) -> float:
     return float((a - b).abs().max() / b.abs().max().clamp(min=1))
 
 
-def watched(model: nn.Module, family: Family, *edits: Edit, want: Want | None = None, **words: Any) -> tuple[Run, Any]:
+def watched(
+    model: nn.Module, family: Family, *edits: Edit, want: Want | None = None, **words: Any
+) -> tuple[Run, Any]:
     """A run under the probe, with edits: what the probe saw and what the model gave."""
     with probe(model, Intervention(edits), want or Want()) as seen:
         out = run(model, family, **words)
@@ -89,5 +91,3 @@ def rebuilt(family: Family, implementation: str) -> float | None:
     seen, _ = watched(built(family, implementation), family, want=Want(check=True))
     found = [a.rebuilt for a in seen.attentions]
     return None if None in found else max(value for value in found if value is not None)
-
-

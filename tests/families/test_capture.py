@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from transformer_viz.sites import Site
+from transformer_viz.watch.mode import KEY
 
 from . import laws
-from .catalogue import BOTH, BY_NAME, FAMILIES, HEADS, LAYERS, Family, answer, built, run
+from .catalogue import BOTH, BY_NAME, FAMILIES, HEADS, LAYERS, Family, answer, built, inputs, run
 
 pytestmark = pytest.mark.families
 EACH = [(f, i) for f in FAMILIES for i in (("eager", "sdpa") if f.fused else ("eager",))]
@@ -69,7 +70,8 @@ def test_sites_of_both_stacks(name: str, implementation: str) -> None:
     assert set(seen.sites) == expected
     assert len(seen.attentions) == len(expected)
     assert {a.heads for a in seen.attentions} == {HEADS}
-    assert all(("encoder" in a.path) == (a.stack == "encoder") or a.kind == "cross" for a in seen.attentions)
+    own = [a for a in seen.attentions if a.kind == "self"]
+    assert all(a.path.removeprefix("model.").startswith(a.stack) for a in own)
 
 
 def test_shared_layers_are_told_apart() -> None:
@@ -105,3 +107,15 @@ def test_two_passes_under_one_probe() -> None:
     assert torch.equal(first, second)
     assert [str(a.site) for a in seen.attentions[:6]] == [str(a.site) for a in seen.attentions[6:]]
     assert {a.offset for a in seen.attentions} == {0}
+
+
+def test_no_mark_is_left_on_any_tensor() -> None:
+    family = BY_NAME["gptj"]
+    model, given = built(family), inputs(family)
+    want = laws.Want(positions=True, check=True)
+    seen, out = laws.watched(model, family, laws.Temperature(value=2), want=want)
+    owned = [*model.parameters(), *model.buffers(), *given.values(), out.logits]
+    caches = [x for layer in out.past_key_values.layers for x in (layer.keys, layer.values)]
+    captured = [record.weights for record in seen.attentions]
+    assert not any(KEY in vars(x) for x in (*owned, *caches, *captured) if x is not None)
+    copy.deepcopy(out.logits)

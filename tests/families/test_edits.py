@@ -65,7 +65,9 @@ def test_hidden_keys_and_cut_links_are_masked_cells(name: str, implementation: s
     causal = family.maps[0][1] == "decoder"
     mask = hands.visible(
         family,
-        lambda query, key: (key != 2) & ~((query == 4) & (key == 1)) & ((key <= query) | (not causal)),
+        lambda query, key: (
+            (key != 2) & ~((query == 4) & (key == 1)) & ((key <= query) | (not causal))
+        ),
     )
     edits = (BlockKeys(keys=(2,)), BlockEdges(edges=((4, 1),)))
     assert laws.masked(family, implementation, edits, mask) <= 1e-5

@@ -1,4 +1,4 @@
-"""Cached decoding: one record a step and layer, in absolute positions; and models without attention."""
+"""Cached decoding in absolute positions, and models without attention."""
 
 from __future__ import annotations
 
@@ -21,7 +21,18 @@ from transformer_viz.interventions import (
 from transformer_viz.watch import Run, Want, probe
 
 from . import laws
-from .catalogue import BERT, BY_NAME, HEADS, LAYERS, SMALL, SOURCE, VOCABULARY, Family, built, inputs, real
+from .catalogue import (
+    BERT,
+    HEADS,
+    LAYERS,
+    SMALL,
+    SOURCE,
+    VOCABULARY,
+    Family,
+    built,
+    inputs,
+    real,
+)
 from .test_capture import EACH, label
 
 pytestmark = pytest.mark.families
@@ -124,7 +135,10 @@ def test_a_model_without_attention_says_so() -> None:
     assert "no attention found" in seen.unrecognised[0]
     with torch.no_grad():
         assert torch.equal(out[0], model(ids)[0])
-    with pytest.raises(ValueError, match="it has none"), probe(model, Intervention((Temperature(value=2),))):
+    with (
+        pytest.raises(ValueError, match="it has none"),
+        probe(model, Intervention((Temperature(value=2),))),
+    ):
         model(ids)
 
 

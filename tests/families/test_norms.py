@@ -21,7 +21,7 @@ def hooked(model: nn.Module, family: Family) -> list[tuple[str, nn.Module, Tenso
     handles = []
 
     def note(path: str) -> Any:
-        return lambda module, args, out: calls.append((path, module, args[0], out))
+        return lambda module, args, out: calls.append((path, module, args[0].clone(), out.clone()))
 
     for path, module in model.named_modules():
         if "Norm" in type(module).__name__:
@@ -65,7 +65,9 @@ def test_norms_and_sums_know_their_stack(name: str) -> None:
     sums = {(r.site.stack, r.site.block) for r in seen.residuals}
     assert sums >= {("encoder", "self"), ("decoder", "self"), ("decoder", "cross")}
     assert sums >= {("encoder", "feed_forward"), ("decoder", "feed_forward")}
-    stacks = {("encoder" if "encoder." in r.path else "decoder"): r.stack for r in seen.norms if r.stack}
+    stacks = {
+        ("encoder" if "encoder." in r.path else "decoder"): r.stack for r in seen.norms if r.stack
+    }
     assert stacks == {"encoder": "encoder", "decoder": "decoder"}
 
 
@@ -78,6 +80,10 @@ def test_residual_lengths_are_those_of_the_hidden_states(name: str) -> None:
     if name == "bert":  # its states are normed after the sums
         states = states[:1]
     stack = seen.attentions[0].stack
-    lengths = [r.norm for r in seen.residuals if r.site.stack == stack and r.site.block in ("embedding", "feed_forward")]
+    lengths = [
+        r.norm
+        for r in seen.residuals
+        if r.site.stack == stack and r.site.block in ("embedding", "feed_forward")
+    ]
     for state, length in list(zip(states, lengths, strict=False))[:2]:
         assert laws.far(length, torch.linalg.vector_norm(state, dim=-1)) <= 1e-5

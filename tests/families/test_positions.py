@@ -104,7 +104,9 @@ def test_scaled_angles(family: Family, implementation: str) -> None:
     check(got, given(model, family), given(built(family, implementation), family))
 
 
-@pytest.mark.parametrize(("family", "implementation"), [*ROTARY, (BY_NAME["gptj"], "eager")], ids=label)
+@pytest.mark.parametrize(
+    ("family", "implementation"), [*ROTARY, (BY_NAME["gptj"], "eager")], ids=label
+)
 def test_shuffled_angles(family: Family, implementation: str) -> None:
     model = built(family, implementation)
     got = edited(family, implementation, ShufflePositions(seed=SEED))
@@ -205,7 +207,9 @@ def test_positions_mixed_with_content_are_not_shuffled(name: str) -> None:
         edited(BY_NAME[name], "eager", ShufflePositions(seed=SEED))
 
 
-@pytest.mark.parametrize("edit", [ScalePositions(value=0), ShufflePositions(seed=1)], ids=lambda e: e.kind)
+@pytest.mark.parametrize(
+    "edit", [ScalePositions(value=0), ShufflePositions(seed=1)], ids=lambda e: e.kind
+)
 def test_a_model_without_positions_refuses(edit: Edit) -> None:
     with pytest.raises(ValueError, match="found no positions"):
         edited(BY_NAME["jamba"], "eager", edit)
@@ -236,3 +240,11 @@ def test_the_bias_that_is_shown_is_that_of_the_model() -> None:
     with torch.no_grad():
         expected = attention.compute_bias(SOURCE, SOURCE)[0]
     assert laws.far(seen.positions["bias.encoder.1"], expected) <= 1e-6
+
+
+def test_the_angles_of_a_stored_table_are_read_back() -> None:
+    family = BY_NAME["gptj"]
+    want = Want(positions=True, stack="decoder")
+    seen, _ = laws.watched(built(family), family, want=want)
+    angles = torch.arange(SOURCE)[:, None] * torch.tensor([1.0, 1.0, 0.01, 0.01])
+    assert laws.far(seen.positions["rotary.decoder"], angles) <= 1e-5

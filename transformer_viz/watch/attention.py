@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from . import calls
 from .layout import (
@@ -17,7 +17,7 @@ from .layout import (
     matmul_labels,
     oriented,
 )
-from .marks import MASK, Context, Mark, Scores, Weights, split_mask
+from .marks import MASK, Context, Ids, Located, Mark, Scores, Weights, split_mask
 from .mode import Mode, in_place, swap, tensors
 from .plan import Plan, matching
 from .positions import biased, filled
@@ -57,8 +57,12 @@ def product(mode: Mode, func: Any, args: Any, kwargs: Any, pair: list[Tensor]) -
         role = Weights(roles[0], pair[0], roles[0].labels)
         return gather(mode, func, args, kwargs, role, *pair, form="custom")
     out = func(*args, **kwargs)
-    if not all(mode.origin(x) for x in pair) or not isinstance(out, Tensor) or out.dim() < 3:
+    if not isinstance(out, Tensor) or out.dim() < 3:
         return mode.follow(out, func, args, kwargs)
+    constants = [x for x in pair if not mode.origin(x)]
+    if constants:
+        made = len(constants) == 1 and not isinstance(constants[0], nn.Parameter)
+        return mode.put(out, pair, Located()) if made else mode.follow(out, func, args, kwargs)
     return mode.put(out, pair, started(mode, func, args, pair, out))
 
 
@@ -121,7 +125,11 @@ def on_assign(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, An
     x, index, value = args
     role = mode.role(x)
     if not isinstance(role, Scores) or not mode.shapes_scores or not low(value):
-        return mode.plain(func, args, kwargs)
+        func(*args, **kwargs)
+        given = mode.role(value)
+        if isinstance(given, Ids) or (isinstance(value, Tensor) and mode.origin(value)):
+            mode.put(x, [x, value], given if isinstance(given, Ids) else role)
+        return None
     hidden = torch.zeros(x.shape, dtype=torch.bool, device=x.device)
     hidden[index] = True
     base = x.clone() if role.base is None else role.base

@@ -91,7 +91,7 @@ CAST = _of(
 ELEMENTWISE = (
     _of(
         """div div_ divide true_divide __truediv__ __rtruediv__ __itruediv__ neg __neg__ tanh
-        tanh_ clamp clamp_ clip maximum minimum exp exp_ sigmoid relu relu_ square pow __pow__
+        tanh_ clamp clamp_ clip maximum minimum max min exp exp_ sigmoid relu relu_ square pow __pow__
         softplus abs""".split(),
         torch,
         Tensor,
@@ -107,6 +107,19 @@ JOIN = frozenset((torch.cat, torch.concat, torch.concatenate)) | _aten("cat.defa
 #: Keep the role of their first operand that has one.
 PASS = RESHAPE | CAST | ELEMENTWISE | FILL | WHERE | JOIN
 IDENTITY = RESHAPE | CAST
+#: Read rows or cells of a table.
+READ = (
+    RESHAPE
+    | JOIN
+    | _of(("gather", "take_along_dim", "stack"), torch, Tensor)
+    | frozenset((F.embedding,))
+)
+KEEP = PASS | READ
+#: Take only the shape of their operand, or (AS) that of their second one.
+SHAPED = _of(
+    "zeros_like ones_like full_like new_zeros new_ones new_full new_tensor".split(), torch, Tensor
+)
+AS = _of("expand_as view_as reshape_as type_as".split(), torch, Tensor)
 #: Number tokens, as models do with the mask of padded inputs.
 COUNT = _of(("cumsum", "cumsum_"), torch, Tensor)
 VIEW = _of(("view", "reshape"), torch, Tensor)

@@ -19,6 +19,7 @@ from .positions import parts, relative
 from .run import AttentionRecord
 from .statistics import Statistics, block_rows
 
+BLOCK = 1_000_000  # about so many scores at once where the matrix is not kept
 _signature = inspect.Signature(
     [
         inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
@@ -131,7 +132,8 @@ class Mask:
             return
         hidden, bias = parts(mode, mask)
         if bias is not None:
-            changed = relative(mode, bias, torch.empty(shape, device="meta"))
+            made = mode.origin(mask)  # a bias that the input makes holds no positions alone
+            changed = bias if made else relative(mode, bias, torch.empty(shape, device="meta"))
             self.bias = self.lead(changed, shape, heads)
         if hidden is not None:
             self.hidden = self.lead(hidden, shape, heads)
@@ -186,7 +188,7 @@ def attend(
     plan = plan_of(mode, record)
     whole = want.weights(site) or want.scores(site) or want.gradients or want.check
     queries, keys = q.shape[2], k.shape[2]
-    step = queries if whole else block_rows(queries)
+    step = queries if whole else block_rows(queries, BLOCK // max(1, q.shape[1] * keys))
     statistics = Statistics(queries, keys, record.offset - record.first_key)
     outs = []
     for first in range(0, queries, max(1, step)):

@@ -23,13 +23,15 @@ _serial = itertools.count(1)
 class Mark:
     """``origin``: the token streams a tensor was made from (empty: only weights and constants);
     ``depth``: how many attentions stand before it; ``role``: what it is, if anything;
-    ``shadow``: what it would be with edited rotary angles; ``serial``: when it was made."""
+    ``shadow``: what it would be with edited rotary angles; ``wave``: the angles behind values read
+    from a stored table; ``serial``: when it was made."""
 
     run: Any
     origin: frozenset[int] = NOWHERE
     depth: int = 0
     role: Any = None
     shadow: Tensor | None = None
+    wave: Tensor | None = None
     serial: int = field(default_factory=lambda: next(_serial))
 
 
@@ -116,6 +118,11 @@ class Ids:
     """Integers that came in with the input; ``counted`` if they were summed up along the tokens."""
 
     counted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """What queries or keys make of relative positions, on its way to the scores."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from .marks import (
     Biased,
     Context,
     Ids,
+    Located,
     Mark,
     Packed,
     Scores,
@@ -63,6 +64,7 @@ class Mode(TorchFunctionMode):
         self.offset = 0
         self.layers: dict[str, int] = {}
         self.tables: dict[str, Tensor] = {}
+        self.waves: dict[int, Tensor] = {}
         self.norm_frame: Any = None
 
     def __torch_function__(
@@ -163,13 +165,14 @@ class Mode(TorchFunctionMode):
     def follow(self, out: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not isinstance(out, Tensor | tuple | list):
             return out
-        parents = tensors(args, kwargs)
+        parents = [] if func in calls.SHAPED else tensors(args, kwargs)
+        parents = parents[:1] if func in calls.AS else parents
         if not parents and not self.names.computing(func is torch.arange):
             return out  # made between the model's calls: an input, not one of its constants
         if any(out is parent for parent in parents) and not in_place(func):
             return out  # a call that gave back its operand, such as dropout outside training
-        role = packed(func, parents, out)
-        if role is None and func in calls.PASS:
+        role: Any = packed(func, parents, out)
+        if role is None and func in calls.KEEP:
             carrier = next((p for p in parents if self.role(p) is not None), None)
             if carrier is not None:
                 role = self.passed(self.role(carrier), carrier, out, func, args, kwargs)
@@ -177,6 +180,8 @@ class Mode(TorchFunctionMode):
             role = self.ids(func, parents) or self.table(func, parents)
         self.put(out, parents, role)
         self.cast_shadow(out, parents, func, args, kwargs)
+        if self.waves:
+            self.carry_wave(out, parents, func, args, kwargs)
         return out
 
     def ids(self, func: Any, parents: list[Tensor]) -> Ids | None:
@@ -202,6 +207,10 @@ class Mode(TorchFunctionMode):
         self, role: Any, x: Tensor, out: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """The role of a result whose operand ``x`` had one; None where the call ends it."""
+        if isinstance(role, Located):
+            return role
+        if func not in calls.PASS:
+            return None
         if isinstance(role, Scores):
             return follow_scores(role, x, out, func, args, kwargs)
         if isinstance(role, Weights):
@@ -234,14 +243,26 @@ class Mode(TorchFunctionMode):
             assert mark is not None
             mark.shadow = func(*swap(args, shadows), **swap(kwargs, shadows))
 
-    def shaded(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool]:
-        """The operands with edited constants in place of the model's own, and whether any was."""
-        shadows = {
-            id(p): m.shadow
-            for p in tensors(args, kwargs)
-            if (m := self.mark(p)) and m.shadow is not None
-        }
-        return swap(args, shadows), swap(kwargs, shadows), bool(shadows)
+    def wave(self, x: Tensor) -> Tensor | None:
+        """The angles behind a tensor that was read from a stored table of waves."""
+        mark = self.mark(x)
+        return self.waves.get(id(x)) if mark is None else mark.wave
+
+    def carry_wave(
+        self, out: Any, parents: list[Tensor], func: Any, args: Any, kwargs: dict[str, Any]
+    ) -> None:
+        """The angles of a stored table go the same way as its values."""
+        waves = {id(p): wave for p in parents if (wave := self.wave(p)) is not None}
+        if not waves or func not in calls.READ | calls.CAST:
+            return
+        moved = next(iter(waves.values()))
+        if func in calls.READ:
+            moved = func(*swap(args, waves), **swap(kwargs, waves))
+        many = isinstance(out, tuple | list)
+        for x, wave in zip(out, moved, strict=True) if many else ((out, moved),):
+            mark = self.mark(x)
+            if mark is not None:
+                mark.wave = wave
 
 
 def tensors(*groups: Any) -> list[Tensor]:
@@ -258,7 +279,9 @@ def tensors(*groups: Any) -> list[Tensor]:
 
 def packed(func: Any, parents: list[Tensor], out: Any) -> Packed | None:
     """Query heads that were moved to the token axis of a lone token, a group of heads a key."""
-    if func not in calls.VIEW or not isinstance(out, Tensor) or not out.dim() == 4 == parents[0].dim():
+    if func not in calls.VIEW or not isinstance(out, Tensor):
+        return None
+    if not out.dim() == 4 == parents[0].dim():
         return None
     (batch, heads, tokens, width), group = parents[0].shape, out.shape[2]
     lone = tokens == 1 < group and heads % group == 0
@@ -316,7 +339,7 @@ PERMUTES = {"permute", "transpose", "swapaxes", "swapdims", "movedim", "moveaxis
 
 def follow_scores(role: Scores, x: Tensor, out: Any, func: Any, args: Any, kwargs: Any) -> Any:
     """Scores after one more call; the unmasked twin and the mask go the same way."""
-    if not isinstance(out, Tensor):
+    if not isinstance(out, Tensor) or out.dim() < 2:
         return None
     labels = relabel(role.labels, x, out, func, args, kwargs)
     bias = role.bias

@@ -40,7 +40,11 @@ class Numbering:
         return "self" if q_origin <= k_origin and not latent else "cross"
 
     def before(
-        self, place: tuple[str, int], shape: tuple[int, int], q_origin: frozenset[int], k_origin: frozenset[int]
+        self,
+        place: tuple[str, int],
+        shape: tuple[int, int],
+        q_origin: frozenset[int],
+        k_origin: frozenset[int],
     ) -> int:
         """How many tokens stand before the queries of a self-attention: those of its cache, which
         may have forgotten the oldest of them. ``place`` is a module and its depth."""

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from ..interventions import ScalePositions, ShufflePositions
-from .marks import Biased, Ids, Scores, Stream, Table, split_mask
-from .mode import Mode, swap, tensors
+from .marks import Biased, Ids, Located, Scores, Stream, Table, split_mask
+from .mode import Mode, in_place, swap, tensors
 from .numbering import named_stack
+from .waves import drawn
 
 FEW = 4  # a table of at most so many rows holds token types, not positions
 
@@ -78,6 +79,8 @@ def on_lookup(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, An
     constant = constant and (mode.mark(ids) is not None or id(ids) in mode.names.owned)
     if constant or counting(mode, ids):
         mode.put(out, [table], Table(table.shape[0]))
+        if mode.waves:
+            mode.carry_wave(out, [table], func, args, kwargs)
     else:
         mode.put(out, [table])
         out_mark = mode.mark(out)
@@ -145,14 +148,16 @@ def biased(mode: Mode, func: Any, scores: Tensor, other: Tensor, sign: int, args
     if not (mode.shapes_scores or wanted(mode)):
         return mode.plain(func, args, kwargs)
     hidden, bias = parts(mode, other if sign > 0 else -other)
-    base = scores if role.base is None else role.base
+    base = role.base
+    if base is None:
+        base = scores.clone() if in_place(func) and mode.shapes_scores else scores
     changed = None if bias is None else relative(mode, bias, scores)
     out = func(*args, **kwargs) if changed is bias else whole(scores, changed, hidden)
+    out = scores.copy_(out) if in_place(func) and out is not scores else out
     role = replace(role, bias=_sum(role.bias, bias))
     if mode.shapes_scores:
         hidden = torch.zeros_like(out, dtype=torch.bool) if hidden is None else hidden.expand(out.shape)
         hidden = hidden if role.hidden is None else role.hidden | hidden
-        base = base.clone() if base is out else base
         role = replace(role, base=base if changed is None else base + changed, hidden=hidden)
     return mode.put(out, [scores], role)
 
@@ -163,8 +168,7 @@ def mingled(mode: Mode, args: Any, kwargs: Any, other: Tensor) -> tuple[Any, Any
     Raises:
         ValueError: positions are to be shuffled, which such a part cannot show.
     """
-    scalar = other.dim() < 2 or other.shape[-1] == 1  # such as the largest score of a row
-    if scalar or isinstance(mode.role(other), Scores) or not wanted(mode):
+    if not isinstance(mode.role(other), Located) or not wanted(mode):
         return args, kwargs
     stack, path = stack_here(mode), mode.names.path()
     if change(mode, ShufflePositions, stack) is not None:
@@ -258,17 +262,31 @@ def _angle_axis(mode: Mode, angle: Tensor) -> int:
 
 def on_multiply(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A rotation reaches the queries and keys where its waves multiply an activation."""
-    if not mode.tables:
+    if not mode.tables and not mode.waves:
         return mode.plain(func, args, kwargs)
-    origins = [mode.origin(t) for t in tensors(args, kwargs)]
-    if not any(origins):
+    parents = tensors(args, kwargs)
+    if not any(mode.origin(t) for t in parents):
         return mode.plain(func, args, kwargs)
-    shaded_args, shaded_kwargs, any_shadow = mode.shaded(args, kwargs)
-    if not any_shadow:
+    shadows = {id(t): s for t in parents if (s := shadow(mode, t)) is not None}
+    if not shadows:
         return mode.plain(func, args, kwargs)
-    if mode.want.positions:
+    if mode.want.positions and mode.tables:
         for stack, angle in mode.tables.items():
             table = angle.squeeze() if angle.dim() > 2 else angle
             mode.run.positions.setdefault(f"rotary.{stack}", table.detach())
-    parents = tensors(args, kwargs)
-    return mode.put(func(*shaded_args, **shaded_kwargs), parents)
+    return mode.put(func(*swap(args, shadows), **swap(kwargs, shadows)), parents)
+
+
+def shadow(mode: Mode, x: Tensor) -> Tensor | None:
+    """What a rotation's wave would be with edited angles; None for any other tensor."""
+    mark, wave = mode.mark(x), mode.wave(x)
+    if wave is None or mode.origin(x):
+        return None if mark is None else mark.shadow
+    stack = stack_here(mode)
+    lengths = set().union(*mode.lengths.values()) - {1}
+    axes = [axis for axis in range(x.dim() - 1) if x.shape[axis] in lengths] or [0]
+    angle, kind = wave.real, wave.imag.round().long()
+    rows = angle.movedim(axes[-1], 0)
+    mode.tables[stack] = rows.reshape(rows.shape[0], -1, rows.shape[-1])[:, 0]
+    edited = moved(mode, angle, axes[-1:], stack)
+    return x if edited is angle else drawn(kind, edited).to(x.dtype)

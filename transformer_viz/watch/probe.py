@@ -22,10 +22,11 @@ from .fused import on_fused, on_multi_head
 from .merge import merge_heads
 from .mode import Mode
 from .norms import on_norm, on_norm_sign
-from .positions import on_lookup, on_multiply, on_waves
+from .positions import on_lookup, on_multiply, on_waves, wanted
 from .proof import on_project
 from .run import Run, Want
 from .stream import on_add, on_subtract
+from .waves import stored
 
 for group, handler in (
     (calls.NORM_SIGNS, on_norm_sign),
@@ -64,6 +65,8 @@ def probe(
         ValueError: an edit that found no place in the model; names the edit and the places.
     """
     mode = Mode(module, intervention or Intervention(), want or Want())
+    if wanted(mode):
+        mode.waves = stored(module)
     try:
         with mode:
             yield mode.run

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..interventions import ScaleResidual
 from ..sites import Site
-from .marks import Scores, Stream, SubLayer
+from .marks import Located, Scores, Stream, SubLayer
 from .mode import Mode, swap, tensors
 from .positions import add_constants, add_table, biased
 from .run import ResidualRecord
@@ -26,6 +26,8 @@ def on_add(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
             return biased(mode, func, scores, other, 1, args, kwargs)
     origins = bool(mode.origin(a)), bool(mode.origin(b))
     if all(origins):
+        if isinstance(mode.role(a), Located) and isinstance(mode.role(b), Located):
+            return mode.plain(func, args, kwargs)
         if a.shape == b.shape and a.dim() > 1:
             return residual_sum(mode, func, args, kwargs, a, b)
         return mode.plain(func, args, kwargs)

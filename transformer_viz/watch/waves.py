@@ -30,9 +30,10 @@ def stored(module: nn.Module) -> dict[int, Tensor]:
 
 
 def kept(part: nn.Module) -> list[Tensor]:
-    """Buffers and plain tensors of one module."""
+    """Parameters, buffers and plain tensors of one module."""
     plain = [x for x in vars(part).values() if isinstance(x, Tensor)]
-    return [x for x in part._buffers.values() if x is not None] + plain
+    named = [*part._parameters.values(), *part._buffers.values()]
+    return [x for x in named if x is not None] + plain
 
 
 def first_guess(x: Tensor) -> tuple[Tensor, Tensor] | None:

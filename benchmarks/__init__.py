@@ -1,0 +1,1 @@
+"""Measurements behind the budgets: `make bench` runs them and writes RESULTS.md."""

@@ -1,0 +1,52 @@
+"""Rotary angles read back from the tables of sines and cosines that a model stores."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from transformer_viz.watch.waves import drawn, stored
+
+pytestmark = pytest.mark.families
+ROWS, STEPS = 61, torch.tensor([1.0, 0.31, 0.01, 0.0004])
+ANGLES = torch.arange(ROWS)[:, None] * STEPS
+
+
+def holding(*tables: Tensor) -> nn.Module:
+    """A module with some tables for buffers."""
+    module = nn.Module()
+    for number, table in enumerate(tables):
+        module.register_buffer(f"table_{number}", table)
+    return module
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        (ANGLES.sin(), ANGLES.cos()),
+        (torch.cat((ANGLES.sin(), ANGLES.cos()), 1)[None],),
+        (torch.cat((ANGLES, ANGLES), 1).cos()[None, None], torch.cat((ANGLES, ANGLES), 1).sin()),
+        (torch.polar(torch.ones_like(ANGLES), ANGLES),),
+    ],
+    ids=["two", "halves", "repeated", "complex"],
+)
+def test_angles_are_read_back(tables: tuple[Tensor, ...]) -> None:
+    module = holding(*tables)
+    waves = stored(module)
+    assert set(waves) == {id(x) for x in module.buffers()}
+    for table in module.buffers():
+        wave = waves[id(table)]
+        assert wave.shape == table.shape
+        angle = wave.real.reshape(ROWS, -1)
+        assert (angle - ANGLES.repeat(1, angle.shape[1] // 4)).abs().max() < 1e-4
+        assert (drawn(wave.imag.long(), wave.real) - table).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize(
+    "table",
+    [torch.ones(9, 4), torch.eye(9), torch.tril(torch.ones(9, 9)), torch.randn(9, 4), ANGLES],
+    ids=["ones", "identity", "mask", "noise", "angles"],
+)
+def test_other_tables_are_no_waves(table: Tensor) -> None:
+    assert stored(holding(table)) == {}

@@ -1,0 +1,221 @@
+"""Statistics without matrices: the same numbers, and nothing large that outlives its layer."""
+
+from __future__ import annotations
+
+import gc
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from transformer_viz.interventions import (
+    BlockEdges,
+    BlockKeys,
+    Causal,
+    Edit,
+    Intervention,
+    ScaleHead,
+    Temperature,
+    UniformHead,
+    Window,
+)
+from transformer_viz.watch import AttentionRecord, Run, Want, probe
+from transformer_viz.watch.fused import BLOCK
+from transformer_viz.watch.statistics import CELLS, COLUMNS, SIDE, Statistics, block_rows
+
+TOKENS, HEADS, WIDTH, LAYERS = 600, 7, 5, 3
+PAD = 23  # so many tokens at the end are padding in masked runs
+
+
+class Fused(nn.Module):
+    """Three layers of PyTorch's fused attention, or the same formula written out.
+
+    At the start of each layer ``watch`` is called: what is alive then has outlived its layer.
+    """
+
+    def __init__(self, fused: bool, watch: Callable[[], None] = lambda: None):
+        super().__init__()
+        torch.manual_seed(7)
+        d_model = HEADS * WIDTH
+        self.fused, self.watch = fused, watch
+        self.inner = nn.ModuleList(nn.Linear(d_model, 3 * d_model) for _ in range(LAYERS))
+        self.outer = nn.ModuleList(nn.Linear(d_model, d_model) for _ in range(LAYERS))
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        for inner, outer in zip(self.inner, self.outer, strict=True):
+            self.watch()
+            x = x + outer(self.attend(inner(x), mask, causal).transpose(1, 2).flatten(2))
+        self.watch()
+        return x
+
+    def attend(self, qkv: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+        q, k, v = (3 * qkv).unflatten(-1, (3, HEADS, WIDTH)).permute(2, 0, 3, 1, 4)
+        if self.fused:
+            return F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(WIDTH)
+        return torch.softmax(scores, dim=-1) @ v
+
+
+def words(tokens: int = TOKENS) -> Tensor:
+    draw = torch.Generator().manual_seed(3)
+    return torch.randn(1, tokens, HEADS * WIDTH, generator=draw)
+
+
+def padding() -> Tensor:
+    """True where a token may be seen, ``[1, 1, query, key]``."""
+    visible = torch.ones(1, 1, TOKENS, TOKENS, dtype=torch.bool)
+    visible[..., -PAD:] = False
+    return visible
+
+
+def bias() -> Tensor:
+    """A float mask: padding, and a relative bias that differs from head to head."""
+    place = torch.arange(TOKENS)
+    slopes = torch.linspace(0.01, 0.2, HEADS)[:, None, None]
+    far = -(place[:, None] - place).abs() * slopes
+    return far[None].masked_fill(~padding(), float("-inf"))
+
+
+MASKS = {
+    "none": ({}, Causal(on=True)),
+    "causal": ({"causal": True}, Causal(on=False)),
+    "padding": ({"mask": padding()}, BlockKeys(keys=(0, 5))),
+    "bias": ({"mask": bias()}, BlockEdges(edges=((599, 3), (2, 2)))),
+}
+EDITS: dict[str, tuple[Edit, ...]] = {
+    "clean": (),
+    "temperature": (Temperature(value=3.0, layer=1), Temperature(value=0.0, layer=2, head=4)),
+    "masks": (Window(radius=40, layer=1, head=2),),
+    "heads": (ScaleHead(value=0.5, head=1), UniformHead(layer=0, head=3)),
+}
+LARGE = TOKENS * TOKENS
+
+
+def small(site: object) -> bool:
+    return False
+
+
+def run(module: nn.Module, want: Want, edits: tuple[Edit, ...] = (), **given: object) -> Run:
+    with torch.inference_mode(), probe(module, Intervention(edits), want) as seen:
+        module(words(), **given)
+    return seen
+
+
+def witness(weights: Tensor) -> dict[str, np.ndarray]:
+    """The head statistics of full matrices ``[head, query, key]`` in float64, by numpy."""
+    w = weights.double().numpy()
+    query, key = np.ogrid[: w.shape[1], : w.shape[2]]
+    logs = np.log2(w, out=np.zeros_like(w), where=w > 0)
+    return {
+        "entropy": -(w * logs).sum(2).mean(1),
+        "distance": (w * abs(query - key)).sum(2).mean(1),
+        "max": w.max((1, 2)),
+        "sink": w[:, :, 0].mean(1),
+        "row_sum_error": abs(w.sum(2) - 1).max(1),
+    }
+
+
+def largest_of_cells(weights: np.ndarray) -> np.ndarray:
+    """Max-pooling ``[..., query, key]`` to at most 64 x 64 cells, cell by cell."""
+    high, wide = (math.ceil(size / SIDE) for size in weights.shape[-2:])
+    rows = [weights[..., i : i + high, :].max(-2) for i in range(0, weights.shape[-2], high)]
+    tall = np.stack(rows, axis=-2)
+    columns = [tall[..., i : i + wide].max(-1) for i in range(0, tall.shape[-1], wide)]
+    return np.stack(columns, axis=-1)
+
+
+def agree(streamed: AttentionRecord, full: AttentionRecord) -> None:
+    assert full.weights is not None and streamed.thumbnail is not None
+    expected = witness(full.weights[0])
+    for name in COLUMNS:
+        got = streamed.statistics[name][0]
+        close = {"rtol": 2e-5, "atol": 2e-6}
+        np.testing.assert_allclose(got, expected[name], err_msg=name, **close)
+    cells = largest_of_cells(full.weights[0].numpy()) * 255
+    assert abs(streamed.thumbnail[0].numpy() - cells).max() <= 0.51  # rounded to whole numbers
+
+
+@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("mask", MASKS)
+def test_streamed_statistics_equal_those_of_full_matrices(mask: str, edit: str) -> None:
+    assert BLOCK // (HEADS * TOKENS) * 2 < TOKENS  # three blocks or more
+    assert CELLS // (HEADS * TOKENS) * 2 < BLOCK // (HEADS * TOKENS)  # and blocks of those
+    given, of_this_mask = MASKS[mask]
+    edits = (*EDITS[edit], of_this_mask) if edit == "masks" else EDITS[edit]
+    module = Fused(fused=True)
+    streamed = run(module, Want(weights=small), edits, **given)
+    full = run(module, Want(), edits, **given)
+    assert len(streamed.attentions) == len(full.attentions) == LAYERS
+    for a, b in zip(streamed.attentions, full.attentions, strict=True):
+        agree(a, b)
+
+
+def test_written_out_attention_has_the_same_statistics() -> None:
+    fused = run(Fused(fused=True), Want())
+    written = run(Fused(fused=False), Want(weights=small))
+    for a, b in zip(written.attentions, fused.attentions, strict=True):
+        agree(a, b)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_nothing_large_outlives_its_layer(fused: bool) -> None:
+    alive: list[int] = []
+
+    def look() -> None:
+        sizes = (x.numel() for x in gc.get_objects() if type(x) is Tensor)
+        alive.append(sum(size >= LARGE for size in sizes))
+
+    module = Fused(fused, look)
+    gc.collect()
+    before = sum(x.numel() >= LARGE for x in gc.get_objects() if type(x) is Tensor)
+    gc.disable()  # nothing may wait for the collector
+    try:
+        seen = run(module, Want(weights=small))
+    finally:
+        gc.enable()
+    assert alive == [before] * (LAYERS + 1)
+    for record in seen.attentions:
+        assert (record.weights, record.scores, record.q, record.k, record.v) == (None,) * 5
+
+
+def test_only_what_was_asked_for_is_kept() -> None:
+    seen = run(Fused(fused=True), Want(weights=lambda site: site.layer == 1))
+    assert [record.weights is not None for record in seen.attentions] == [False, True, False]
+
+
+@pytest.mark.parametrize("queries, keys", [(1, 1), (3, 64), (64, 65), (65, 64), (100, 200), (131, 129)])
+def test_statistics_in_blocks_are_those_of_the_whole(queries: int, keys: int) -> None:
+    draw = torch.Generator().manual_seed(queries)
+    weights = torch.softmax(4 * torch.randn(2, 3, queries, keys, generator=draw), -1)
+    whole, parts = Statistics(queries, keys, 0), Statistics(queries, keys, 0)
+    whole.add(weights, 0)
+    step = block_rows(queries, 10)
+    for first in range(0, queries, step):
+        parts.add(weights[:, :, first : first + step], first)
+    for statistics in (whole, parts):
+        cells = (torch.from_numpy(largest_of_cells(weights.numpy())) * 255).round()
+        assert torch.equal(statistics.thumbnail(), cells.to(torch.uint8))
+        for batch in range(2):
+            expected = witness(weights[batch])
+            for name, value in statistics.result().items():
+                np.testing.assert_allclose(value[batch], expected[name], rtol=1e-5, atol=1e-6)
+
+
+def test_one_hot_rows_have_no_entropy_and_distances_count_from_the_offset() -> None:
+    weights = torch.eye(5)[None, None, 3:]  # the last two of five tokens, each looking at itself
+    statistics = Statistics(2, 5, 3)
+    statistics.add(weights, 0)
+    found = statistics.result()
+    assert math.copysign(1, found["entropy"].item()) == 1 and found["entropy"].item() == 0
+    assert found["distance"].item() == 0 and found["max"].item() == 1
+
+
+def test_negative_weights_have_no_entropy() -> None:
+    statistics = Statistics(1, 2, 0)
+    statistics.add(torch.tensor([[[[1.5, -0.5]]]]), 0)
+    found = statistics.result()
+    assert found["entropy"].isnan().all() and found["row_sum_error"].item() == 0
