@@ -61,7 +61,9 @@ def overhead(quick: bool = False) -> Section:
             if quick and length > 128:
                 continue
             times = interleaved(ways(module, forward, length), 5 if quick else repeats)
-            table.append((name, str(length), f"{times['alone'].middle:.3f}", *map(words, watched(times))))
+            table.append(
+                (name, str(length), f"{times['alone'].middle:.3f}", *map(words, watched(times)))
+            )
             if length == 128:
                 at_128[shape] = times["full"]
     budgets = [
@@ -92,7 +94,9 @@ def memory(quick: bool = False) -> Section:
         for shape in ("gpt2_fused", "gpt2_eager"):
             if shape == "gpt2_eager" and length > 1024:
                 continue
-            alone, small, full = (growth(shape, way, length) for way in ("alone", "statistics", "full"))
+            alone, small, full = (
+                growth(shape, way, length) for way in ("alone", "statistics", "full")
+            )
             shares[shape, length] = small / full
             sizes = (f"{size / 1e6:.0f} MB" for size in (alone, small, full))
             table.append((NAMES[shape], str(length), *sizes, f"{small / full:.0%}"))
@@ -109,7 +113,9 @@ def memory(quick: bool = False) -> Section:
 def growth(shape: str, way: str, length: int, repeats: int = 3) -> float:
     """Bytes of peak growth, the median of fresh processes."""
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.capture", shape, way, str(length)]
-    runs = (subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(repeats))
+    runs = (
+        subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(repeats)
+    )
     return median(int(run.stdout.split()[-1]) for run in runs)
 
 

@@ -113,7 +113,10 @@ def test_words_are_named_where_the_sentence_is_known():
         ('{"edits": [{"kind": "heat"}]}', "no edit of kind 'heat'; known are temperature"),
         ('{"edits": [3]}', "no edit of kind 3"),
         ('{"edits": [{"kind": "temperature"}]}', "'temperature' is incomplete"),
-        ('{"edits": [{"kind": "temperature", "value": -1}]}', "value to be a number from 0; got -1"),
+        (
+            '{"edits": [{"kind": "temperature", "value": -1}]}',
+            "value to be a number from 0; got -1",
+        ),
         ('{"edits": [{"kind": "temperature", "value": "hot"}]}', "got 'hot'"),
         ('{"edits": [{"kind": "temperature", "value": 1, "floor": 2}]}', "no word 'floor'"),
         ('{"edits": [{"kind": "causal", "on": 1}]}', "on to be true or false; got 1"),

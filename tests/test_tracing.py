@@ -19,7 +19,7 @@ from transformer_viz.interventions import (
 from transformer_viz.metrics import heads as formulas
 from transformer_viz.sites import Site
 from transformer_viz.tracing import trace
-from transformer_viz.watch import attention as watching
+from transformer_viz.watch import gathering, products
 
 SOURCE, TARGET = [5, 17, 6, 29, 8, 11, 3], [2, 7, 31, 9, 4]
 EVERYTHING = ("weights", "scores", "qkv", "hidden", "gradients")
@@ -40,7 +40,9 @@ def test_shapes_carry_the_axes(full):
     assert full.thumbnail("cross").shape == (2, 2, 5, 7)
     assert full.hidden("encoder").shape == (4, 7, 22) and full.hidden("decoder").shape == (3, 5, 22)
     cross = full.block("cross", 0)
-    assert cross.q.shape == (2, 5, 11) and cross.k.shape == (2, 7, 11) and cross.v.shape == (2, 7, 13)
+    assert (
+        cross.q.shape == (2, 5, 11) and cross.k.shape == (2, 7, 11) and cross.v.shape == (2, 7, 13)
+    )
     assert (cross.query, cross.key) == ("target", "source")
     assert full.block("decoder", 0).key == "target"
     assert full.logits.shape == (5, 41) and len(full.source) == 7 and len(full.target) == 5
@@ -48,7 +50,12 @@ def test_shapes_carry_the_axes(full):
 
 
 def test_everything_is_read_only(full):
-    for array in (full.attention("cross"), full.logits, full.thumbnail("cross"), full.hidden("encoder")):
+    for array in (
+        full.attention("cross"),
+        full.logits,
+        full.thumbnail("cross"),
+        full.hidden("encoder"),
+    ):
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0
 
@@ -64,7 +71,10 @@ def test_head_statistics_equal_their_formulas(full):
     for name in full.maps:
         for layer, weights in enumerate(full.attention(name)):
             stack, block = ("decoder", "cross") if name == "cross" else (name, "self")
-            rows = full.heads.query("stack == @stack and block == @block and layer == @layer")
+            table = full.heads
+            rows = table[
+                (table["stack"] == stack) & (table["block"] == block) & (table["layer"] == layer)
+            ]
             for column, formula in (
                 ("entropy", formulas.entropy),
                 ("distance", formulas.distance),
@@ -111,7 +121,7 @@ def test_gradients_equal_a_finite_difference(full, tiny_model, monkeypatch):
     where = (0, 2, 4)  # head, query, key
 
     def chosen(change):
-        real = watching.gather
+        real = products.gather
 
         def nudged(mode, func, args, kwargs, role, p, v, form="softmax"):
             if role.site is not None and str(role.site.site) == "cross L1":
@@ -121,9 +131,9 @@ def test_gradients_equal_a_finite_difference(full, tiny_model, monkeypatch):
                 return func(*args, **kwargs)
             return real(mode, func, args, kwargs, role, p, v, form)
 
-        monkeypatch.setattr(watching, "gather", nudged)
+        monkeypatch.setattr(products, "gather", nudged)
         logits = trace(tiny_model, SOURCE, TARGET, check=False).logits.astype(np.float64)
-        monkeypatch.setattr(watching, "gather", real)
+        monkeypatch.setattr(products, "gather", real)
         return logits[np.arange(5), list(ids)].sum()
 
     expected = (chosen(0.01) - chosen(-0.01)) / 0.02
@@ -134,8 +144,13 @@ def test_the_report_proves_the_capture(full):
     report = full.report
     assert report.status == "green"
     assert report.sites == (
-        "encoder L0", "encoder L1", "encoder L2",
-        "decoder L0", "cross L0", "decoder L1", "cross L1",
+        "encoder L0",
+        "encoder L1",
+        "encoder L2",
+        "decoder L0",
+        "cross L0",
+        "decoder L1",
+        "cross L1",
     )
     assert report.output_difference == 0.0 and report.row_sum_error < 1e-6
     assert set(report.rebuilt) == set(report.sites)
@@ -144,7 +159,7 @@ def test_the_report_proves_the_capture(full):
 
 @pytest.mark.parametrize("block", [0, 3, 6])
 def test_one_corrupted_weight_turns_the_report_amber(tiny_model, monkeypatch, block):
-    real = watching.finish
+    real = gathering.finish
 
     def corrupting(mode, record, weights):
         real(mode, record, weights)
@@ -152,7 +167,7 @@ def test_one_corrupted_weight_turns_the_report_amber(tiny_model, monkeypatch, bl
             record.weights = record.weights.clone()
             record.weights[0, 1, 2, 0] += 0.01
 
-    monkeypatch.setattr(watching, "finish", corrupting)
+    monkeypatch.setattr(gathering, "finish", corrupting)
     report = trace(tiny_model, SOURCE, TARGET).report
     assert report.status == "amber"
     assert report.rebuilt[report.sites[block]] > 1e-3
@@ -253,7 +268,7 @@ def test_refusals_say_what_to_do(tiny_model):
         trace(tiny_model, SOURCE, TARGET, keep=("colour",))
     with pytest.raises(ValueError, match="produced names 2 tokens for 5 target rows"):
         trace(tiny_model, SOURCE, TARGET, produced=(1, 2))
-    with pytest.raises(ValueError, match="cross L7: temperature 2.*matches no place"):
+    with pytest.raises(ValueError, match=r"cross L7: temperature 2.*matches no place"):
         edit = Temperature(value=2.0, stack="decoder", block="cross", layer=7)
         trace(tiny_model, SOURCE, TARGET, intervention=Intervention((edit,)))
     with pytest.raises(LookupError, match="no 'middle' attention; it has encoder, decoder, cross"):
@@ -263,9 +278,7 @@ def test_refusals_say_what_to_do(tiny_model):
 def test_an_edit_changes_the_output(tiny_model):
     clean = trace(tiny_model, SOURCE, TARGET, check=False)
     for edit in (Temperature(value=3.0), ScalePositions(value=0.0)):
-        edited = trace(
-            tiny_model, SOURCE, TARGET, intervention=Intervention((edit,)), check=False
-        )
+        edited = trace(tiny_model, SOURCE, TARGET, intervention=Intervention((edit,)), check=False)
         assert not np.allclose(edited.logits, clean.logits, atol=1e-3)
 
 

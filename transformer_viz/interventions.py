@@ -90,11 +90,15 @@ class Temperature(Edit):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require(_finite(self.value) and self.value >= 0, self, "value", "a number from 0", self.value)
+        _require(
+            _finite(self.value) and self.value >= 0, self, "value", "a number from 0", self.value
+        )
         object.__setattr__(self, "value", float(self.value))
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
-        return "hard attention (temperature 0)" if self.value == 0 else f"temperature {self.value:g}"
+        return (
+            "hard attention (temperature 0)" if self.value == 0 else f"temperature {self.value:g}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,7 +208,13 @@ class Pad(Edit):
         super().__post_init__()
         _require(_whole(self.count), self, "count", "a whole number from 0", self.count)
         _require(isinstance(self.masked, bool), self, "masked", "true or false", self.masked)
-        _require(self.selectors == (None,) * 4, self, "selectors", "none (it acts on the source)", self.selectors)
+        _require(
+            self.selectors == (None,) * 4,
+            self,
+            "selectors",
+            "none (it acts on the source)",
+            self.selectors,
+        )
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
         return f"{self.count} padding added, {'masked' if self.masked else 'not masked'}"
@@ -332,7 +342,9 @@ class Intervention:
 
     def describe(self, source: tuple[str, ...] | None = None) -> str:
         """All edits in plain words, or that there are none."""
-        return "; ".join(edit.describe(source) for edit in self.edits) or "clean run, nothing changed"
+        return (
+            "; ".join(edit.describe(source) for edit in self.edits) or "clean run, nothing changed"
+        )
 
     def find(self, kind: type[Edit], site: Site) -> Edit | None:
         """The edit of a kind that acts on a site: the last one that matches."""
@@ -352,7 +364,8 @@ def _edit(item: Any) -> Edit:
     for word in words:
         if word not in known:
             raise ValueError(
-                f"The edit {item['kind']!r} has no word {word!r}; it knows {', '.join(sorted(known))}."
+                f"The edit {item['kind']!r} has no word {word!r}; it knows "
+                f"{', '.join(sorted(known))}."
             )
     try:
         return kind(**words)

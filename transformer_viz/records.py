@@ -173,7 +173,9 @@ class Trace:
         """The kept attention of one layer of a map."""
         kept = {a.site.layer: a for a in self.blocks(block)}
         if layer not in kept:
-            raise LookupError(f"{block!r} has no layer {layer} in this trace; it has {sorted(kept)}.")
+            raise LookupError(
+                f"{block!r} has no layer {layer} in this trace; it has {sorted(kept)}."
+            )
         return kept[layer]
 
     def attention(self, block: str, layer: int | None = None) -> np.ndarray:
@@ -193,13 +195,16 @@ class Trace:
         layers = self.blocks(block) if layer is None else (self.block(block, layer),)
         arrays = [getattr(attention, part) for attention in layers]
         if any(array is None for array in arrays):
-            raise LookupError(f'{part} of {block!r} were not kept; trace again with keep=("{part}",).')
+            raise LookupError(
+                f'{part} of {block!r} were not kept; trace again with keep=("{part}",).'
+            )
         if layer is not None:
             return arrays[0]
         shapes = {array.shape for array in arrays}
         if len(shapes) > 1:
             raise ValueError(
-                f"The layers of {block!r} differ in shape {sorted(shapes)}; ask for one with layer=."
+                f"The layers of {block!r} differ in shape {sorted(shapes)}; ask for one with "
+                "layer=."
             )
         return read_only(np.stack(arrays))
 
@@ -207,7 +212,8 @@ class Trace:
         """Every head of a map, small: uint8 ``[layer, head, <=64, <=64]``, max-pooled, 255 = 1."""
         if block not in self.thumbnails:
             raise LookupError(
-                f"This model has no {block!r} attention; it has {', '.join(self.thumbnails) or 'none'}."
+                f"This model has no {block!r} attention; it has "
+                f"{', '.join(self.thumbnails) or 'none'}."
             )
         return self.thumbnails[block]
 

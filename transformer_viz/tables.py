@@ -115,7 +115,9 @@ def norms_of(run: Run) -> pd.DataFrame:
         "stack": np.repeat(
             np.array([stack_of(run, r) for r in named.values()], dtype=object), sizes
         ),
-        "layer": np.repeat(np.array([_layer(r.path) for r in named.values()], dtype=np.int64), sizes),
+        "layer": np.repeat(
+            np.array([_layer(r.path) for r in named.values()], dtype=np.int64), sizes
+        ),
         "token": _counted(sizes),
     }
     for name in NORM_COLUMNS:

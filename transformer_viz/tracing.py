@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -14,6 +15,10 @@ from torch import Tensor
 
 from .checkpoints.model import Model
 from .decode import translate
+from .inputs import padded_source, source_ids, target_ids
+from .interventions import Intervention
+from .records import Produced, Report, Tokens, Trace, read_only
+from .sites import Site
 from .tables import (
     attentions_of,
     gains_of,
@@ -23,10 +28,6 @@ from .tables import (
     residuals_of,
     thumbnails_of,
 )
-from .inputs import padded_source, source_ids, target_ids
-from .interventions import Intervention
-from .records import Produced, Report, Tokens, Trace, read_only
-from .sites import Site
 from .watch import Run, Want, probe
 
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients")
@@ -214,9 +215,9 @@ def _watch(
 ) -> tuple[Run, Tensor, list[Tensor]]:
     """One watched pass: the run, the model's output, and the leaves that collect gradients."""
     grad = "gradients" in words
-    with torch.enable_grad() if grad else torch.inference_mode():
-        with probe(model.module, intervention, want) as run:
-            output = model.calls.forward(*read.tensors)
+    mode = torch.enable_grad() if grad else torch.inference_mode()
+    with mode, probe(model.module, intervention, want) as run:
+        output = model.calls.forward(*read.tensors)
     leaves = [record.leaf for record in run.attentions if record.leaf is not None]
     return run, output, leaves
 
@@ -310,12 +311,16 @@ def _rebuilt(record: Any) -> float | None:
     return max(record.rebuilt, off)
 
 
+@cache
+def _own_version() -> str:
+    try:
+        return version("transformer_viz")
+    except PackageNotFoundError:
+        return "not installed"
+
+
 def _manifest(model: Model, intervention: Intervention, words: tuple[str, ...]) -> dict[str, Any]:
     """What one needs to repeat this run."""
-    try:
-        own = version("transformer_viz")
-    except PackageNotFoundError:
-        own = "not installed"
     return {
         "model": model.name,
         "layout": model.layout,
@@ -325,7 +330,7 @@ def _manifest(model: Model, intervention: Intervention, words: tuple[str, ...]) 
         "device": model.device,
         "kind": model.kind,
         "versions": {
-            "transformer_viz": own,
+            "transformer_viz": _own_version(),
             "torch": torch.__version__,
             "python": platform.python_version(),
         },
@@ -338,5 +343,3 @@ def _manifest(model: Model, intervention: Intervention, words: tuple[str, ...]) 
 def _numpy(x: Tensor) -> np.ndarray:
     """A tensor as a read-only array that owns its data."""
     return read_only(x.detach().to("cpu", torch.float32, copy=True).numpy())
-
-

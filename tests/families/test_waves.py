@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from transformer_viz.watch.frames import Names
 from transformer_viz.watch.waves import drawn, stored
 
 pytestmark = pytest.mark.families
@@ -33,7 +34,7 @@ def holding(*tables: Tensor) -> nn.Module:
 )
 def test_angles_are_read_back(tables: tuple[Tensor, ...]) -> None:
     module = holding(*tables)
-    waves = stored(module)
+    waves = stored(Names(module).tensors)
     assert set(waves) == {id(x) for x in module.buffers()}
     for table in module.buffers():
         wave = waves[id(table)]
@@ -49,4 +50,4 @@ def test_angles_are_read_back(tables: tuple[Tensor, ...]) -> None:
     ids=["ones", "identity", "mask", "noise", "angles"],
 )
 def test_other_tables_are_no_waves(table: Tensor) -> None:
-    assert stored(holding(table)) == {}
+    assert stored(Names(holding(table)).tensors) == {}

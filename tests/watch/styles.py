@@ -215,7 +215,9 @@ def oracle(
     """Weights ``[batch, head, query, key]`` and output ``[batch, token, width]`` in float64."""
 
     def linear(layer: nn.Linear, value: np.ndarray) -> np.ndarray:
-        return value @ layer.weight.detach().double().numpy().T + layer.bias.detach().double().numpy()
+        return (
+            value @ layer.weight.detach().double().numpy().T + layer.bias.detach().double().numpy()
+        )
 
     inputs = x.double().numpy()
     q, k, v = (

@@ -74,7 +74,9 @@ def line(name: str, row: list[float]) -> str:
 
 
 def main() -> None:
-    print(f"{'style':22s}" + "".join(f"{n:>12s}" for n in ("attention", "output", *list(CASES)[1:])))
+    print(
+        f"{'style':22s}" + "".join(f"{n:>12s}" for n in ("attention", "output", *list(CASES)[1:]))
+    )
     for style in STYLES:
         print(line(style.__name__, style_row(style)))
     names = ("rebuilt", "watched", "temperature", "head off", "window", "causal on")

@@ -135,7 +135,7 @@ def test_a_uniform_head_looks_at_all_visible_keys_alike(score, source, build_mod
     expected = (source != 0).float() / visible
     assert torch.allclose(seen.attentions[0].weights[0, 0], expected.expand(7, 7))
     below = torch.ones(5, 5).tril()
-    decoder = [r for r in seen.attentions if str(r.site) == "decoder L1"][0]
+    decoder = next(r for r in seen.attentions if str(r.site) == "decoder L1")
     assert torch.allclose(decoder.weights[0, 0], below / below.sum(-1, keepdim=True))
 
 
@@ -148,9 +148,7 @@ def test_causal_off_keeps_padding_and_causal_on_reaches_the_encoder(score, build
             free = module(SOURCE, target)
         memory = module.encoder(SOURCE, module.padding_mask(SOURCE))
         mask = module.padding_mask(target)
-        expected = module.logits(
-            module.decoder(target, mask, memory, module.padding_mask(SOURCE))
-        )
+        expected = module.logits(module.decoder(target, mask, memory, module.padding_mask(SOURCE)))
     torch.testing.assert_close(free, expected, **CLOSE)
     out, _ = run(module, Causal(on=True, stack="encoder"), source=PADDED)
     lower = torch.ones(7, 7, dtype=torch.bool).tril()
@@ -203,7 +201,11 @@ def test_a_row_that_the_model_empties_shows_what_the_model_did(fill, build_modul
     clean = run(module, source=source)[1].attentions[0].weights
     warm = run(module, Temperature(value=2.0), source=source)[1].attentions[0].weights
     assert torch.allclose(clean, warm, equal_nan=True)
-    assert clean.isnan().all() if math.isinf(fill) else torch.allclose(clean, torch.full_like(clean, 1 / 7))
+    assert (
+        clean.isnan().all()
+        if math.isinf(fill)
+        else torch.allclose(clean, torch.full_like(clean, 1 / 7))
+    )
 
 
 def test_of_two_edits_the_later_wins_at_each_place(build_module):

@@ -187,7 +187,9 @@ def test_only_what_was_asked_for_is_kept() -> None:
     assert [record.weights is not None for record in seen.attentions] == [False, True, False]
 
 
-@pytest.mark.parametrize("queries, keys", [(1, 1), (3, 64), (64, 65), (65, 64), (100, 200), (131, 129)])
+@pytest.mark.parametrize(
+    "queries, keys", [(1, 1), (3, 64), (64, 65), (65, 64), (100, 200), (131, 129)]
+)
 def test_statistics_in_blocks_are_those_of_the_whole(queries: int, keys: int) -> None:
     draw = torch.Generator().manual_seed(queries)
     weights = torch.softmax(4 * torch.randn(2, 3, queries, keys, generator=draw), -1)

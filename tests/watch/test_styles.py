@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from transformer_viz.interventions import BlockKeys, Causal, Intervention, ScaleHead, Temperature, Window
+from transformer_viz.interventions import (
+    BlockKeys,
+    Causal,
+    Intervention,
+    ScaleHead,
+    Temperature,
+    Window,
+)
 from transformer_viz.watch import Want, probe
 
 from .styles import STYLES, example, oracle, ramp

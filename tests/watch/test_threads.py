@@ -109,7 +109,9 @@ def test_sixteen_threads_get_what_one_gets(build_module: Any, hasty: None) -> No
 
     def work(number: int) -> list[Any]:
         draw = random.Random(number)
-        todo = [(draw.choice(("watched", "watched", "plain")), draw.choice(jobs)) for _ in range(RUNS)]
+        todo = [
+            (draw.choice(("watched", "watched", "plain")), draw.choice(jobs)) for _ in range(RUNS)
+        ]
         return [key for key in todo if not same(calls[key[0]](module, key[1]), expected[key])]
 
     assert at_once(work, THREADS) == []

@@ -109,8 +109,13 @@ def test_whole_transformer(norm_first):
     torch.testing.assert_close(out, plain, atol=5e-6, rtol=1e-5)
     torch.testing.assert_close(free, expected, atol=5e-6, rtol=1e-5)
     assert [str(site) for site in run.sites] == [
-        "encoder L0", "encoder L1", "encoder L2",
-        "decoder L0", "cross L0", "decoder L1", "cross L1",
+        "encoder L0",
+        "encoder L1",
+        "encoder L2",
+        "decoder L0",
+        "cross L0",
+        "decoder L1",
+        "cross L1",
     ]
     assert [str(site) for site in lifted.sites] == [str(site) for site in run.sites]
     later = torch.ones(5, 5, dtype=torch.bool).triu(1)
@@ -243,7 +248,10 @@ def test_heads_that_are_modules_become_one_attention():
         middle = module.blocks[0](x)
         joined = torch.cat([module.blocks[1].heads[0](middle), torch.zeros(1, 5, 11)], dim=-1)
         expected = middle + module.blocks[1].proj(joined)
-    assert [(str(r.site), r.heads) for r in run.attentions] == [("decoder L0", 2), ("decoder L1", 2)]
+    assert [(str(r.site), r.heads) for r in run.attentions] == [
+        ("decoder L0", 2),
+        ("decoder L1", 2),
+    ]
     assert run.attentions[0].weights.shape == (1, 2, 5, 5)
     torch.testing.assert_close(out, expected, atol=2e-6, rtol=0)
     assert (silent.attentions[1].weights[:, 1] == 0).all()
@@ -278,9 +286,9 @@ def test_attention_without_softmax_is_custom(how):
             module(x)
         with probe(module, Intervention((ScaleHead(value=0.0),))) as off:
             out = module(x)
-        with pytest.raises(ValueError, match="is no softmax and its rows do not sum to 1"):
-            with probe(module, Intervention((Temperature(value=2.0),))):
-                module(x)
+        warm = probe(module, Intervention((Temperature(value=2.0),)))
+        with pytest.raises(ValueError, match="is no softmax and its rows do not sum to 1"), warm:
+            module(x)
     assert [r.form for r in run.attentions] == ["custom"]
     assert (off.attentions[0].weights == 0).all()
     torch.testing.assert_close(out, x + module.out.bias, atol=2e-6, rtol=0)
@@ -313,6 +321,6 @@ def test_an_edit_without_a_place_names_the_places():
     module = ramp(nn.MultiheadAttention(22, 2, batch_first=True))
     x = vectors(1, 5, 22)
     edit = Temperature(value=2.0, stack="decoder", block="cross", layer=4)
-    with pytest.raises(ValueError, match=r"cross L4: temperature 2.*it has encoder L0 \(2 heads\)"):
-        with probe(module, Intervention((edit,))):
-            module(x, x, x)
+    words = r"cross L4: temperature 2.*it has encoder L0 \(2 heads\)"
+    with pytest.raises(ValueError, match=words), probe(module, Intervention((edit,))):
+        module(x, x, x)

@@ -13,7 +13,8 @@ aten = torch.ops.aten
 Call = Callable[..., Any]
 
 
-def _of(names: Iterable[str], *owners: Any) -> frozenset[Call]:
+def _of(words: str | Iterable[str], *owners: Any) -> frozenset[Call]:
+    names = words.split() if isinstance(words, str) else words
     found = (getattr(owner, name, None) for owner in owners for name in names)
     return frozenset(call for call in found if call is not None)
 
@@ -58,41 +59,47 @@ MULTIPLY = _of(
 TURNS = frozenset(getattr(Tensor, name).__get__ for name in ("T", "mT", "H", "mH", "data"))
 
 #: Move values about without changing them. The first argument is the tensor.
-RESHAPE = _of(
-    """view reshape flatten unflatten transpose swapaxes swapdims permute movedim moveaxis t
-    squeeze squeeze_ unsqueeze unsqueeze_ contiguous clone expand expand_as view_as reshape_as
-    detach chunk split unbind narrow select index_select __getitem__ repeat_interleave repeat
-    alias tile""".split(),
-    torch,
-    Tensor,
-) | _aten(
-    "view.default",
-    "reshape.default",
-    "_unsafe_view.default",
-    "transpose.int",
-    "permute.default",
-    "unsqueeze.default",
-    "squeeze.dim",
-    "expand.default",
-    "clone.default",
-    "contiguous.default",
-    "slice.Tensor",
-    "select.int",
-) | TURNS
+RESHAPE = (
+    _of(
+        """view reshape flatten unflatten transpose swapaxes swapdims permute movedim
+    moveaxis t squeeze squeeze_ unsqueeze unsqueeze_ contiguous clone expand
+    expand_as view_as reshape_as detach chunk split unbind narrow select
+    index_select __getitem__ repeat_interleave repeat alias tile""",
+        torch,
+        Tensor,
+    )
+    | _aten(
+        "view.default",
+        "reshape.default",
+        "_unsafe_view.default",
+        "transpose.int",
+        "permute.default",
+        "unsqueeze.default",
+        "squeeze.dim",
+        "expand.default",
+        "clone.default",
+        "contiguous.default",
+        "slice.Tensor",
+        "select.int",
+    )
+    | TURNS
+)
 #: Change a number's type or nothing at all.
-CAST = _of(
-    "to float double half bfloat16 type type_as cpu cuda nan_to_num nan_to_num_".split(),
-    torch,
-    Tensor,
-) | frozenset((F.dropout, torch.dropout, F.alpha_dropout)) | _aten(
-    "_to_copy.default", "dropout.default", "alias.default"
+CAST = (
+    _of(
+        """to float double half bfloat16 type type_as cpu cuda nan_to_num nan_to_num_""",
+        torch,
+        Tensor,
+    )
+    | frozenset((F.dropout, torch.dropout, F.alpha_dropout))
+    | _aten("_to_copy.default", "dropout.default", "alias.default")
 )
 #: Element by element, so that a score stays a score.
 ELEMENTWISE = (
     _of(
-        """div div_ divide true_divide __truediv__ __rtruediv__ __itruediv__ neg __neg__ tanh
-        tanh_ clamp clamp_ clip maximum minimum max min exp exp_ sigmoid relu relu_ square pow __pow__
-        softplus abs""".split(),
+        """div div_ divide true_divide __truediv__ __rtruediv__ __itruediv__ neg
+    __neg__ tanh tanh_ clamp clamp_ clip maximum minimum max min exp exp_
+    sigmoid relu relu_ square pow __pow__ softplus abs""",
         torch,
         Tensor,
     )
@@ -117,9 +124,9 @@ READ = (
 KEEP = PASS | READ
 #: Take only the shape of their operand, or (AS) that of their second one.
 SHAPED = _of(
-    "zeros_like ones_like full_like new_zeros new_ones new_full new_tensor".split(), torch, Tensor
+    """zeros_like ones_like full_like new_zeros new_ones new_full new_tensor""", torch, Tensor
 )
-AS = _of("expand_as view_as reshape_as type_as".split(), torch, Tensor)
+AS = _of(["expand_as", "view_as", "reshape_as", "type_as"], torch, Tensor)
 #: Number tokens, as models do with the mask of padded inputs.
 COUNT = _of(("cumsum", "cumsum_"), torch, Tensor)
 VIEW = _of(("view", "reshape"), torch, Tensor)
@@ -127,16 +134,16 @@ VIEW = _of(("view", "reshape"), torch, Tensor)
 LOOKUP = frozenset((F.embedding, torch.embedding, Tensor.index_select, torch.index_select)) | (
     _aten("embedding.default")
 )
-WAVES = _of(("cos", "sin"), torch, Tensor) | frozenset((torch.polar,)) | _aten(
-    "cos.default", "sin.default"
+WAVES = (
+    _of(("cos", "sin"), torch, Tensor)
+    | frozenset((torch.polar,))
+    | _aten("cos.default", "sin.default")
 )
 NORMS = frozenset((F.layer_norm, F.rms_norm, torch.layer_norm, torch.rms_norm)) | _aten(
     "layer_norm.default"
 )
 #: Inside a hand-written norm one of these is called on its input or on something made of it.
-NORM_SIGNS = _of("mean var std var_mean std_mean rsqrt square pow norm __pow__".split(), torch, Tensor)
+NORM_SIGNS = _of("""mean var std var_mean std_mean rsqrt square pow norm __pow__""", torch, Tensor)
 
-FUSED = frozenset((F.scaled_dot_product_attention,)) | _aten(
-    "scaled_dot_product_attention.default"
-)
+FUSED = frozenset((F.scaled_dot_product_attention,)) | _aten("scaled_dot_product_attention.default")
 MULTI_HEAD = frozenset((F.multi_head_attention_forward,))

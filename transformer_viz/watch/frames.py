@@ -6,7 +6,7 @@ import sys
 from types import FrameType
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 HEAD_WORDS = (
     "num_heads",
@@ -31,15 +31,13 @@ class Names:
         self.root = module
         self.paths: dict[int, str] = {}
         self.modules: dict[str, nn.Module] = {}
-        self.owned: set[int] = set()
+        self.tensors: list[Tensor] = []
         for path, part in module.named_modules():
             self.paths[id(part)] = path
             self.modules[path] = part
-            self.owned.update(map(id, part._buffers.values()))
-            self.owned.update(map(id, part._parameters.values()))
-            self.owned.update(
-                id(v) for v in vars(part).values() if type(v).__name__ == "Tensor"
-            )
+            held = (*part._parameters.values(), *part._buffers.values(), *vars(part).values())
+            self.tensors += [x for x in held if isinstance(x, Tensor)]
+        self.owned = set(map(id, self.tensors))
 
     def frame(self) -> tuple[str, FrameType | None]:
         """The path of the nearest running module, and its frame; ``""`` and None if none runs."""
@@ -59,11 +57,11 @@ class Names:
         preparing = False
         while frame is not None:
             code = frame.f_code
-            if code.co_argcount and code.co_varnames[0] == "self":
-                if id(frame.f_locals.get("self")) in self.paths:
-                    if code.co_name in COMPUTING:
-                        return True
-                    preparing = True
+            method = code.co_argcount and code.co_varnames[0] == "self"
+            if method and id(frame.f_locals.get("self")) in self.paths:
+                if code.co_name in COMPUTING:
+                    return True
+                preparing = True
             frame = frame.f_back
         return preparing and otherwise
 

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .attention import begin, finish, plan_of
+from .gathering import finish
 from .layout import Layout
 from .marks import Context, Packed
 from .mode import Mode
+from .places import begin, plan_of
 from .positions import parts, relative
 from .run import AttentionRecord
 from .statistics import Statistics, block_rows
@@ -70,7 +71,7 @@ def four(x: Tensor, heads: int) -> Tensor:
 
 
 def on_fused(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """``softmax(q k^T * scale + mask) v`` (PyTorch's documented formula), row block by row block."""
+    """``softmax(q k^T * scale + mask) v`` (PyTorch's documented formula), some rows at a time."""
     call = _signature.bind(*args, **kwargs)
     call.apply_defaults()
     given = unpacked(mode, call.arguments)
@@ -119,7 +120,7 @@ def unpacked(mode: Mode, given: dict[str, Any]) -> dict[str, Any]:
 
 
 class Mask:
-    """What a fused call hides and adds, as views that broadcast to ``[batch, head, query, key]``."""
+    """What a fused call hides and adds, broadcasting to ``[batch, head, query, key]``."""
 
     def __init__(
         self, mode: Mode, mask: Tensor | None, causal: bool, shape: tuple[int, ...], heads: int
@@ -247,4 +248,3 @@ def rows_of(
         empty = (given == float("-inf")).all(-1, keepdim=True)
         weights = weights.masked_fill(empty, 0.0)
     return given, weights if plan is None else plan.scaled(weights)
-

@@ -48,7 +48,11 @@ class Layout:
 
     @property
     def order(self) -> list[int]:
-        return [self.labels.index(name) for name in ("b", "bh", "g", "h", "q", "k") if name in self.labels]
+        return [
+            self.labels.index(name)
+            for name in ("b", "bh", "g", "h", "q", "k")
+            if name in self.labels
+        ]
 
     def canonical(self, x: Tensor) -> Tensor:
         """``x`` as ``[batch, head, query, key]``; a view where one is possible."""

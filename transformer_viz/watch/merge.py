@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from .run import AttentionRecord, Run
 
@@ -27,10 +26,12 @@ def merge_heads(run: Run) -> None:
 def joined(first: AttentionRecord, second: AttentionRecord) -> AttentionRecord:
     """Two records of one block as one with the heads of both."""
 
-    def both(a: Any, b: Any) -> Tensor | None:
+    def both(a: Any, b: Any) -> Any:
         return None if a is None or b is None else torch.cat((a, b), dim=1)
 
-    parts = {name: both(getattr(first, name), getattr(second, name)) for name in PARTS}
+    parts: dict[str, Any] = {
+        name: both(getattr(first, name), getattr(second, name)) for name in PARTS
+    }
     statistics = {
         name: torch.cat((value, second.statistics[name]), dim=1)
         for name, value in first.statistics.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +37,7 @@ Handler = Callable[["Mode", Any, tuple[Any, ...], dict[str, Any]], Any]
 KEY = "_transformer_viz_mark"
 ROOM = 4096  # so many marked tensors before those that ended are dropped from the list
 SEQUENCES = (list, tuple)
+HOLDERS = (Tensor, *SEQUENCES)
 
 
 class Mode(TorchFunctionMode):
@@ -46,7 +47,7 @@ class Mode(TorchFunctionMode):
     that found their place.
     """
 
-    handlers: dict[Any, Handler] = {}
+    handlers: ClassVar[dict[Any, Handler]] = {}
 
     def __init__(self, module: nn.Module, intervention: Intervention, want: Want):
         super().__init__()
@@ -68,7 +69,11 @@ class Mode(TorchFunctionMode):
         self.norm_frame: Any = None
 
     def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
         handler = self.handlers.get(func)
@@ -122,7 +127,14 @@ class Mode(TorchFunctionMode):
         self.lengths[number] = {int(size) for size in sizes}
         return frozenset((number,))
 
-    def put(self, out: Any, parents: Iterator[Tensor] | list[Tensor], role: Any = None, *, deeper: int = 0) -> Any:
+    def put(
+        self,
+        out: Any,
+        parents: Iterator[Tensor] | list[Tensor],
+        role: Any = None,
+        *,
+        deeper: int = 0,
+    ) -> Any:
         """Mark what a call gave: streams and depth from its operands, and a role."""
         origin, depth = NOWHERE, 0
         for parent in parents:
@@ -163,13 +175,13 @@ class Mode(TorchFunctionMode):
         return self.follow(out, func, args, kwargs)
 
     def follow(self, out: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not isinstance(out, Tensor | tuple | list):
+        if not isinstance(out, HOLDERS):
             return out
         parents = [] if func in calls.SHAPED else tensors(args, kwargs)
         parents = parents[:1] if func in calls.AS else parents
         if not parents and not self.names.computing(func is torch.arange):
             return out  # made between the model's calls: an input, not one of its constants
-        if any(out is parent for parent in parents) and not in_place(func):
+        if id(out) in map(id, parents) and not in_place(func):
             return out  # a call that gave back its operand, such as dropout outside training
         role: Any = packed(func, parents, out)
         if role is None and func in calls.KEEP:
@@ -204,7 +216,13 @@ class Mode(TorchFunctionMode):
         return Table(max(x.shape[:-1]))
 
     def passed(
-        self, role: Any, x: Tensor, out: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        role: Any,
+        x: Tensor,
+        out: Any,
+        func: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Any:
         """The role of a result whose operand ``x`` had one; None where the call ends it."""
         if isinstance(role, Located):
@@ -218,11 +236,19 @@ class Mode(TorchFunctionMode):
             return replace(role, labels=relabel(role.labels, x, out, func, args, kwargs), same=same)
         if isinstance(role, Context):
             exact = func in calls.IDENTITY
-            return Context(role.record, (*role.chain, (func, args, kwargs)) if exact else ()) if exact else None
+            return (
+                Context(role.record, (*role.chain, (func, args, kwargs)) if exact else ())
+                if exact
+                else None
+            )
         if isinstance(role, SubLayer):
             return replace(role, exact=role.exact and func in calls.IDENTITY)
         if isinstance(role, Stream):
-            return role if func in calls.IDENTITY or func in calls.MULTIPLY or broadcast(x, args) else None
+            return (
+                role
+                if func in calls.IDENTITY or func in calls.MULTIPLY or broadcast(x, args)
+                else None
+            )
         if isinstance(role, Table) and func in calls.IDENTITY:
             return role
         if isinstance(role, Biased) and func in calls.IDENTITY:
@@ -232,7 +258,12 @@ class Mode(TorchFunctionMode):
         return None
 
     def cast_shadow(
-        self, out: Any, parents: list[Tensor], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        out: Any,
+        parents: list[Tensor],
+        func: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> None:
         """What a constant would be with edited rotary angles, carried along beside it."""
         if not self.tables or not isinstance(out, Tensor) or self.origin(out):
@@ -350,7 +381,11 @@ def follow_scores(role: Scores, x: Tensor, out: Any, func: Any, args: Any, kwarg
         return role
     hidden = role.hidden
     if func in calls.RESHAPE or func in calls.JOIN:
-        hidden = replay(func, args, kwargs, x, hidden) if func in calls.RESHAPE else _joined(hidden, x, out)
+        hidden = (
+            replay(func, args, kwargs, x, hidden)
+            if func in calls.RESHAPE
+            else _joined(hidden, x, out)
+        )
     return replace(role, base=replay(func, args, kwargs, x, role.base), hidden=hidden)
 
 

@@ -75,7 +75,9 @@ def _recognise(module: nn.Module) -> Form | None:
 def _fitting(own: dict[str, nn.Parameter], x: Tensor, got: Tensor) -> Form | None:
     """The candidate that explains what a module did, parameters used before not used."""
     names = list(own)
-    pairs = [(a, b) for a in names for b in names if a != b] if len(names) == 2 else [(names[0], None)]
+    pairs = (
+        [(a, b) for a in names for b in names if a != b] if len(names) == 2 else [(names[0], None)]
+    )
     values = {name: p.detach().float().cpu() for name, p in own.items()}
     best: tuple[float, Form | None] = (CLOSE, None)
     for kind in ("layer", "annotated", "rms"):
@@ -124,7 +126,13 @@ def on_norm_sign(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 
 def note(
-    mode: Mode, path: str, kind: str, x: Tensor, out: Tensor, gain: Tensor | None, bias: Tensor | None
+    mode: Mode,
+    path: str,
+    kind: str,
+    x: Tensor,
+    out: Tensor,
+    gain: Tensor | None,
+    bias: Tensor | None,
 ) -> None:
     """Statistics a token of what a norm saw and gave; norms inside a head have no token axis."""
     if not mode.want.norms or x.dim() not in (2, 3) or not mode.origin(x):
@@ -160,7 +168,7 @@ def carried(mode: Mode, x: Tensor) -> Any:
 def after(mode: Mode, x: Tensor, out: Tensor) -> Tensor:
     """The last norm of a stack gives what the stack gives."""
     role = mode.role(x)
-    if mode.want.hidden and isinstance(role, Stream) and role.stack:
-        if mode.run.streams.get(role.stack) is x:
-            mode.run.streams[role.stack] = out
+    stack = role.stack if isinstance(role, Stream) else None
+    if mode.want.hidden and stack is not None and mode.run.streams.get(stack) is x:
+        mode.run.streams[stack] = out
     return out

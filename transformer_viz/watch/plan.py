@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ from ..interventions import (
 )
 from ..sites import Site
 
+Kind = TypeVar("Kind", bound=Edit)
 SCORE_EDITS = (Temperature, Causal, Window, BlockKeys, BlockEdges, UniformHead)
 ATTENTION_EDITS = (*SCORE_EDITS, ScaleHead)
 
@@ -50,13 +52,20 @@ class HeadPlan:
 
     @classmethod
     def at(cls, intervention: Intervention, site: Site) -> HeadPlan:
-        def find(kind: type[Edit]) -> Edit | None:
-            return intervention.find(kind, site)
+        def find(kind: type[Kind]) -> Kind | None:
+            found = intervention.find(kind, site)
+            return found if isinstance(found, kind) else None
 
         causal = find(Causal) if site.block == "self" else None
-        kinds = (Temperature, ScaleHead, UniformHead)
-        first = [find(kind) for kind in kinds]
-        return cls(*first, causal, find(Window), find(BlockKeys), find(BlockEdges))  # type: ignore[arg-type]
+        return cls(
+            find(Temperature),
+            find(ScaleHead),
+            find(UniformHead),
+            causal,
+            find(Window),
+            find(BlockKeys),
+            find(BlockEdges),
+        )
 
     @property
     def edits(self) -> list[Edit]:

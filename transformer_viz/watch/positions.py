@@ -65,7 +65,7 @@ def moved(mode: Mode, table: Tensor, axes: Sequence[int], stack: str) -> Tensor:
     return table if scale is None else table * scale.value
 
 
-# ---- look-ups --------------------------------------------------------------------------------------
+# ---- look-ups ----------------------------------------------------------------------------------
 
 
 def on_lookup(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -103,11 +103,11 @@ def counting(mode: Mode, ids: Tensor) -> bool:
     return bool((step == 1).all()) and known and int(ids.min()) <= 2
 
 
-# ---- sums ------------------------------------------------------------------------------------------
+# ---- sums --------------------------------------------------------------------------------------
 
 
 def add_table(mode: Mode, func: Any, args: Any, kwargs: Any, x: Tensor, table: Tensor) -> Any:
-    """A constant whose rows differ, added to embeddings before any attention, is a position table."""
+    """A constant whose rows differ, added to embeddings before any attention, holds positions."""
     axis = token_axis(mode, x, table)
     if axis is None:
         return mode.plain(func, args, kwargs)
@@ -138,7 +138,15 @@ def token_axis(mode: Mode, x: Tensor, table: Tensor) -> int | None:
     return 1 if alone and rows > FEW else None
 
 
-def biased(mode: Mode, func: Any, scores: Tensor, other: Tensor, sign: int, args: Any = None, kwargs: Any = None) -> Any:
+def biased(
+    mode: Mode,
+    func: Any,
+    scores: Tensor,
+    other: Tensor,
+    sign: int,
+    args: Any = None,
+    kwargs: Any = None,
+) -> Any:
     """Something constant is added to scores: a mask, a relative bias, or both."""
     args, kwargs = (scores, other) if args is None else args, kwargs or {}
     role = mode.role(scores)
@@ -156,7 +164,9 @@ def biased(mode: Mode, func: Any, scores: Tensor, other: Tensor, sign: int, args
     out = scores.copy_(out) if in_place(func) and out is not scores else out
     role = replace(role, bias=_sum(role.bias, bias))
     if mode.shapes_scores:
-        hidden = torch.zeros_like(out, dtype=torch.bool) if hidden is None else hidden.expand(out.shape)
+        hidden = (
+            torch.zeros_like(out, dtype=torch.bool) if hidden is None else hidden.expand(out.shape)
+        )
         hidden = hidden if role.hidden is None else role.hidden | hidden
         role = replace(role, base=base if changed is None else base + changed, hidden=hidden)
     return mode.put(out, [scores], role)
@@ -235,7 +245,7 @@ def add_constants(mode: Mode, func: Any, args: Any, kwargs: Any, a: Tensor, b: T
     return out
 
 
-# ---- rotations -------------------------------------------------------------------------------------
+# ---- rotations ---------------------------------------------------------------------------------
 
 
 def on_waves(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -9,22 +9,16 @@ from torch import nn
 
 from ..interventions import Edit, Intervention, Pad
 from . import calls
-from .attention import (
-    on_assign,
-    on_baddbmm,
-    on_einsum,
-    on_fill,
-    on_matmul,
-    on_softmax,
-    on_where,
-)
 from .fused import on_fused, on_multi_head
+from .masks import on_assign, on_fill, on_where
 from .merge import merge_heads
 from .mode import Mode
 from .norms import on_norm, on_norm_sign
 from .positions import on_lookup, on_multiply, on_waves, wanted
+from .products import on_baddbmm, on_einsum, on_matmul
 from .proof import on_project
 from .run import Run, Want
+from .softmax import on_softmax
 from .stream import on_add, on_subtract
 from .waves import stored
 
@@ -66,7 +60,7 @@ def probe(
     """
     mode = Mode(module, intervention or Intervention(), want or Want())
     if wanted(mode):
-        mode.waves = stored(module)
+        mode.waves = stored(mode.names.tensors)
     try:
         with mode:
             yield mode.run
@@ -82,7 +76,9 @@ def probe(
         mode.run.unrecognised.append(
             "no attention found: nothing here multiplies a softmax of scores with values"
         )
-    lost = [edit for edit in mode.intervention if edit not in mode.used and not isinstance(edit, Pad)]
+    lost = [
+        edit for edit in mode.intervention if edit not in mode.used and not isinstance(edit, Pad)
+    ]
     if lost:
         raise ValueError(_lost(lost[0], mode.run))
 
@@ -99,4 +95,3 @@ def _lost(edit: Edit, run: Run) -> str:
 
 def _heads(run: Run) -> dict[str, int]:
     return {str(record.site): record.heads for record in run.attentions}
-

@@ -16,7 +16,7 @@ from .run import ResidualRecord
 
 
 def on_add(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A sum: scores and a bias, a residual sum, embeddings and their positions, or none of these."""
+    """A sum: scores and a bias, a residual sum, embeddings and positions, or none of these."""
     pair = tensors(args, kwargs)
     if len(pair) != 2 or kwargs.get("alpha", 1) != 1:
         return mode.plain(func, args, kwargs)
@@ -70,7 +70,9 @@ def serial(mode: Mode, x: Tensor) -> int:
     return 0 if mark is None else mark.serial
 
 
-def summed(mode: Mode, func: Any, args: Any, kwargs: Any, x: Tensor, site: Site, record: Any) -> Any:
+def summed(
+    mode: Mode, func: Any, args: Any, kwargs: Any, x: Tensor, site: Site, record: Any
+) -> Any:
     """Do one residual sum, edited where asked, and note the stream's length after it."""
     mode.layers[site.stack] = site.layer
     edit = mode.intervention.find(ScaleResidual, site)

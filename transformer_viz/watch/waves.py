@@ -8,15 +8,15 @@ frequency, and every other row must agree with it.
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 SINE, COSINE, POLAR = 0, 1, 2
 CLOSE = 1e-2
 
 
-def stored(module: nn.Module) -> dict[int, Tensor]:
-    """The wave tables of a module by identity: complex, angle + i times the kind of wave."""
-    tables = {id(x): x for part in module.modules() for x in kept(part) if x.dim() > 1}
+def stored(kept: list[Tensor]) -> dict[int, Tensor]:
+    """The wave tables among a model's tensors, by identity: complex, angle + i times the kind."""
+    tables = {id(x): x for x in kept if x.dim() > 1}
     found = {number: first_guess(x) for number, x in tables.items()}
     sines = [kind_and_step for kind_and_step in found.values() if kind_and_step is not None]
     known = torch.cat([step[kind != COSINE].flatten() for kind, step in sines]) if sines else None
@@ -29,15 +29,11 @@ def stored(module: nn.Module) -> dict[int, Tensor]:
     return waves
 
 
-def kept(part: nn.Module) -> list[Tensor]:
-    """Parameters, buffers and plain tensors of one module."""
-    plain = [x for x in vars(part).values() if isinstance(x, Tensor)]
-    named = [*part._parameters.values(), *part._buffers.values()]
-    return [x for x in named if x is not None] + plain
-
-
 def first_guess(x: Tensor) -> tuple[Tensor, Tensor] | None:
     """Kind and frequency of each column, ``[column]`` each, from the first two rows."""
+    corner = abs(x[(0,) * x.dim()].item()) if x.numel() else 2.0
+    if min(corner, abs(corner - 1)) > CLOSE:  # soon told of most weights
+        return None
     rows = x.squeeze()
     if rows.dim() != 2 or rows.shape[0] < 3 or not (x.is_floating_point() or x.is_complex()):
         return None
