@@ -339,3 +339,19 @@ def test_what_is_in_the_box_opens_and_tells_its_sources():
             "snapshots"
         ]:
             assert load(f"{name}/step-{snapshot}", device="cpu").parameters == model.parameters
+
+
+@pytest.mark.shipped
+def test_the_stored_example_is_the_run_that_the_app_begins_with():
+    from transformer_viz.pages.link import FIRST_TEXT
+    from transformer_viz.records import Trace
+    from transformer_viz.tracing import trace
+
+    stored = Trace.load(shelf.PRETRAINED / "en-de" / shelf.EXAMPLE)
+    model = load("en-de", device="cpu")
+    assert stored.manifest["hash"] == model.hash and stored.report.status == "green"
+    assert model.tokenizer.decode(stored.source.ids) == FIRST_TEXT
+    again = trace(model, FIRST_TEXT, list(stored.target.ids), produced=stored.produced.ids)
+    for name in stored.maps:
+        assert abs(again.attention(name) - stored.attention(name)).max() < 1e-4
+    assert abs(again.logits - stored.logits).max() < 1e-3

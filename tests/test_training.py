@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from transformer_viz.checkpoints import load
+from transformer_viz.records import Trace
 from transformer_viz.training import command
 from transformer_viz.training.corpus import encode_pairs, endless, epoch_batches, read_pairs
 from transformer_viz.training.evaluate import bleu, corpus_bleu, references
@@ -162,9 +163,12 @@ def test_the_package_opens_and_says_what_it_is(recipe, data, tmp_path):
     run, out = tmp_path / "run", tmp_path / "tiny"
     command.run(recipe, data, run, out, device="cpu", threads=1)
     assert sorted(path.name for path in out.iterdir()) == [
-        *("README.md", "config.json", "log.csv", "step-1.safetensors", "step-4.safetensors"),
-        *("vocabulary.model", "weights.safetensors"),
+        *("README.md", "config.json", "example.safetensors", "log.csv"),
+        *("step-1.safetensors", "step-4.safetensors", "vocabulary.model", "weights.safetensors"),
     ]
+    example = Trace.load(out / "example.safetensors")
+    assert example.manifest["hash"] == load(out, device="cpu").hash
+    assert example.report.status == "green" and example.block("cross", 0).scores is not None
     model = load(out, device="cpu")
     assert (model.name, model.title, model.file_dtype) == ("tiny", "Toy to toy", "float16")
     for name, tensor in weights(run).items():

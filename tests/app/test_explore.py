@@ -13,10 +13,10 @@ import pytest
 from safetensors.torch import save_file
 from streamlit.testing.v1 import AppTest
 
-from transformer_viz.checkpoints.shelf import CONFIG, VOCABULARY, WEIGHTS
+from transformer_viz.checkpoints.shelf import CONFIG, EXAMPLE, VOCABULARY, WEIGHTS
 from transformer_viz.interventions import Intervention, ScaleHead, Temperature
 from transformer_viz.model import Transformer
-from transformer_viz.pages.engine import EXAMPLE, Engine, Question, whole_layer
+from transformer_viz.pages.engine import Engine, Question, whole_layer
 from transformer_viz.pages.link import LONG
 from transformer_viz.text import SentencePieceText
 

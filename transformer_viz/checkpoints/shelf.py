@@ -6,6 +6,7 @@ from pathlib import Path
 
 PRETRAINED = Path(__file__).resolve().parents[2] / "pretrained"
 CONFIG, WEIGHTS, VOCABULARY = "config.json", "weights.safetensors", "vocabulary.model"
+EXAMPLE = "example.safetensors"  # a stored trace, so that a picture stands before torch does
 
 
 def available() -> tuple[str, ...]:

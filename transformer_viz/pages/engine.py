@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..checkpoints.shelf import PRETRAINED, WEIGHTS
+from ..checkpoints.shelf import EXAMPLE, PRETRAINED, WEIGHTS
 from ..interventions import Intervention
 from ..records import Trace
 from ..sites import MAPS, Site
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ..checkpoints import Model
     from ..decode import Hypothesis
 
-EXAMPLE = "example.safetensors"
 LONGEST = 128  # tokens of a sentence that the app takes; the model itself may take more
 PAINTING = 1.5  # seconds that a browser may need for its first picture on a busy machine
 WHOLE = 8 * MEGABYTE  # matrices of all heads are kept while they are smaller than this

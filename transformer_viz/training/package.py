@@ -18,11 +18,14 @@ from torch import Tensor
 
 from ..checkpoints import native
 from ..checkpoints.filling import NoFirstWeights, compare, shared_names
+from ..checkpoints.model import Model
 from ..checkpoints.opening import load
 from ..checkpoints.reading import Weights, refuse_non_finite
-from ..checkpoints.shelf import CONFIG, VOCABULARY, WEIGHTS
+from ..checkpoints.shelf import CONFIG, EXAMPLE, VOCABULARY, WEIGHTS
+from ..decode import translate
 from ..model import ModelConfig, Transformer
-from .card import card
+from ..tracing import trace
+from .card import BEAM, card
 from .corpus import read_pairs
 from .evaluate import Score, bleu
 from .loop import write
@@ -93,6 +96,16 @@ def finish(
         score = bleu(model, pairs, beam=4)
     text = card(recipe, model, state, score=score, source=source, origin=origin)
     write(out / "README.md", text.encode())
+    if recipe.card.examples:
+        store_example(model, recipe.card.examples[0], out / EXAMPLE)
+
+
+def store_example(model: Model, text: str, path: Path) -> None:
+    """Store the clean run of a sentence with its beam-4 translation, as the app would show it."""
+    best = translate(model, text, beam=BEAM)[0]
+    words = best.ids[:-1] if best.finished else best.ids
+    target = [*model.tokenizer.target_ids(""), *words]
+    trace(model, text, target=target, keep=("weights", "scores")).save(path)
 
 
 def snapshots(recipe: Recipe, folder: Path) -> list[int]:
