@@ -8,7 +8,7 @@ RUN := .venv/installed
 DEV := .venv/installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help app test check bench train screenshots
+.PHONY: help app test check bench soak train screenshots
 
 help: ## say what there is to make
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /:	/' | expand -t 14
@@ -26,7 +26,11 @@ check: $(DEV) ## format, lint and types
 	$(BIN)/mypy
 
 bench: $(DEV) ## measure, and write benchmarks/RESULTS.md
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python -m benchmarks.run $(ARGS)
+
+soak: $(DEV) ## let a monkey play with the app for ten minutes
+	@./.ci/chromium
+	$(BIN)/python -m benchmarks.soak $(ARGS)
 
 train: $(RUN) ## train the model in the box again: make train DATA=folder
 	@test -n "$(DATA)" || { echo "make train needs the folder of sentence pairs:" \

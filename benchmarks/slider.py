@@ -42,7 +42,7 @@ CLOCK = """() => {
 
 def slider(quick: bool = False) -> Section:
     """Milliseconds from key to paint, with transformers imported in the server."""
-    needs_model(dict(os.environ))
+    name = needs_model(dict(os.environ))
     with transformers_in_the_server(), running_app() as url, browser() as chromium:
         page = visitor(chromium)
         times = [
@@ -53,7 +53,7 @@ def slider(quick: bool = False) -> Section:
     figures = (min(times), p50, p95, max(times))
     table.append((str(len(times)), *(f"{t:.0f} ms" for t in figures)))
     notes = (
-        "Headless Chromium on the same machine; each move is a new temperature, which runs the "
+        f"Model {name}. Headless Chromium on the same machine; each move is a new temperature, which runs the "
         "model again; time until the second frame after the map changed. Transformers is imported."
     )
     budgets = [

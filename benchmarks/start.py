@@ -18,7 +18,7 @@ SENTENCE = "I would like a cup of coffee without sugar."
 
 def start(quick: bool = False) -> Section:
     """Seconds from the start of the server, in a browser that is already open."""
-    needs_model(dict(os.environ))
+    name = needs_model(dict(os.environ))
     with browser() as chromium:
         once(chromium)  # files come from the disk the first time
         runs = [once(chromium) for _ in range(1 if quick else 5)]
@@ -30,7 +30,7 @@ def start(quick: bool = False) -> Section:
         Budget("the model's answer", median(steps["the model's answer"]), ANSWER, " s"),
     ]
     notes = (
-        "Headless Chromium on the same machine, disk caches warm. The picture is the stored "
+        f"Model {name}. Headless Chromium on the same machine, disk caches warm. The picture is the stored "
         "example, drawn without torch; the answer is the translation of a sentence that is typed "
         "as soon as the picture stands: torch imported, model loaded, beam search done."
     )

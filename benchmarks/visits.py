@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -36,14 +37,14 @@ def has_picture(page: Page) -> None:
 
 
 def needs_model(environment: dict[str, str]) -> str:
-    """The model that the app will open.
+    """The name of the model that the app will open.
 
     Raises:
         FileNotFoundError: none is in the box and none is named; says what to do.
     """
     name = environment.get("TRANSFORMER_VIZ_MODEL", "")
     if name or "en-de" in available():
-        return name or "en-de"
+        return Path(name).name or "en-de"
     raise FileNotFoundError(
         "There is no model in pretrained/; name a folder in TRANSFORMER_VIZ_MODEL, or train one "
         "with make train."

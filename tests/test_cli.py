@@ -244,6 +244,7 @@ BAD = {
         "a text and --ids came",
     ),
     "no out": (("trace", "{model}", "5 3"), "Missing option '--out'"),
+    "out a folder": (("trace", "{model}", "5 3", "--out", "."), "'.' is a folder"),
     "out nowhere": (("trace", "{model}", "5 3", "--out", "no/where.st"), "no folder no for --out"),
     "words for ids": (
         ("trace", "{model}", "--ids", "five", "--out", "{out}"),

@@ -16,6 +16,7 @@ from transformer_viz.interventions import (
     Pad,
     ScaleHead,
     ScalePositions,
+    ScaleResidual,
     Temperature,
 )
 from transformer_viz.text import SentencePieceText
@@ -122,6 +123,16 @@ def test_many_lines_equal_one_by_one(model, beam, batch):
         assert hypothesis.score == pytest.approx(alone.score, abs=1e-4)
 
 
+def test_the_smallest_temperature_is_greedy(model):
+    assert translate(model, SOURCE, sample=5e-324)[0].ids == translate(model, SOURCE)[0].ids
+
+
+def test_an_output_that_is_no_number_is_no_translation(model):
+    huge = Intervention((ScaleResidual(value=1e30),))
+    with pytest.raises(ValueError, match=r"not a number.*give it a smaller value"):
+        translate(model, SOURCE, intervention=huge)
+
+
 def test_no_lines_are_no_translations(model):
     assert translate_lines(model, []) == []
 
@@ -198,6 +209,7 @@ def test_generate_is_for_gpt_alone(tiny_model, tiny_gpt):
     ("words", "message"),
     [
         ({"beam": 0}, "A beam holds at least 1 hypothesis; got beam=0."),
+        ({"beam": 10**9}, "A beam holds at most 1000 hypotheses; got beam=1000000000."),
         ({"beam": 2, "sample": 1.0}, "goes without a beam; got sample=1.0, beam=2. Leave one"),
         ({"sample": -1.0}, "sample is a temperature from 0"),
         ({"sample": float("nan")}, "sample is a temperature from 0"),

@@ -125,6 +125,15 @@ def test_words_are_named_where_the_sentence_is_known():
         ('{"edits": [{"kind": "causal", "on": true, "stack": "middle"}]}', "stack to be one of"),
         ('{"edits": [{"kind": "pad", "count": 1, "layer": 0}]}', "it acts on the source"),
         ('{"edits": [{"kind": "temperature", "value": 1, "head": -1}]}', "head to be a number"),
+        ('{"edits": [{"kind": ["temperature"]}]}', "no edit of kind ['temperature']"),
+        ('{"edits": [{"kind": "scale_head", "value": 1%s}]}' % ("0" * 400), "value to be a number"),
+        ('{"edits": [{"kind": "scale_head", "value": 1%s}]}' % ("0" * 5000), "is not JSON"),
+        ('{"edits": [{"kind": "scale_head", "value": -1e39}]}', "value to be a number"),
+        ('{"edits": [{"kind": "window", "radius": 10000000000000000000}]}', "a whole number"),
+        ('{"edits": [{"kind": "block_keys", "keys": [1e9]}]}', "a list of numbers from 0"),
+        ('{"edits": [{"kind": "block_keys", "keys": [10000000000000000000]}]}', "a list of"),
+        ('{"edits": [{"kind": "pad", "count": 10001}]}', "a whole number from 0 to 10000"),
+        ("[" * 100_000, "is not JSON"),
     ],
 )
 def test_bad_text_is_refused_in_words(text, words):

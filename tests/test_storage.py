@@ -242,6 +242,29 @@ def test_what_is_no_trace_file_is_refused(tmp_path):
             load_trace(tmp_path / name)
 
 
+def test_a_write_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
+    def full_disk(*words, **more):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(safetensors.numpy, "save_file", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        save_trace(full_trace(), tmp_path / "run")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_whose_words_were_changed_is_refused(tmp_path):
+    save_trace(full_trace(), tmp_path / "run")
+    with safetensors.safe_open(tmp_path / "run", framework="numpy") as file:
+        words = json.loads(file.metadata()["trace"])
+    arrays = safetensors.numpy.load_file(tmp_path / "run")
+    for word in ("source", "sites", "frames", "report", "hiddens"):
+        for other in (None, 3, "x", [1]):
+            odd = {"trace": json.dumps(words | {word: other})}
+            safetensors.numpy.save_file(arrays, tmp_path / "odd", metadata=odd)
+            with pytest.raises(ValueError, match="incomplete trace file"):
+                load_trace(tmp_path / "odd")
+
+
 def test_later_formats_and_incomplete_files_are_refused(tmp_path):
     save_trace(full_trace(), tmp_path / "run")
     with safetensors.safe_open(tmp_path / "run", framework="numpy") as file:
@@ -268,6 +291,8 @@ def test_a_missing_folder_an_odd_manifest_and_unsorted_rows_are_named(tmp_path):
     unsorted = dataclasses.replace(trace, norms=trace.norms.iloc[::-1].reset_index(drop=True))
     with pytest.raises(ValueError, match="count tokens from 0"):
         save_trace(unsorted, tmp_path / "run")
+    with pytest.raises(IsADirectoryError, match="is a folder; name a file in it"):
+        save_trace(trace, tmp_path)
     twice = dataclasses.replace(trace, attentions=trace.attentions[:1] * 2)
     with pytest.raises(ValueError, match="Two parts"):
         save_trace(twice, tmp_path / "run")

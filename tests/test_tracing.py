@@ -14,6 +14,7 @@ from transformer_viz.interventions import (
     Pad,
     ScaleHead,
     ScalePositions,
+    ScaleResidual,
     Temperature,
 )
 from transformer_viz.metrics import heads as formulas
@@ -175,6 +176,42 @@ def test_one_corrupted_weight_turns_the_report_amber(tiny_model, monkeypatch, bl
     assert max(others) < 2e-6
 
 
+class Head(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = (torch.nn.Linear(12, 4) for _ in range(3))
+
+    def forward(self, x):
+        return torch.softmax(self.q(x) @ self.k(x).transpose(-2, -1), -1) @ self.v(x)
+
+
+class Heads(torch.nn.Module):
+    """A core whose heads are modules of their own."""
+
+    def __init__(self):
+        super().__init__()
+        self.heads = torch.nn.ModuleList(Head() for _ in range(3))
+        self.output = torch.nn.Linear(12, 12)
+
+    def forward(self, x):
+        return x + self.output(torch.cat([head(x) for head in self.heads], -1))
+
+
+def test_heads_of_their_own_have_gradients_of_their_own():
+    torch.manual_seed(0)
+    module = Heads().eval()
+    rows = np.sin(np.arange(5 * 12)).reshape(5, 12)
+    gradients = trace(load(module), rows, keep=("gradients",)).gradients("encoder", layer=0)
+    assert gradients.shape == (3, 5, 5)
+    x = torch.as_tensor(rows, dtype=torch.float32)
+    with torch.no_grad():
+        top = module(x[None])[0].argmax(-1)
+        for number, head in enumerate(module.heads):
+            mix = module.output.weight[:, 4 * number : 4 * number + 4]
+            expected = mix[top] @ head.v(x).T  # d(largest output of row q) / d(weight q, k)
+            np.testing.assert_allclose(gradients[number], expected, atol=1e-5)
+
+
 def test_a_left_out_target_is_decoded(tiny_model):
     free = trace(tiny_model, SOURCE)
     again = trace(tiny_model, SOURCE, list(free.target.ids), produced=free.produced.ids)
@@ -204,6 +241,21 @@ def test_only_what_is_asked_for_is_kept(tiny_model):
     with pytest.raises(LookupError, match="'encoder' were not kept"):
         small.attention("encoder")
     assert len(small.heads) == 14 and small.thumbnail("encoder").shape == (3, 2, 7, 7)
+
+
+@pytest.mark.parametrize("edits", [(), (Temperature(value=2.0),)])
+@pytest.mark.parametrize("check", [True, False])
+def test_what_is_kept_does_not_hang_on_the_proof_or_the_edits(tiny_model, edits, check):
+    def kept(*words):
+        words = {"keep": words, "check": check, "intervention": Intervention(edits)}
+        return trace(tiny_model, SOURCE, TARGET, **words)
+
+    for word, part in (("scores", "scores"), ("qkv", "q"), ("gradients", "gradients")):
+        found = kept(word).attentions
+        assert len(found) == 7
+        assert all(getattr(one, part) is not None for one in found)
+    assert kept().attentions == kept("hidden").attentions == ()
+    assert kept("hidden").hidden("encoder").shape == (4, 7, 22)
 
 
 def test_padding_masked_changes_nothing_and_unmasked_does(tiny_model):
@@ -244,6 +296,12 @@ def test_vectors_go_into_a_core(build_model):
     assert result.source.labels == ("0", "1", "2", "3", "4") and result.source.ids == ()
     with pytest.raises(ValueError, match=r"finite numbers \[token, d_model\]; got \(3,\)"):
         trace(load(module), np.zeros(3))
+    with pytest.raises(ValueError, match=r"finite numbers \[token, d_model\]; got \(0, 22\)"):
+        trace(load(module), np.zeros((0, 22)))
+    with pytest.raises(ValueError, match="'pad' needs a padding token, and vectors have none"):
+        trace(load(module), rows, intervention=Intervention((Pad(count=2),)))
+    with pytest.raises(ValueError, match="give the target's vectors too"):
+        trace(load(torch.nn.Transformer(22, 2, 1, 1, 29, batch_first=True)), rows)
 
 
 @pytest.mark.parametrize("device", ["cpu", *["cuda"] * torch.cuda.is_available()])
@@ -271,8 +329,24 @@ def test_refusals_say_what_to_do(tiny_model):
     with pytest.raises(ValueError, match=r"cross L7: temperature 2.*matches no place"):
         edit = Temperature(value=2.0, stack="decoder", block="cross", layer=7)
         trace(tiny_model, SOURCE, TARGET, intervention=Intervention((edit,)))
+    for bad in ([2.7, 3.9], ("a", "b"), [[2, 3]], 5, np.zeros((3, 22), int)):
+        with pytest.raises(ValueError, match="source must be text or whole token ids"):
+            trace(tiny_model, bad, TARGET)
+        with pytest.raises(ValueError, match="target must be text or whole token ids"):
+            trace(tiny_model, SOURCE, bad)
+    for bad in ([7, 31, 9, 4, 41], [7, 31, 9, 4, -1]):
+        with pytest.raises(ValueError, match="this model knows ids from 0 to 40"):
+            trace(tiny_model, SOURCE, TARGET, produced=bad)
+    with pytest.raises(ValueError, match="produced names 0 tokens for 5 target rows"):
+        trace(tiny_model, SOURCE, TARGET, produced=[])
     with pytest.raises(LookupError, match="no 'middle' attention; it has encoder, decoder, cross"):
         trace(tiny_model, SOURCE, TARGET).attention("middle")
+
+
+def test_an_edit_that_leaves_no_number_is_refused(tiny_model):
+    huge = Intervention((ScaleResidual(value=1e30),))
+    with pytest.raises(ValueError, match=r"scaled by 1e\+30.*not a number.*smaller value"):
+        trace(tiny_model, SOURCE, TARGET, intervention=huge)
 
 
 def test_an_edit_changes_the_output(tiny_model):

@@ -33,7 +33,7 @@ def known_checkpoint(path: str) -> str:
 def config_word(text: str) -> tuple[str, Any]:
     """A config word and its value: numbers, true and false as such, anything else as text."""
     word, equals, value = text.partition("=")
-    if not (word and equals):
+    if not (word and equals) or word in ("thing", "device", "tokenizer"):  # load's own words
         raise ValueError(f"--set takes WORD=VALUE, like --set heads=8; got {text!r}.")
     try:
         return word, json.loads(value)

@@ -193,6 +193,8 @@ def trace(path: str, target: str | None, target_ids: str | None, out: str, **wor
     aim = target if target_ids is None else token_ids("--target-ids", target_ids)
     if not Path(out).resolve().parent.is_dir():
         raise ValueError(f"There is no folder {Path(out).parent} for --out; make it first.")
+    if Path(out).is_dir():
+        raise ValueError(f"--out names a file for the trace, and {out!r} is a folder.")
     model = _load(path)
     from .tracing import trace as run
 

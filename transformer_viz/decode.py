@@ -20,6 +20,7 @@ from .interventions import Intervention, Pad
 #: Vaswani et al. 2017, section 6.1, take 0.6; on our validation pairs 1.0 gave a little more BLEU.
 LENGTH_PENALTY = 1.0
 NEW_TOKENS = 40  # how far a text is continued when nobody says
+WIDEST = 1000  # hypotheses of a beam; more would fill the memory
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,13 @@ class _Batch:
         """Log-probabilities ``[row, vocabulary]`` of the token that follows each path."""
         owners, paths = zip(*rows, strict=True)
         logits = self.logits(list(owners), [path.ids for path in paths])
-        return logits[:, -1].float().log_softmax(-1)
+        scores = logits[:, -1].float().log_softmax(-1)
+        if bool(scores.isnan().any()):
+            raise ValueError(
+                "The model's output is not a number (NaN), so no word follows; an edit may have "
+                "made its numbers too large: give it a smaller value."
+            )
+        return scores
 
     def search(self, beam: int) -> list[list[_Path]]:
         """Up to ``beam`` paths of each source; one that ends gives its place in the beam up."""
@@ -213,7 +220,8 @@ class _Batch:
         path = _Path()
         while not path.ids or not self._ends(path, self.limits[0]):
             values = self.following([(0, path)])[0].double().cpu()
-            chances = torch.softmax(values / temperature, dim=-1)
+            # from the largest down: a tiny temperature divides to -inf, never to inf - inf
+            chances = torch.softmax((values - values.max()) / temperature, dim=-1)
             token = int(torch.multinomial(chances, 1, generator=random))
             path = path.then(token, float(values[token]))
         return path
@@ -270,6 +278,8 @@ def _check(model: Model, beam: int, sample: float | None, max_tokens: int | None
         raise ValueError(f"{model.name} names no start token; load it with bos_id=.")
     if beam < 1:
         raise ValueError(f"A beam holds at least 1 hypothesis; got beam={beam}.")
+    if beam > WIDEST:
+        raise ValueError(f"A beam holds at most {WIDEST} hypotheses; got beam={beam}.")
     if sample is not None and (beam > 1 or not 0 <= sample < float("inf")):
         raise ValueError(
             f"sample is a temperature from 0 and goes without a beam; got sample={sample}, "

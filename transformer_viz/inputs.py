@@ -6,13 +6,14 @@ Decoding and tracing both read their input here, so that one text never means tw
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import SupportsIndex
 
 from .checkpoints.model import Model
 from .interventions import Intervention, Pad
 
 
-def source_ids(model: Model, source: str | Sequence[int]) -> list[int]:
+def source_ids(model: Model, source: str | Iterable[SupportsIndex]) -> list[int]:
     """The ids a model reads: a text in the model's own arrangement, ids exactly as given.
 
     Raises:
@@ -25,7 +26,7 @@ def source_ids(model: Model, source: str | Sequence[int]) -> list[int]:
     return _checked(model, "source", source)
 
 
-def target_ids(model: Model, target: str | Sequence[int]) -> list[int]:
+def target_ids(model: Model, target: str | Iterable[SupportsIndex]) -> list[int]:
     """The decoder's input: start token and pieces of a text, ids exactly as given.
 
     Raises:
@@ -57,13 +58,16 @@ def padded_source(
     return [*ids, *[pad_id] * edit.count], mask + [not edit.masked] * edit.count
 
 
-def _checked(model: Model, side: str, ids: Sequence[int]) -> list[int]:
+def vocabulary_ids(model: Model, side: str, ids: Iterable[SupportsIndex]) -> list[int]:
+    """Whole numbers that the vocabulary of a side knows.
+
+    Raises:
+        ValueError: something else; names the first of it.
+    """
     try:
         numbers = [operator.index(token) for token in ids]
     except TypeError as error:
         raise ValueError(f"The {side} must be text or whole token ids; {error}.") from error
-    if not numbers:
-        raise ValueError(f"The {side} has no tokens; give at least one.")
     size = model.config.get(f"{side}_vocab") or model.config.get("vocab_size")
     if side == "source" and model.kind == "decoder-only":
         size = model.config.get("target_vocab") or size
@@ -71,6 +75,13 @@ def _checked(model: Model, side: str, ids: Sequence[int]) -> list[int]:
         if token < 0 or (size and token >= size):
             limit = f"0 to {size - 1}" if size else "0 on"
             raise ValueError(f"The {side} has the id {token}; this model knows ids from {limit}.")
+    return numbers
+
+
+def _checked(model: Model, side: str, ids: Iterable[SupportsIndex]) -> list[int]:
+    numbers = vocabulary_ids(model, side, ids)
+    if not numbers:
+        raise ValueError(f"The {side} has no tokens; give at least one.")
     if model.max_tokens is not None and len(numbers) > model.max_tokens:
         raise ValueError(
             f"The {side} has {len(numbers):,} tokens and this model reads at most "

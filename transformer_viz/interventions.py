@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from .sites import BLOCKS, STACKS, Site, map_name
+
+LARGEST = 3e38  # about what a float32 can hold
+MOST = 2**53  # whole numbers up to here are the same in every JSON reader
+MOST_PADDING = 10_000  # tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,15 +209,11 @@ class Pad(Edit):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require(_whole(self.count), self, "count", "a whole number from 0", self.count)
+        right = _whole(self.count) and self.count <= MOST_PADDING
+        _require(right, self, "count", f"a whole number from 0 to {MOST_PADDING}", self.count)
         _require(isinstance(self.masked, bool), self, "masked", "true or false", self.masked)
-        _require(
-            self.selectors == (None,) * 4,
-            self,
-            "selectors",
-            "none (it acts on the source)",
-            self.selectors,
-        )
+        alone = self.selectors == (None,) * 4
+        _require(alone, self, "selectors", "none (it acts on the source)", self.selectors)
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
         return f"{self.count} padding added, {'masked' if self.masked else 'not masked'}"
@@ -320,7 +319,7 @@ class Intervention:
         """
         try:
             words = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise ValueError(
                 f"The intervention is not JSON ({error}). Write it like "
                 '{"edits": [{"kind": "temperature", "value": 2.0}]}.'
@@ -355,22 +354,21 @@ class Intervention:
 
 
 def _edit(item: Any) -> Edit:
-    if not isinstance(item, dict) or item.get("kind") not in _BY_KIND:
-        kind = item.get("kind") if isinstance(item, dict) else item
+    kind = item.get("kind") if isinstance(item, dict) else item
+    if not isinstance(item, dict) or not isinstance(kind, str) or kind not in _BY_KIND:
         raise ValueError(f"There is no edit of kind {kind!r}; known are {', '.join(_BY_KIND)}.")
     words = {word: value for word, value in item.items() if word != "kind"}
-    kind = _BY_KIND[item["kind"]]
-    known = {f.name for f in dataclasses.fields(kind)}
+    made = _BY_KIND[kind]
+    known = {f.name for f in dataclasses.fields(made)}
     for word in words:
         if word not in known:
             raise ValueError(
-                f"The edit {item['kind']!r} has no word {word!r}; it knows "
-                f"{', '.join(sorted(known))}."
+                f"The edit {kind!r} has no word {word!r}; it knows {', '.join(sorted(known))}."
             )
     try:
-        return kind(**words)
+        return made(**words)
     except TypeError as error:
-        raise ValueError(f"The edit {item['kind']!r} is incomplete: {error}.") from error
+        raise ValueError(f"The edit {kind!r} is incomplete: {error}.") from error
 
 
 def _require(holds: bool, edit: Edit, word: str, wanted: str, got: Any) -> None:
@@ -379,11 +377,12 @@ def _require(holds: bool, edit: Edit, word: str, wanted: str, got: Any) -> None:
 
 
 def _finite(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    # the comparison is false for NaN, and takes whole numbers of any length
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
 
 
 def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST
 
 
 def _wholes(values: Any) -> bool:

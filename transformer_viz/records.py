@@ -37,7 +37,7 @@ class Tokens:
             raise ValueError(f"Tokens need one entry a token in every list; got lengths {lengths}.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Produced:
     """For each target row the token that row predicts, chosen or forced.
 

@@ -57,20 +57,27 @@ def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
         ValueError: a table whose rows are not in the order of tokens, or a manifest that JSON
             cannot hold.
         FileNotFoundError: the folder does not exist.
+        IsADirectoryError: the path is a folder.
     """
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {path.parent}; make it, or name another file.")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a file in it.")
     arrays: Arrays = {}
     words = _describe(trace, arrays)
     text = json.dumps(words, ensure_ascii=False, default=_plain)
     partial = path.with_name(path.name + ".part")
     contents = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    partial.touch()
-    mode = partial.stat().st_mode
-    safetensors.numpy.save_file(contents, partial, metadata={"trace": text})
-    partial.chmod(mode)  # safetensors lets nobody else read what it writes
-    os.replace(partial, path)
+    try:
+        partial.touch()
+        mode = partial.stat().st_mode
+        safetensors.numpy.save_file(contents, partial, metadata={"trace": text})
+        partial.chmod(mode)  # safetensors lets nobody else read what it writes
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def load_trace(path: str | os.PathLike[str]) -> Trace:
@@ -99,7 +106,7 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
         )
     try:
         return _rebuild(words, arrays)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise ValueError(f"{path.name} is an incomplete trace file: it lacks {error}.") from error
 
 

@@ -18,6 +18,7 @@ from .watch.numbering import named_stack
 from .watch.statistics import COLUMNS
 
 NORM_COLUMNS = ("mean", "std", "rms", "input_norm", "output_norm")
+MATRICES = ("weights", "scores", "qkv", "gradients")  # each of them is kept beside the weights
 OUTSIDE = -1  # the layer of a norm that belongs to no layer: embeddings, the end of a stack
 
 
@@ -68,7 +69,9 @@ def attentions_of(
     kind: str,
     gradients: list[np.ndarray] | None,
 ) -> tuple[Attention, ...]:
-    """The blocks whose matrices were asked for, as numpy."""
+    """The blocks whose matrices were asked for, as numpy; the proof may have needed more."""
+    if not set(MATRICES) & set(words):
+        return ()
     blocks = None if only is None else {(s.stack, s.block, s.layer) for s in only}
     found = dict(zip(map(id, run.attentions), gradients or [], strict=False))
     kept = []

@@ -15,11 +15,12 @@ from torch import Tensor
 
 from .checkpoints.model import Model
 from .decode import translate
-from .inputs import padded_source, source_ids, target_ids
-from .interventions import Intervention
+from .inputs import padded_source, source_ids, target_ids, vocabulary_ids
+from .interventions import Intervention, Pad
 from .records import Produced, Report, Tokens, Trace, read_only
 from .sites import Site
 from .tables import (
+    MATRICES,
     attentions_of,
     gains_of,
     heads_of,
@@ -54,7 +55,7 @@ def trace(
             greedily under the same intervention. A decoder-only model appends it to the source.
         intervention: what to change; None or the empty one is the clean run.
         keep: of ``weights``, ``scores``, ``qkv``, ``hidden``, ``gradients``; head statistics and
-            thumbnails are always there.
+            thumbnails are always there, and the weights come with anything but ``hidden``.
         only: keep matrices of these sites alone (a site's head is ignored); None keeps all.
         produced: the tokens the target rows are asked about; left out, the next input token and,
             for the last row, the most probable one. Holds the clean run's words under an edit.
@@ -69,7 +70,7 @@ def trace(
     read = _read(model, source, target, intervention, produced)
     want = _want(model, words, only, read, check and not intervention)
     run, output, leaves = _watch(model, read, intervention, want, words)
-    logits = _logits(model, output)
+    logits = _logits(model, output, intervention)
     said = _produced(model, read, logits)
     gradients = _gradients(output, said, leaves) if "gradients" in words else None
     report = _report(model, read, run, output, intervention, check)
@@ -118,8 +119,8 @@ def _read(
     produced: Sequence[int] | None,
 ) -> _Read:
     if isinstance(source, np.ndarray) and source.dtype.kind == "f":
-        return _read_vectors(model, source, target)
-    ids = source_ids(model, _plain(source))
+        return _read_vectors(model, source, target, intervention)
+    ids = source_ids(model, source)
     if model.kind == "encoder-decoder":
         if target is None:
             best = translate(model, ids, intervention=intervention)[0]
@@ -127,7 +128,7 @@ def _read(
             start = [] if model.bos_id is None else [model.bos_id]
             rows, said = [*start, *body], tuple(best.ids) if best.finished else None
         else:
-            rows, said = target_ids(model, _plain(target)), None
+            rows, said = target_ids(model, target), None
         tokens = model.tokenizer.tokens(rows)
     elif target is not None and model.kind == "decoder-only":
         ids = source_ids(model, [*ids, *_appended(model, target)])
@@ -143,7 +144,7 @@ def _read(
         None if rows is None else torch.tensor([rows], device=model.device),
         None if mask is None else mask.to(model.device),
     )
-    held = tuple(produced) if produced is not None else said
+    held = said if produced is None else tuple(vocabulary_ids(model, "target", produced))
     return _Read(model.tokenizer.tokens(padded), tokens, tensors, held)
 
 
@@ -151,18 +152,25 @@ def _appended(model: Model, target: Text) -> list[int]:
     """What a target adds to the text of a decoder-only model: ids as given, or pieces alone."""
     if isinstance(target, str):
         return [i for i in model.tokenizer.target_ids(target) if i != model.bos_id]
-    return [int(i) for i in target]
+    return vocabulary_ids(model, "target", target)
 
 
-def _read_vectors(model: Model, source: np.ndarray, target: Text | None) -> _Read:
+def _read_vectors(
+    model: Model, source: np.ndarray, target: Text | None, intervention: Intervention
+) -> _Read:
     """Vectors ``[token, d_model]`` for a core without embeddings; tokens are numbered."""
     if model.config.get("source_vocab"):
         raise ValueError("This model reads token ids; give text or ids instead of vectors.")
+    if target is None and model.kind == "encoder-decoder":
+        raise ValueError("Vectors are not decoded; give the target's vectors too: target=array.")
+    if any(isinstance(edit, Pad) for edit in intervention):
+        raise ValueError("The edit 'pad' needs a padding token, and vectors have none.")
     parts: list[Tensor] = []
     for name, array in (("source", source), ("target", target)):
         if array is None:
             continue
-        if not isinstance(array, np.ndarray) or array.ndim != 2 or not np.isfinite(array).all():
+        given = isinstance(array, np.ndarray) and array.ndim == 2 and array.size > 0
+        if not given or not np.isfinite(array).all():
             raise ValueError(
                 f"The {name} must be finite numbers [token, d_model]; got "
                 f"{getattr(array, 'shape', type(array).__name__)}."
@@ -176,10 +184,6 @@ def _read_vectors(model: Model, source: np.ndarray, target: Text | None) -> _Rea
 def _numbered(count: int) -> Tokens:
     names = tuple(map(str, range(count)))
     return Tokens((), names, names, tuple(range(count)), (False,) * count)
-
-
-def _plain(source: Text) -> str | list[int]:
-    return source if isinstance(source, str) else [int(i) for i in source]
 
 
 def _want(
@@ -198,7 +202,7 @@ def _want(
     if read.target is not None:
         special["decoder"] = read.target.special
     return Want(
-        weights=of("weights"),
+        weights=of(next(filter(MATRICES.__contains__, words), "weights")),
         scores=of("scores"),
         qkv=of("qkv"),
         positions=True,
@@ -212,19 +216,28 @@ def _want(
 
 def _watch(
     model: Model, read: _Read, intervention: Intervention, want: Want, words: tuple[str, ...]
-) -> tuple[Run, Tensor, list[Tensor]]:
+) -> tuple[Run, Tensor, list[tuple[Tensor, ...]]]:
     """One watched pass: the run, the model's output, and the leaves that collect gradients."""
     grad = "gradients" in words
     mode = torch.enable_grad() if grad else torch.inference_mode()
     with mode, probe(model.module, intervention, want) as run:
         output = model.calls.forward(*read.tensors)
-    leaves = [record.leaf for record in run.attentions if record.leaf is not None]
+    leaves = [record.leaves for record in run.attentions]
     return run, output, leaves
 
 
-def _logits(model: Model, output: Tensor) -> np.ndarray | None:
+def _logits(model: Model, output: Tensor, intervention: Intervention) -> np.ndarray | None:
     """The output before the last softmax, ``[position, vocabulary]`` or ``[class]``; None if the
-    model ends in states and not in an output layer."""
+    model ends in states and not in an output layer.
+
+    Raises:
+        ValueError: an edit made the numbers so large that nothing is left of them.
+    """
+    if intervention and bool(output[0].isnan().all()):
+        raise ValueError(
+            f"Under this change ({intervention.describe()}) the model's output is not a number "
+            "(NaN): its numbers became too large. Give the edit a smaller value."
+        )
     if not model.config.get("target_vocab", True):
         return None
     return _numpy(output[0])
@@ -237,7 +250,9 @@ def _produced(model: Model, read: _Read, logits: np.ndarray | None) -> Produced 
     rows = read.source if read.target is None else read.target
     if not rows.ids or len(rows) != len(logits):
         return None
-    ids = read.produced or (*rows.ids[1:], int(logits[-1].argmax()))
+    ids = read.produced
+    if ids is None:
+        ids = (*rows.ids[1:], int(logits[-1].argmax()))
     if len(ids) != len(rows):
         raise ValueError(
             f"produced names {len(ids)} tokens for {len(rows)} target rows; give one a row."
@@ -257,18 +272,19 @@ def _produced(model: Model, read: _Read, logits: np.ndarray | None) -> Produced 
     )
 
 
-def _gradients(output: Tensor, said: Produced | None, leaves: list[Tensor]) -> list[np.ndarray]:
+def _gradients(
+    output: Tensor, said: Produced | None, leaves: list[tuple[Tensor, ...]]
+) -> list[np.ndarray]:
     """d(sum of the chosen logits) / d(weights) for each attention in call order."""
     first = output[0]
     if said is not None:
         chosen = first[torch.arange(len(said.ids)), torch.tensor(said.ids, device=first.device)]
     else:
         chosen = first.amax(-1)
-    found = torch.autograd.grad(chosen.sum(), leaves, allow_unused=True)
-    return [
-        _numpy(torch.zeros_like(leaf[0]) if grad is None else grad[0])
-        for leaf, grad in zip(leaves, found, strict=True)
-    ]
+    flat = [leaf for heads in leaves for leaf in heads]
+    found = torch.autograd.grad(chosen.sum(), flat, allow_unused=True)
+    grads = iter(torch.zeros_like(x) if g is None else g for x, g in zip(flat, found, strict=True))
+    return [_numpy(torch.cat([next(grads)[0] for _ in heads])) for heads in leaves]
 
 
 def _report(

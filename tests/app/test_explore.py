@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from streamlit.testing.v1 import AppTest
 
 from transformer_viz.checkpoints.shelf import CONFIG, EXAMPLE, VOCABULARY, WEIGHTS
-from transformer_viz.interventions import Intervention, ScaleHead, Temperature
+from transformer_viz.interventions import Intervention, Pad, ScaleHead, Temperature
 from transformer_viz.model import Transformer
 from transformer_viz.pages.engine import Engine, Question, whole_layer
 from transformer_viz.pages.link import LONG
@@ -46,6 +46,17 @@ def told(app: AppTest) -> str:
 def address(app: AppTest) -> dict[str, str]:
     """The link as it stands, one text a key."""
     return {k: v[0] if isinstance(v, list) else v for k, v in app.query_params.items()}
+
+
+@pytest.mark.parametrize("compare", ["now", "difference"])
+def test_padding_from_a_link_is_shown_or_refused_in_words(visit: Visit, compare: str) -> None:
+    def padded(count: int) -> AppTest:
+        return visit(edits=Intervention((Pad(count=count),)).to_json(), compare=compare)
+
+    assert "tokens and the app takes at most 128" in told(padded(600))
+    few = padded(3)
+    assert not few.exception and "broadcast" not in told(few)
+    assert ("speak about different words" in told(few)) == (compare == "difference")
 
 
 def test_a_sentence_gives_a_translation_two_pictures_and_probabilities(visit: Visit) -> None:

@@ -8,12 +8,15 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from transformer_viz.interventions import Intervention, Temperature
 from transformer_viz.records import Attention, Trace
 from transformer_viz.sites import Site
 from transformer_viz.views import VIEWS, Picture, View, head_map, outcome, overview
 from transformer_viz.views.cells import Cells, cells, visible
 from transformer_viz.views.head_map import CLICKS
 from transformer_viz.views.theme import DARK, LIGHT, scale
+
+from .conftest import softmax
 
 WORDS = {"overview": ("cross",), "head_map": ("cross", 1, 2), "outcome": ()}
 
@@ -68,6 +71,28 @@ def test_a_weight_of_zero_is_not_masked_where_scores_are_kept() -> None:
     scores = np.array([[[3.0, -9.0, -1e9]]], np.float32)
     block = Attention(weights, Site("encoder", "self", 0), "source", "source", scores=scores)
     assert visible(block, 0).tolist() == [[1, 1, 0]]
+
+
+def test_a_small_temperature_hides_nothing(clean: Trace) -> None:
+    import dataclasses
+
+    block = clean.block("decoder", 0)
+    cold = dataclasses.replace(block, scores=block.scores * 2000)
+    cold = dataclasses.replace(cold, weights=softmax(cold.scores).astype(np.float32))
+    edits = Intervention((Temperature(value=0.0005),))
+    trace = dataclasses.replace(clean, attentions=(cold,), intervention=edits)
+    assert cold.scores[0][np.isfinite(cold.scores[0])].min() < -1e3
+    found = cells(trace, "decoder", 0, 0)
+    assert np.array_equal(found.masked, np.triu(np.ones((4, 4), bool), 1)) and not found.blind
+
+
+def test_runs_of_other_words_have_no_difference(clean: Trace) -> None:
+    import dataclasses
+
+    tiles = {"cross": np.zeros((2, 3, 4, 8), np.uint8)}
+    padded = dataclasses.replace(clean, thumbnails=tiles)
+    with pytest.raises(ValueError, match=r"different words.*\(4, 5\) and \(4, 8\) cells"):
+        overview(padded, "cross", before=clean)
 
 
 def test_difference_is_symmetric_around_zero(clean: Trace, warm: Trace) -> None:

@@ -333,6 +333,33 @@ def test_a_scaled_residual_is_the_sum_written_by_hand(norm, block, positions, bu
     torch.testing.assert_close(out, plain(by_hand), **CLOSE)
 
 
+@pytest.mark.parametrize("value", [1e-31, 1e-46, 5e-324])
+def test_a_temperature_next_to_nothing_is_hard_attention(value, build_module):
+    near, hard = (run(build_module(), Temperature(value=t))[0] for t in (value, 0))
+    assert torch.equal(near, hard)
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide"),
+    [
+        (ScaleResidual(value=0.3, stack="encoder", layer=0), ScaleResidual(value=0.5)),
+        (ScalePositions(value=0.3, stack="encoder"), ScalePositions(value=0.5)),
+        (ShufflePositions(seed=1, stack="decoder"), ShufflePositions(seed=2)),
+    ],
+)
+def test_a_later_wide_edit_overrides_a_narrow_one(narrow, wide, build_module):
+    module = build_module()
+    assert torch.equal(run(module, narrow, wide)[0], run(module, wide)[0])
+    assert not torch.equal(run(module, wide, narrow)[0], run(module, wide)[0])
+
+
+@pytest.mark.parametrize("place", [{"layer": 0}, {"head": 1}, {"block": "cross"}])
+def test_positions_of_less_than_a_stack_are_refused(place, build_module):
+    for edit in (ScalePositions(value=0.5, **place), ShufflePositions(seed=4, **place)):
+        with pytest.raises(ValueError, match=r"names less than a stack.*leave block, layer and"):
+            run(build_module(), edit)
+
+
 @pytest.mark.parametrize("norm_kind", CHOICES["norm_kind"])
 @pytest.mark.parametrize("norm", CHOICES["norm"])
 def test_norms_and_stream_are_what_the_modules_saw(norm, norm_kind, build_module):

@@ -30,7 +30,7 @@ def vectors(batch: int, tokens: int, width: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("need_weights", [True, False])
 @pytest.mark.parametrize("batch_first", [True, False])
-@pytest.mark.parametrize("mask", ["none", "bool", "float", "padding", "causal"])
+@pytest.mark.parametrize("mask", ["none", "bool", "float", "padding", "causal", "bias"])
 def test_multihead_attention_equals_its_own_weights(mask, batch_first, need_weights):
     module = ramp(nn.MultiheadAttention(22, 2, batch_first=batch_first))
     x, y = vectors(3, 5, 22), vectors(3, 7, 22)
@@ -45,6 +45,10 @@ def test_multihead_attention_equals_its_own_weights(mask, batch_first, need_weig
         "float": {"attn_mask": torch.zeros(5, 7).masked_fill(later, float("-inf"))},
         "padding": {"key_padding_mask": keys},
         "causal": {"attn_mask": later, "key_padding_mask": keys},
+        "bias": {
+            "attn_mask": vectors(1, 5, 7)[0],
+            "key_padding_mask": torch.zeros(3, 7).masked_fill(keys, float("-inf")),
+        },
     }[mask]
     with torch.inference_mode():
         expected, weights = module(x, y, y, average_attn_weights=False, **words)

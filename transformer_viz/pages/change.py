@@ -231,6 +231,8 @@ def _moved(name: str) -> None:
     """Write what a control says into the edits."""
     state, place, now = st.session_state, visit.place(), visit.intervention()
     value = state[name]
+    if value is None:  # nothing is chosen: a second click on the choice took it away
+        return
     if name == "temperature":
         now = edits.set_temperature(now, place, value)
     elif name == "causal":
@@ -238,12 +240,18 @@ def _moved(name: str) -> None:
     elif name == "window":
         now = edits.set_window(now, place, None if value == OFF else value)
     elif name == "hide":
-        now = edits.set_hidden(now, place, value)
+        now = edits.set_hidden(now, place, _numbers(value))
     elif name == "edge":
-        now = edits.set_cut(now, place, state["token"], value)
+        row = next(iter(_numbers([state["token"]])), 0)
+        now = edits.set_cut(now, place, row, _numbers(value))
     else:
         now = edits.set_head_state(now, place, value, state.get("factor", HALF))
     visit.change(now)
+
+
+def _numbers(chosen: list[Any]) -> list[int]:
+    """The tokens among chosen options; a word of an earlier sentence comes as its label."""
+    return [number for number in chosen if isinstance(number, int)]
 
 
 def _remove(edit: Edit) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..checkpoints.shelf import EXAMPLE, PRETRAINED, WEIGHTS
-from ..interventions import Intervention
+from ..interventions import Intervention, Pad
 from ..records import Trace
 from ..sites import MAPS, Site
 from ..storage import load_trace
@@ -197,7 +197,7 @@ class Engine:
                 f"{model.name} is {model.kind}; this page shows models with an encoder and a "
                 "decoder so far. transformer-viz trace runs any of them."
             )
-        only = self._only(model, question, place)
+        only = self._only(model, question, place, Intervention())
         target: Any = question.target
         text = question.target
         if not target:
@@ -217,7 +217,7 @@ class Engine:
             ValueError: an edit that fits no place of this model; says which there are.
         """
         model = self.model(question.model)
-        only = self._only(model, question, place)
+        only = self._only(model, question, place, intervention)
         key = ("changed", model.hash, question, intervention.to_json(), only)
         return self.cache.get(
             key, lambda: self._guarded(_changed, model, question, answer, intervention, only)
@@ -243,9 +243,11 @@ class Engine:
         with self._gate:
             return run(*words)
 
-    def _only(self, model: Model, question: Question, place: Site) -> tuple[Site, ...] | None:
+    def _only(
+        self, model: Model, question: Question, place: Site, intervention: Intervention
+    ) -> tuple[Site, ...] | None:
         """Which matrices to keep: all while they are small, or else the layer on the screen."""
-        tokens = len(_source(model, question))
+        tokens = _length(model, question, intervention)
         heads = int(model.config.get("heads", 12))
         layers = sum(
             int(model.config.get(f"{stack}_layers", 12)) for stack in ("encoder", "decoder")
@@ -270,19 +272,20 @@ def whole_layer(block: str, layer: int) -> Site:
     return Site(*MAPS[block], layer)
 
 
-def _source(model: Model, question: Question) -> list[int]:
-    """The ids of the sentence.
+def _length(model: Model, question: Question, intervention: Intervention) -> int:
+    """How many tokens the model reads, those included that an edit appends.
 
     Raises:
         ValueError: nothing to read, or more than the app takes.
     """
-    ids = model.tokenizer.source_ids(question.text)
-    if len(ids) > LONGEST:
+    tokens = len(model.tokenizer.source_ids(question.text))
+    tokens += sum(edit.count for edit in intervention if isinstance(edit, Pad))
+    if tokens > LONGEST:
         raise ValueError(
-            f"This text has {len(ids):,} tokens and the app takes at most {LONGEST}: its pictures "
+            f"This text has {tokens:,} tokens and the app takes at most {LONGEST}: its pictures "
             "show one sentence. Shorten it, or use transformer-viz trace for long texts."
         )
-    return ids
+    return tokens
 
 
 def _clean(

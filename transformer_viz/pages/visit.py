@@ -16,6 +16,7 @@ from .engine import Engine, Question
 OPENED = "_opened"
 COMPLAINTS = "_complaints"
 ADDRESS = "_address"
+NUMBERS = ("layer", "head", "token")
 
 
 def defaults(engine: Engine) -> dict[str, Any]:
@@ -68,6 +69,9 @@ def _address(shown: dict[str, str], engine: Engine) -> dict[str, str]:
 
 def heed(engine: Engine) -> None:
     """Complaints stay until the visitor has changed something."""
+    for name in NUMBERS:  # an option that a new sentence took away comes back as its label
+        if isinstance(st.session_state.get(name), str):
+            st.session_state[name] = None
     now = _address(st.query_params.to_dict(), engine)
     if st.session_state.get(ADDRESS, now) != now:
         complaints().clear()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
+from ..interventions import Temperature
 from ..metrics import Axis, Regrouped, axis, merge_words, produced_axis, without_special
 from ..records import Attention, Trace
 
@@ -62,7 +63,8 @@ def cells(
             f"{block!r} L{layer} has heads 0 to {len(attention.weights) - 1}; got {head}."
         )
     rows, columns = axes(trace, attention)
-    weights, seen = attention.weights[head], visible(attention, head)
+    divided = trace.intervention.find(Temperature, replace(attention.site, head=head)) is not None
+    weights, seen = attention.weights[head], visible(attention, head, divided)
     drawn, shown = (_regroup(part, rows, columns, words, special) for part in (weights, seen))
     members = _members(rows, words, special)
     return Cells(drawn.weights, shown.weights <= 0, drawn.queries, drawn.keys, members, drawn.note)
@@ -76,15 +78,18 @@ def axes(trace: Trace, attention: Attention) -> tuple[Axis, Axis]:
     return axis(trace.tokens(attention.query)), keys
 
 
-def visible(attention: Attention, head: int) -> np.ndarray:
+def visible(attention: Attention, head: int, divided: bool = False) -> np.ndarray:
     """Which cells the head may see, ``[query, key]`` of 0 and 1.
 
-    Scores tell exactly; without them a cell of weight 0 counts as hidden, which hard attention
-    and switched-off heads make wrong: keep the scores where those are drawn.
+    Scores tell exactly: a very low one is a mask; but where an edit ``divided`` them by a
+    temperature, which makes any score low, only minus infinity is. Without them a cell of weight 0
+    counts as hidden, which hard attention and switched-off heads make wrong: keep the scores where
+    those are drawn.
     """
     if attention.scores is None:
         return (attention.weights[head] != 0).astype(np.float64)
-    return (attention.scores[head] > MASK_SCORE).astype(np.float64)
+    least = -np.inf if divided else MASK_SCORE
+    return (attention.scores[head] > least).astype(np.float64)
 
 
 def _regroup(part: np.ndarray, rows: Axis, columns: Axis, words: bool, special: bool) -> Regrouped:

@@ -40,10 +40,11 @@ def overview(
 
     Raises:
         LookupError: a map that the trace lacks; names those it has.
+        ValueError: the two runs speak about different words.
     """
     now = trace.thumbnail(block).astype(np.float32) / 255
     change = before is not None
-    shown = now - before.thumbnail(block).astype(np.float32) / 255 if before else _own_scale(now)
+    shown = _change(now, before.thumbnail(block)) if before else _own_scale(now)
     picture = _frame(now.shape[:2], dark, height)
     picture.add_trace(_heatmap(shown, dark, change))
     picture.add_trace(_outlines(list(np.ndindex(now.shape[:2])), palette(dark).line, 1))
@@ -52,6 +53,15 @@ def overview(
     picture.add_trace(_clicks(now, picture.layout.height))
     picture.update_layout(meta={"caption": _caption(block, change)})
     return picture
+
+
+def _change(now: np.ndarray, before: np.ndarray) -> np.ndarray:
+    if now.shape != before.shape:
+        raise ValueError(
+            f"The two runs speak about different words: tiles of {before.shape[2:]} and "
+            f"{now.shape[2:]} cells have no difference. Look at one run at a time."
+        )
+    return now - before.astype(np.float32) / 255
 
 
 def _own_scale(now: np.ndarray) -> np.ndarray:

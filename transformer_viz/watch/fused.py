@@ -197,8 +197,8 @@ def attend(
         scores, weights = rows_of(mode, plan, record, q, k, scale, mask, rows)
         statistics.add(weights, first)
         if want.gradients:
-            record.leaf = torch.zeros_like(weights, requires_grad=True)
-            weights = weights + record.leaf
+            record.leaves = (torch.zeros_like(weights, requires_grad=True),)
+            weights = weights + record.leaves[0]
         used = F.dropout(weights, dropout) if dropout else weights
         outs.append(used @ v)
     out = outs[0] if len(outs) == 1 else torch.cat(outs, dim=2)

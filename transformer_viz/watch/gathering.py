@@ -40,8 +40,8 @@ def gather(
         layout = Layout(labels, tuple(p.shape), record.heads if "bh" in labels else None)
     weights = layout.canonical(p)
     if mode.want.gradients:
-        record.leaf = torch.zeros_like(weights, requires_grad=True)
-        used = layout.original(weights + record.leaf)
+        record.leaves = (torch.zeros_like(weights, requires_grad=True),)
+        used = layout.original(weights + record.leaves[0])
         args, kwargs = swap(args, {id(p): used}), swap(kwargs, {id(p): used})
     out = func(*args, **kwargs)
     record.form = form

@@ -37,4 +37,5 @@ def joined(first: AttentionRecord, second: AttentionRecord) -> AttentionRecord:
         for name, value in first.statistics.items()
     }
     heads = first.heads + second.heads
+    parts["leaves"] = (*first.leaves, *second.leaves)
     return replace(first, heads=heads, statistics=statistics, rebuilt=None, **parts)

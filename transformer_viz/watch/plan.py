@@ -24,6 +24,7 @@ from ..sites import Site
 Kind = TypeVar("Kind", bound=Edit)
 SCORE_EDITS = (Temperature, Causal, Window, BlockKeys, BlockEdges, UniformHead)
 ATTENTION_EDITS = (*SCORE_EDITS, ScaleHead)
+COLD = 1e-30  # temperatures below it are 0: scores divided by them would outgrow float32
 
 
 def matching(intervention: Intervention, site: Site, heads: int, first: int) -> list[Edit]:
@@ -158,8 +159,8 @@ class Plan:
         ruined = own.all(-1, keepdim=True)
         emptied = blocked.all(-1, keepdim=True) & ~ruined
         values = [1.0 if p.temperature is None else p.temperature.value for p in self.heads]
-        hard = torch.tensor([v == 0 for v in values], device=scores.device)[:, None, None]
-        divided = scores / self.per_head([v or 1.0 for v in values], scores)
+        hard = torch.tensor([v < COLD for v in values], device=scores.device)[:, None, None]
+        divided = scores / self.per_head([1.0 if v < COLD else v for v in values], scores)
         edited = torch.where(ruined, given, divided.masked_fill(blocked, float("-inf")))
         weights = torch.softmax(edited.float(), -1)
         if hard.any():

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..interventions import ScalePositions, ShufflePositions
+from ..interventions import Edit, ScalePositions, ShufflePositions
 from .marks import Biased, Ids, Located, Scores, Stream, Table, split_mask
 from .mode import Mode, in_place, swap, tensors
 from .numbering import named_stack
@@ -39,12 +39,19 @@ def stack_here(mode: Mode) -> str:
 
 
 def change(mode: Mode, kind: type, stack: str) -> Any:
-    """The position edit of a kind for a stack; it counts as used."""
-    for edit in reversed(mode.intervention.edits):
-        if isinstance(edit, kind) and edit.stack in (None, stack):
-            mode.used.add(edit)
-            return edit
-    return None
+    """The last position edit of a kind for a stack; those that it overrides are used too."""
+    found = [
+        edit
+        for edit in mode.intervention
+        if isinstance(edit, kind) and edit.stack in (None, stack) and not narrow(edit)
+    ]
+    mode.used.update(found)
+    return found[-1] if found else None
+
+
+def narrow(edit: Edit) -> bool:
+    """Whether an edit of positions names less than a stack, which positions do not know."""
+    return (edit.layer, edit.head) != (None, None) or edit.block not in (None, "self")
 
 
 def wanted(mode: Mode) -> bool:
@@ -125,6 +132,9 @@ def token_axis(mode: Mode, x: Tensor, table: Tensor) -> int | None:
     """The axis along which a constant numbers the tokens of ``x``; None if it is no such table."""
     if x.dim() not in (2, 3) or table.dim() < 2 or mode.depth(x) or x.shape[-1] != table.shape[-1]:
         return None
+    pairs = zip(table.shape[::-1], x.shape[::-1], strict=False)
+    if table.dim() > x.dim() or any(have not in (1, size) for have, size in pairs):
+        return None  # the sum is larger than its first operand: two masks of different shape
     whole = table.expand(x.shape) if table.shape != x.shape else table
     for axis in range(x.dim() - 2, -1, -1):
         first = whole.narrow(axis, 0, 1)

@@ -14,7 +14,7 @@ from .masks import on_assign, on_fill, on_where
 from .merge import merge_heads
 from .mode import Mode
 from .norms import on_norm, on_norm_sign
-from .positions import on_lookup, on_multiply, on_waves, wanted
+from .positions import narrow, on_lookup, on_multiply, on_waves, wanted
 from .products import on_baddbmm, on_einsum, on_matmul
 from .proof import on_project
 from .run import Run, Want
@@ -85,6 +85,11 @@ def probe(
 
 def _lost(edit: Edit, run: Run) -> str:
     if edit.kind.endswith("positions"):
+        if narrow(edit):
+            return (
+                f"The edit “{edit.describe()}” names less than a stack, and positions are those of "
+                "a whole one; leave block, layer and head out."
+            )
         return (
             f"The edit “{edit.describe()}” found no positions: this model adds no position table "
             "to its embeddings, rotates no queries and adds no bias to its scores there."

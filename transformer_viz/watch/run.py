@@ -53,7 +53,8 @@ class AttentionRecord:
     whatever the module's own layout. ``form`` is ``softmax``, or ``custom`` for weights that no
     softmax made. ``rebuilt`` is the relative difference of the output rebuilt in float64, None
     where it was not checked. ``offset`` and ``first_key`` are the absolute positions of the first
-    query and key. ``statistics`` hold one ``[batch, head]`` tensor a name.
+    query and key. ``leaves`` collect the gradients of the weights, one a call that made some of the
+    heads. ``statistics`` hold one ``[batch, head]`` tensor a name.
     """
 
     path: str
@@ -68,7 +69,7 @@ class AttentionRecord:
     q: Tensor | None = None
     k: Tensor | None = None
     v: Tensor | None = None
-    leaf: Tensor | None = None
+    leaves: tuple[Tensor, ...] = ()
     stream: Tensor | None = None
     statistics: dict[str, Tensor] = field(default_factory=dict)
     thumbnail: Tensor | None = None

@@ -75,15 +75,15 @@ def summed(
 ) -> Any:
     """Do one residual sum, edited where asked, and note the stream's length after it."""
     mode.layers[site.stack] = site.layer
-    edit = mode.intervention.find(ScaleResidual, site)
+    edits = [e for e in mode.intervention if isinstance(e, ScaleResidual) and e.matches(site)]
+    mode.used.update(edits)  # those too that the last one overrides
     parents = tensors(args, kwargs)
     if mode.want.residuals and site.layer == 0 and site.block == "self":
         lengths(mode, Site(site.stack, "embedding", 0), x)
     if record is not None and mode.want.hidden and site.block == "self":
         record.stream = x.detach().clone()
-    if isinstance(edit, ScaleResidual):
-        mode.used.add(edit)
-        scaled = x * edit.value
+    if edits:
+        scaled = x * edits[-1].value
         args, kwargs = swap(args, {id(x): scaled}), swap(kwargs, {id(x): scaled})
     out = func(*args, **kwargs)
     if mode.want.residuals:
