@@ -53,8 +53,9 @@ def slider(quick: bool = False) -> Section:
     figures = (min(times), p50, p95, max(times))
     table.append((str(len(times)), *(f"{t:.0f} ms" for t in figures)))
     notes = (
-        f"Model {name}. Headless Chromium on the same machine; each move is a new temperature, which runs the "
-        "model again; time until the second frame after the map changed. Transformers is imported."
+        f"Model {name}. Headless Chromium on the same machine; each move is a new temperature, "
+        "which runs the model again; time until the second frame after the map changed. "
+        "Transformers is imported."
     )
     budgets = [
         Budget("slider to paint, p50", p50, MIDDLE, " ms"),

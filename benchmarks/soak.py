@@ -54,7 +54,7 @@ class Found:
 
 
 def play(page: Page, url: str, seconds: float, seed: int = 1) -> Found:
-    """Random clicks, keys, sentences and links for some seconds; a seed repeats them as far as timing does."""
+    """Random clicks, keys, sentences and links for some seconds; a seed repeats them."""
     found, draw, recent = Found(), random.Random(seed), list[str]()
     page.on("pageerror", lambda error: found.broken.append(f"{error} after {recent[-3:]}"))
     page.goto(url)

@@ -294,6 +294,7 @@ def test_vectors_go_into_a_core(build_model):
     result = trace(load(module), rows)
     assert result.attention("encoder").shape == (3, 2, 5, 5)
     assert result.source.labels == ("0", "1", "2", "3", "4") and result.source.ids == ()
+    assert result.logits is None and result.produced is None
     with pytest.raises(ValueError, match=r"finite numbers \[token, d_model\]; got \(3,\)"):
         trace(load(module), np.zeros(3))
     with pytest.raises(ValueError, match=r"finite numbers \[token, d_model\]; got \(0, 22\)"):

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .checkpoints.model import Model
 from .inputs import padded_source, source_ids, target_ids
-from .interventions import Intervention, Pad
+from .interventions import Intervention
 
 #: Vaswani et al. 2017, section 6.1, take 0.6; on our validation pairs 1.0 gave a little more BLEU.
 LENGTH_PENALTY = 1.0
@@ -296,7 +296,8 @@ def _edited(
 
     A ``pad`` edit changes the input, not the pass: :func:`padded_source` applies it.
     """
-    if all(isinstance(edit, Pad) for edit in intervention or ()):
+    edits = (intervention or Intervention()).of_the_pass()
+    if not edits:
         return nullcontext()
     from .watch import Want, probe
 
@@ -305,7 +306,7 @@ def _edited(
     # a shuffle of positions leaves special tokens where they are, also the decoder's start
     special = {"decoder": (True,), own: model.tokenizer.tokens(padded).special}
     want = Want(weights=lambda _: False, norms=False, residuals=False, stack=own, special=special)
-    return probe(model.module, intervention, want)
+    return probe(model.module, edits, want)
 
 
 def _limit(model: Model, source: int, max_tokens: int | None) -> int:

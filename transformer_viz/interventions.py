@@ -339,6 +339,10 @@ class Intervention:
         """The same intervention with this edit taken out."""
         return Intervention(tuple(other for other in self.edits if other != edit))
 
+    def of_the_pass(self) -> Intervention:
+        """The edits of the forward pass alone: without padding, which changes the input."""
+        return Intervention(tuple(edit for edit in self.edits if not isinstance(edit, Pad)))
+
     def describe(self, source: tuple[str, ...] | None = None) -> str:
         """All edits in plain words, or that there are none."""
         return (

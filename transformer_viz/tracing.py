@@ -70,7 +70,7 @@ def trace(
     read = _read(model, source, target, intervention, produced)
     want = _want(model, words, only, read, check and not intervention)
     run, output, leaves = _watch(model, read, intervention, want, words)
-    logits = _logits(model, output, intervention)
+    logits = _logits(model, read, output, intervention)
     said = _produced(model, read, logits)
     gradients = _gradients(output, said, leaves) if "gradients" in words else None
     report = _report(model, read, run, output, intervention, check)
@@ -220,13 +220,15 @@ def _watch(
     """One watched pass: the run, the model's output, and the leaves that collect gradients."""
     grad = "gradients" in words
     mode = torch.enable_grad() if grad else torch.inference_mode()
-    with mode, probe(model.module, intervention, want) as run:
+    with mode, probe(model.module, intervention.of_the_pass(), want) as run:
         output = model.calls.forward(*read.tensors)
     leaves = [record.leaves for record in run.attentions]
     return run, output, leaves
 
 
-def _logits(model: Model, output: Tensor, intervention: Intervention) -> np.ndarray | None:
+def _logits(
+    model: Model, read: _Read, output: Tensor, intervention: Intervention
+) -> np.ndarray | None:
     """The output before the last softmax, ``[position, vocabulary]`` or ``[class]``; None if the
     model ends in states and not in an output layer.
 
@@ -238,8 +240,8 @@ def _logits(model: Model, output: Tensor, intervention: Intervention) -> np.ndar
             f"Under this change ({intervention.describe()}) the model's output is not a number "
             "(NaN): its numbers became too large. Give the edit a smaller value."
         )
-    if not model.config.get("target_vocab", True):
-        return None
+    if not model.config.get("target_vocab", bool(read.source.ids)):
+        return None  # also a core that reads vectors: it gives vectors
     return _numpy(output[0])
 
 

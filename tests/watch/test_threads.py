@@ -153,6 +153,26 @@ def test_two_probes_are_open_on_one_module_at_once(build_module: Any) -> None:
     assert at_once(work, 2) == [True, True]
 
 
+def test_a_probe_inside_a_probe_sees_the_same(build_module: Any) -> None:
+    module = build_module()
+    source, target = SENTENCES[0]
+    edit = Intervention((Temperature(value=2.0),))
+    with torch.inference_mode():
+        with probe(module) as alone:
+            module(source, target)
+        with probe(module) as outer, probe(module) as inner:
+            module(source, target)
+        with probe(module, edit) as warm:
+            module(source, target)
+        with probe(module) as watching, probe(module, edit):
+            module(source, target)
+    for run, expected in ((outer, alone), (inner, alone), (watching, warm)):
+        assert len(run.attentions) == 7 and not run.unrecognised
+        for one, other in zip(run.attentions, expected.attentions, strict=True):
+            assert one.site == other.site
+            assert torch.equal(one.weights, other.weights)
+
+
 def test_a_thread_started_inside_is_not_watched(build_module: Any) -> None:
     module = build_module()
     with torch.inference_mode(), probe(module, EDITS[1]) as run:

@@ -73,8 +73,8 @@ def cells(
 def axes(trace: Trace, attention: Attention) -> tuple[Axis, Axis]:
     """The names of rows and columns: a decoder's rows bear the words that they produce."""
     keys = axis(trace.tokens(attention.key))
-    if attention.site.stack == "decoder" and trace.target and trace.produced:
-        return produced_axis(trace.produced, trace.target), keys
+    if attention.site.stack == "decoder" and trace.produced:
+        return produced_axis(trace.produced, trace.tokens(attention.query)), keys
     return axis(trace.tokens(attention.query)), keys
 
 

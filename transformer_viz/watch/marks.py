@@ -1,7 +1,7 @@
 """What the probe remembers about a tensor while it lives: where it came from, what it is for.
 
-A mark hangs on the tensor itself, so it ends with it and nothing outlives its layer; it names its
-run, so that the marks of another run are never read.
+A mark hangs on the tensor itself, so it ends with it and nothing outlives its layer; each run has a
+name of its own for its marks, so that those of another run are never read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ class Mark:
     ``shadow``: what it would be with edited rotary angles; ``wave``: the angles behind values read
     from a stored table; ``serial``: when it was made."""
 
-    run: Any
     origin: frozenset[int] = NOWHERE
     depth: int = 0
     role: Any = None

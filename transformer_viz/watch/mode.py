@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -34,7 +35,8 @@ from .plan import SCORE_EDITS
 from .run import Run, Want
 
 Handler = Callable[["Mode", Any, tuple[Any, ...], dict[str, Any]], Any]
-KEY = "_transformer_viz_mark"
+KEY = "_transformer_viz"  # each probe hangs its marks under a name of its own that begins so
+_numbers = itertools.count()
 ROOM = 4096  # so many marked tensors before those that ended are dropped from the list
 SEQUENCES = (list, tuple)
 HOLDERS = (Tensor, *SEQUENCES)
@@ -51,6 +53,7 @@ class Mode(TorchFunctionMode):
 
     def __init__(self, module: nn.Module, intervention: Intervention, want: Want):
         super().__init__()
+        self.key = f"{KEY}_{next(_numbers)}"
         self.names = Names(module)
         self.intervention, self.want, self.run = intervention, want, Run(want)
         self.numbering = Numbering(want.stack)
@@ -89,8 +92,7 @@ class Mode(TorchFunctionMode):
         """The mark that this run left on a tensor."""
         if not isinstance(x, Tensor):
             return None
-        mark = x.__dict__.get(KEY) or self.kept.get(id(x))
-        return mark if mark is not None and mark.run is self else None
+        return x.__dict__.get(self.key) or self.kept.get(id(x))
 
     def role(self, x: Any) -> Any:
         mark = self.mark(x)
@@ -145,7 +147,7 @@ class Mode(TorchFunctionMode):
         depth += deeper
         for x in out if isinstance(out, SEQUENCES) else (out,):
             if isinstance(x, Tensor) and not isinstance(x, nn.Parameter):
-                self.hang(x, Mark(self, origin, depth, role))
+                self.hang(x, Mark(origin, depth, role))
         return out
 
     def hang(self, x: Tensor, mark: Mark) -> None:
@@ -153,7 +155,7 @@ class Mode(TorchFunctionMode):
         if id(x) in self.names.owned:
             self.kept[id(x)] = mark
             return
-        x.__dict__[KEY] = mark
+        x.__dict__[self.key] = mark
         self.marked.append(weakref.ref(x))
         if len(self.marked) > self.room:
             self.marked = [ref for ref in self.marked if ref() is not None]
@@ -164,7 +166,7 @@ class Mode(TorchFunctionMode):
         for ref in self.marked:
             x = ref()
             if x is not None:
-                x.__dict__.pop(KEY, None)
+                x.__dict__.pop(self.key, None)
         self.marked, self.norm_frame = [], None
 
     # ---- calls that need no special care ------------------------------------------------------

@@ -54,7 +54,7 @@ def begin(
     record = AttentionRecord(path, kind, stack, place.layer, heads=heads)
     record.shape, record.origin = (queries, keys), q_origin
     record.first_head, record.offset, record.first_key = place.first_head, offset, first_key
-    record.start = Mark(mode).serial
+    record.start = Mark().serial
     return record
 
 

@@ -76,14 +76,17 @@ def probe(
         mode.run.unrecognised.append(
             "no attention found: nothing here multiplies a softmax of scores with values"
         )
-    lost = [
-        edit for edit in mode.intervention if edit not in mode.used and not isinstance(edit, Pad)
-    ]
+    lost = [edit for edit in mode.intervention if edit not in mode.used]
     if lost:
         raise ValueError(_lost(lost[0], mode.run))
 
 
 def _lost(edit: Edit, run: Run) -> str:
+    if isinstance(edit, Pad):
+        return (
+            f"The edit “{edit.describe()}” changes the source, which a probe does not see; append "
+            "the padding to your input, or use trace."
+        )
     if edit.kind.endswith("positions"):
         if narrow(edit):
             return (

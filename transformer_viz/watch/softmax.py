@@ -9,11 +9,14 @@ import torch
 from torch import Tensor
 
 from .layout import Layout, oriented
-from .marks import MASK, Scores, Weights
+from .marks import Scores, Weights
 from .mode import Mode
 from .places import begin, heads_of, keep, plan_of, positions_of
 from .plan import Plan
 from .run import AttentionRecord
+
+# Masks are known from how they came about; a score as low as this is one that was not seen coming.
+VERY_LOW = -1e8
 
 
 def on_softmax(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -88,7 +91,7 @@ def edited(
     """Scores (module's layout) and weights ``[batch, head, query, key]`` under the edits."""
     given = layout.canonical(x)
     base = given if role.base is None else layout.canonical(role.base)
-    hidden = given <= MASK
+    hidden = given <= max(VERY_LOW, torch.finfo(given.dtype).min / 2)
     if role.hidden is not None:
         hidden = hidden | layout.canonical(role.hidden.expand(x.shape))
     columns = hidden.all(-2, keepdim=True)
