@@ -32,7 +32,8 @@ def start(quick: bool = False) -> Section:
     notes = (
         f"Model {name}. Headless Chromium on the same machine, disk caches warm. The picture is "
         "the stored example, drawn without torch; the answer is the translation of a sentence "
-        "that is typed as soon as the picture stands: torch imported, model loaded, beam search done."
+        "that is typed as soon as the picture stands: torch imported, model loaded, beam "
+        "search done."
     )
     return Section("Server start", notes, table, budgets)
 

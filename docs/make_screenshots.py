@@ -20,7 +20,7 @@ from transformer_viz.interventions import Intervention, Temperature  # noqa: E40
 
 PICTURES = ROOT / "docs" / "pictures"
 WARM = Intervention((Temperature(value=4.0, stack="decoder", block="cross"),))
-LINK = {"edits": WARM.to_json(), "layer": 1, "head": 4, "token": 8, "scope": "block"}
+LINK = {"edits": WARM.to_json(), "layer": 1, "head": 7, "token": 11, "scope": "block"}
 #: Name of the picture, colours, and width in pixels.
 SHOTS = (
     ("explore-light", "light", 1440),

@@ -73,11 +73,11 @@ def test_a_visit_from_the_sentence_to_the_changed_translation(page: Page, url: s
     assert _query(page) | {"text": SENTENCE, "layer": "1", "head": "5"} == _query(page)
 
     clean = _map(page)
-    page.get_by_role("radio", name="this block").click()
+    page.get_by_role("radio", name="everything").click()
     slider = page.get_by_role("slider", name="temperature")
     slider.focus()
     page.keyboard.press("End")
-    expect(page.get_by_role("button", name=re.compile("cross: temperature 5"))).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile("everything: temperature 5"))).to_be_visible()
     _settled(page)
     assert _map(page) != clean
     assert _text(page, "after") != _text(page, "before")
@@ -127,11 +127,19 @@ def test_about_and_back_keeps_everything(page: Page, url: str) -> None:
 
 
 def test_back_undoes_the_last_choice(page: Page, url: str) -> None:
-    _open(page, url)
+    _open(page, f"{url}/?layer=2&head=3")
     _click_tile(page, layer=1, head=2)
     _opened(page, "L1 H2")
     page.go_back()
-    _opened(page, "L0 H0")
+    _opened(page, "L2 H3")
+
+
+def test_a_visit_without_a_link_begins_with_a_decided_head(page: Page, url: str) -> None:
+    _open(page, url)
+    query = _query(page)
+    _opened(page, f"L{query['layer']} H{query['head']}")
+    entropy = page.get_by_text(re.compile(r"entropy \d")).first.inner_text()
+    assert float(re.search(r"[\d.]+", entropy).group()) < 1.5
 
 
 def test_strange_input_never_shows_a_traceback(page: Page, url: str) -> None:

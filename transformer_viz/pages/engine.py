@@ -182,6 +182,17 @@ class Engine:
             return None
         return Answer(trace, _joined(trace.produced.pieces[:-1]))  # the last one ends the sentence
 
+    def opening(self, name: str, block: str) -> dict[str, int]:
+        """The head that a visit without a link begins with: the stored run's most decided one."""
+        shelved = self.shelf.get(name)
+        if shelved is None or shelved.example is None or block not in shelved.example.maps:
+            return {}
+        heads = shelved.example.heads
+        stack, kind = MAPS[block]
+        mine = heads[(heads["stack"] == stack) & (heads["block"] == kind)]
+        best = mine.loc[mine["entropy"].idxmin()]
+        return {"layer": int(best["layer"]), "head": int(best["head"])}
+
     def clean(self, question: Question, place: Site) -> Answer:
         """The run without edits; ``place`` is the layer on the screen.
 

@@ -16,6 +16,7 @@ from .engine import Engine, Question
 OPENED = "_opened"
 COMPLAINTS = "_complaints"
 ADDRESS = "_address"
+KEPT = "_kept"
 NUMBERS = ("layer", "head", "token")
 
 
@@ -27,21 +28,27 @@ def defaults(engine: Engine) -> dict[str, Any]:
 def begin(engine: Engine) -> None:
     """Take the state from the link at the first run and after Back or Forward; else keep it.
 
-    Streamlit forgets the state of widgets that another page does not show; writing each value to
-    itself keeps it.
+    Streamlit forgets the state of widgets that another page does not show; what was saved brings it
+    back. What is there is left alone: a value written here would be sent to the browser, and could
+    overwrite what the visitor is typing by then.
     """
     state = st.session_state
     context = get_script_run_ctx()
     if OPENED not in state or (context is not None and context.is_history_navigation):
-        values, complaints = link.read(st.query_params.to_dict(), defaults(engine))
+        given = st.query_params.to_dict()
+        values, complaints = link.read(given, defaults(engine))
+        if not given:
+            values |= engine.opening(values["model"], values["block"])
         if values["model"] not in engine.shelf:
             complaints.append(_no_model(values["model"], engine))
             values["model"] = defaults(engine)["model"]
         state.update(values)
         state[COMPLAINTS], state[OPENED] = complaints, True
         return
+    kept = defaults(engine) | state.get(KEPT, {})
     for name in link.DEFAULTS:
-        state[name] = state.get(name, defaults(engine)[name])
+        if name not in state:
+            state[name] = kept[name]
 
 
 def _no_model(name: str, engine: Engine) -> str:
@@ -57,7 +64,9 @@ def save(engine: Engine) -> None:
     wanted = _address(shown, engine)
     if wanted != shown:
         st.query_params.from_dict(wanted)
-    st.session_state[ADDRESS] = wanted
+    state = st.session_state
+    state[ADDRESS] = wanted
+    state[KEPT] = {name: state[name] for name in link.DEFAULTS if name in state}
 
 
 def _address(shown: dict[str, str], engine: Engine) -> dict[str, str]:
