@@ -19,7 +19,7 @@ from tests.browser.conftest import FLAGS, chromium, running_app  # noqa: E402
 from transformer_viz.interventions import Intervention, Temperature  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"
-WARM = Intervention((Temperature(value=4.0, stack="decoder", block="cross"),))
+WARM = Intervention((Temperature(value=2.5, stack="decoder", block="cross"),))
 LINK = {"edits": WARM.to_json(), "layer": 1, "head": 7, "token": 11, "scope": "block"}
 #: Name of the picture, colours, and width in pixels.
 SHOTS = (
