@@ -24,8 +24,13 @@ def _chart(page: Page, number: int) -> Locator:
 
 
 def _map(page: Page) -> str:
-    """The pixels of the opened head, as the picture that plotly drew."""
-    return str(_chart(page, 1).locator(".heatmaplayer image").get_attribute("href"))
+    """The pixels of the opened head, as the picture that plotly drew, once it stands still."""
+    image = _chart(page, 1).locator(".heatmaplayer image")
+    before, drawn = "", str(image.get_attribute("href"))
+    while before != drawn:
+        page.wait_for_timeout(400)
+        before, drawn = drawn, str(image.get_attribute("href"))
+    return drawn
 
 
 def _text(page: Page, what: str) -> str:
@@ -63,6 +68,7 @@ def test_a_visit_from_the_sentence_to_the_changed_translation(page: Page, url: s
     _type(page, SENTENCE)
     expect(page.locator('[data-what="translation"]')).not_to_have_text(first)
     assert "Kaffee" in _text(page, "translation")
+    expect(_chart(page, 1)).to_contain_text("Kaffee")  # the pictures have followed
 
     _click_tile(page, layer=1, head=5)
     _opened(page, "L1 H5")
