@@ -5,13 +5,13 @@ from __future__ import annotations
 import streamlit as st
 
 ABOUT = """
-## What you see
+### What you see
 
 A Transformer was trained to translate English into German. When you type a sentence it really
 runs, and every picture shows numbers of that run. When you move a control it runs again with
 the change inside it: the pictures and the translation are what became of it.
 
-## Attention weights are not explanations
+### Attention weights are not explanations
 
 A weight says how much of one word's value a head mixes into another word's. It does not say why
 the model chose its answer: a head may look at a word and use little of it, information also
@@ -26,13 +26,13 @@ you *change* the model and look at what happens, which is better evidence than l
 An edited model is no longer the model that was trained. A change that ruins the translation
 shows that the model relied on the part you changed, not that this part "knows" the word.
 
-## How the comparison is made
+### How the comparison is made
 
 Both runs are asked about the *same* target words, those of the clean run or those you typed:
 only then can their maps and probabilities be compared cell by cell. What the changed model says
 when nobody holds its words stands beside it.
 
-## Whose sentences
+### Whose sentences
 
 The translation model in the box learned from sentence pairs of the
 [Tatoeba Project](https://tatoeba.org), in the bilingual editions of
