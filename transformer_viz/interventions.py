@@ -351,10 +351,8 @@ class Intervention:
 
     def find(self, kind: type[Edit], site: Site) -> Edit | None:
         """The edit of a kind that acts on a site: the last one that matches."""
-        for edit in reversed(self.edits):
-            if isinstance(edit, kind) and edit.matches(site):
-                return edit
-        return None
+        found = (e for e in reversed(self.edits) if isinstance(e, kind) and e.matches(site))
+        return next(found, None)
 
 
 def _edit(item: Any) -> Edit:
