@@ -8,21 +8,13 @@ import pytest
 import torch
 from torch import nn
 
-from transformer_viz.model import ModelConfig, Transformer
+from tests.conftest import TINY
+from transformer_viz.model import Transformer
 
 SOURCE = torch.tensor([[5, 9, 31, 7, 3], [8, 36, 3, 0, 0]])
 TARGET = torch.tensor([[2, 6, 40, 11], [2, 12, 6, 33]])
 #: PyTorch's heads split d_model evenly.
-EVEN = ModelConfig(
-    d_model=22,
-    heads=2,
-    d_ff=29,
-    encoder_layers=3,
-    decoder_layers=2,
-    source_vocab=37,
-    target_vocab=41,
-    max_positions=43,
-)
+EVEN = replace(TINY, d_v=11, norm_eps=1e-5)
 
 
 def carry_attention(ours, theirs: nn.MultiheadAttention):

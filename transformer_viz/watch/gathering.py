@@ -38,7 +38,7 @@ def gather(
         record, layout, p, args, kwargs = found(mode, role, labels, p, v, form, args, kwargs)
     else:
         layout = Layout(labels, tuple(p.shape), record.heads if "bh" in labels else None)
-    weights = layout.canonical(p)
+    weights, used = layout.canonical(p), p
     if mode.want.gradients:
         record.leaves = (torch.zeros_like(weights, requires_grad=True),)
         used = layout.original(weights + record.leaves[0])
@@ -51,9 +51,7 @@ def gather(
         record.v = vectors(v, sides, record.heads)
     if mode.want.check:
         captured = layout.original(record.weights if record.weights is not None else weights)
-        exact = {id(p): captured.double(), id(v): v.detach().double()}
-        for other in tensors(args, kwargs):
-            exact.setdefault(id(other), captured.double())
+        exact = {id(used): captured.double(), id(v): v.detach().double()}
         record.proof = func(*swap(args, exact), **swap(kwargs, exact))
     return mode.put(out, [p, v], Context(record), deeper=1)
 

@@ -237,20 +237,13 @@ class Mode(TorchFunctionMode):
             same = role.same and func in calls.CAST
             return replace(role, labels=relabel(role.labels, x, out, func, args, kwargs), same=same)
         if isinstance(role, Context):
-            exact = func in calls.IDENTITY
-            return (
-                Context(role.record, (*role.chain, (func, args, kwargs)) if exact else ())
-                if exact
-                else None
-            )
+            step = (func, args, kwargs)
+            return Context(role.record, (*role.chain, step)) if func in calls.IDENTITY else None
         if isinstance(role, SubLayer):
             return replace(role, exact=role.exact and func in calls.IDENTITY)
         if isinstance(role, Stream):
-            return (
-                role
-                if func in calls.IDENTITY or func in calls.MULTIPLY or broadcast(x, args)
-                else None
-            )
+            kept = func in calls.IDENTITY or func in calls.MULTIPLY or broadcast(x, args)
+            return role if kept else None
         if isinstance(role, Table) and func in calls.IDENTITY:
             return role
         if isinstance(role, Biased) and func in calls.IDENTITY:
