@@ -14,7 +14,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import streamlit as st
 
-from transformer_viz.pages import about, explore, frame, visit
+from transformer_viz.pages import about, explore, frame, norms, positions, visit
 from transformer_viz.pages.engine import Engine
 
 
@@ -33,6 +33,8 @@ def main() -> None:
     )
     pages = [
         st.Page(lambda: explore.draw(engine), title="Explore", url_path="explore", default=True),
+        st.Page(lambda: positions.draw(engine), title="Positions", url_path="positions"),
+        st.Page(lambda: norms.draw(engine), title="Norms", url_path="norms"),
         st.Page(about.draw, title="About", url_path="about"),
     ]
     chosen = st.navigation(pages, position="top")

@@ -346,3 +346,35 @@ def test_a_continuation_keeps_the_space_before_it(build_model, tiny_vocabulary):
     cat = tokenizer.prompt_ids("the cat")[1:]
     assert translate(gpt, "The", target=cat)[0].text == " the cat"
     assert translate(gpt, "The", target="the cat")[0].text == " the cat"
+
+
+@pytest.mark.parametrize("words", [{"beam": 1}, {"beam": 3}, {"sample": 1.0}])
+def test_each_pass_tells_how_far_the_search_is(model, words):
+    heard: list[tuple[int, int]] = []
+    found = translate(model, SOURCE, max_tokens=6, tell=lambda *step: heard.append(step), **words)
+    longest = max(len(path.ids) for path in found)
+    assert heard == [(done, 6) for done in range(longest)]
+    assert found == translate(model, SOURCE, max_tokens=6, **words)
+
+
+def test_what_tell_raises_ends_the_search_and_leaves_nothing(model):
+    class Enough(Exception):
+        pass
+
+    def tell(done, of):
+        if done == 2:
+            raise Enough
+
+    warm = Intervention((Temperature(value=2.0),))
+    clean = translate(model, SOURCE)
+    with pytest.raises(Enough):
+        translate(model, SOURCE, max_tokens=9, intervention=warm, tell=tell)
+    assert torch._C._len_torch_function_stack() == 0  # no probe watches any more
+    assert not torch.is_inference_mode_enabled()
+    assert translate(model, SOURCE) == clean
+
+
+def test_a_text_that_is_continued_tells_it_too(tiny_gpt):
+    heard = []
+    generate(tiny_gpt, SOURCE, max_tokens=3, tell=lambda *step: heard.append(step))
+    assert heard[0] == (0, 3)

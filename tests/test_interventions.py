@@ -17,6 +17,7 @@ from transformer_viz.interventions import (
     Pad,
     ScaleHead,
     Temperature,
+    UniformHead,
     Window,
 )
 from transformer_viz.sites import BLOCKS, STACKS, Site
@@ -37,9 +38,9 @@ whole = st.integers(0, 99)
 VALUES = {
     "temperature": {"value": numbers},
     "scale_head": {"value": numbers},
-    "uniform_head": {},
+    "uniform_head": {"on": st.booleans()},
     "causal": {"on": st.booleans()},
-    "window": {"radius": whole},
+    "window": {"radius": st.none() | whole},
     "block_keys": {"keys": st.lists(whole, max_size=4).map(tuple)},
     "block_edges": {"edges": st.lists(st.tuples(whole, whole), max_size=4).map(tuple)},
     "pad": {"count": whole, "masked": st.booleans()},
@@ -100,6 +101,19 @@ def test_the_example_of_the_design_is_read_to_the_letter():
     ]
 
 
+def test_a_place_can_be_spared_a_wider_edit():
+    gaps = Intervention((Window(radius=None, layer=1), UniformHead(on=False, head=2)))
+    assert gaps.describe() == "L1: no window; H2: looks as trained"
+    text = (
+        '{"edits":[{"kind":"window","layer":1,"radius":null},'
+        '{"head":2,"kind":"uniform_head","on":false}]}'
+    )
+    assert gaps.to_json() == text and Intervention.from_json(text) == gaps
+    # what was written before there were gaps is read and written as it was
+    old = '{"edits":[{"kind":"uniform_head"},{"kind":"window","radius":2}]}'
+    assert Intervention.from_json(old).to_json() == old
+
+
 def test_words_are_named_where_the_sentence_is_known():
     edit = BlockKeys(keys=(1,), block="cross")
     assert edit.describe(("The", "cat")) == "cross: “cat” hidden"
@@ -121,6 +135,8 @@ def test_words_are_named_where_the_sentence_is_known():
         ('{"edits": [{"kind": "temperature", "value": 1, "floor": 2}]}', "no word 'floor'"),
         ('{"edits": [{"kind": "causal", "on": 1}]}', "on to be true or false; got 1"),
         ('{"edits": [{"kind": "window", "radius": 1.5}]}', "a whole number from 0; got 1.5"),
+        ('{"edits": [{"kind": "window"}]}', "'window' is incomplete"),
+        ('{"edits": [{"kind": "uniform_head", "on": 0}]}', "on to be true or false; got 0"),
         ('{"edits": [{"kind": "block_edges", "edges": [[1]]}]}', "a list of [query, key] pairs"),
         ('{"edits": [{"kind": "causal", "on": true, "stack": "middle"}]}', "stack to be one of"),
         ('{"edits": [{"kind": "pad", "count": 1, "layer": 0}]}', "it acts on the source"),

@@ -15,11 +15,11 @@ from transformer_viz.metrics import (
     Axis,
     axis,
     describe_row,
-    entropy_change,
     head_statistics,
     merge_words,
     output_changes,
     produced_axis,
+    statistic_change,
     strongest_links,
     without_special,
 )
@@ -250,14 +250,14 @@ def a_trace(made: Produced | None, entropies: list[float]) -> Trace:
 def test_entropy_before_and_after() -> None:
     before = a_trace(None, [1.0, 2.0, 3.0, 5.0])
     after = a_trace(None, [1.5, 2.0, 4.0, 6.0])
-    assert entropy_change(before, after, Site("encoder", "self", 0, 0)) == (1.0, 1.5)
-    assert entropy_change(before, after, Site("encoder", "self", 1)) == (4.0, 5.0)
+    assert statistic_change(before, after, Site("encoder", "self", 0, 0)) == (1.0, 1.5)
+    assert statistic_change(before, after, Site("encoder", "self", 1)) == (4.0, 5.0)
 
 
 def test_entropy_of_a_site_that_is_not_there() -> None:
     trace = a_trace(None, [1.0, 2.0, 3.0, 5.0])
     with pytest.raises(LookupError, match=r"no encoder L7 H0; in encoder it has layers \[0, 1\]"):
-        entropy_change(trace, trace, Site("encoder", "self", 7, 0))
+        statistic_change(trace, trace, Site("encoder", "self", 7, 0))
 
 
 def test_probability_and_rank_of_each_word_before_and_after() -> None:

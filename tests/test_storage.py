@@ -50,7 +50,8 @@ def token_table(
     return pd.DataFrame(rows, columns=list(columns)).astype(dtypes)
 
 
-NORMS = ("site", "stack", "layer", "token", "mean", "std", "rms", "input_norm", "output_norm")
+STATISTICS = ("mean", "std", "rms", "input_norm", "output_norm", "output_mean")
+NORMS = ("site", "stack", "layer", "token", *STATISTICS)
 
 
 def norm_table() -> pd.DataFrame:

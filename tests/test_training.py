@@ -169,6 +169,7 @@ def test_the_package_opens_and_says_what_it_is(recipe, data, tmp_path):
     example = Trace.load(out / "example.safetensors")
     assert example.manifest["hash"] == load(out, device="cpu").hash
     assert example.report.status == "green" and example.block("cross", 0).scores is not None
+    assert len(example.hidden("encoder")[0]) == len(example.source)
     model = load(out, device="cpu")
     assert (model.name, model.title, model.file_dtype) == ("tiny", "Toy to toy", "float16")
     for name, tensor in weights(run).items():

@@ -17,6 +17,10 @@ from .checkpoints.model import Model
 from .inputs import padded_source, source_ids, target_ids
 from .interventions import Intervention
 
+#: Hears, before each pass, how many tokens there are and how many there may be; what it raises
+#: ends the search.
+Tell = Callable[[int, int], None]
+
 #: Vaswani et al. 2017, section 6.1, take 0.6; on our validation pairs 1.0 gave a little more BLEU.
 LENGTH_PENALTY = 1.0
 NEW_TOKENS = 40  # how far a text is continued when nobody says
@@ -57,6 +61,7 @@ def translate(
     length_penalty: float = LENGTH_PENALTY,
     seed: int = 0,
     target: str | Sequence[int] | None = None,
+    tell: Tell | None = None,
 ) -> list[Hypothesis]:
     """Translate one source, or let a GPT-like model go on from it; the best hypothesis first.
 
@@ -70,6 +75,9 @@ def translate(
     ``max_tokens`` limits the length; left out, 1.4 tokens for each of the source and 8 more, or
     40 new ones for a GPT-like model.
 
+    ``tell`` hears, before each pass of a search, how many tokens there are and how many there may
+    be. What it raises comes out here, and nothing of the search is left behind.
+
     Raises:
         ValueError: the model has no decoder or start token, the input does not fit, or the
             choices exclude each other; says which.
@@ -77,7 +85,7 @@ def translate(
     _check(model, beam, sample, max_tokens)
     ids = source_ids(model, source)
     with torch.inference_mode(), _edited(model, ids, intervention):
-        batch = _Batch(model, [ids], intervention, max_tokens)
+        batch = _Batch(model, [ids], intervention, max_tokens, tell)
         if target is not None:
             found = [batch.score(_forced_ids(model, target))]
         elif sample:
@@ -147,10 +155,11 @@ class _Batch:
         sources: list[list[int]],
         intervention: Intervention | None,
         max_tokens: int | None,
+        tell: Tell | None = None,
     ):
         padded = [padded_source(ids, intervention, model.pad_id) for ids in sources]
         rows, masks = zip(*padded, strict=True)
-        self.model = model
+        self.model, self.tell = model, tell
         self.sources = _rectangle(rows, model.pad_id or 0, model.device)
         mask = _rectangle(masks, False, model.device)
         # some modules take no mask; but padding that is to be seen must be said
@@ -182,6 +191,8 @@ class _Batch:
     def following(self, rows: list[tuple[int, _Path]]) -> Tensor:
         """Log-probabilities ``[row, vocabulary]`` of the token that follows each path."""
         owners, paths = zip(*rows, strict=True)
+        if self.tell is not None:
+            self.tell(len(paths[0].ids), max(self.limits))
         logits = self.logits(list(owners), [path.ids for path in paths])
         scores = logits[:, -1].float().log_softmax(-1)
         if bool(scores.isnan().any()):
@@ -243,6 +254,7 @@ def generate(
     max_tokens: int | None = None,
     length_penalty: float = LENGTH_PENALTY,
     seed: int = 0,
+    tell: Tell | None = None,
 ) -> list[Hypothesis]:
     """Go on with a text: :func:`translate` for GPT-like models alone.
 
@@ -263,6 +275,7 @@ def generate(
         max_tokens=max_tokens,
         length_penalty=length_penalty,
         seed=seed,
+        tell=tell,
     )
 
 

@@ -18,6 +18,7 @@ from .sites import BLOCKS, STACKS, Site, map_name
 LARGEST = 3e38  # about what a float32 can hold
 MOST = 2**53  # whole numbers up to here are the same in every JSON reader
 MOST_PADDING = 10_000  # tokens
+FORM = 'Write it like {"edits": [{"kind": "temperature", "value": 2.0}]}.'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,12 +69,8 @@ class Edit:
 
     def to_dict(self) -> dict[str, Any]:
         """Kind, values and the selectors that are given, as JSON can hold them."""
-        words = {
-            f.name: _plain(getattr(self, f.name))
-            for f in dataclasses.fields(self)
-            if getattr(self, f.name) is not None
-        }
-        return {"kind": self.kind} | words
+        words = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {"kind": self.kind} | {w: _plain(v) for w, v in words.items() if v is not None}
 
     def describe(self, source: tuple[str, ...] | None = None) -> str:
         """The edit in plain words; ``source`` labels replace key numbers by the words they name."""
@@ -85,36 +82,36 @@ class Edit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Temperature(Edit):
-    """Divides the complete scores before the softmax; 1 changes nothing, 0 is hard attention."""
+class _Amount(Edit):
+    """What edits have in common that say how much, with one finite number from ``least``."""
 
-    kind: ClassVar[str] = "temperature"
     value: float
+    least: ClassVar[float] = -LARGEST
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require(
-            _finite(self.value) and self.value >= 0, self, "value", "a number from 0", self.value
-        )
+        wanted = "a number from 0" if self.least == 0 else "a number"
+        fits = _finite(self.value) and self.value >= self.least
+        _require(fits, self, "value", wanted, self.value)
         object.__setattr__(self, "value", float(self.value))
-
-    def change(self, source: tuple[str, ...] | None = None) -> str:
-        return (
-            "hard attention (temperature 0)" if self.value == 0 else f"temperature {self.value:g}"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScaleHead(Edit):
+class Temperature(_Amount):
+    """Divides the complete scores before the softmax; 1 changes nothing, 0 is hard attention."""
+
+    kind: ClassVar[str] = "temperature"
+    least: ClassVar[float] = 0
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        return f"temperature {self.value:g}" if self.value else "hard attention (temperature 0)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleHead(_Amount):
     """Multiplies a head's weights, before the output projection mixes heads; 0 switches it off."""
 
     kind: ClassVar[str] = "scale_head"
-    value: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _require(_finite(self.value), self, "value", "a number", self.value)
-        object.__setattr__(self, "value", float(self.value))
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
         return "off" if self.value == 0 else f"scaled by {self.value:g}"
@@ -122,12 +119,20 @@ class ScaleHead(Edit):
 
 @dataclass(frozen=True, kw_only=True)
 class UniformHead(Edit):
-    """Lets a head look at all visible keys alike."""
+    """Lets a head look at all visible keys alike; ``on`` false spares it such a wider edit."""
 
     kind: ClassVar[str] = "uniform_head"
+    on: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(isinstance(self.on, bool), self, "on", "true or false", self.on)
+
+    def to_dict(self) -> dict[str, Any]:  # "on" goes without saying, as before there was an off
+        return {word: value for word, value in super().to_dict().items() if value is not True}
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
-        return "looks at all visible words alike"
+        return "looks at all visible words alike" if self.on else "looks as trained"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,16 +152,25 @@ class Causal(Edit):
 
 @dataclass(frozen=True, kw_only=True)
 class Window(Edit):
-    """Keeps only keys at most ``radius`` tokens away, on top of the model's own mask."""
+    """Keeps only keys at most ``radius`` tokens away, on top of the model's own mask.
+
+    A radius of None is no window: it spares its place a wider edit.
+    """
 
     kind: ClassVar[str] = "window"
-    radius: int
+    radius: int | None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require(_whole(self.radius), self, "radius", "a whole number from 0", self.radius)
+        fits = self.radius is None or _whole(self.radius)
+        _require(fits, self, "radius", "null or a whole number from 0", self.radius)
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"radius": self.radius}
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
+        if self.radius is None:
+            return "no window"
         return f"sees {self.radius} word{'s' * (self.radius != 1)} to each side"
 
 
@@ -220,16 +234,10 @@ class Pad(Edit):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScalePositions(Edit):
+class ScalePositions(_Amount):
     """Scales the added table, the rotary angles or the relative bias; 0 drops positions."""
 
     kind: ClassVar[str] = "scale_positions"
-    value: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _require(_finite(self.value), self, "value", "a number", self.value)
-        object.__setattr__(self, "value", float(self.value))
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
         return "positions dropped" if self.value == 0 else f"positions scaled by {self.value:g}"
@@ -251,17 +259,14 @@ class ShufflePositions(Edit):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScaleResidual(Edit):
+class ScaleResidual(_Amount):
     """Scales what a sub-layer's output is added to; 0 cuts the residual connection."""
 
     kind: ClassVar[str] = "scale_residual"
-    value: float
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require(_finite(self.value), self, "value", "a number", self.value)
         _require(self.head is None, self, "head", "left out (a sum has no heads)", self.head)
-        object.__setattr__(self, "value", float(self.value))
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
         return "residual cut" if self.value == 0 else f"residual scaled by {self.value:g}"
@@ -320,14 +325,10 @@ class Intervention:
         try:
             words = json.loads(text)
         except (ValueError, TypeError, RecursionError) as error:
-            raise ValueError(
-                f"The intervention is not JSON ({error}). Write it like "
-                '{"edits": [{"kind": "temperature", "value": 2.0}]}.'
-            ) from error
+            raise ValueError(f"The intervention is not JSON ({error}). {FORM}") from error
         if not isinstance(words, dict) or not isinstance(words.get("edits"), list):
             raise ValueError(
-                f'An intervention is an object with a list "edits"; got {text[:60]!r}. Write it '
-                'like {"edits": [{"kind": "temperature", "value": 2.0}]}.'
+                f'An intervention is an object with a list "edits"; got {text[:60]!r}. {FORM}'
             )
         return cls(tuple(_edit(item) for item in words["edits"]))
 
@@ -345,9 +346,8 @@ class Intervention:
 
     def describe(self, source: tuple[str, ...] | None = None) -> str:
         """All edits in plain words, or that there are none."""
-        return (
-            "; ".join(edit.describe(source) for edit in self.edits) or "clean run, nothing changed"
-        )
+        said = "; ".join(edit.describe(source) for edit in self.edits)
+        return said or "clean run, nothing changed"
 
     def find(self, kind: type[Edit], site: Site) -> Edit | None:
         """The edit of a kind that acts on a site: the last one that matches."""

@@ -17,7 +17,7 @@ from .watch import AttentionRecord, NormRecord, Run
 from .watch.numbering import named_stack
 from .watch.statistics import COLUMNS
 
-NORM_COLUMNS = ("mean", "std", "rms", "input_norm", "output_norm")
+NORM_COLUMNS = ("mean", "std", "rms", "input_norm", "output_norm", "output_mean")
 MATRICES = ("weights", "scores", "qkv", "gradients")  # each of them is kept beside the weights
 OUTSIDE = -1  # the layer of a norm that belongs to no layer: embeddings, the end of a stack
 

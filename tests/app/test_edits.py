@@ -8,13 +8,17 @@ from transformer_viz.interventions import (
     BlockKeys,
     Causal,
     Intervention,
+    Pad,
     ScaleHead,
+    ScalePositions,
     Temperature,
     UniformHead,
     Window,
 )
-from transformer_viz.pages import edits
-from transformer_viz.pages.edits import SCOPES, Place
+from transformer_viz.pages import edits, position_edits
+from transformer_viz.pages.edits import REACHES, SCOPES, Place
+from transformer_viz.pages.history import History
+from transformer_viz.sites import STACKS
 
 CLEAN = Intervention()
 
@@ -110,3 +114,63 @@ def test_other_kinds_and_places_stay() -> None:
 def test_an_edit_that_names_cross_alone_means_the_decoders_cross() -> None:
     linked = Intervention((Temperature(value=2.0, block="cross"),))
     assert edits.set_temperature(linked, _place("block"), 1.0) == CLEAN
+
+
+@pytest.mark.parametrize("state", ["off", "scale", "uniform"])
+@pytest.mark.parametrize("other", ["on", "off", "scale", "uniform"])
+def test_one_head_may_differ_from_its_block_in_any_state(state: str, other: str) -> None:
+    wide = edits.set_head_state(CLEAN, _place("block"), state)
+    both = edits.set_head_state(wide, _place(), other)
+    assert edits.head_state(both, _place())[0] == other
+    assert edits.head_state(both, _place(head=2))[0] == state
+    assert edits.set_head_state(both, _place(), state) == wide
+    assert edits.set_head_state(both, _place("block"), "on") == CLEAN
+
+
+def test_one_head_may_be_without_the_window_of_its_block() -> None:
+    wide = edits.set_window(CLEAN, _place("block"), 1)
+    both = edits.set_window(wide, _place(), None)
+    assert edits.window(both, _place()) is None and edits.window(both, _place(head=2)) == 1
+    assert edits.set_window(both, _place("block"), None) == CLEAN
+
+
+def test_padding_is_one_edit_of_the_source() -> None:
+    padded = edits.set_padding(CLEAN, 3, False)
+    assert edits.padding(padded) == (3, False) and edits.padding(CLEAN) == (0, True)
+    assert edits.set_padding(padded, 2, True).edits == (Pad(count=2),)
+    assert edits.set_padding(padded, 0, False) == CLEAN
+
+
+@pytest.mark.parametrize("reach", REACHES)
+def test_positions_are_changed_for_the_sentences_that_are_chosen(reach: str) -> None:
+    dropped = position_edits.set_scale(CLEAN, reach, 0.0)
+    both = position_edits.set_shuffled(dropped, reach, 4)
+    assert len(both.edits) == 2
+    for other in STACKS:
+        inside = reach in ("both", other)
+        assert position_edits.scale(both, other) == (0.0 if inside else 1.0)
+        assert position_edits.shuffled(both, other) == (4 if inside else None)
+    assert position_edits.set_shuffled(both, reach, None) == dropped
+    assert position_edits.set_scale(dropped, reach, 1.0) == CLEAN
+
+
+def test_positions_of_one_sentence_may_be_taken_out_of_both() -> None:
+    both = position_edits.set_scale(CLEAN, "both", 0.5)
+    assert both.edits == (ScalePositions(value=0.5),)
+    one = position_edits.set_scale(both, "encoder", 1.0)
+    assert one.edits == (ScalePositions(value=0.5, stack="decoder"),)
+    assert position_edits.set_scale(one, "encoder", 0.5) == both
+
+
+def test_undo_and_redo_walk_through_what_was_done() -> None:
+    past = History()
+    assert past.undo("a") == (past, "a") and past.redo("a") == (past, "a")
+    two = past.did("a").did("b")  # now "c"
+    once, shown = two.undo("c")
+    assert shown == "b" and once.redo("b") == (two, "c")
+    twice, first = once.undo(shown)
+    assert first == "a" and not twice.past and twice.future == ("c", "b")
+    assert once.did("b").future == ()  # a new change forgets what was undone
+    for number in range(200):
+        past = past.did(str(number))
+    assert len(past.past) == 100

@@ -4,12 +4,47 @@ from __future__ import annotations
 
 import base64
 import zlib
+from urllib.parse import parse_qsl, urlencode
 
 import pytest
+from hypothesis import given, strategies
 
-from transformer_viz.interventions import BlockKeys, Intervention, Temperature
+from transformer_viz.interventions import (
+    BlockKeys,
+    Causal,
+    Intervention,
+    Pad,
+    ScaleHead,
+    ScalePositions,
+    Temperature,
+    UniformHead,
+    Window,
+)
+from transformer_viz.metrics.norms import STATISTICS
 from transformer_viz.pages import link
+from transformer_viz.pages.edits import REACHES, SCOPES
 from transformer_viz.pages.link import CLEAN, DEFAULTS, KEYS, read, write
+from transformer_viz.sites import MAPS, STACKS
+
+TEXT = strategies.text(strategies.characters(exclude_categories=["Cs"]), max_size=60)
+FINITE = strategies.floats(-100, 100)
+PLACE = {"stack": "decoder", "block": "cross", "layer": 1}
+EDIT = strategies.one_of(
+    strategies.builds(lambda v: Temperature(value=abs(v), **PLACE), FINITE),
+    strategies.builds(
+        lambda v, h: ScaleHead(value=v, head=h, **PLACE), FINITE, strategies.integers(0, 7)
+    ),
+    strategies.builds(lambda on: UniformHead(on=on), strategies.booleans()),
+    strategies.builds(lambda on: Causal(on=on, stack="decoder"), strategies.booleans()),
+    strategies.builds(lambda r: Window(radius=r), strategies.none() | strategies.integers(0, 40)),
+    strategies.builds(
+        lambda k: BlockKeys(keys=tuple(k)), strategies.lists(strategies.integers(0, 90))
+    ),
+    strategies.builds(
+        lambda n, m: Pad(count=n, masked=m), strategies.integers(0, 20), strategies.booleans()
+    ),
+    strategies.builds(lambda v: ScalePositions(value=v), FINITE),
+)
 
 FULL = {
     "model": "en-de",
@@ -25,7 +60,48 @@ FULL = {
     "words": True,
     "special": False,
     "scope": "layer",
+    "answer": 3,
+    "stack": "decoder",
+    "place": 2,
+    "shift": 5,
+    "pair": 17,
+    "site": "decoder.layers.0.cross_norm",
+    "statistic": "output_mean",
+    "reach": "encoder",
+    "order": 4,
 }
+NUMBER = strategies.integers(0, 99_999)
+#: What each key may hold; the words of the edits are whatever an intervention can say.
+STATES = strategies.fixed_dictionaries(
+    {
+        "model": TEXT,
+        "text": TEXT,
+        "target": TEXT,
+        "site": TEXT,
+        "beam": strategies.integers(1, 8),
+        "edits": strategies.lists(EDIT, max_size=12).map(
+            lambda e: Intervention(tuple(e)).to_json()
+        ),
+        "block": strategies.sampled_from(list(MAPS)),
+        "compare": strategies.sampled_from(link.COMPARES),
+        "scope": strategies.sampled_from(list(SCOPES)),
+        "stack": strategies.sampled_from(STACKS),
+        "statistic": strategies.sampled_from([s.name for s in STATISTICS]),
+        "reach": strategies.sampled_from(list(REACHES)),
+        "words": strategies.booleans(),
+        "special": strategies.booleans(),
+        **dict.fromkeys(
+            ("layer", "head", "token", "answer", "place", "shift", "pair", "order"), NUMBER
+        ),
+    }
+)
+
+
+@given(STATES)
+def test_any_state_comes_back_from_its_link(state: dict[str, object]) -> None:
+    assert set(state) == {key.name for key in KEYS}
+    there = urlencode(write(state, DEFAULTS))
+    assert read(dict(parse_qsl(there, keep_blank_values=True)), DEFAULTS) == (state, [])
 
 
 def test_the_round_trip_is_an_identity() -> None:

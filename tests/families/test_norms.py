@@ -53,6 +53,7 @@ def test_every_norm_is_found_with_its_gain(family: Family) -> None:
             "rms": x.square().mean(-1).sqrt(),
             "input_norm": x.norm(dim=-1),
             "output_norm": out.norm(dim=-1),
+            "output_mean": out.mean(-1),
         }
         for name, value in statistics.items():
             assert laws.far(record.statistics[name], value) <= 1e-4, name

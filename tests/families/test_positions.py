@@ -248,3 +248,30 @@ def test_the_angles_of_a_stored_table_are_read_back() -> None:
     seen, _ = laws.watched(built(family), family, want=want)
     angles = torch.arange(SOURCE)[:, None] * torch.tensor([1.0, 1.0, 0.01, 0.01])
     assert laws.far(seen.positions["rotary.decoder"], angles) <= 1e-5
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("bert", "table.encoder"), ("llama", "rotary.decoder"), ("gptj", "rotary.decoder"),
+     ("t5", "bias.encoder.1")],
+)  # fmt: skip
+def test_what_is_shown_carries_the_edits(name: str, key: str) -> None:
+    family = BY_NAME[name]
+    stack = key.split(".")[1]
+    special = dict.fromkeys(("encoder", "decoder"), SPECIAL)
+
+    def shown(*edits: Edit) -> Tensor:
+        want = Want(positions=True, stack=stack, special=special)
+        return laws.watched(built(family), family, *edits, want=want, **whole(family))[0].positions[
+            key
+        ]
+
+    clean = shown()
+    assert laws.far(shown(ScalePositions(value=HALF)), HALF * clean) <= 1e-6
+    moved = order(SOURCE)
+    axes = (1, 2) if key.startswith("bias") else (0,)
+    expected = clean
+    for axis in axes:
+        expected = expected.index_select(axis, moved)
+    assert not torch.equal(expected, clean)
+    assert laws.far(shown(ShufflePositions(seed=SEED)), expected) <= 1e-6

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,6 +27,8 @@ TARGET = Tokens(
     special=(True, False, False, False),
 )
 LAYERS, HEADS = 2, 3
+WIDTH = 6  # features of a word's vector
+VOCABULARY = 13
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
@@ -60,6 +64,93 @@ def _heads(attentions: list[Attention]) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
+def table(rows: int) -> np.ndarray:
+    """Sine and cosine by turns, slower from pair to pair (Vaswani et al. 2017, section 3.5)."""
+    pair = np.arange(WIDTH) // 2
+    angles = np.arange(rows)[:, None] / 10000 ** (2 * pair / WIDTH)
+    return np.where(np.arange(WIDTH) % 2, np.cos(angles), np.sin(angles)).astype(np.float32)
+
+
+def stream(tokens: int, steps: int, temperature: float) -> np.ndarray:
+    """The residual stream after each sum, ``[step, token, feature]``: it grows step by step."""
+    step, token, feature = np.mgrid[:steps, :tokens, :WIDTH]
+    return np.cos(1.7 * feature + token) * (1 + 0.5 * step / temperature) + 0.1 * token
+
+
+def _gain(site: int) -> tuple[np.ndarray, np.ndarray]:
+    """A norm's gain and bias: ramps, other at each site."""
+    ramp = np.arange(WIDTH)
+    return (0.5 + 0.1 * ramp + site).astype(np.float32), (0.2 * ramp - site).astype(np.float32)
+
+
+def normed(x: np.ndarray, gain: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """A layer norm over the last axis."""
+    centred = x - x.mean(axis=-1, keepdims=True)
+    return centred / x.std(axis=-1, keepdims=True) * gain + bias
+
+
+def _places(stack: str) -> list[tuple[int, str]]:
+    parts = ("self", "feed_forward") if stack == "encoder" else ("self", "cross", "feed_forward")
+    return [(layer, part) for layer in range(LAYERS) for part in parts]
+
+
+def _norms(stack: str, states: np.ndarray) -> tuple[pd.DataFrame, dict, np.ndarray]:
+    """What pre-norms saw: their table, their gains, and what the last one gave."""
+    names = [f"{stack}.layers.{layer}.{part}_norm" for layer, part in _places(stack)]
+    layers = [*(layer for layer, _ in _places(stack)), -1]
+    tables, gains = [], {}
+    for number, (name, x) in enumerate(zip([*names, f"{stack}.norm"], states, strict=True)):
+        gains[name] = _gain(number)
+        out = normed(x, *gains[name])
+        columns = {
+            "mean": x.mean(axis=1),
+            "std": x.std(axis=1),
+            "rms": np.sqrt((x**2).mean(axis=1)),
+            "input_norm": np.linalg.norm(x, axis=1),
+            "output_norm": np.linalg.norm(out, axis=1),
+            "output_mean": out.mean(axis=1),
+        }
+        place = {"site": name, "stack": stack, "layer": layers[number], "token": np.arange(len(x))}
+        tables.append(pd.DataFrame(place | {k: v.astype(np.float32) for k, v in columns.items()}))
+    return pd.concat(tables, ignore_index=True), gains, out
+
+
+def _residuals(stack: str, states: np.ndarray) -> pd.DataFrame:
+    tables = []
+    for (layer, place), x in zip([(0, "embedding"), *_places(stack)], states, strict=True):
+        words = {"stack": stack, "layer": layer, "place": place, "token": np.arange(len(x))}
+        tables.append(pd.DataFrame(words | {"norm": np.linalg.norm(x, axis=1).astype(np.float32)}))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _through(temperature: float) -> dict[str, Any]:
+    """Norms, gains, residual sums and hidden states of both stacks."""
+    norms, gains, residuals, hiddens = [], {}, [], {}
+    for stack, tokens in (("encoder", 5), ("decoder", 4)):
+        states = stream(tokens, len(_places(stack)) + 1, temperature)
+        found, vectors, last = _norms(stack, states)
+        norms.append(found)
+        gains.update(vectors)
+        residuals.append(_residuals(stack, states))
+        entering = states[:: len(_places(stack)) // LAYERS][:LAYERS]
+        hiddens[stack] = np.stack([*entering, last]).astype(np.float32)
+    return {
+        "norms": pd.concat(norms, ignore_index=True),
+        "gains": gains,
+        "residuals": pd.concat(residuals, ignore_index=True),
+        "hiddens": hiddens,
+    }
+
+
+def _logits(ids: tuple[int, ...], probability: float) -> np.ndarray:
+    """Logits that give each row's word its probability, and the others less by equal factors."""
+    logits = np.tile(-0.5 * np.arange(VOCABULARY, dtype=np.float64), (len(ids), 1))
+    for row, word in enumerate(ids):
+        others = np.exp(np.delete(logits[row], word)).sum()
+        logits[row, word] = np.log(others * probability / (1 - probability))
+    return logits.astype(np.float32)
+
+
 def make_trace(temperature: float = 1.0, probability: float = 0.9) -> Trace:
     """A translation of four words by a model of two layers and three heads."""
     shapes = {"encoder": (5, 5), "decoder": (4, 4), "cross": (4, 5)}
@@ -88,13 +179,11 @@ def make_trace(temperature: float = 1.0, probability: float = 0.9) -> Trace:
         heads=_heads(attentions),
         thumbnails=thumbnails,
         attentions=tuple(attentions),
-        norms=pd.DataFrame(),
-        gains={},
-        residuals=pd.DataFrame(),
-        positions={},
-        logits=None,
+        positions={"table.encoder": table(5), "table.decoder": table(4)},
+        logits=_logits(produced.ids, probability),
         report=Report((), 0.0, None, {}),
         manifest={"model": "by hand"},
+        **_through(temperature),
     )
 
 

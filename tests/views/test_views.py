@@ -18,7 +18,22 @@ from transformer_viz.views.theme import DARK, LIGHT, scale
 
 from .conftest import softmax
 
-WORDS = {"overview": ("cross",), "head_map": ("cross", 1, 2), "outcome": ()}
+NAMES = [f"word {token}" for token in range(12)]
+#: What each view is drawn with, after the trace.
+WORDS: dict[str, tuple[object, ...]] = {
+    "overview": ("cross",),
+    "head_map": ("cross", 1, 2),
+    "outcome": (),
+    "candidates": (None, 1, NAMES),
+    "position_table": ("table.encoder",),
+    "position_similarity": ("table.encoder",),
+    "wavelengths": ("table.encoder",),
+    "position_waves": ("table.encoder", 1),
+    "position_shift": ("table.encoder", 1, 0),
+    "norm_map": ("input_norm", "encoder"),
+    "stream_length": ("encoder", 3),
+    "gain_bias": ("encoder.norm",),
+}
 
 
 def _heatmap(picture: go.Figure) -> go.Heatmap:
@@ -126,7 +141,7 @@ def test_a_row_with_nothing_to_see_is_named() -> None:
 
     one = Axis(("a", "b"), (0, 1), (False, False))
     masked = np.array([[True, True], [False, True]])
-    found = Cells(np.zeros((2, 2)), masked, one, one, ((0,), (1,)))
+    found = Cells(np.zeros((2, 2)), masked, one, one, ((0,), (1,)), ((0,), (1,)))
     assert found.blind == ("a",)
 
 

@@ -385,14 +385,14 @@ def test_norms_and_stream_are_what_the_modules_saw(norm, norm_kind, build_module
     assert len(seen.norms) == len(caught)
     for record in seen.norms:
         x, y = caught[record.path]
-        expected = {
+        for name, value in {
             "mean": x.mean(-1),
             "std": x.std(-1, unbiased=False),
             "rms": x.square().mean(-1).sqrt(),
             "input_norm": x.norm(dim=-1),
             "output_norm": y.norm(dim=-1),
-        }
-        for name, value in expected.items():
+            "output_mean": y.mean(-1),
+        }.items():
             torch.testing.assert_close(record.statistics[name], value, atol=1e-4, rtol=2e-4)
         weight = module.get_submodule(record.path).weight
         assert torch.equal(record.gain, weight)

@@ -1,6 +1,6 @@
 """Numbers about a trace: pure functions of plain arrays, each with a name, a unit and a law."""
 
-from .compare import describe_row, entropy_change, output_changes, strongest_links
+from .compare import describe_row, output_changes, statistic_change, strongest_links
 from .heads import METRICS, Metric, head_statistics
 from .words import Axis, Regrouped, axis, merge_words, produced_axis, without_special
 
@@ -11,11 +11,11 @@ __all__ = [
     "Regrouped",
     "axis",
     "describe_row",
-    "entropy_change",
     "head_statistics",
     "merge_words",
     "output_changes",
     "produced_axis",
+    "statistic_change",
     "strongest_links",
     "without_special",
 ]

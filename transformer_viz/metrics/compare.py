@@ -48,16 +48,21 @@ def describe_row(row: np.ndarray, query: str, labels: Sequence[str], count: int 
     return f"“{query}” looks most at {', then '.join(named)}."
 
 
-def entropy_change(before: Trace, after: Trace, site: Site) -> tuple[float, float]:
-    """Entropy in bits before and after: of a head, or the mean over a layer's heads.
+def statistic_change(
+    before: Trace, after: Trace, site: Site, name: str = "entropy"
+) -> tuple[float, float]:
+    """A head's number in two runs, before and after; of a whole layer the mean over its heads.
+
+    Args:
+        name: a column of ``trace.heads``: entropy (bits), distance (tokens), max, sink ...
 
     Raises:
         LookupError: a site that one of the traces lacks; names it and the layers there are.
     """
-    return _entropy(before, site), _entropy(after, site)
+    return _statistic(before, site, name), _statistic(after, site, name)
 
 
-def _entropy(trace: Trace, site: Site) -> float:
+def _statistic(trace: Trace, site: Site, name: str) -> float:
     heads = trace.heads
     block = heads[(heads["stack"] == site.stack) & (heads["block"] == site.block)]
     rows = block[block["layer"] == site.layer]
@@ -68,7 +73,7 @@ def _entropy(trace: Trace, site: Site) -> float:
             f"This trace has no {site}; in {site.map} it has layers "
             f"{sorted(set(block['layer']))} and heads {sorted(set(block['head']))}."
         )
-    return float(rows["entropy"].mean())
+    return float(rows[name].mean())
 
 
 def output_changes(before: Trace, after: Trace) -> pd.DataFrame:

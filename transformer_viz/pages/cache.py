@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ..records import Trace
+from .task import WAITING, Task
 
 MEGABYTE = 1_000_000
 SMALL = 200  # bytes that anything costs: keys, names, numbers
@@ -53,14 +54,19 @@ class Cache:
     def __contains__(self, key: Hashable) -> bool:
         return key in self._values
 
-    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """The value of a key, made now if it is not there; an error while making is not kept."""
+    def get(self, key: Hashable, make: Callable[[], Any], task: Task | None = None) -> Any:
+        """The value of a key, made now if it is not there; an error while making is not kept.
+
+        Raises:
+            Abandoned: the task was given up while somebody else made the value.
+        """
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
                 return self._values[key][0]
             making = self._making.setdefault(key, threading.Lock())
-        with making:
+        (task or Task()).until(lambda seconds: making.acquire(timeout=seconds), WAITING)
+        try:
             with self._lock:
                 if key in self._values:  # another visitor was faster
                     return self._values[key][0]
@@ -70,6 +76,8 @@ class Cache:
             finally:
                 with self._lock:
                     self._making.pop(key, None)
+        finally:
+            making.release()
         return value
 
     def _put(self, key: Hashable, value: Any) -> None:

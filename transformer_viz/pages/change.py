@@ -1,4 +1,4 @@
-"""Change it: the controls of one place, and the active edits as chips that can be taken away."""
+"""Change it: the controls of one place, what they apply to, and the way back."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 import streamlit as st
 
-from ..interventions import BlockEdges, Edit, Intervention
+from ..interventions import Intervention
 from ..records import Tokens, Trace
-from ..sites import MAPS, map_name
 from . import edits, visit
+from .bar import at, chips, ways_back
 from .edits import HALF, HEAD_STATES, SCOPES, Place
-from .words import plain
+from .scene import Scene
 
 #: Temperatures from hard (0) to 5, evenly spaced in their logarithm, with 1 in the middle.
 TEMPERATURES = (
@@ -20,13 +20,15 @@ TEMPERATURES = (
     *(1.1, 1.25, 1.4, 1.6, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0),
 )
 OFF = "off"
+MOST_PADDING = 20  # tokens; more would say nothing new
 WINDOWS: tuple[int | str, ...] = (*range(11), 12, 16, 24, 32, OFF)
 
 
-def controls(trace: Trace, place: Place, changes: Intervention) -> None:
+def controls(scene: Scene) -> None:
     """The card: what a change applies to, the controls, and what is changed already."""
-    keys = keys_of(trace, place.block)
-    _show(place, changes)
+    place = scene.place
+    keys = keys_of(scene.now, place.block)
+    _show(place, scene.changes)
     with st.container(border=True, key="card-change"):
         with st.container(
             horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
@@ -45,8 +47,9 @@ def controls(trace: Trace, place: Place, changes: Intervention) -> None:
                     required=True,
                     label_visibility="collapsed",
                 )
-            st.button("back to clean", key="clean", on_click=visit.clean, disabled=not changes)
-        _chips(trace, changes)
+            with st.container(horizontal=True, width="content"):
+                ways_back(disabled=not scene.changes)
+        chips(scene)
         with st.container(horizontal=True, vertical_alignment="top", gap="medium"):
             _temperature()
             _causal(place)
@@ -55,6 +58,7 @@ def controls(trace: Trace, place: Place, changes: Intervention) -> None:
         with st.container(horizontal=True, vertical_alignment="top", gap="medium"):
             _hide(keys)
             _edge(keys)
+            _padding()
 
 
 def keys_of(trace: Trace, block: str) -> Tokens:
@@ -69,6 +73,7 @@ def _show(place: Place, changes: Intervention) -> None:
     on from would pull the slider from under the hand.
     """
     state, factor = edits.head_state(changes, place)
+    count, masked = edits.padding(changes)
     radius = edits.window(changes, place)
     wanted: dict[str, Any] = {
         "temperature": edits.temperature(changes, place),
@@ -78,45 +83,12 @@ def _show(place: Place, changes: Intervention) -> None:
         "edge": list(edits.cut(changes, place, st.session_state["token"])),
         "head_state": state,
         "factor": factor if state == "scale" else HALF,
+        "pad": count,
+        "pad_masked": masked if count else True,
     }
     for name, value in wanted.items():
         if st.session_state.get(name) != value:
             st.session_state[name] = value
-
-
-def _chips(trace: Trace, changes: Intervention) -> None:
-    """The active edits in words; a click takes one away. The room is there also when empty."""
-    with st.container(horizontal=True, key="chips", vertical_alignment="center"):
-        if not changes:
-            st.html(
-                '<span class="tv-quiet">nothing is changed: this is the model as trained</span>'
-            )
-        for number, edit in enumerate(changes):
-            text = plain(said(edit, trace))
-            st.button(f"{text} ✕", key=f"edit-{number}", on_click=_remove, args=(edit,))
-
-
-def said(edit: Edit, trace: Trace) -> str:
-    """An edit in words, its key numbers as the words they mean."""
-    decoder = (edit.stack, edit.block) == MAPS["decoder"]
-    keys = trace.tokens("target" if decoder else "source").labels
-    if not isinstance(edit, BlockEdges):
-        return edit.describe(keys)
-    rows = edge_rows(edit, trace)
-    links = [f"“{_at(rows, query)}” → “{_at(keys, key)}”" for query, key in edit.edges]
-    return f"{edit.place}: {', '.join(links)} cut"
-
-
-def edge_rows(edit: BlockEdges, trace: Trace) -> tuple[str, ...]:
-    """The names of the rows that an edge's queries mean."""
-    name = map_name(edit.stack or "decoder", edit.block or "self")
-    if name == "encoder" or trace.produced is None:
-        return trace.source.labels
-    return trace.produced.labels
-
-
-def _at(labels: tuple[str, ...], number: int) -> str:
-    return labels[number] if number < len(labels) else f"word {number}"
 
 
 def _temperature() -> None:
@@ -199,7 +171,7 @@ def _hide(keys: Tokens) -> None:
         "hide words",
         _options(keys, "hide"),
         key="hide",
-        format_func=lambda key: _at(keys.labels, key),
+        format_func=lambda key: at(keys.labels, key),
         on_change=_moved,
         args=("hide",),
         placeholder="choose words that nobody may look at",
@@ -212,7 +184,7 @@ def _edge(keys: Tokens) -> None:
         "cut links of the chosen row",
         _options(keys, "edge"),
         key="edge",
-        format_func=lambda key: _at(keys.labels, key),
+        format_func=lambda key: at(keys.labels, key),
         on_change=_moved,
         args=("edge",),
         placeholder="choose words that this row may not look at",
@@ -220,6 +192,28 @@ def _edge(keys: Tokens) -> None:
         disabled=st.session_state["words"] or not st.session_state["special"],
         help="Needs the map in pieces, with its marks: a row is then one token of the model.",
     )
+
+
+def _padding() -> None:
+    with st.container(horizontal=True, width="content", vertical_alignment="bottom"):
+        st.number_input(
+            "padding",
+            key="pad",
+            min_value=0,
+            max_value=max(MOST_PADDING, st.session_state["pad"]),
+            on_change=_moved,
+            args=("pad",),
+            width=130,
+            help="Empty places behind the source, as shorter sentences get them when several are "
+            "translated together. The mask hides them; without it the model looks at them.",
+        )
+        st.toggle(
+            "masked",
+            key="pad_masked",
+            on_change=_moved,
+            args=("pad",),
+            disabled=not st.session_state["pad"],
+        )
 
 
 def _options(keys: Tokens, name: str) -> list[int]:
@@ -241,6 +235,8 @@ def _moved(name: str) -> None:
         now = edits.set_window(now, place, None if value == OFF else value)
     elif name == "hide":
         now = edits.set_hidden(now, place, _numbers(value))
+    elif name == "pad":
+        now = edits.set_padding(now, value, state["pad_masked"])
     elif name == "edge":
         row = next(iter(_numbers([state["token"]])), 0)
         now = edits.set_cut(now, place, row, _numbers(value))
@@ -252,7 +248,3 @@ def _moved(name: str) -> None:
 def _numbers(chosen: list[Any]) -> list[int]:
     """The tokens among chosen options; a word of an earlier sentence comes as its label."""
     return [number for number in chosen if isinstance(number, int)]
-
-
-def _remove(edit: Edit) -> None:
-    visit.change(visit.intervention().without(edit))

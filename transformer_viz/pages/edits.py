@@ -16,6 +16,7 @@ from ..interventions import (
     Causal,
     Edit,
     Intervention,
+    Pad,
     ScaleHead,
     Temperature,
     UniformHead,
@@ -29,6 +30,7 @@ SCOPES = {
     "layer": "this layer",
     "head": "this head",
 }
+REACHES = {"both": "both sentences", "encoder": "the source", "decoder": "the target"}
 HEAD_STATES = ("on", "scale", "uniform", "off")
 HALF = 0.5  # what "scale" begins with
 
@@ -96,14 +98,8 @@ def window(intervention: Intervention, place: Place) -> int | None:
 
 def set_window(intervention: Intervention, place: Place, radius: int | None) -> Intervention:
     """The intervention with a window, or without (None), as far as the scope reaches."""
-    edits = [] if radius is None else [Window(radius=radius, **place.selectors)]
-    return _write(
-        intervention,
-        edits,
-        (Window,),
-        lambda i: window(i, place) == radius,
-        selectors=[place.selectors],
-    )
+    edits = [Window(radius=radius, **place.selectors)]
+    return _write(intervention, edits, (Window,), lambda i: window(i, place) == radius)
 
 
 def hidden(intervention: Intervention, place: Place) -> tuple[int, ...]:
@@ -155,33 +151,54 @@ def _edges(intervention: Intervention, place: Place) -> tuple[tuple[int, int], .
 
 def head_state(intervention: Intervention, place: Place) -> tuple[str, float]:
     """What is done to the selected head, of `HEAD_STATES`, and its factor."""
-    scaled = intervention.find(ScaleHead, place.site)
-    factor = scaled.value if isinstance(scaled, ScaleHead) else 1.0
+    factor = _factor(intervention, place)
     if factor == 0:
         return "off", 0.0
     if factor != 1:
         return "scale", factor
-    return ("uniform" if intervention.find(UniformHead, place.site) else "on"), 1.0
+    return ("uniform" if _uniform(intervention, place) else "on"), 1.0
 
 
 def set_head_state(
     intervention: Intervention, place: Place, state: str, factor: float = HALF
 ) -> Intervention:
     """The intervention with heads on, scaled, uniform or off as far as the scope reaches."""
-    words = place.selectors
-    made: dict[str, Edit] = {
-        "on": ScaleHead(value=1, **words),
-        "scale": ScaleHead(value=factor, **words),
-        "uniform": UniformHead(**words),
-        "off": ScaleHead(value=0, **words),
-    }
-    wanted = (state, {"scale": factor, "off": 0.0}.get(state, 1.0))
-    return _write(
+    wanted = {"scale": factor, "off": 0.0}.get(state, 1.0)
+    uniform = state == "uniform"
+    scaled = _write(
         intervention,
-        [made[state]],
-        (ScaleHead, UniformHead),
-        lambda i: head_state(i, place) == wanted,
+        [ScaleHead(value=wanted, **place.selectors)],
+        (ScaleHead,),
+        lambda i: _factor(i, place) == wanted,
     )
+    return _write(
+        scaled,
+        [UniformHead(on=uniform, **place.selectors)],
+        (UniformHead,),
+        lambda i: _uniform(i, place) == uniform,
+    )
+
+
+def _factor(intervention: Intervention, place: Place) -> float:
+    edit = intervention.find(ScaleHead, place.site)
+    return edit.value if isinstance(edit, ScaleHead) else 1.0
+
+
+def _uniform(intervention: Intervention, place: Place) -> bool:
+    edit = intervention.find(UniformHead, place.site)
+    return isinstance(edit, UniformHead) and edit.on
+
+
+def padding(intervention: Intervention) -> tuple[int, bool]:
+    """How many padding tokens are appended to the source, and whether they are masked."""
+    edits = [edit for edit in intervention if isinstance(edit, Pad)]
+    return (edits[-1].count, edits[-1].masked) if edits else (0, True)
+
+
+def set_padding(intervention: Intervention, count: int, masked: bool) -> Intervention:
+    """The intervention with this much padding behind the source, masked or not."""
+    kept = tuple(edit for edit in intervention if not isinstance(edit, Pad))
+    return Intervention((*kept, Pad(count=count, masked=masked)) if count else kept)
 
 
 def answers_itself(intervention: Intervention) -> bool:

@@ -7,23 +7,22 @@ first question of a visit, so a picture stands before torch does.
 from __future__ import annotations
 
 import gc
-import hashlib
-import json
 import os
 import threading
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..checkpoints.shelf import EXAMPLE, PRETRAINED, WEIGHTS
 from ..interventions import Intervention, Pad
 from ..records import Trace
 from ..sites import MAPS, Site
-from ..storage import load_trace
+from ..text import Tokenizer
 from .cache import MEGABYTE, Cache
+from .gate import Gate
+from .shelf import shelf
+from .task import Task
+from .vocabulary import Names, another_order
 
 if TYPE_CHECKING:
     from ..checkpoints import Model
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 LONGEST = 128  # tokens of a sentence that the app takes; the model itself may take more
 PAINTING = 1.5  # seconds that a browser may need for its first picture on a busy machine
 WHOLE = 8 * MEGABYTE  # matrices of all heads are kept while they are smaller than this
+KEEP = ("weights", "scores", "hidden")  # what the pages show of a run
 
 
 @dataclass(frozen=True)
@@ -52,79 +52,17 @@ class Answer:
     text: str
 
 
-@dataclass(frozen=True)
-class Shelved:
-    """A model that can be chosen, as far as its files tell without loading it."""
-
-    name: str
-    path: Path
-
-    @property
-    def folder(self) -> Path:
-        return self.path if self.path.is_dir() else self.path.parent
-
-    @property
-    def weights(self) -> Path:
-        return self.path / WEIGHTS if self.path.is_dir() else self.path
-
-    @cached_property
-    def hash(self) -> str:
-        """The SHA-256 of the weights file; empty when there is none to read."""
-        try:
-            with self.weights.open("rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError:
-            return ""
-
-    @cached_property
-    def parameters(self) -> int | None:
-        """How many numbers the file holds, from its header alone; None if it is no safetensors."""
-        try:
-            with self.weights.open("rb") as file:
-                length = int.from_bytes(file.read(8), "little")
-                header = json.loads(file.read(min(length, 10 * MEGABYTE)))
-        except (OSError, ValueError):
-            return None
-        shapes = [item["shape"] for name, item in header.items() if name != "__metadata__"]
-        return sum(_product(shape) for shape in shapes)
-
-    @cached_property
-    def example(self) -> Trace | None:
-        """The stored clean run, if there is one and it was made with these very weights."""
-        try:
-            trace = load_trace(self.folder / EXAMPLE)
-        except (OSError, ValueError):
-            return None
-        return trace if trace.manifest.get("hash") == self.hash else None
-
-
-def _product(shape: list[int]) -> int:
-    size = 1
-    for length in shape:
-        size *= length
-    return size
-
-
-def shelf(first: str, further: str) -> dict[str, Shelved]:
-    """The models to choose from: the wanted one first, then the box, then the further folder."""
-    found: dict[str, Shelved] = {}
-    for folder in filter(None, (str(PRETRAINED), further)):
-        for weights in sorted(Path(folder).glob(f"*/{WEIGHTS}")):
-            found.setdefault(weights.parent.name, Shelved(weights.parent.name, weights.parent))
-    if first not in found and first:
-        path = Path(first)
-        found[path.name] = Shelved(path.name, path)
-    name = first if first in found else Path(first).name
-    return {name: found[name]} | found if name in found else found
-
-
 class Engine:
-    """The models, and the runs that were asked for. One serves all visitors of a server."""
+    """The models, and the runs that were asked for. One serves all visitors of a server.
+
+    A run takes a `Task` where somebody waits for it: it says how far it is, and ends when it is
+    abandoned, which leaves nothing behind.
+    """
 
     def __init__(self, first: str, further: str = "", limit: int = 256 * MEGABYTE) -> None:
         self.shelf = shelf(first, further)
         self.cache = Cache(limit)
-        self._gate = threading.BoundedSemaphore(int(os.environ.get("TRANSFORMER_VIZ_FORWARDS", 2)))
+        self.gate = Gate(int(os.environ.get("TRANSFORMER_VIZ_FORWARDS", 2)))
         self._models: dict[str, Future[Model]] = {}
         self._lock = threading.Lock()
 
@@ -151,13 +89,18 @@ class Engine:
         promise = self._models.get(name)
         return promise is not None and promise.done() and not promise.exception()
 
-    def model(self, name: str) -> Model:
+    def model(self, name: str, task: Task | None = None) -> Model:
         """The model, waited for if need be.
 
         Raises:
             ValueError: the checkpoint is missing or cannot be used; says why and what to do.
+            Abandoned: the task was given up; the model goes on loading for the next visitor.
         """
-        return self.start(name).result()
+        promise = self.start(name)
+        (task or Task()).until(
+            lambda seconds: bool(wait([promise], seconds).done), f"Loading {name} ..."
+        )
+        return promise.result()
 
     def _load(self, name: str, promise: Future[Model]) -> None:
         try:
@@ -193,16 +136,18 @@ class Engine:
         best = mine.loc[mine["entropy"].idxmin()]
         return {"layer": int(best["layer"]), "head": int(best["head"])}
 
-    def clean(self, question: Question, place: Site) -> Answer:
+    def clean(self, question: Question, place: Site, task: Task | None = None) -> Answer:
         """The run without edits; ``place`` is the layer on the screen.
 
         Raises:
             ValueError: a text that the model cannot take; says why.
+            Abandoned: the task was given up.
         """
         stored = self.example(question)
         if stored is not None:
             return stored
-        model = self.model(question.model)
+        task = task or Task()
+        model = self.model(question.model, task)
         if model.kind != "encoder-decoder":
             raise ValueError(
                 f"{model.name} is {model.kind}; this page shows models with an encoder and a "
@@ -212,36 +157,86 @@ class Engine:
         target: Any = question.target
         text = question.target
         if not target:
-            best = self._best(question, Intervention())
+            best = self._best(question, question.text, Intervention(), task)
             target = [model.bos_id, *(best.ids[:-1] if best.finished else best.ids)]
             text = best.text
         key = ("clean", model.hash, question, only)
-        run = self.cache.get(key, lambda: self._guarded(_clean, model, question, target, only))
-        return Answer(run, text)
+        return Answer(self._run(key, task, _clean, model, question, target, only), text)
 
     def changed(
-        self, question: Question, answer: Answer, intervention: Intervention, place: Site
+        self,
+        question: Question,
+        answer: Answer,
+        intervention: Intervention,
+        place: Site,
+        task: Task | None = None,
     ) -> Trace:
         """A run with edits, asked about the same target words as the clean one.
 
         Raises:
             ValueError: an edit that fits no place of this model; says which there are.
+            Abandoned: the task was given up.
         """
-        model = self.model(question.model)
+        task = task or Task()
+        model = self.model(question.model, task)
         only = self._only(model, question, place, intervention)
         key = ("changed", model.hash, question, intervention.to_json(), only)
-        return self.cache.get(
-            key, lambda: self._guarded(_changed, model, question, answer, intervention, only)
-        )
+        words = (model, question, answer, intervention, only)
+        trace: Trace = self._run(key, task, _changed, *words)
+        return trace
 
-    def free(self, question: Question, intervention: Intervention) -> str:
+    def free(self, question: Question, intervention: Intervention, task: Task | None = None) -> str:
         """What the model says by itself when nobody holds its words."""
-        return self._best(question, intervention).text
+        return self._best(question, question.text, intervention, task or Task()).text
 
-    def _best(self, question: Question, intervention: Intervention) -> Hypothesis:
-        model = self.model(question.model)
-        key = ("best", model.hash, question.text, question.beam, intervention.to_json())
-        return self.cache.get(key, lambda: self._guarded(_search, model, question, intervention))
+    def free_ids(
+        self,
+        question: Question,
+        ids: Sequence[int],
+        intervention: Intervention,
+        task: Task | None = None,
+    ) -> str:
+        """What the model says by itself of these tokens instead of the sentence's own.
+
+        Raises:
+            ValueError: ids that the model does not know, or more than it reads.
+            Abandoned: the task was given up.
+        """
+        return self._best(question, tuple(ids), intervention, task or Task()).text
+
+    def reordered(self, question: Question, seed: int) -> tuple[int, ...]:
+        """The sentence's tokens in another order, the same one for the same seed.
+
+        Special tokens and the punctuation at the end stay where they are.
+        """
+        tokenizer = self._tokenizer(question.model)
+        return another_order(tokenizer.tokens(tokenizer.source_ids(question.text)), seed)
+
+    def text_of(self, name: str, ids: Sequence[int]) -> str:
+        """The text that tokens make; special tokens are left out."""
+        return self._tokenizer(name).decode(ids)
+
+    def pieces(self, name: str) -> Sequence[str]:
+        """What every token of a model's vocabulary is called, ``[id]``; seldom needs the model."""
+        return Names(self._tokenizer(name))
+
+    def _tokenizer(self, name: str) -> Tokenizer:
+        """The vocabulary beside the weights, or else the loaded model's."""
+        beside = None if self.ready(name) else self.shelf[name].vocabulary
+        return beside or self.model(name).tokenizer
+
+    def _best(
+        self,
+        question: Question,
+        source: str | tuple[int, ...],
+        intervention: Intervention,
+        task: Task,
+    ) -> Hypothesis:
+        model = self.model(question.model, task)
+        key = ("best", model.hash, source, question.beam, intervention.to_json())
+        words = (model, source, question.beam, intervention, task)
+        best: Hypothesis = self._run(key, task, _search, *words)
+        return best
 
     def lost(self, question: Question) -> tuple[str, ...]:
         """Characters of the text that the model's vocabulary cannot see."""
@@ -249,10 +244,15 @@ class Engine:
             return ()
         return self.model(question.model).tokenizer.lost(question.text)
 
-    def _guarded(self, run: Callable[..., Any], *words: Any) -> Any:
-        """A run through the gate: only so many at a time, however many visitors there are."""
-        with self._gate:
-            return run(*words)
+    def _run(self, key: Hashable, task: Task, run: Callable[..., Any], *words: Any) -> Any:
+        """A run that is remembered, made through the gate if nobody has asked for it before."""
+
+        def made() -> Any:
+            with self.gate.place(task):
+                task.check()
+                return run(*words)
+
+        return self.cache.get(key, made, task)
 
     def _only(
         self, model: Model, question: Question, place: Site, intervention: Intervention
@@ -304,9 +304,7 @@ def _clean(
 ) -> Trace:
     from ..tracing import trace
 
-    return trace(
-        model, question.text, target=target, keep=("weights", "scores"), only=only, check=False
-    )
+    return trace(model, question.text, target=target, keep=KEEP, only=only, check=False)
 
 
 def _changed(
@@ -325,13 +323,19 @@ def _changed(
         target=list(answer.trace.target.ids),
         produced=list(answer.trace.produced.ids),
         intervention=intervention,
-        keep=("weights", "scores"),
+        keep=KEEP,
         only=only,
         check=False,
     )
 
 
-def _search(model: Model, question: Question, intervention: Intervention) -> Hypothesis:
+def _search(
+    model: Model,
+    source: str | tuple[int, ...],
+    beam: int,
+    intervention: Intervention,
+    task: Task,
+) -> Hypothesis:
     from ..decode import translate
 
-    return translate(model, question.text, beam=question.beam, intervention=intervention)[0]
+    return translate(model, source, beam=beam, intervention=intervention, tell=task.step)[0]

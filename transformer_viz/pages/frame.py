@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
 import streamlit as st
 
-from ..records import Tokens, Trace
+from ..records import Trace
 from ..views.theme import palette
 from . import visit
 from .engine import Engine
@@ -71,18 +70,6 @@ def _named(engine: Engine, name: str) -> str:
 
 def _take(text: str) -> None:
     st.session_state.update(text=text, target="")
-
-
-def chips(name: str, tokens: Tokens, on: int | None = None, gone: Iterable[int] = ()) -> str:
-    """A sentence's tokens as a row of chips: one lit, hidden ones struck out."""
-    gone = set(gone)
-    shown = []
-    for number, (label, special) in enumerate(zip(tokens.labels, tokens.special, strict=True)):
-        marks = [("tv-on", number == on), ("tv-gone", number in gone), ("tv-mark", special)]
-        classes = " ".join(["tv-chip", *(word for word, holds in marks if holds)])
-        shown.append(f'<span class="{classes}">{escape(label)}</span>')
-    words = f'<span class="tv-name">{escape(name)}</span><div>{"".join(shown)}</div>'
-    return f'<div class="tv-row">{words}</div>'
 
 
 def footer(engine: Engine, trace: Trace | None, seconds: float | None) -> None:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..interventions import Intervention
-from ..sites import MAPS
-from .edits import SCOPES
+from ..metrics.norms import STATISTICS
+from ..sites import MAPS, STACKS
+from .edits import REACHES, SCOPES
 
 CLEAN = Intervention().to_json()
 LONG = 200  # characters of edits from which on they are compressed
@@ -104,7 +105,10 @@ def _edits(text: str) -> str:
         raise ValueError(f"cannot be read: {error}") from error
 
 
-#: Every key of the link, in the order in which it is written. `scope` is what a change applies to.
+#: Every key of the link, in the order in which it is written. `scope` is what a change applies to,
+#: `answer` the target row whose candidates are shown. The last ones belong to Positions and Norms:
+#: whose sentence, which position, shift, pair of dimensions, norm, statistic, whose positions
+#: change, and which other order of the words.
 KEYS: tuple[Key, ...] = (
     Key("model", "", str),
     Key("text", FIRST_TEXT, str),
@@ -119,6 +123,15 @@ KEYS: tuple[Key, ...] = (
     Key("words", False, _switch, lambda on: "on" if on else "off"),
     Key("special", True, _switch, lambda on: "on" if on else "off"),
     Key("scope", "head", _one_of(*SCOPES)),
+    Key("answer", 0, _number),
+    Key("stack", "encoder", _one_of(*STACKS)),
+    Key("place", 0, _number),
+    Key("shift", 1, _number),
+    Key("pair", 0, _number),
+    Key("site", "", str),
+    Key("statistic", "input_norm", _one_of(*(s.name for s in STATISTICS))),
+    Key("reach", "both", _one_of(*REACHES)),
+    Key("order", 0, _number),
 )
 DEFAULTS = {key.name: key.default for key in KEYS}
 

@@ -1,52 +1,97 @@
-"""What came of it: sentences before and after, and the probabilities of the held words."""
+"""What came of it: sentences before and after, the held words' probabilities, the candidates."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html import escape
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from ..interventions import Intervention
-from ..views import outcome
+from ..interventions import Intervention, ShufflePositions
+from ..views import candidates, outcome
 from . import visit
 from .edits import answers_itself
+from .patience import Stopped, patiently
 from .scene import Scene
-from .words import changed_words
+from .words import changed_words, spoken
+
+FLATTERED = (
+    "The causal mask is off, so the held pass may look at the very words it is asked about: "
+    "these probabilities flatter it. The freely decoded sentence does not."
+)
+RESHUFFLED = (
+    "While the model writes freely its sentence grows, and each step shuffles the places of the "
+    "words that are there by then; the held pass shuffles all of them once."
+)
 
 
-def came_of_it(scene: Scene) -> DeltaGenerator:
-    """The sentences and the target words' probabilities; gives the place of the free sentence."""
+def came_of_it(scene: Scene) -> Callable[[], None]:
+    """The card of sentences and probabilities; what is given back fills in the free sentence."""
     with st.container(border=True, key="card-outcome"):
         st.html('<h2 class="tv-question">What came of it</h2>')
         follow = st.empty()
         with follow:
             _sentences(scene)
-        if scene.changes and answers_itself(scene.changes):
-            st.caption(
-                "The causal mask is off, so the held pass may look at the very words it is asked "
-                "about: these probabilities flatter it. The freely decoded sentence does not."
-            )
-        after = scene.now if scene.changes else None
+        if answers_itself(scene.changes):
+            st.caption(FLATTERED)
+        if any(isinstance(e, ShufflePositions) and e.stack != "encoder" for e in scene.changes):
+            st.caption(RESHUFFLED)
         if scene.before.produced is not None:
+            after = scene.now if scene.changes else None
             picture = outcome(scene.before, after, dark=visit.dark())
             st.html(picture.html)
             st.html(f'<span class="tv-quiet">{escape(picture.caption)}</span>')
-    return follow
+            _candidates(scene)
+    return lambda: _follow_up(scene, follow)
 
 
-def follow_up(scene: Scene, follow: DeltaGenerator) -> None:
+def _candidates(scene: Scene) -> None:
+    """The most probable words at one place of the translation, before and after."""
+    state, produced = st.session_state, scene.before.produced
+    assert produced is not None
+    visit.settle("answer", len(produced.ids), "word")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.html('<h3 class="tv-question">What else could stand here?</h3>', width="content")
+        st.selectbox(
+            "instead of",
+            range(len(produced.ids)),
+            key="answer",
+            format_func=produced.labels.__getitem__,
+            width=170,
+            label_visibility="collapsed",
+        )
+    after = scene.now if scene.changes else None
+    names = scene.engine.pieces(scene.question.model)
+    picture = candidates(scene.before, after, state["answer"], names, dark=visit.dark())
+    st.html(picture.html)
+    st.html(f'<span class="tv-quiet">{escape(picture.caption)}</span>')
+
+
+def _follow_up(scene: Scene, follow: DeltaGenerator) -> None:
     """The sentence of the changed model when nobody holds its words, put where it belongs."""
-    before = scene.answer.text
+    if not scene.changes:
+        return
     try:
-        if scene.question.target:
-            before = scene.engine.free(scene.question, Intervention())
-        said = scene.engine.free(scene.question, scene.changes)
+        before = freely(scene, Intervention()) if scene.question.target else scene.answer.text
+        said = freely(scene, scene.changes)
         after = changed_words(before, said) if said else "<i>nothing: the model ends at once</i>"
+    except Stopped:
+        before, after = scene.answer.text, "<i>stopped</i>"
     except (ValueError, LookupError) as error:
-        after = f"<i>{escape(spoken(error))}</i>"
+        before, after = scene.answer.text, f"<i>{escape(spoken(error))}</i>"
     with follow:
         _sentences(scene, before, after)
+
+
+def freely(scene: Scene, changes: Intervention) -> str:
+    """What the model says under these changes when nobody holds its words."""
+    return patiently(
+        lambda task: scene.engine.free(scene.question, changes, task),
+        key="free",
+        say="Translating freely ...",
+        about=(scene.question, changes.to_json()),
+    )
 
 
 def _sentences(scene: Scene, before: str = "…", after: str = "…") -> None:
@@ -69,8 +114,3 @@ def _sentences(scene: Scene, before: str = "…", after: str = "…") -> None:
         if shown
     )
     st.html(f'<div class="tv-sentence">{spans}</div>')
-
-
-def spoken(error: BaseException) -> str:
-    """What an error says, without the quotation marks that a KeyError adds."""
-    return str(error.args[0]) if error.args else type(error).__name__

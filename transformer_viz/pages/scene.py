@@ -8,9 +8,11 @@ import streamlit as st
 
 from ..interventions import Intervention
 from ..records import Trace
+from ..sites import Site
 from . import visit
 from .edits import Place
 from .engine import Answer, Engine, Question, whole_layer
+from .patience import patiently
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,25 +47,42 @@ class Scene:
         )
 
 
-def wait(engine: Engine, question: Question) -> None:
-    """Wait for the model, unless the stored example answers without it."""
-    stored = engine.example(question) is not None and not visit.intervention()
-    if not stored and not engine.ready(question.model):
-        with st.spinner(f"Loading {question.model} ..."):
-            engine.model(question.model)
-
-
 def scene_of(engine: Engine, question: Question) -> Scene:
-    """Run what has to be run. The selection from the link is fitted to what the model has."""
+    """Run what has to be run. The selection from the link is fitted to what the model has.
+
+    Raises:
+        ValueError: a sentence or an edit that the model cannot take; says why.
+        Stopped: the visitor stopped the run.
+    """
     state = st.session_state
-    with st.spinner("Translating ..."):  # it shows itself only when that takes a while
-        answer = engine.clean(question, whole_layer(state["block"], state["layer"]))
+    layer = whole_layer(state["block"], state["layer"])
+    answer = _clean(engine, question, layer)
     _settle(answer.trace)
     place, changes = visit.place(), visit.intervention()
     layer = whole_layer(place.block, place.layer)
-    answer = engine.clean(question, layer)
-    now = engine.changed(question, answer, changes, layer) if changes else answer.trace
+    answer = _clean(engine, question, layer)  # a link may have named a place that is not there
+    now = answer.trace
+    if changes:
+        now = patiently(
+            lambda task: engine.changed(question, answer, changes, layer, task),
+            key="changed",
+            say="Running the changed model ...",
+            about=(question, changes.to_json()),
+        )
     return Scene(engine, question, answer, now, place, changes)
+
+
+def _clean(engine: Engine, question: Question, layer: Site) -> Answer:
+    """The clean run; the stored one answers without a model."""
+    stored = engine.example(question)
+    if stored is not None:
+        return stored
+    return patiently(
+        lambda task: engine.clean(question, layer, task),
+        key="clean-run",
+        say="Translating ..." if engine.ready(question.model) else f"Loading {question.model} ...",
+        about=question,
+    )
 
 
 def _settle(trace: Trace) -> None:

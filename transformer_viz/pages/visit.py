@@ -12,12 +12,16 @@ from ..interventions import Intervention
 from . import link
 from .edits import Place
 from .engine import Engine, Question
+from .history import History
 
 OPENED = "_opened"
 COMPLAINTS = "_complaints"
 ADDRESS = "_address"
 KEPT = "_kept"
-NUMBERS = ("layer", "head", "token")
+PAGE = "_page"
+HISTORY = "_history"
+RECOLOUR = "_recolour"
+NUMBERS = ("layer", "head", "token", "answer", "place", "shift", "pair", "order")
 
 
 def defaults(engine: Engine) -> dict[str, Any]:
@@ -28,9 +32,9 @@ def defaults(engine: Engine) -> dict[str, Any]:
 def begin(engine: Engine) -> None:
     """Take the state from the link at the first run and after Back or Forward; else keep it.
 
-    Streamlit forgets the state of widgets that another page does not show; what was saved brings it
-    back. What is there is left alone: a value written here would be sent to the browser, and could
-    overwrite what the visitor is typing by then.
+    On another page each widget is a new one, even with the same key, and begins at its default:
+    there what was saved is written back. On the same page what is there is left alone: a value
+    written here would be sent to the browser, and could overwrite what the visitor is typing.
     """
     state = st.session_state
     context = get_script_run_ctx()
@@ -44,10 +48,14 @@ def begin(engine: Engine) -> None:
             values["model"] = defaults(engine)["model"]
         state.update(values)
         state[COMPLAINTS], state[OPENED] = complaints, True
+        state[PAGE] = None if context is None else context.page_script_hash
         return
+    page = None if context is None else context.page_script_hash
+    moved = state.get(PAGE, page) != page
+    state[PAGE] = page
     kept = defaults(engine) | state.get(KEPT, {})
     for name in link.DEFAULTS:
-        if name not in state:
+        if moved or name not in state:
             state[name] = kept[name]
 
 
@@ -104,6 +112,13 @@ def settle(name: str, count: int, what: str) -> None:
         state[name] = 0
 
 
+def fit(name: str, count: int) -> int:
+    """The number as far as this page has it: other pages may have had more of them."""
+    state = st.session_state
+    state[name] = min(state[name] or 0, count - 1)
+    return int(state[name])
+
+
 def question() -> Question:
     """The sentence, model, typed target and beam as they stand."""
     state = st.session_state
@@ -121,8 +136,11 @@ def intervention() -> Intervention:
 
 
 def change(edited: Intervention) -> None:
-    """Put other changes in the place of the present ones."""
-    st.session_state["edits"] = edited.to_json()
+    """Put other changes in the place of the present ones; `undo` brings these back."""
+    state, text = st.session_state, edited.to_json()
+    if text != state["edits"]:
+        state[HISTORY] = history().did(state["edits"])
+        state["edits"] = text
 
 
 def clean() -> None:
@@ -130,10 +148,32 @@ def clean() -> None:
     change(Intervention())
 
 
+def history() -> History:
+    """What can be undone and redone in this visit."""
+    return st.session_state.get(HISTORY, History())
+
+
+def undo() -> None:
+    """Back to the changes as they were before the last move of a control."""
+    state = st.session_state
+    state[HISTORY], state["edits"] = history().undo(state["edits"])
+
+
+def redo() -> None:
+    """Forward again to what was undone."""
+    state = st.session_state
+    state[HISTORY], state["edits"] = history().redo(state["edits"])
+
+
 def place() -> Place:
     """The selected head, and what a change applies to."""
     state = st.session_state
     return Place(state["block"], state["layer"], state["head"], state["scope"])
+
+
+def recolour(dark: bool) -> None:
+    """Note that the visitor switched between light and dark: the next run draws all anew."""
+    st.session_state[RECOLOUR] = dark
 
 
 def dark() -> bool:

@@ -1,4 +1,4 @@
-"""Words on a page: which of them are new, and how they are kept from being read as Markdown."""
+"""Words on a page: which are new, what an error says, and how they are kept from being Markdown."""
 
 from __future__ import annotations
 
@@ -31,3 +31,8 @@ def plain(text: str) -> str:
     another place would be fetched.
     """
     return "".join(f"\\{c}" if c in "\\`*_{}[]()#+-!:<>~$|&" else c for c in text)
+
+
+def spoken(error: BaseException) -> str:
+    """What an error says, without the quotation marks that a KeyError adds."""
+    return str(error.args[0]) if error.args else type(error).__name__

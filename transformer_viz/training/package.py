@@ -105,7 +105,7 @@ def store_example(model: Model, text: str, path: Path) -> None:
     best = translate(model, text, beam=BEAM)[0]
     words = best.ids[:-1] if best.finished else best.ids
     target = [*model.tokenizer.target_ids(""), *words]
-    trace(model, text, target=target, keep=("weights", "scores")).save(path)
+    trace(model, text, target=target, keep=("weights", "scores", "hidden")).save(path)
 
 
 def snapshots(recipe: Recipe, folder: Path) -> list[int]:

@@ -10,12 +10,37 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from .candidates import candidates
+from .gain_bias import gain_bias
 from .head_map import head_map
+from .norm_map import norm_map
 from .outcome import outcome
 from .overview import overview
 from .picture import Picture
+from .position_shift import position_shift
+from .position_similarity import position_similarity
+from .position_table import position_table
+from .position_waves import position_waves
+from .stream_length import stream_length
+from .wavelengths import wavelengths
 
-__all__ = ["VIEWS", "Picture", "View", "head_map", "outcome", "overview"]
+__all__ = [
+    "VIEWS",
+    "Picture",
+    "View",
+    "candidates",
+    "gain_bias",
+    "head_map",
+    "norm_map",
+    "outcome",
+    "overview",
+    "position_shift",
+    "position_similarity",
+    "position_table",
+    "position_waves",
+    "stream_length",
+    "wavelengths",
+]
 
 
 @dataclass(frozen=True)
@@ -33,4 +58,20 @@ def _view(draw: Callable[..., Any]) -> View:
 
 
 #: Every view, in the order in which the reader meets them.
-VIEWS: tuple[View, ...] = (_view(overview), _view(head_map), _view(outcome))
+VIEWS: tuple[View, ...] = tuple(
+    _view(draw)
+    for draw in (
+        overview,
+        head_map,
+        outcome,
+        candidates,
+        position_table,
+        position_similarity,
+        wavelengths,
+        position_waves,
+        position_shift,
+        norm_map,
+        stream_length,
+        gain_bias,
+    )
+)

@@ -22,8 +22,9 @@ OVERLAY = {"xaxis": "x2", "yaxis": "y2"}  # for traces that name their cells on 
 class Cells:
     """One head ready to draw: ``weights`` and ``masked`` ``[query, key]``, and the names of both.
 
-    ``members`` gives, for each row, the model's own rows that are in it. ``note`` says what was
-    done to the rows, in a sentence; empty when they are as the model's.
+    ``members`` gives, for each row, the model's own rows that are in it, ``parts`` the same for
+    columns. ``note`` says what was done to the rows, in a sentence; empty when they are as the
+    model's.
     """
 
     weights: np.ndarray
@@ -31,6 +32,7 @@ class Cells:
     rows: Axis
     columns: Axis
     members: tuple[tuple[int, ...], ...]
+    parts: tuple[tuple[int, ...], ...]
     note: str = ""
 
     @property
@@ -40,7 +42,15 @@ class Cells:
 
     def row_of(self, token: int | None) -> int | None:
         """The row in which one of the model's rows stands, if it is shown."""
-        return next((row for row, tokens in enumerate(self.members) if token in tokens), None)
+        return _place(self.members, token)
+
+    def column_of(self, token: int | None) -> int | None:
+        """The column in which a token stands, if it is shown."""
+        return _place(self.parts, token)
+
+
+def _place(groups: tuple[tuple[int, ...], ...], token: int | None) -> int | None:
+    return next((place for place, tokens in enumerate(groups) if token in tokens), None)
 
 
 def cells(
@@ -66,8 +76,9 @@ def cells(
     divided = trace.intervention.find(Temperature, replace(attention.site, head=head)) is not None
     weights, seen = attention.weights[head], visible(attention, head, divided)
     drawn, shown = (_regroup(part, rows, columns, words, special) for part in (weights, seen))
-    members = _members(rows, words, special)
-    return Cells(drawn.weights, shown.weights <= 0, drawn.queries, drawn.keys, members, drawn.note)
+    members, parts = (_members(side, words, special) for side in (rows, columns))
+    masked = shown.weights <= 0
+    return Cells(drawn.weights, masked, drawn.queries, drawn.keys, members, parts, drawn.note)
 
 
 def axes(trace: Trace, attention: Attention) -> tuple[Axis, Axis]:
@@ -105,11 +116,11 @@ def _regroup(part: np.ndarray, rows: Axis, columns: Axis, words: bool, special: 
     return Regrouped(found.weights, found.queries, found.keys, " ".join(filter(None, notes)))
 
 
-def _members(rows: Axis, words: bool, special: bool) -> tuple[tuple[int, ...], ...]:
-    kept = [t for t in range(len(rows)) if special or not rows.special[t]]
+def _members(side: Axis, words: bool, special: bool) -> tuple[tuple[int, ...], ...]:
+    kept = [t for t in range(len(side)) if special or not side.special[t]]
     groups: dict[int, list[int]] = {}
     for token in kept:
-        groups.setdefault(rows.words[token] if words else token, []).append(token)
+        groups.setdefault(side.words[token] if words else token, []).append(token)
     return tuple(tuple(tokens) for tokens in groups.values())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
+from ..metrics.tiles import grown
 from ..records import Trace
 from .cells import OVERLAY, Cells, cells, clickable, hatch, name_axes, plain
 from .theme import Palette, figure, palette, scale
@@ -34,7 +35,8 @@ def head_map(
         trace: the run to show.
         block: ``encoder``, ``decoder`` or ``cross``.
         layer, head: from 0.
-        before: another run over the same words; then the change since it is drawn instead.
+        before: another run over the same words, or over the first of them; then the change since
+            it is drawn instead: a column that was not there counts as 0, a new row stays empty.
         most: the weight at the dark end of the colours; more is drawn like it.
         token: one of the model's rows, to outline.
         words: merge pieces to whole words.
@@ -44,7 +46,7 @@ def head_map(
 
     Raises:
         LookupError: a map, layer or head that the trace lacks; names those it has.
-        ValueError: the two runs speak about different words.
+        ValueError: the two runs speak about different words, or the earlier one about more.
     """
     now = cells(trace, block, layer, head, words=words, special=special)
     was = before and cells(before, block, layer, head, words=words, special=special)
@@ -55,11 +57,13 @@ def head_map(
     if now.masked.any():
         picture.add_trace(hatch(now.masked, colours.hatch))
     if shown.size <= CLICKS:
-        picture.add_traces(_clicks(shown, now, picture.layout.height))
+        old = len(was.rows) if was else len(now.rows)
+        picture.add_traces(_clicks(shown, now, old, picture.layout.height))
     row = now.row_of(token)
     if row is not None:
         _outline(picture, row, len(now.columns), colours.accent)
-    caption = _caption(block, layer, head, None if was else most, now.note)
+    note = " ".join(filter(None, (now.note, _appended(now, was) if was else "")))
+    caption = _caption(block, layer, head, None if was else most, note)
     picture.update_layout(meta={"caption": caption})
     return picture
 
@@ -77,13 +81,32 @@ def _amounts(now: Cells) -> np.ndarray:
 
 
 def _change(now: Cells, was: Cells) -> np.ndarray:
-    if now.weights.shape != was.weights.shape:
-        raise ValueError(
-            f"The two runs speak about different words: {was.weights.shape} and "
-            f"{now.weights.shape} cells; trace the second one with the first one's target."
-        )
-    change = now.weights.astype(np.float64) - was.weights
-    return np.where(now.masked & was.masked, np.nan, change).astype(np.float32)
+    """What became more or less: NaN where nothing can be seen, or a row was not there before."""
+    shape = now.weights.shape
+    if shape != was.weights.shape:
+        _require_same_beginning(now, was)
+    old = grown(was.weights.astype(np.float64), shape)
+    missing = [(0, more) for more in np.subtract(shape, was.masked.shape)]
+    unseen = now.masked & np.pad(was.masked, missing, constant_values=True)
+    return np.where(unseen, np.nan, now.weights - old).astype(np.float32)
+
+
+def _require_same_beginning(now: Cells, was: Cells) -> None:
+    """Words may be appended to a sentence; then its first ones must be the same."""
+    for side, old in ((now.rows.labels, was.rows.labels), (now.columns.labels, was.columns.labels)):
+        if side[: len(old)] != old:
+            raise ValueError(
+                f"The two runs speak about different words: {was.weights.shape} and "
+                f"{now.weights.shape} cells that do not begin alike; trace the second one with "
+                "the first one's target."
+            )
+
+
+def _appended(now: Cells, was: Cells) -> str:
+    """What a reader must know of a difference between sentences of different length."""
+    rows, columns = np.subtract(now.weights.shape, was.weights.shape)
+    columns_note = "What was appended had no weight before." if columns else ""
+    return columns_note + (" Its own rows are new, and left empty." if rows else "")
 
 
 def _heatmap(shown: np.ndarray, colours: Palette, most: float | None) -> go.Heatmap:
@@ -104,13 +127,20 @@ def _heatmap(shown: np.ndarray, colours: Palette, most: float | None) -> go.Heat
     )
 
 
-def _clicks(shown: np.ndarray, now: Cells, height: float) -> list[go.Scatter]:
-    """Markers over the cells; masked ones say so. A click gives the model's row, and the column."""
+def _clicks(shown: np.ndarray, now: Cells, old: int, height: float) -> list[go.Scatter]:
+    """Markers over the cells; those without a number say why: masked, or (from row ``old`` on) no
+    such row before. A click gives the model's row, and the column."""
     first = np.array([tokens[0] for tokens in now.members])
     size = max(8.0, 0.8 * height / max(len(shown), 1))
-    hovers = ("%{y} → %{x}: %{customdata[2]:.4f}", "%{y} may not look at %{x} (masked)")
+    empty = np.isnan(shown)
+    fresh = empty & ~now.masked & (np.arange(len(shown)) >= old)[:, None]
+    kinds = {
+        "%{y} → %{x}: %{customdata[2]:.4f}": ~empty,
+        "%{y} may not look at %{x} (masked)": empty & ~fresh,
+        "%{y} → %{x}: this row was not there before": fresh,
+    }
     found = []
-    for kind, hover in zip((~np.isnan(shown), np.isnan(shown)), hovers, strict=True):
+    for hover, kind in kinds.items():
         query, key = np.nonzero(kind)
         data = np.stack([first[query], key, np.nan_to_num(shown[kind])], axis=1).astype(np.float32)
         found.append(clickable(key, query, data, size, hover, **OVERLAY))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from ..metrics.tiles import head_tiles, largest_change
 from ..records import Trace
 from .cells import clickable
 from .theme import figure, palette, scale
@@ -42,31 +43,17 @@ def overview(
         LookupError: a map that the trace lacks; names those it has.
         ValueError: the two runs speak about different words.
     """
-    now = trace.thumbnail(block).astype(np.float32) / 255
     change = before is not None
-    shown = _change(now, before.thumbnail(block)) if before else _own_scale(now)
-    picture = _frame(now.shape[:2], dark, height)
+    shown = head_tiles(trace, block, before)
+    picture = _frame(shown.shape[:2], dark, height)
     picture.add_trace(_heatmap(shown, dark, change))
-    picture.add_trace(_outlines(list(np.ndindex(now.shape[:2])), palette(dark).line, 1))
+    picture.add_trace(_outlines(list(np.ndindex(shown.shape[:2])), palette(dark).line, 1))
     if selected is not None:
         picture.add_trace(_outlines([selected], palette(dark).accent, 3))
+    now = trace.thumbnail(block).astype(np.float32) / 255
     picture.add_trace(_clicks(now, picture.layout.height))
-    picture.update_layout(meta={"caption": _caption(block, change)})
+    picture.update_layout(meta={"caption": caption(block, change)})
     return picture
-
-
-def _change(now: np.ndarray, before: np.ndarray) -> np.ndarray:
-    if now.shape != before.shape:
-        raise ValueError(
-            f"The two runs speak about different words: tiles of {before.shape[2:]} and "
-            f"{now.shape[2:]} cells have no difference. Look at one run at a time."
-        )
-    return now - before.astype(np.float32) / 255
-
-
-def _own_scale(now: np.ndarray) -> np.ndarray:
-    most = now.max(axis=(2, 3), keepdims=True)
-    return np.divide(now, most, out=np.zeros_like(now), where=most > 0)
 
 
 def _frame(shape: tuple[int, ...], dark: bool, height: int | None) -> go.Figure:
@@ -96,7 +83,7 @@ def _heatmap(shown: np.ndarray, dark: bool, change: bool) -> go.Heatmap:
     z = np.full((layers * (height + 1), heads * (width + 1)), np.nan, np.float32)
     tiles = z.reshape(layers, height + 1, heads, width + 1)
     tiles[:, :height, :, :width] = shown.transpose(0, 2, 1, 3)
-    limit = max(0.05, float(np.abs(shown).max(initial=0))) if change else 1.0
+    limit = largest_change(shown) if change else 1.0
     colours = palette(dark)
     return go.Heatmap(
         z=z,
@@ -142,6 +129,7 @@ def _outlines(places: Sequence[tuple[int, ...]], colour: str, width: int) -> go.
     )
 
 
-def _caption(block: str, change: bool) -> str:
+def caption(block: str, change: bool) -> str:
+    """What a reader of such a picture must know, wherever it is drawn."""
     how = "change since the clean run, one scale" if change else "each tile on its own scale"
     return f"{block}: rows are layers, columns are heads · {how}"

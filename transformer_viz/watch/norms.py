@@ -138,7 +138,7 @@ def note(
     """Statistics a token of what a norm saw and gave; norms inside a head have no token axis."""
     if not mode.want.norms or x.dim() not in (2, 3) or not mode.origin(x):
         return
-    seen = x.detach().float()
+    seen, given = x.detach().float(), out.detach().float()
     length, root = torch.linalg.vector_norm, math.sqrt(x.shape[-1])
     mean = seen.mean(-1)
     std = length(seen - mean.unsqueeze(-1), dim=-1) / root  # Tensor.var is twenty times slower
@@ -148,7 +148,8 @@ def note(
         "std": std,
         "rms": rms,
         "input_norm": rms * root,
-        "output_norm": length(out.detach().float(), dim=-1),
+        "output_norm": length(given, dim=-1),
+        "output_mean": given.mean(-1),  # with the length it gives the spread, at a fraction's cost
     }
     role = mode.role(x)
     stack = role.stack if isinstance(role, Stream) else None

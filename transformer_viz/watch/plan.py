@@ -58,12 +58,14 @@ class HeadPlan:
             return found if isinstance(found, kind) else None
 
         causal = find(Causal) if site.block == "self" else None
+        uniform, window = find(UniformHead), find(Window)
         return cls(
             find(Temperature),
             find(ScaleHead),
-            find(UniformHead),
+            # these two may say "not here": a narrow place under a wide edit, as if there were none
+            uniform if uniform is not None and uniform.on else None,
             causal,
-            find(Window),
+            window if window is not None and window.radius is not None else None,
             find(BlockKeys),
             find(BlockEdges),
         )
@@ -79,7 +81,7 @@ class HeadPlan:
         hidden = torch.zeros(len(queries), keys, dtype=torch.bool, device=queries.device)
         if self.causal is not None and self.causal.on:
             hidden |= key > query
-        if self.window is not None:
+        if self.window is not None and self.window.radius is not None:
             hidden |= (key - query).abs() > self.window.radius
         if self.keys is not None:
             for number in self.keys.keys:

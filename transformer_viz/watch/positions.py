@@ -119,12 +119,12 @@ def add_table(mode: Mode, func: Any, args: Any, kwargs: Any, x: Tensor, table: T
     if axis is None:
         return mode.plain(func, args, kwargs)
     stack = stack_here(mode)
-    if mode.want.positions:
-        rows = table.expand(x.shape).select(0 if axis else 1, 0)
-        mode.run.positions.setdefault(f"table.{stack}", rows.detach())
     if wanted(mode):
         edited = moved(mode, table.expand(x.shape), (axis,), stack)
         args, kwargs = swap(args, {id(table): edited}), swap(kwargs, {id(table): edited})
+        rows = edited.select(0 if axis else 1, 0)
+        if mode.want.positions:
+            mode.run.positions.setdefault(f"table.{stack}", rows.detach())
     return mode.put(func(*args, **kwargs), [x], Stream())
 
 
@@ -172,7 +172,7 @@ def biased(
     changed = None if bias is None else relative(mode, bias, scores)
     out = func(*args, **kwargs) if changed is bias else whole(scores, changed, hidden)
     out = scores.copy_(out) if in_place(func) and out is not scores else out
-    role = replace(role, bias=_sum(role.bias, bias))
+    role = replace(role, bias=_sum(role.bias, changed))
     if mode.shapes_scores:
         hidden = (
             torch.zeros_like(out, dtype=torch.bool) if hidden is None else hidden.expand(out.shape)
@@ -269,7 +269,7 @@ def on_waves(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     mark = mode.mark(out)
     if mark is not None:
         mark.shadow = func(*swap(args, {id(angle): edited}), **swap(kwargs, {id(angle): edited}))
-        mode.tables[stack] = angle
+        mode.tables[stack] = edited
     return out
 
 
@@ -306,7 +306,7 @@ def shadow(mode: Mode, x: Tensor) -> Tensor | None:
     lengths = set().union(*mode.lengths.values()) - {1}
     axes = [axis for axis in range(x.dim() - 1) if x.shape[axis] in lengths] or [0]
     angle, kind = wave.real, wave.imag.round().long()
-    rows = angle.movedim(axes[-1], 0)
-    mode.tables[stack] = rows.reshape(rows.shape[0], -1, rows.shape[-1])[:, 0]
     edited = moved(mode, angle, axes[-1:], stack)
+    rows = edited.movedim(axes[-1], 0)
+    mode.tables[stack] = rows.reshape(rows.shape[0], -1, rows.shape[-1])[:, 0]
     return x if edited is angle else drawn(kind, edited).to(x.dtype)

@@ -92,11 +92,11 @@ class AttentionRecord:
 
 @dataclass(eq=False)
 class NormRecord:
-    """One norm as it ran: statistics of its input a token, ``[batch, token]`` each.
+    """One norm as it ran: statistics of its input and output a token, ``[batch, token]`` each.
 
-    ``std`` is biased; ``input_norm`` and ``output_norm`` are Euclidean lengths. ``gain`` and
-    ``bias`` ``[d_model]`` are what multiplies and is added after; ``kind`` is ``layer``,
-    ``annotated`` or ``rms``.
+    ``std`` is biased; ``input_norm`` and ``output_norm`` are Euclidean lengths; ``output_mean`` is
+    over the features of what the norm gave, after ``gain`` and ``bias`` ``[d_model]``, which
+    multiply and are added; ``kind`` is ``layer``, ``annotated`` or ``rms``.
     """
 
     path: str

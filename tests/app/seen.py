@@ -1,0 +1,96 @@
+"""What a visitor sees, read out of Streamlit's test runner."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from typing import Any
+
+import numpy as np
+from streamlit.testing.v1 import AppTest
+
+
+def html(app: AppTest) -> str:
+    """All small pieces of HTML on the page, one after the other."""
+    return "\n".join(piece.proto.body for piece in app.get("html"))
+
+
+def said(app: AppTest, what: str) -> str:
+    """The piece of HTML that holds a marked place."""
+    return next(body for body in html(app).split("\n") if f'data-what="{what}"' in body)
+
+
+def go(app: AppTest, page: str) -> AppTest:
+    """Open another page by its address, as a click into the navigation does.
+
+    `AppTest.switch_page` knows pages by their file only; ours are functions.
+    """
+    pages = app._registered_pages.items()
+    app._page_hash = next(key for key, words in pages if words["url_pathname"] == page)
+    return app.run()
+
+
+def spec(chart: Any) -> dict[str, Any]:
+    figure: dict[str, Any] = json.loads(chart.proto.spec)
+    return figure
+
+
+def chart(app: AppTest, key: str) -> dict[str, Any]:
+    """The figure of that key."""
+    return next(spec(one) for one in app.get("plotly_chart") if one.proto.id.endswith(key))
+
+
+def array(data: Any) -> np.ndarray:
+    """Numbers as plotly sends them: a list, or base64 with type and shape."""
+    if not isinstance(data, dict):
+        return np.array(data, dtype=float)
+    flat = np.frombuffer(base64.b64decode(data["bdata"]), dtype=np.dtype(data["dtype"]))
+    shape = [int(n) for n in str(data.get("shape", len(flat))).split(",")]
+    return flat.reshape(shape)
+
+
+def charts(app: AppTest) -> dict[str, dict[str, Any]]:
+    """All figures on the page by their key."""
+    return {
+        one.proto.id.partition("-")[2].partition("-")[2]: spec(one)
+        for one in app.get("plotly_chart")
+    }
+
+
+def heatmap(figure: dict[str, Any]) -> np.ndarray:
+    """The numbers of the first heatmap of a figure."""
+    return array(next(trace["z"] for trace in figure["data"] if trace["type"] == "heatmap"))
+
+
+def component(app: AppTest, name: str) -> Any:
+    """The message to a browser component, by its name's ending."""
+    found = [one.proto for one in app.get("bidi_component")]
+    return next(proto for proto in found if proto.component_name.endswith(name))
+
+
+def tiles(app: AppTest) -> tuple[dict[str, Any], np.ndarray]:
+    """The overview: its header, and its tiles ``[layer, head, row, column]`` as bytes."""
+    blob = component(app, "heads").bytes
+    _, length = struct.unpack_from("<II", blob)
+    header = json.loads(blob[8 : 8 + length])
+    start = -(-(8 + length) // 8) * 8
+    shape = [header[word] for word in ("layers", "heads", "h", "w")]
+    return header, np.frombuffer(blob, np.uint8, int(np.prod(shape)), start).reshape(shape)
+
+
+def chips(app: AppTest) -> list[dict[str, Any]]:
+    """The rows of chips."""
+    rows: list[dict[str, Any]] = json.loads(component(app, "tokens").json)["rows"]
+    return rows
+
+
+def told(app: AppTest) -> str:
+    """Everything that the page says in a box: errors, warnings, hints."""
+    boxes = [*app.error, *app.warning, *app.info, *app.caption]
+    return "\n".join(str(box.value).replace("\\", "") for box in boxes)
+
+
+def address(app: AppTest) -> dict[str, str]:
+    """The link as it stands, one text a key."""
+    return {k: v[0] if isinstance(v, list) else v for k, v in app.query_params.items()}

@@ -1,0 +1,251 @@
+"""The engine: runs that can be abandoned, what is kept of them, and the same words mixed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from transformer_viz.checkpoints.shelf import EXAMPLE, WEIGHTS
+from transformer_viz.decode import translate
+from transformer_viz.interventions import Intervention, ScalePositions, Temperature
+from transformer_viz.pages.cache import Cache
+from transformer_viz.pages.engine import Engine, Question, whole_layer
+from transformer_viz.pages.shelf import Shelved
+from transformer_viz.pages.task import WAITING, Abandoned, Task
+from transformer_viz.pages.vocabulary import Names, another_order
+from transformer_viz.records import Tokens
+from transformer_viz.text import PlainIds, SentencePieceText
+
+ROOT = Path(__file__).resolve().parents[2]
+LONG = 20  # seconds after which a test that hangs gives up
+ASKED = Question("tiny", "The cat sat on the mat.", beam=2)
+PLACE = whole_layer("cross", 0)
+
+
+@pytest.fixture
+def engine(shelf: Path) -> Engine:
+    return Engine(str(shelf / "tiny"))
+
+
+class Reluctant(Task):
+    """A task that is abandoned at a given step."""
+
+    def __init__(self, last: int) -> None:
+        super().__init__()
+        self.last, self.heard = last, [(-1, -1)]
+
+    def step(self, done: int, of: int) -> None:
+        self.heard.append((done, of))
+        if done == self.last:
+            self.abandon()
+        super().step(done, of)
+
+
+def test_a_run_that_is_abandoned_leaves_nothing_behind(engine: Engine) -> None:
+    engine.model("tiny")
+    warm = Intervention((Temperature(value=2.0),))
+    for task in (Reluctant(0), Reluctant(2)):
+        with pytest.raises(Abandoned):
+            engine.free(ASKED, warm, task)
+        assert task.heard[-1][0] == task.last
+        assert len(engine.cache) == 0 and engine.cache.size == 0
+        assert engine.gate.free == 2
+        assert torch._C._len_torch_function_stack() == 0
+    assert engine.free(ASKED, warm, Task()) == engine.free(ASKED, warm)
+
+
+def test_a_task_given_up_before_it_began_runs_nothing(engine: Engine) -> None:
+    engine.model("tiny")
+    task = Task()
+    task.abandon()
+    with pytest.raises(Abandoned):
+        engine.clean(ASKED, PLACE, task)
+    assert len(engine.cache) == 0 and engine.gate.free == 2
+
+
+def test_a_task_hears_how_far_its_run_is(engine: Engine) -> None:
+    task = Reluctant(-7)
+    answer = engine.clean(ASKED, PLACE, task)
+    done, of = zip(*task.heard[1:], strict=True)
+    assert done == tuple(range(len(done))) and len(set(of)) == 1
+    assert task.done == done[-1] / of[0] and not task.words
+    heard = len(task.heard)
+    assert engine.clean(ASKED, PLACE, task).trace is answer.trace  # remembered: nothing to hear
+    assert len(task.heard) == heard
+
+
+def test_who_gives_up_waiting_for_a_model_leaves_it_loading(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go, load, found = threading.Event(), engine._load, []
+    monkeypatch.setattr(engine, "_load", lambda *words: (go.wait(LONG), load(*words)))
+    task = Task()
+
+    def ask() -> None:
+        try:
+            engine.model("tiny", task)
+        except Abandoned:
+            found.append("gave up")
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    while not task.words:
+        asking.join(0.005)
+    assert task.words == "Loading tiny ..."
+    task.abandon()
+    asking.join(LONG)
+    assert found == ["gave up"]
+    go.set()
+    assert engine.model("tiny").parameters > 0
+
+
+def test_who_waits_for_anothers_run_makes_it_when_that_is_abandoned() -> None:
+    cache, began, end = Cache(), threading.Event(), threading.Event()
+    task, found = Task(), []
+
+    def abandoned() -> str:
+        began.set()
+        end.wait(LONG)
+        raise Abandoned
+
+    def first() -> None:
+        with pytest.raises(Abandoned):
+            cache.get("a", abandoned)
+
+    threads = [
+        threading.Thread(target=first),
+        threading.Thread(target=lambda: found.append(cache.get("a", lambda: "made", task))),
+    ]
+    threads[0].start()
+    assert began.wait(LONG)
+    threads[1].start()
+    while not task.words:
+        threads[1].join(0.005)
+    assert task.words == WAITING
+    end.set()
+    for thread in threads:
+        thread.join(LONG)
+    assert found == ["made"] and "a" in cache and not task.words
+
+
+def test_who_gives_up_waiting_for_anothers_run_leaves_it_alone() -> None:
+    cache, began, end = Cache(), threading.Event(), threading.Event()
+    task = Task()
+    task.abandon()
+    found: list[str] = []
+
+    def slow() -> str:
+        began.set()
+        end.wait(LONG)
+        return "made"
+
+    first = threading.Thread(target=lambda: found.append(cache.get("a", slow)))
+    first.start()
+    assert began.wait(LONG)
+    with pytest.raises(Abandoned):
+        cache.get("a", lambda: pytest.fail("it is being made"), task)
+    end.set()
+    first.join(LONG)
+    assert found == ["made"] and "a" in cache
+
+
+def test_runs_keep_what_the_pages_show(engine: Engine) -> None:
+    answer = engine.clean(ASKED, PLACE)
+    warm = engine.changed(ASKED, answer, Intervention((Temperature(value=2.0),)), PLACE)
+    for trace in (answer.trace, warm):
+        assert trace.target is not None
+        assert trace.hidden("encoder").shape[:2] == (4, len(trace.source))
+        assert trace.hidden("decoder").shape[:2] == (3, len(trace.target))
+        assert trace.block("cross", 0).scores is not None and "output_mean" in trace.norms
+
+
+def test_an_old_stored_run_is_no_example(engine: Engine, tmp_path: Path, shelf: Path) -> None:
+    trace = engine.clean(ASKED, PLACE).trace
+    (tmp_path / WEIGHTS).write_bytes((shelf / "tiny" / WEIGHTS).read_bytes())
+
+    def stored(**words: object) -> bool:
+        replace(trace, **words).save(tmp_path / EXAMPLE)
+        return Shelved("tiny", tmp_path).example is not None
+
+    assert stored()
+    assert not stored(hiddens={})
+    assert not stored(norms=trace.norms.drop(columns="output_mean"))
+    assert not stored(norms=trace.norms.assign(output_mean=float("nan")))
+
+
+def test_the_vocabulary_is_read_without_torch(shelf: Path, engine: Engine) -> None:
+    code = (
+        "import sys; from transformer_viz.pages.engine import Engine; "
+        f"engine = Engine({str(shelf / 'tiny')!r}); names = engine.pieces('tiny'); "
+        "print(len(names), *names[5:9]); sys.exit('torch' in sys.modules)"
+    )
+    asked = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    engine.model("tiny")
+    names = engine.pieces("tiny")
+    assert asked.stdout.split() == [str(len(names)), *names[5:9]]
+
+
+def test_names_tell_beginnings_from_what_goes_on(tiny_vocabulary: bytes) -> None:
+    text = SentencePieceText(tiny_vocabulary)
+    names = Names(text)
+    at = {piece: number for number, piece in enumerate(text.pieces)}
+    assert names[at["▁the"]] == "the" and names[at["he"]] == "…he"
+    assert names[at["<0x01>"]] == "U+0001"
+    assert names[at["."]] == "." and names[at["</s>"]] == "</s>"
+    assert len(names) == len(text.pieces) and names[-1] == names[len(names) - 1]
+    with pytest.raises(IndexError):
+        names[len(names)]
+    assert list(Names(PlainIds(5))) == ["0", "1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize("text", ["The cat sat on the mat.", "Why did the dog run?", "cat dog"])
+def test_another_order_keeps_words_marks_and_the_end(text: str, tiny_vocabulary: bytes) -> None:
+    vocabulary = SentencePieceText(tiny_vocabulary)
+    ids = vocabulary.source_ids(text)
+    tokens = vocabulary.tokens(ids)
+    orders = [another_order(tokens, seed) for seed in range(5)]
+    for order in orders:
+        assert sorted(order) == sorted(ids) and order != tuple(ids)
+        assert order[-1] == ids[-1] == vocabulary.eos_id
+        if text[-1] in ".?":
+            assert order[-2] == ids[-2]
+    assert orders == [another_order(tokens, seed) for seed in range(5)]
+    assert len(set(orders)) > 1 or len(ids) == 3  # two tokens have one other order
+
+
+@pytest.mark.parametrize("ids", [(3,), (4, 3), (7, 7, 7, 3), (7, 4, 3), (2, 7, 3)])
+def test_what_has_no_other_order_stays(ids: tuple[int, ...]) -> None:
+    names = {2: "<s>", 3: "</s>", 4: ".", 7: "the"}
+    labels = tuple(names[token] for token in ids)
+    special = tuple(token < 4 for token in ids)
+    tokens = Tokens(ids, labels, labels, tuple(range(len(ids))), special)
+    assert another_order(tokens, 3) == ids
+
+
+def test_the_engine_mixes_the_sentence_and_says_what_it_reads(engine: Engine) -> None:
+    ids = engine.reordered(ASKED, 1)
+    model = engine.model("tiny")
+    assert sorted(ids) == sorted(model.tokenizer.source_ids(ASKED.text))
+    assert ids == engine.reordered(ASKED, 1)
+    assert engine.text_of("tiny", ids) == model.tokenizer.decode(ids)
+    found = translate(model, ids, beam=2)[0].text
+    assert engine.free_ids(ASKED, ids, Intervention()) == found
+    size = len(engine.cache)
+    assert engine.free_ids(ASKED, list(ids), Intervention(), Task()) == found
+    assert len(engine.cache) == size  # remembered
+
+
+def test_without_positions_the_source_is_a_bag_of_words(engine: Engine) -> None:
+    dropped = Intervention((ScalePositions(value=0, stack="encoder"),))
+    straight = engine.free(ASKED, dropped)
+    mixed = {engine.free_ids(ASKED, engine.reordered(ASKED, n), dropped) for n in range(3)}
+    assert mixed == {straight}
+    assert engine.free(ASKED, Intervention()) != straight  # so the positions were there before

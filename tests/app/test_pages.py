@@ -1,0 +1,164 @@
+"""What holds on every page: the link, the shared state, undo, and the way a page says no."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from transformer_viz.interventions import (
+    BlockKeys,
+    Causal,
+    Intervention,
+    Pad,
+    ScaleHead,
+    ScalePositions,
+    Temperature,
+    UniformHead,
+    Window,
+)
+from transformer_viz.metrics.norms import STATISTICS
+from transformer_viz.pages.edits import REACHES, SCOPES
+from transformer_viz.pages.link import DEFAULTS, KEYS
+
+from .seen import address, charts, chips, go, html, told
+
+pytestmark = pytest.mark.app
+Visit = Callable[..., AppTest]
+PAGES = ("", "positions", "norms")
+
+
+def random_state(seed: int) -> dict[str, Any]:
+    """Some state that a visitor of the tiny model may be in; every key is drawn."""
+    draw = random.Random(seed)
+    block = draw.choice(("encoder", "decoder", "cross"))
+    kinds = (
+        Temperature(value=draw.choice((0.0, 0.5, 3.0))),
+        Window(radius=draw.randrange(4), stack="encoder"),
+        Causal(on=False, stack="decoder", block="self"),
+        BlockKeys(keys=(1,), stack="encoder"),
+        ScaleHead(value=draw.choice((0.0, 0.5)), stack="decoder", block="cross", layer=0, head=1),
+        UniformHead(stack="decoder", layer=1, head=0),
+        Pad(count=draw.randint(1, 3), masked=draw.random() < 0.5),
+        ScalePositions(value=draw.choice((0.0, 0.5))),
+    )
+    edits = Intervention(tuple(draw.sample(kinds, draw.randrange(len(kinds)))))
+    return {
+        "model": "tiny",
+        "text": draw.choice(("The cat sat.", "A dog sat on the mat.")),
+        "target": draw.choice(("", "The dog.")),
+        "beam": draw.randint(1, 4),
+        "edits": edits.to_json(),
+        "block": block,
+        "layer": draw.randrange(3 if block == "encoder" else 2),
+        "head": draw.randrange(2),
+        "token": draw.choice((0, 2)),  # the first token of a word, whole words or not
+        "compare": draw.choice(("now", "before", "difference")),
+        "words": draw.random() < 0.3,
+        "special": draw.random() < 0.7,
+        "scope": draw.choice(list(SCOPES)),
+        "answer": draw.randrange(2),
+        "stack": draw.choice(("encoder", "decoder")),
+        "place": draw.randrange(3),
+        "shift": draw.randrange(3),
+        "pair": draw.randrange(8),
+        "site": "",
+        "statistic": draw.choice(STATISTICS).name,
+        "reach": draw.choice(list(REACHES)),
+        "order": draw.randrange(3),
+    }
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_random_state_comes_back_from_its_link_on_every_page(visit: Visit, seed: int) -> None:
+    state = random_state(seed)
+    assert set(state) == {key.name for key in KEYS}
+    link = {key.name: key.write(state[key.name]) for key in KEYS if state[key.name] != ""}
+    for page in PAGES:
+        first = go(visit(**link), page)
+        assert not first.exception and not first.error, told(first)
+        again = go(visit(**address(first)), page)
+        assert address(again) == address(first)
+        assert charts(again) == charts(first)
+        for name in DEFAULTS:
+            if name not in ("token", "site"):  # fitted to what this page shows
+                assert again.session_state[name] == state[name], name
+
+
+def test_every_page_shares_sentence_model_and_edits(visit: Visit) -> None:
+    link = {"text": "A dog sat.", "layer": "1", "head": "1", "block": "encoder", "words": "on"}
+    app = visit(**link, edits=Intervention((Temperature(value=2.0),)).to_json())
+    there = address(app)
+    for page in ("positions", "norms", "about", "positions", "about", "norms", ""):
+        go(app, page)
+        assert not app.exception
+        assert there.items() <= address(app).items(), page
+    assert app.text_input(key="text").value == "A dog sat."
+
+
+def test_a_change_on_one_page_stands_on_the_others(visit: Visit) -> None:
+    app = go(visit(), "positions")
+    app.toggle(key="position_drop").set_value(True).run()
+    assert [b.key for b in go(app, "norms").button if b.key.startswith("edit-")] == ["edit-0"]
+    go(app, "").select_slider(key="temperature").set_value(2.0).run()
+    go(app, "norms").button(key="undo").click().run()
+    assert app.session_state["edits"] == Intervention((ScalePositions(value=0.0),)).to_json()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_an_empty_sentence_says_what_to_do(visit: Visit, page: str) -> None:
+    app = go(visit(text=" "), page)
+    assert not app.exception and "Type an English sentence" in told(app)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_cannot_be_done_is_explained_on_every_page(visit: Visit, page: str) -> None:
+    app = go(visit(edits=Intervention((Temperature(value=2.0, layer=77),)).to_json()), page)
+    assert not app.exception and len(app.error) == 1 and "matches no place" in told(app)
+    app.button(key="clean-after-error").click().run()
+    assert not app.error and charts(app)
+
+
+def test_every_control_can_be_undone(visit: Visit) -> None:
+    app = visit(block="decoder")
+    moves = {
+        "temperature": lambda: app.select_slider(key="temperature").set_value(0.5),
+        "causal": lambda: app.button_group(key="causal").set_value("off"),
+        "window": lambda: app.select_slider(key="window").set_value(1),
+        "head_state": lambda: app.button_group(key="head_state").set_value("uniform"),
+        "hide": lambda: app.multiselect(key="hide").set_value([1]),
+        "edge": lambda: app.multiselect(key="edge").set_value([0]),
+        "pad": lambda: app.number_input(key="pad").set_value(2),
+        "pad_masked": lambda: app.toggle(key="pad_masked").set_value(False),
+    }
+    states = [app.session_state["edits"]]
+    for name, move in moves.items():
+        move()
+        app.run()
+        assert not app.exception and not app.error, name
+        assert app.session_state["edits"] != states[-1], name
+        states.append(app.session_state["edits"])
+    for state in reversed(states[:-1]):
+        app.button(key="undo").click().run()
+        assert app.session_state["edits"] == state
+    assert app.button(key="undo").disabled
+    for state in states[1:]:
+        app.button(key="redo").click().run()
+        assert app.session_state["edits"] == state
+    assert app.button(key="redo").disabled
+
+
+def test_chips_show_what_is_chosen_hidden_and_where_it_stands(visit: Visit) -> None:
+    hide = BlockKeys(keys=(1,), stack="decoder", block="cross").to_dict()
+    edits = Intervention((BlockKeys(keys=(1,), stack="decoder", block="cross"),)).to_json()
+    app = visit(edits=edits, token="2")
+    assert hide["kind"] == "block_keys"
+    source, target = (row["chips"] for row in chips(app))
+    assert [n for n, chip in enumerate(source) if chip["gone"]] == [1]
+    assert [n for n, chip in enumerate(target) if chip["on"]] == [3]  # row 2 produces token 3
+    assert [chip["column"] for chip in source] == list(range(len(source)))
+    assert [chip["row"] for chip in target] == [None, *range(len(target) - 1)]
+    assert 'data-what="row"' in html(app)

@@ -1,0 +1,124 @@
+"""Tiles of heads: sums by hand, and what may be compared with what."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tests.views.conftest import make_trace
+from transformer_viz.metrics.tiles import (
+    change,
+    extends,
+    grown,
+    head_tiles,
+    largest_change,
+    own_scale,
+    sentences,
+)
+from transformer_viz.records import Tokens, Trace
+
+
+def appended(tokens: Tokens, count: int) -> Tokens:
+    """A sentence with padding after it."""
+    n = len(tokens)
+    return Tokens(
+        ids=tokens.ids + (0,) * count,
+        pieces=tokens.pieces + ("<pad>",) * count,
+        labels=tokens.labels + tuple(f"<pad> ({k})" for k in range(count)),
+        words=tokens.words + tuple(range(n, n + count)),
+        special=tokens.special + (True,) * count,
+    )
+
+
+@pytest.fixture(scope="module")
+def clean() -> Trace:
+    return make_trace()
+
+
+@pytest.fixture(scope="module")
+def padded(clean: Trace) -> Trace:
+    """The same run with two padding tokens after its source, which get a fifth of each weight."""
+    now = clean.thumbnail("cross")
+    wide = np.concatenate([now, np.full((*now.shape[:3], 2), 51, np.uint8)], axis=3)
+    square = np.full((2, 3, 7, 7), 51, np.uint8)
+    tiles = {"cross": wide, "encoder": square, "decoder": clean.thumbnail("decoder")}
+    return dataclasses.replace(clean, source=appended(clean.source, 2), thumbnails=tiles)
+
+
+def test_a_tile_alone_is_divided_by_its_own_largest_weight() -> None:
+    tiles = np.array([[[[0, 50], [100, 25]], [[0, 0], [0, 0]]]], np.uint8)
+    shown = own_scale(tiles)
+    assert shown.tolist() == [[[[0, 0.5], [1, 0.25]], [[0, 0], [0, 0]]]]
+    assert shown.dtype == np.float32
+
+
+def test_a_change_is_the_difference_of_weights() -> None:
+    now = np.array([[[[255, 0], [51, 204]]]], np.uint8)
+    before = np.array([[[[0, 255], [51, 255]]]], np.uint8)
+    assert np.allclose(change(now, before)[0, 0], [[1, -1], [0, -0.2]])
+    assert not change(now, now).any()
+
+
+def test_what_was_not_there_got_nothing_and_did_not_look() -> None:
+    before = np.array([[0.25, 0.75], [1, 0]])
+    wide = grown(before, (3, 4))
+    assert np.array_equal(wide[:2], [[0.25, 0.75, 0, 0], [1, 0, 0, 0]])
+    assert np.isnan(wide[2]).all() and wide.dtype == before.dtype
+    assert grown(before, (2, 2)) is before
+    assert grown(np.zeros((2, 3, 4, 5), np.float32), (4, 9)).shape == (2, 3, 4, 9)
+
+
+def test_an_earlier_run_may_not_be_the_longer_one() -> None:
+    with pytest.raises(ValueError, match=r"different words: \(3, 2\) and \(2, 4\) cells"):
+        grown(np.zeros((3, 2)), (2, 4))
+
+
+def test_padding_appended_is_compared(clean: Trace, padded: Trace) -> None:
+    shown = head_tiles(padded, "cross", clean)
+    assert not shown[..., :5].any()  # the words as they were
+    assert np.allclose(shown[..., 5:], 0.2)  # padding got a fifth, and had nothing before
+    square = head_tiles(padded, "encoder", clean)
+    assert np.isnan(square[:, :, 5:]).all() and not np.isnan(square[:, :, :5]).any()
+    assert not head_tiles(padded, "decoder", clean).any()
+
+
+def test_other_words_have_no_difference(clean: Trace, padded: Trace) -> None:
+    with pytest.raises(ValueError, match="different words"):
+        head_tiles(clean, "cross", padded)  # taken away, not appended
+    ids = (*clean.source.ids[:-1], 99)
+    other = dataclasses.replace(clean, source=dataclasses.replace(clean.source, ids=ids))
+    with pytest.raises(ValueError, match="different words"):
+        head_tiles(other, "encoder", clean)
+    head_tiles(other, "decoder", clean)  # its words are the same
+
+
+def test_pooled_tiles_of_other_lengths_have_no_difference(clean: Trace) -> None:
+    def long(count: int, cells: int) -> Trace:
+        source = appended(clean.source, count - 5)
+        tiles = {"encoder": np.zeros((2, 3, cells, cells), np.uint8)}
+        return dataclasses.replace(clean, source=source, thumbnails=tiles)
+
+    head_tiles(long(66, 33), "encoder", long(66, 33))
+    with pytest.raises(ValueError, match="64 and 66 words are too many"):
+        head_tiles(long(66, 33), "encoder", long(64, 64))
+
+
+def test_another_model_has_no_difference(clean: Trace) -> None:
+    tile = clean.thumbnail("cross")
+    with pytest.raises(ValueError, match="different models"):
+        change(tile, tile[:1])
+
+
+def test_small_changes_stay_pale() -> None:
+    assert largest_change(np.array([0.01, np.nan, -0.02])) == 0.05
+    assert largest_change(np.array([0.1, np.nan, -0.3])) == pytest.approx(0.3)
+
+
+def test_rows_and_columns_have_their_sentences(clean: Trace) -> None:
+    assert sentences(clean, "cross") == (clean.target, clean.source)
+    assert sentences(clean, "encoder") == (clean.source, clean.source)
+    assert sentences(clean, "decoder") == (clean.target, clean.target)
+    assert extends(appended(clean.source, 3), clean.source)
+    assert not extends(clean.source, appended(clean.source, 3))

@@ -1,0 +1,314 @@
+"""Numbers about norms: against the modules' own vectors in float64, and laws, and sums by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from transformer_viz.interventions import Intervention, Pad, ScaleHead
+from transformer_viz.metrics.norms import (
+    STATISTICS,
+    describe_norm_change,
+    find_statistic,
+    norm_change,
+    norm_labels,
+    norm_sites,
+    norm_statistic,
+    norm_table,
+    stream_lengths,
+)
+from transformer_viz.metrics.outstanding import (
+    outstanding_dimensions,
+    outstanding_gains,
+    outstanding_tokens,
+)
+from transformer_viz.records import Trace
+from transformer_viz.storage import load_trace, save_trace
+from transformer_viz.tracing import trace
+
+SOURCE, TARGET = [5, 17, 6, 29, 8, 11, 3], [2, 7, 31, 9, 4]
+PRE = ("L0 before self-attention", "L0 before cross-attention", "L0 before feed-forward")
+POST = ("L0 after self-attention", "L0 after cross-attention", "L0 after feed-forward")
+END = "after the last layer"
+
+
+@pytest.fixture(scope="module")
+def plain(tiny_model) -> Trace:
+    return trace(tiny_model, SOURCE, TARGET, keep=("weights", "hidden"))
+
+
+def hooked(model, *inputs: list[int]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """What each norm module gets and gives without any probe, float64 ``[token, d_model]``."""
+    caught = {}
+
+    def note(name):
+        def catch(_, args, out):
+            caught[name] = tuple(x[0].double().numpy() for x in (args[0], out))
+
+        return catch
+
+    parts = [(n, m) for n, m in model.module.named_modules() if n.endswith("norm")]
+    handles = [part.register_forward_hook(note(name)) for name, part in parts]
+    with torch.no_grad():
+        model.module(*(torch.tensor([ids]) for ids in inputs))
+    for handle in handles:
+        handle.remove()
+    return caught
+
+
+def by_formula(name: str, x: np.ndarray, out: np.ndarray) -> np.ndarray:
+    vector = out if name.startswith("output") else x
+    return {
+        "mean": lambda v: v.mean(1),
+        "std": lambda v: v.std(1),
+        "rms": lambda v: np.sqrt((v**2).mean(1)),
+        "norm": lambda v: np.sqrt((v**2).sum(1)),
+    }[name.rpartition("_")[2]](vector)
+
+
+@pytest.mark.parametrize("norm_kind", ["layer", "annotated", "rms"])
+@pytest.mark.parametrize("norm", ["pre", "post", "query_only"])
+def test_every_statistic_is_that_of_the_modules_own_vectors(norm, norm_kind, build_model):
+    model = build_model(norm=norm, norm_kind=norm_kind, embedding_norm=True)
+    caught, run = hooked(model, SOURCE, TARGET), trace(model, SOURCE, TARGET)
+    for stack in ("encoder", "decoder"):
+        for statistic in STATISTICS:
+            sites, numbers = norm_statistic(run, statistic.name, stack)
+            assert list(sites) == [name for name in caught if name.startswith(stack)]
+            expected = np.stack([by_formula(statistic.name, *caught[site]) for site in sites])
+            np.testing.assert_allclose(numbers, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_plain_layer_norm_gives_mean_0_and_spread_1(build_model):
+    for norm_kind in ("layer", "rms"):
+        model = build_model(norm_kind=norm_kind, norm_eps=1e-9)
+        with torch.no_grad():
+            for name, parameter in model.module.named_parameters():
+                if "norm" in name:
+                    parameter.fill_(1.0 if name.endswith("weight") else 0.0)
+        run = trace(model, SOURCE, TARGET)
+        for stack in ("encoder", "decoder"):
+            rms = norm_statistic(run, "output_rms", stack)[1]
+            assert np.allclose(rms, 1, atol=1e-5)
+            if norm_kind == "layer":
+                assert np.allclose(norm_statistic(run, "output_mean", stack)[1], 0, atol=1e-6)
+                assert np.allclose(norm_statistic(run, "output_std", stack)[1], 1, atol=1e-5)
+
+
+def test_before_a_norm_mean_and_spread_make_the_rms(plain):
+    mean, std, rms, length = (
+        norm_statistic(plain, name, "encoder")[1] for name in ("mean", "std", "rms", "input_norm")
+    )
+    np.testing.assert_allclose(mean**2 + std**2, rms**2, rtol=1e-5)
+    np.testing.assert_allclose(length, rms * np.sqrt(22), rtol=1e-5)
+
+
+def test_the_hidden_states_are_what_the_norms_get_and_give(plain):
+    """A pre-norm model: each self-attention's norm reads the stream, the last norm gives it."""
+    for stack, layers in (("encoder", 3), ("decoder", 2)):
+        hidden = plain.hidden(stack).astype(np.float64)
+        sites, lengths = norm_statistic(plain, "input_norm", stack)
+        given = norm_statistic(plain, "output_mean", stack)[1]
+        for layer in range(layers):
+            row = sites.index(f"{stack}.layers.{layer}.self_norm")
+            np.testing.assert_allclose(
+                lengths[row], np.linalg.norm(hidden[layer], axis=1), rtol=1e-5
+            )
+        np.testing.assert_allclose(given[-1], hidden[-1].mean(axis=1), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("norm", "labels"), [("pre", PRE), ("query_only", PRE), ("post", POST)], ids=str
+)
+def test_labels_say_where_a_norm_stands(norm, labels, build_model):
+    model = build_model(norm=norm, embedding_norm=True)
+    for edits in ((), (ScaleHead(value=0.0),)):  # a silenced sub-layer still has its bias
+        run = trace(model, SOURCE, TARGET, intervention=Intervention(edits))
+        found = norm_labels(run, norm_sites(run, "decoder"))
+        assert found[:4] == ("after the embedding", *labels) and found[-1] == END
+        assert len(found) == 8
+
+
+def test_a_sub_layer_that_adds_nothing_leaves_the_labels_alone(build_model):
+    for norm, labels in (("pre", PRE), ("post", POST)):
+        model = build_model(norm=norm)
+        with torch.no_grad():
+            for name, parameter in model.module.named_parameters():
+                if "layers.0.self_attention" in name:
+                    parameter.zero_()
+        run = trace(model, SOURCE, TARGET)
+        found = norm_labels(run, norm_sites(run, "decoder"))
+        assert found[1:3] == labels[1:]
+        assert found[0] == PRE[0]  # nothing was added, so before and after are one
+
+
+def test_strangers_keep_their_names(plain):
+    names = ("model.layers.0.input_layernorm", "encoder.norm (2)", "encoder.layers.9.self_norm")
+    assert norm_labels(plain, names) == (names[0], f"{END} (2)", "L9 before self-attention")
+
+
+def test_the_stream_is_named_and_measured_step_by_step(plain):
+    labels, lengths = stream_lengths(plain, "decoder")
+    assert labels[:4] == ("embedding", *POST)
+    assert lengths.shape == (1 + 2 * 3, 5)
+    hidden = plain.hidden("decoder").astype(np.float64)
+    np.testing.assert_allclose(lengths[0], np.linalg.norm(hidden[0], axis=1), rtol=1e-5)
+    np.testing.assert_allclose(lengths[3], np.linalg.norm(hidden[1], axis=1), rtol=1e-5)
+    with pytest.raises(LookupError, match="no residual stream in 'cross'; it has one in encoder"):
+        stream_lengths(plain, "cross")
+
+
+def test_a_stack_that_runs_a_layer_twice_numbers_its_steps(plain):
+    twice = pd.concat([plain.residuals, plain.residuals], ignore_index=True)
+    labels, lengths = stream_lengths(dataclasses.replace(plain, residuals=twice), "encoder")
+    assert len(set(labels)) == len(labels) == len(lengths) == 14
+    assert labels[8] == "L0 after self-attention (2)"
+
+
+def test_a_norm_of_something_else_is_left_out(plain):
+    one = plain.norms.iloc[:1].assign(site="pooler.norm", stack="encoder")
+    more = dataclasses.replace(plain, norms=pd.concat([plain.norms, one], ignore_index=True))
+    assert norm_sites(more, "encoder") == norm_sites(plain, "encoder")
+
+
+def test_without_a_gain_the_width_is_told_by_length_and_rms(plain):
+    bare = dataclasses.replace(plain, gains={})
+    for name in ("output_std", "output_rms"):
+        np.testing.assert_array_equal(
+            norm_statistic(bare, name, "encoder")[1], norm_statistic(plain, name, "encoder")[1]
+        )
+    numbers = ["mean", "std", "rms", "input_norm", "output_norm", "output_mean"]
+    empty = dataclasses.replace(bare, norms=plain.norms.assign(**dict.fromkeys(numbers, 0.0)))
+    assert not norm_statistic(empty, "output_std", "encoder")[1].any()
+    lost = dataclasses.replace(bare, norms=plain.norms.assign(**dict.fromkeys(numbers, np.nan)))
+    assert np.isnan(norm_statistic(lost, "output_std", "encoder")[1]).all()
+
+
+def test_the_table_holds_every_number_with_its_word(plain):
+    table = norm_table(plain, "decoder")
+    sites, lengths = norm_statistic(plain, "input_norm", "decoder")
+    assert len(table) == lengths.size and not table.isna().any(axis=None)
+    row = table[(table["site"] == sites[2]) & (table["token"] == 3)].iloc[0]
+    assert row["input_norm"] == lengths[2, 3]
+    assert row["word"] == plain.target.labels[3] and row["place"] == PRE[2]
+
+
+def test_a_run_stored_before_the_mean_was_kept_still_opens(plain, tmp_path):
+    old = dataclasses.replace(plain, norms=plain.norms.drop(columns="output_mean"))
+    save_trace(old, tmp_path / "old.safetensors")
+    read = load_trace(tmp_path / "old.safetensors")
+    assert "output_mean" not in read.norms
+    np.testing.assert_array_equal(
+        norm_statistic(read, "output_rms", "encoder")[1],
+        norm_statistic(plain, "output_rms", "encoder")[1],
+    )
+    for name in ("output_mean", "output_std"):
+        with pytest.raises(LookupError, match="run the sentence again"):
+            norm_statistic(read, name, "encoder")
+    assert {"output_mean", "output_std"}.isdisjoint(norm_table(read, "encoder"))
+
+
+def test_what_is_not_there_is_named(plain):
+    with pytest.raises(LookupError, match="no norm statistic 'variance'; there are mean, std"):
+        find_statistic("variance")
+    with pytest.raises(LookupError, match=r"no norms over .* 'cross'; it has norms in encoder, d"):
+        norm_statistic(plain, "mean", "cross")
+    with pytest.raises(LookupError, match="it has norms in no stack"):
+        norm_sites(dataclasses.replace(plain, norms=pd.DataFrame()), "encoder")
+    with pytest.raises(LookupError, match=r"no norm 'x'; it has encoder\.layers\.0"):
+        outstanding_gains(plain, "x")
+    with pytest.raises(LookupError, match='keep=\\("hidden",\\)'):
+        outstanding_dimensions(dataclasses.replace(plain, hiddens={}), "encoder")
+
+
+def test_an_edit_is_seen_from_the_place_where_it_acts(tiny_model, plain):
+    edits = Intervention((ScaleHead(value=0.0, stack="encoder", block="self", layer=1, head=0),))
+    off = trace(tiny_model, SOURCE, TARGET, intervention=edits)
+    sites, change = norm_change(plain, off, "input_norm", "encoder")
+    first = sites.index("encoder.layers.1.feed_forward_norm")
+    assert not change[:first].any() and change[first:].all()
+    now, was = (norm_statistic(run, "input_norm", "encoder")[1] for run in (off, plain))
+    np.testing.assert_array_equal(change, now - was)
+    site, token = np.unravel_index(np.abs(change).argmax(), change.shape)
+    said = describe_norm_change(plain, off, "input_norm", "encoder")
+    assert f"“{plain.source.labels[token]}”" in said
+    assert f"{was[site, token]:.3g} → {now[site, token]:.3g}" in said
+    assert "nothing changed" in describe_norm_change(plain, plain, "input_norm", "encoder")
+    lost = dataclasses.replace(plain, norms=plain.norms.assign(input_norm=np.nan))
+    assert "share no number" in describe_norm_change(plain, lost, "input_norm", "encoder")
+
+
+def test_appended_padding_has_no_change_and_other_words_no_difference(tiny_model, plain):
+    padding = Intervention((Pad(count=2, masked=True),))
+    padded = trace(tiny_model, SOURCE, TARGET, intervention=padding)
+    change = norm_change(plain, padded, "rms", "encoder")[1]
+    assert np.isnan(change[:, 7:]).all() and not np.isnan(change[:, :7]).any()
+    assert np.abs(change[:, :7]).max() < 1e-5
+    other = trace(tiny_model, [*SOURCE[:-2], 12, 3], TARGET)
+    for before in (other, padded):
+        with pytest.raises(ValueError, match="different words"):
+            norm_change(before, plain, "rms", "encoder")
+    fewer = dataclasses.replace(plain, norms=plain.norms[plain.norms["layer"] != 0])
+    with pytest.raises(ValueError, match=r"different norms in 'encoder' \(5 and 7\)"):
+        norm_change(fewer, plain, "rms", "encoder")
+
+
+def test_words_far_from_the_median_length_are_named(plain):
+    sites = norm_sites(plain, "encoder")
+    lengths = {site: np.array([8, 9, 10, 10, 10, 11, 12.0]) for site in sites}
+    lengths[sites[1]][6] = 25.0
+    lengths[sites[3]][[0, 6]] = [2.0, 70.0]
+    norms = plain.norms.copy()
+    for site, values in lengths.items():
+        norms.loc[norms["site"] == site, "input_norm"] = values.astype(np.float32)
+    found = outstanding_tokens(dataclasses.replace(plain, norms=norms), "encoder")
+    assert list(found["token"]) == [6, 0]
+    assert list(found["ratio"]) == [7.0, 0.2] and list(found["norms"]) == [2, 1]
+    assert list(found["site"]) == [sites[3]] * 2
+    word = plain.source.labels[6]
+    assert found["sentence"][0] == (
+        f"“{word}” has length 70 (L1 before feed-forward), 7 times this sentence's median 10; "
+        "it stands out at 2 of 7 norms."
+    )
+    for value in (0.0, np.nan):
+        nothing = dataclasses.replace(plain, norms=norms.assign(input_norm=value))
+        assert outstanding_tokens(nothing, "encoder").empty
+
+
+def test_dimensions_far_above_the_usual_size_are_named(plain):
+    hidden = np.tile(np.array([1.0, -1.0], np.float32), (4, 7, 11))
+    hidden[2, 5, 13] = -300.0
+    hidden[1, 0, 4] = 20.0
+    hidden[3, 1, 4] = 25.0
+    hidden[3, 2, 9] = 19.0
+    found = outstanding_dimensions(
+        dataclasses.replace(plain, hiddens={"encoder": hidden}), "encoder"
+    )
+    assert list(found["dimension"]) == [13, 4]
+    assert list(found["value"]) == [-300, 25] and list(found["ratio"]) == [300, 25]
+    assert list(found["place"]) == ["entering L2", "leaving the encoder"]
+    assert list(found["states"]) == [1, 2] and list(found["token"]) == [5, 1]
+    assert "Dimension 13 reaches -300" in found["sentence"][0]
+    ordinary = np.random.default_rng(0).normal(size=(4, 7, 2200)).astype(np.float32)
+    calm = dataclasses.replace(plain, hiddens={"encoder": ordinary})
+    assert outstanding_dimensions(calm, "encoder").empty
+    none = dataclasses.replace(plain, hiddens={"encoder": np.zeros_like(hidden)})
+    assert outstanding_dimensions(none, "encoder").empty
+
+
+def test_gains_far_from_the_others_are_named(plain):
+    gain = np.array([1.0, 1.1, 0.9, 1.1, 0.9, 1.0, 1.1, 0.9, 3.0, 1.1, 0.9], np.float32)
+    bias = np.zeros(11, np.float32)
+    bias[3] = -0.5
+    gains = {"a": (gain, bias), "b": (gain, None), "c": (np.ones(11, np.float32), None)}
+    run = dataclasses.replace(plain, gains=gains)
+    found = outstanding_gains(run, "a")
+    assert list(found["part"]) == ["gain", "bias"] and list(found["dimension"]) == [8, 3]
+    assert found["median"][0] == 1 and found["distance"][0] == pytest.approx(0.1)
+    assert "Dimension 8 has gain 3, where half" in found["sentence"][0]
+    assert list(outstanding_gains(run, "b")["dimension"]) == [8]
+    assert outstanding_gains(run, "c").empty

@@ -1,0 +1,69 @@
+"""What else the model could have said: the most probable words at a place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from ..records import Trace
+
+
+def probabilities(trace: Trace, row: int) -> np.ndarray:
+    """How probable each word of the vocabulary is at one place: the softmax of a row of logits.
+
+    Args:
+        trace: a run of a model with an output layer.
+        row: the place, from 0; row t of a decoder says token t + 1.
+
+    Returns:
+        ``[vocabulary]`` float64; sums to 1.
+
+    Raises:
+        LookupError: a model that gives no words, or a row that is not there; says which.
+    """
+    logits = _logits(trace, row)
+    powers = np.exp(logits - logits.max())
+    return np.asarray(powers / powers.sum())
+
+
+def _logits(trace: Trace, row: int) -> np.ndarray:
+    if trace.logits is None or trace.logits.ndim != 2:
+        raise LookupError(
+            "This run has no logits of words, so there are no candidates; they come from a model "
+            "with an output layer over its vocabulary."
+        )
+    if not 0 <= row < len(trace.logits):
+        raise LookupError(f"This run has rows 0 to {len(trace.logits) - 1}; got row {row}.")
+    return np.asarray(trace.logits[row], np.float64)
+
+
+def candidates(trace: Trace, row: int, count: int = 5, held: int | None = None) -> pd.DataFrame:
+    """The most probable words at a place, the most probable first.
+
+    Args:
+        trace: a run of a model with an output layer.
+        row: the place, from 0.
+        count: how many words to give.
+        held: a word (its id) that is given in any case: below the others if it is not of them.
+
+    Returns:
+        A row a word: ``id``, ``probability`` (0...1), ``rank`` (1: the most probable; words that
+        are equally probable share one).
+
+    Raises:
+        LookupError: no logits, no such row or word; says which there are.
+        ValueError: a count below 1.
+    """
+    if count < 1:
+        raise ValueError(f"Candidates are at least 1; got count={count}.")
+    chances = probabilities(trace, row)
+    if held is not None and not 0 <= held < len(chances):
+        raise LookupError(f"This vocabulary has ids 0 to {len(chances) - 1}; got {held}.")
+    ids = np.argsort(-_logits(trace, row), kind="stable")[
+        :count
+    ]  # of equals the smaller id comes first
+    if held is not None and held not in ids:
+        ids = np.append(ids, held)
+    logits = _logits(trace, row)  # they tell apart what the softmax rounds to 0
+    rank = 1 + (logits > logits[ids][:, None]).sum(axis=1)
+    return pd.DataFrame({"id": ids, "probability": chances[ids], "rank": rank})

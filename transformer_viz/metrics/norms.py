@@ -1,0 +1,371 @@
+"""What the norms did to every word, and how long the residual stream is on its way.
+
+The statistics are those that the probe took while the model ran; nothing is run again. ``d`` below
+is the number of features of a word's vector.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ..records import Tokens, Trace
+from .tiles import extends
+
+SUB_LAYERS = {"self": "self-attention", "cross": "cross-attention", "feed_forward": "feed-forward"}
+#: Names that this package's own models give their norms.
+NATIVE = re.compile(
+    r"(?:encoder|decoder)\."
+    r"(?:layers\.(?P<layer>\d+)\.(?P<part>self|cross|feed_forward)_norm"
+    r"|(?P<end>embedding\.norm|norm))"
+    r"(?P<again> \(\d+\))?"
+)
+ENDS = {"embedding.norm": "after the embedding", "norm": "after the last layer"}
+SAME = 1e-4  # relative difference under which two float32 lengths are one
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A number about one word's vector at one norm: its name and title, and what it tells.
+
+    ``side`` is ``before`` (as the norm got the vector) or ``after`` (gain and bias included);
+    ``signed`` says whether it can be negative. ``unit`` is empty for plain numbers.
+    """
+
+    name: str
+    title: str
+    unit: str
+    question: str
+    sentence: str
+    side: str
+    signed: bool = False
+
+
+#: Every statistic of the norms, in the order in which the reader meets them.
+STATISTICS: tuple[Statistic, ...] = (
+    Statistic(
+        "mean",
+        "mean before",
+        "",
+        "How far is each word's vector shifted as a whole?",
+        "The average of the vector's numbers as they come; a layer norm takes it away.",
+        "before",
+        signed=True,
+    ),
+    Statistic(
+        "std",
+        "spread before",
+        "",
+        "How much do the numbers of each word's vector differ?",
+        "Their standard deviation as they come; a layer norm divides by it.",
+        "before",
+    ),
+    Statistic(
+        "rms",
+        "rms before",
+        "",
+        "How large are the numbers of each word's vector?",
+        "The root of their mean square as they come; an rms norm divides by it.",
+        "before",
+    ),
+    Statistic(
+        "input_norm",
+        "length before",
+        "",
+        "How long is each word's vector before the norm?",
+        "The root of the sum of squares: the norm brings long and short vectors to one scale.",
+        "before",
+    ),
+    Statistic(
+        "output_mean",
+        "mean after",
+        "",
+        "How far does the norm leave each word's vector shifted?",
+        "The average of the vector's numbers after gain and bias; 0 where a layer norm has none.",
+        "after",
+        signed=True,
+    ),
+    Statistic(
+        "output_std",
+        "spread after",
+        "",
+        "How much do the numbers differ after the norm?",
+        "Their standard deviation after gain and bias; 1 where a layer norm has none.",
+        "after",
+    ),
+    Statistic(
+        "output_rms",
+        "rms after",
+        "",
+        "How large are the numbers after the norm?",
+        "The root of their mean square after gain and bias; 1 where the norm has none.",
+        "after",
+    ),
+    Statistic(
+        "output_norm",
+        "length after",
+        "",
+        "How long is each word's vector after the norm?",
+        "The root of the sum of squares after gain and bias.",
+        "after",
+    ),
+)
+
+
+def find_statistic(name: str) -> Statistic:
+    """The statistic of that name.
+
+    Raises:
+        LookupError: there is none; names those there are.
+    """
+    for statistic in STATISTICS:
+        if statistic.name == name:
+            return statistic
+    raise LookupError(
+        f"There is no norm statistic {name!r}; there are {', '.join(s.name for s in STATISTICS)}."
+    )
+
+
+def sentence_of(trace: Trace, stack: str) -> Tokens:
+    """The sentence whose words run through a stack."""
+    return trace.tokens("source" if stack == "encoder" else "target")
+
+
+def norm_sites(trace: Trace, stack: str) -> tuple[str, ...]:
+    """The norms through which every word of a stack's sentence goes, in the order of running.
+
+    Norms of something else (a summary of the sentence, pieces of an image before they are joined)
+    are left out: their rows are not the sentence's words.
+
+    Raises:
+        LookupError: the stack has no such norm; names the stacks that have.
+    """
+    return tuple(site for site, _ in _sites(trace, stack))
+
+
+def norm_statistic(trace: Trace, statistic: str, stack: str) -> tuple[tuple[str, ...], np.ndarray]:
+    """One number for every norm and word of a stack.
+
+    What the norm gives is told from its length and mean: with ``d`` features the mean square is
+    length²/d, and the variance is that less mean².
+
+    Args:
+        trace: the run.
+        statistic: a name of `STATISTICS`.
+        stack: ``encoder`` or ``decoder``.
+
+    Returns:
+        The sites in the order of running, and ``[site, token]`` float64.
+
+    Raises:
+        LookupError: no such statistic or stack, or a stored run without the statistic.
+    """
+    name, sites = find_statistic(statistic).name, _sites(trace, stack)
+    rows = [_column(table, name, _width(trace, site, table)) for site, table in sites]
+    return tuple(site for site, _ in sites), np.stack(rows)
+
+
+def norm_table(trace: Trace, stack: str) -> pd.DataFrame:
+    """Every norm and word of a stack in one table: site, place, token, word, and all statistics.
+
+    A stored run from before the mean after the norm was kept lacks the columns that need it.
+
+    Raises:
+        LookupError: the stack has no norms.
+    """
+    sites = norm_sites(trace, stack)
+    words = sentence_of(trace, stack).labels
+    columns: dict[str, object] = {
+        "site": np.repeat(np.array(sites, dtype=object), len(words)),
+        "place": np.repeat(np.array(norm_labels(trace, sites), dtype=object), len(words)),
+        "token": np.tile(np.arange(len(words)), len(sites)),
+        "word": np.tile(np.array(words, dtype=object), len(sites)),
+    }
+    for statistic in STATISTICS:
+        if "output_mean" in trace.norms or statistic.name not in ("output_mean", "output_std"):
+            columns[statistic.name] = norm_statistic(trace, statistic.name, stack)[1].reshape(-1)
+    return pd.DataFrame(columns)
+
+
+def norm_labels(trace: Trace, sites: Sequence[str]) -> tuple[str, ...]:
+    """Short names of norms: "L0 before self-attention", "after the last layer".
+
+    Norms of models from elsewhere keep the name of their module.
+    """
+    return tuple(_label(trace, site) for site in sites)
+
+
+def stream_lengths(trace: Trace, stack: str) -> tuple[tuple[str, ...], np.ndarray]:
+    """The length of every word's residual stream, step by step through a stack.
+
+    Returns:
+        What the stream has just gone through ("embedding", "L0 after self-attention", ...), and
+        ``[step, token]`` float64, Euclidean lengths.
+
+    Raises:
+        LookupError: the trace has no residual sums of that stack; names those it has.
+    """
+    steps = _steps(trace, stack)
+    if not steps:
+        raise LookupError(
+            f"This run has no residual stream in {stack!r}; it has one in "
+            f"{_listed(trace.residuals, 'stack')}."
+        )
+    labels: list[str] = []
+    for layer, place, _ in steps:
+        part = SUB_LAYERS.get(place, place)
+        name = place if place == "embedding" else f"L{layer} after {part}"
+        again = sum(label == name or label.startswith(f"{name} (") for label in labels)
+        labels.append(f"{name} ({again + 1})" if again else name)
+    return tuple(labels), np.stack([length for _, _, length in steps])
+
+
+def norm_change(
+    before: Trace, after: Trace, statistic: str, stack: str
+) -> tuple[tuple[str, ...], np.ndarray]:
+    """What changed at every norm and word between two runs over the same words.
+
+    Words that only the later run has (appended padding) have no change: NaN.
+
+    Returns:
+        The sites, and after less before as ``[site, token]`` float64.
+
+    Raises:
+        LookupError: no such statistic or stack.
+        ValueError: the runs speak about different words, or have different norms.
+    """
+    sites, now = norm_statistic(after, statistic, stack)
+    sites_before, was = norm_statistic(before, statistic, stack)
+    if sites != sites_before:
+        raise ValueError(
+            f"The two runs have different norms in {stack!r} ({len(sites_before)} and "
+            f"{len(sites)}); compare two runs of one model."
+        )
+    check_same_words(before, after, stack)
+    change = np.full_like(now, np.nan)
+    change[:, : was.shape[1]] = now[:, : was.shape[1]] - was
+    return sites, change
+
+
+def check_same_words(before: Trace, after: Trace, stack: str) -> None:
+    """Two runs can be compared word by word; the later one may have more words at its end.
+
+    Raises:
+        ValueError: other words; says how to hold them.
+    """
+    was, now = (sentence_of(trace, stack) for trace in (before, after))
+    if not extends(now, was):
+        raise ValueError(
+            f"The two runs speak about different words ({' '.join(was.pieces)!r} and "
+            f"{' '.join(now.pieces)!r}); trace the second one with the first one's target."
+        )
+
+
+def describe_norm_change(before: Trace, after: Trace, statistic: str, stack: str) -> str:
+    """The largest change in a sentence: which word, at which norm, from what to what."""
+    sites, change = norm_change(before, after, statistic, stack)
+    title = find_statistic(statistic).title.capitalize()
+    if not np.isfinite(change).any():
+        return f"{title}: the two runs share no number that could be compared."
+    if not np.nanmax(np.abs(change), initial=0):
+        return f"{title}: nothing changed, at no norm and for no word."
+    site, token = np.unravel_index(np.nanargmax(np.abs(change)), change.shape)
+    was, now = (norm_statistic(run, statistic, stack)[1][site, token] for run in (before, after))
+    word = sentence_of(after, stack).labels[token]
+    (place,) = norm_labels(after, (sites[site],))
+    return f"{title} changed most for “{word}” ({place}): {was:.3g} → {now:.3g}."
+
+
+def _sites(trace: Trace, stack: str) -> list[tuple[str, pd.DataFrame]]:
+    """The norms of a stack that see its whole sentence, each with its rows by token."""
+    length = len(sentence_of(trace, stack))
+    rows = trace.norms[trace.norms["stack"] == stack] if len(trace.norms) else trace.norms
+    found = rows.groupby("site", sort=False) if len(rows) else ()
+    sites = [(str(site), table) for site, table in found if len(table) == length]
+    if not sites:
+        raise LookupError(
+            f"This run has no norms over the words of {stack!r}; it has norms in "
+            f"{_listed(trace.norms, 'stack')}."
+        )
+    return sites
+
+
+def _listed(table: pd.DataFrame, column: str) -> str:
+    return ", ".join(dict.fromkeys(table[column])) if len(table) else "no stack"
+
+
+def _column(rows: pd.DataFrame, name: str, width: float) -> np.ndarray:
+    """One statistic of one norm's rows, ``[token]``, of vectors with ``width`` features."""
+    if name == "output_rms":
+        return _column(rows, "output_norm", width) / np.sqrt(width)
+    if name == "output_std":
+        square = _column(rows, "output_rms", width) ** 2 - _column(rows, "output_mean", width) ** 2
+        return np.sqrt(np.maximum(square, 0))  # float32 may leave a tiny negative rest
+    if name not in rows:
+        raise LookupError(
+            "This stored run is from before the mean after each norm was kept; run the sentence "
+            "again to see it."
+        )
+    return rows[name].to_numpy(np.float64)
+
+
+def _width(trace: Trace, site: str, rows: pd.DataFrame) -> float:
+    """How many features a norm's vectors have: its gain's, or what length and rms tell."""
+    for vector in trace.gains.get(site, (None, None)):
+        if vector is not None:
+            return len(vector)
+    rms, length = (rows[name].to_numpy(np.float64) for name in ("rms", "input_norm"))
+    told = np.isfinite(length) & (rms > 0)
+    if not told.any():
+        return 1  # zeros in, and without gain and bias zeros out: any number will do
+    return round(float(np.median(length[told] / rms[told])) ** 2)
+
+
+def _label(trace: Trace, site: str) -> str:
+    known = NATIVE.fullmatch(site)
+    if known is None:
+        return site
+    again = known["again"] or ""
+    if known["end"]:
+        return ENDS[known["end"]] + again
+    when = "after" if _follows(trace, site, int(known["layer"]), known["part"]) else "before"
+    return f"L{known['layer']} {when} {SUB_LAYERS[known['part']]}{again}"
+
+
+def _follows(trace: Trace, site: str, layer: int, part: str) -> bool:
+    """Whether a norm runs on its sub-layer's sum (post-norm), told by the lengths that it saw.
+
+    Before is asked first: a sub-layer that an edit silenced leaves the length as it was.
+    """
+    steps = _steps(trace, site.partition(".")[0])
+    own = next((n for n, step in enumerate(steps) if step[:2] == (layer, part)), None)
+    if own is None:
+        return False
+    seen = trace.norms.loc[trace.norms["site"] == site, "input_norm"].to_numpy(np.float64)
+    entered, left = steps[max(0, own - 1)][2], steps[own][2]
+    return not _same(seen, entered) and _same(seen, left)
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.shape == b.shape and bool(np.allclose(a, b, rtol=SAME, atol=0))
+
+
+def _steps(trace: Trace, stack: str) -> list[tuple[int, str, np.ndarray]]:
+    """The residual sums of a stack in the order of running: layer, place, length ``[token]``."""
+    sums = trace.residuals
+    if not len(sums):
+        return []
+    rows = sums[sums["stack"] == stack]
+    starts = np.flatnonzero(rows["token"].to_numpy() == 0)
+    lengths = np.split(rows["norm"].to_numpy(np.float64), starts[1:]) if len(starts) else []
+    heads = zip(rows["layer"].to_numpy()[starts], rows["place"].to_numpy()[starts], strict=True)
+    words = len(sentence_of(trace, stack))
+    return [
+        (int(layer), str(place), length)
+        for (layer, place), length in zip(heads, lengths, strict=True)
+        if len(length) == words
+    ]

@@ -1,0 +1,164 @@
+"""Which words and dimensions stand out: far longer, far larger, far from the rest.
+
+Each rule is a stated multiple of a middle value (the median), which a few extreme numbers cannot
+move. The tables end in a column ``sentence`` that says what was found in words.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from ..records import Trace
+from .norms import norm_labels, norm_statistic, sentence_of
+
+LONGER = 2.0  # a word stands out at twice the sentence's median length or more, or half or less
+LARGER = 20.0  # a dimension stands out at this many times the median size; chance gives about 6
+FARTHER = 6.0  # a gain stands out at this many median distances from the median; 4 sigma of a bell
+
+
+def outstanding_tokens(
+    trace: Trace, stack: str, ratio: float = LONGER, count: int = 10
+) -> pd.DataFrame:
+    """The words whose vectors are much longer or shorter than the others', most extreme first.
+
+    A word stands out at a norm where its length is at least ``ratio`` times the sentence's median
+    there, or at most 1/``ratio`` of it.
+
+    Args:
+        trace: the run.
+        stack: ``encoder`` or ``decoder``.
+        ratio: above 1.
+        count: how many words to name at most.
+
+    Returns:
+        One row a word, at the norm where it is most extreme: ``token``, ``word``, ``site``,
+        ``place``, ``length``, ``median``, ``ratio``, ``norms`` (at how many it stands out),
+        ``sentence``.
+
+    Raises:
+        LookupError: the stack has no norms.
+    """
+    sites, lengths = norm_statistic(trace, "input_norm", stack)
+    middle = np.median(lengths, axis=1)
+    ratios = np.ones_like(lengths)
+    np.divide(lengths, middle[:, None], out=ratios, where=middle[:, None] > 0)
+    extreme = np.maximum(ratios, 1 / np.maximum(ratios, 1e-12))
+    words, places = sentence_of(trace, stack).labels, norm_labels(trace, sites)
+    rows = []
+    for token, site, norms in _most_extreme(extreme, ratio, count):
+        length, times = lengths[site, token], ratios[site, token]
+        sentence = (
+            f"“{words[token]}” has length {length:.3g} ({places[site]}), {times:.2g} times this "
+            f"sentence's median {middle[site]:.3g}; it stands out at {norms} of {len(sites)} norms."
+        )
+        where = (token, words[token], sites[site], places[site])
+        rows.append((*where, length, middle[site], times, norms, sentence))
+    columns = ["token", "word", "site", "place", "length", "median", "ratio", "norms", "sentence"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def outstanding_dimensions(
+    trace: Trace, stack: str, ratio: float = LARGER, count: int = 10
+) -> pd.DataFrame:
+    """The dimensions of the residual stream that reach far above the usual size.
+
+    Large models hold a few such numbers, at the same dimensions for every sentence; their finders
+    call them massive when they are over 100 and about 1000 times the median (Sun et al. 2024,
+    "Massive Activations in Large Language Models"). Small models show milder ones, hence the
+    lower ``ratio``, which each row states.
+
+    Args:
+        trace: a run with hidden states kept.
+        stack: ``encoder`` or ``decoder``.
+        ratio: a dimension stands out where its largest size is at least this many times the
+            median size of all numbers of that state.
+        count: how many dimensions to name at most.
+
+    Returns:
+        One row a dimension, where it is most extreme: ``dimension``, ``state`` (0: entering L0),
+        ``place``, ``token``, ``word``, ``value``, ``median``, ``ratio``, ``states`` (in how many
+        it stands out), ``sentence``.
+
+    Raises:
+        LookupError: the hidden states were not kept; says how to keep them.
+    """
+    hidden = trace.hidden(stack).astype(np.float64)
+    sizes = np.abs(hidden)
+    middle, largest = np.median(sizes, axis=(1, 2)), sizes.max(axis=1)
+    ratios = np.zeros_like(largest)
+    np.divide(largest, middle[:, None], out=ratios, where=middle[:, None] > 0)
+    words = sentence_of(trace, stack).labels
+    rows = []
+    for dimension, state, states in _most_extreme(ratios, ratio, count):
+        token = int(sizes[state, :, dimension].argmax())
+        place = f"leaving the {stack}" if state == len(hidden) - 1 else f"entering L{state}"
+        value, times = hidden[state, token, dimension], ratios[state, dimension]
+        sentence = (
+            f"Dimension {dimension} reaches {value:.3g} at “{words[token]}” ({place}), "
+            f"{times:.3g} times the median size {middle[state]:.2g} there."
+        )
+        where = (dimension, state, place, token, words[token])
+        rows.append((*where, value, middle[state], times, states, sentence))
+    columns = ["dimension", "state", "place", "token", "word", "value", "median", "ratio"]
+    return pd.DataFrame(rows, columns=[*columns, "states", "sentence"])
+
+
+def _most_extreme(extreme: np.ndarray, bound: float, count: int) -> list[tuple[int, int, int]]:
+    """The columns of ``[place, thing]`` that reach a bound, the most extreme first.
+
+    Each as (thing, the place where it is most extreme, at how many places it reaches the bound).
+    """
+    reached = (extreme >= bound).sum(axis=0)
+    order = np.argsort(-extreme.max(axis=0), kind="stable")[:count]
+    return [(int(n), int(extreme[:, n].argmax()), int(reached[n])) for n in order if reached[n]]
+
+
+def outstanding_gains(trace: Trace, site: str, count: int = 5) -> pd.DataFrame:
+    """The dimensions that a norm treats unlike the others, by its gain and by its bias.
+
+    A value stands out when its distance from the median is more than `FARTHER` times the median
+    of all distances, so that half of the dimensions lie within one such distance.
+
+    Args:
+        trace: the run.
+        site: a norm of ``trace.gains``.
+        count: how many dimensions to name at most of gain, and of bias.
+
+    Returns:
+        Farthest first, gain before bias: ``part`` (``gain`` or ``bias``), ``dimension``,
+        ``value``, ``median``, ``distance`` (the median distance), ``sentence``.
+
+    Raises:
+        LookupError: no such norm; names those there are.
+    """
+    rows = []
+    for part, vector in zip(("gain", "bias"), gain_and_bias(trace, site), strict=True):
+        values = np.zeros(0) if vector is None else vector.astype(np.float64)
+        middle = float(np.median(values)) if len(values) else 0.0
+        away = np.abs(values - middle)
+        usual = float(np.median(away)) if len(values) else 0.0
+        for dimension in np.argsort(-away, kind="stable")[:count]:
+            if not away[dimension] > FARTHER * usual:
+                break
+            value = values[dimension]
+            sentence = (
+                f"Dimension {dimension} has {part} {value:.3g}, where half of all dimensions lie "
+                f"within {usual:.2g} of {middle:.2g}."
+            )
+            rows.append((part, int(dimension), value, middle, usual, sentence))
+    columns = ["part", "dimension", "value", "median", "distance", "sentence"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def gain_and_bias(trace: Trace, site: str) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """What a norm multiplies and adds, ``[d_model]`` each; None where it does not.
+
+    Raises:
+        LookupError: no such norm; names those there are.
+    """
+    if site not in trace.gains:
+        raise LookupError(
+            f"This run has no norm {site!r}; it has {', '.join(trace.gains) or 'none'}."
+        )
+    return trace.gains[site]

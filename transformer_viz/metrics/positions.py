@@ -1,0 +1,326 @@
+"""What tells a model where a word stands: the waves in a position table, measured from its numbers.
+
+Nothing here trusts a formula. Pairs of dimensions are taken as arrows in a plane; whether they turn
+evenly from one position to the next, and how fast, is read from the table that the model used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..records import Tokens, Trace
+from ..sites import MAPS
+
+EVEN = 0.01  # what may be missing from an even turn: in shares of the arrow, and of its way
+STILL = 1e-10  # radians a position: less is the rounding of a pair that stands still
+FASTEST = 2 * np.pi  # wavelengths of the first and the last pair in Vaswani et al. 2017, in
+SLOWEST = 10000 * 2 * np.pi  # positions; section 3.5 gives them as the ends of its progression
+
+
+@dataclass(frozen=True)
+class Wave:
+    """A pair of dimensions that turns like the hand of a clock as the position grows.
+
+    ``first`` and ``second`` are its dimensions, ``turn`` the angle from one position to the next in
+    radians (negative: from the second towards the first), ``start`` the arrow at position 0 as
+    first + i second, and ``error`` how far the arrows stray from an even turn at worst, in shares
+    of the arrow's length (0: exact).
+    """
+
+    pair: int
+    first: int
+    second: int
+    turn: float
+    start: complex
+    error: float
+
+    @property
+    def frequency(self) -> float:
+        """Radians from one position to the next; from 0 to pi, since more cannot be told apart."""
+        return abs(self.turn)
+
+    @property
+    def wavelength(self) -> float:
+        """Positions of one whole turn; infinite for a pair that stands still."""
+        return 2 * np.pi / self.frequency if self.frequency else np.inf
+
+    def at(self, positions: np.ndarray) -> np.ndarray:
+        """What the pair holds at positions, also between whole ones: ``[position, 2]``."""
+        arrows = self.start * np.exp(1j * self.turn * np.asarray(positions, np.float64))
+        return np.stack([arrows.real, arrows.imag], axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Shift:
+    """Rows moved by ``shift`` positions: as one turn for each pair predicts them, and as they are.
+
+    ``predicted`` and ``actual`` ``[position, dimension]`` for the positions 0 to last - shift that
+    have a partner; a dimension without a pair is NaN in both. ``largest`` is the largest difference
+    between them over all positions, ``relative`` the same in shares of the largest value of the
+    table.
+    """
+
+    shift: int
+    first: np.ndarray
+    second: np.ndarray
+    predicted: np.ndarray
+    actual: np.ndarray
+    largest: float
+    relative: float
+
+
+# ---- what a trace has --------------------------------------------------------------------------
+
+
+def position_rows(trace: Trace, name: str) -> np.ndarray:
+    """The numbers that tell a position, one row each: ``[position, dimension]`` float64.
+
+    A table that is added is given as it is. Rotary angles are given as their cosines, then their
+    sines, one column each for every pair of a query's or key's dimensions (Su et al. 2021, 3.2).
+
+    Args:
+        name: a key of ``trace.positions``.
+
+    Raises:
+        LookupError: the trace has no positions of this name; names those it has.
+        ValueError: a bias on scores, which has no row for each position.
+    """
+    found = position_array(trace, name)
+    if name.startswith("bias."):
+        raise ValueError(
+            f"{position_label(name)} is added to the scores of pairs of words. It has no row for "
+            "each position, so no wavelengths, no similarity and no shift; its values can be shown."
+        )
+    return _arrows(found) if name.startswith("rotary.") else _checked(found)
+
+
+def position_array(trace: Trace, name: str) -> np.ndarray:
+    """The array of a name as it was captured.
+
+    Raises:
+        LookupError: the trace has no positions of this name; names those it has.
+    """
+    if name not in trace.positions:
+        have = ", ".join(sorted(trace.positions)) or "none that could be found"
+        raise LookupError(f"This run has no positions {name!r}; it has {have}.")
+    return trace.positions[name]
+
+
+def position_label(name: str) -> str:
+    """The name of an array of positions in words a visitor reads."""
+    kind, _, rest = name.partition(".")
+    if kind == "bias":
+        block, _, layer = rest.rpartition(".")
+        return f"The bias of {block} L{layer}"
+    return f"The {rest}'s turn of queries and keys" if kind == "rotary" else f"The {rest}'s table"
+
+
+def column_names(name: str, width: int) -> tuple[str, ...]:
+    """What the columns of `position_rows` are: dimensions, or the cosines and sines of pairs."""
+    if name.startswith("rotary."):
+        return tuple(f"{wave} {pair}" for wave in ("cosine", "sine") for pair in range(width // 2))
+    return tuple(f"dimension {number}" for number in range(width))
+
+
+def pair_count(trace: Trace, name: str) -> int:
+    """How many pairs of dimensions there are to choose from; 0 for a bias.
+
+    Raises:
+        LookupError: the trace has no positions of this name; names those it has.
+    """
+    if name.startswith("bias."):
+        return 0
+    return position_rows(trace, name).shape[1] // 2
+
+
+def position_names(trace: Trace, name: str, count: int) -> tuple[str, ...]:
+    """The positions with the words that stand there: ``0 The``, ``1 animal``.
+
+    Only numbers where the words are not as many as the rows (patches of an image, vectors).
+    """
+    stack = name.split(".")[1]
+    tokens = trace.tokens("source" if stack == "encoder" else "target")
+    return _numbered(tokens, count)
+
+
+def bias_names(trace: Trace, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words along the queries and the keys of a bias ``[head, query, key]``."""
+    stack, block = MAPS[name.split(".")[1]]
+    query = trace.tokens("source" if stack == "encoder" else "target")
+    key = trace.tokens("source") if block == "cross" else query
+    shape = position_array(trace, name).shape
+    return _numbered(query, shape[-2]), _numbered(key, shape[-1])
+
+
+def _numbered(tokens: Tokens, count: int) -> tuple[str, ...]:
+    if len(tokens) != count:
+        return tuple(map(str, range(count)))
+    return tuple(f"{place} {label}" for place, label in enumerate(tokens.labels))
+
+
+def _arrows(angles: np.ndarray) -> np.ndarray:
+    """Cosines, then sines, of angles ``[position, column]``; a column written twice counts once."""
+    angles = _checked(angles)
+    half = angles.shape[1] // 2
+    if angles.shape[1] == 2 * half:
+        if np.array_equal(angles[:, :half], angles[:, half:]):
+            angles = angles[:, :half]
+        elif np.array_equal(angles[:, ::2], angles[:, 1::2]):
+            angles = angles[:, ::2]
+    return np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+
+
+# ---- waves -------------------------------------------------------------------------------------
+
+
+def waves(table: np.ndarray) -> tuple[Wave, ...]:
+    """How fast each pair of dimensions turns, measured from ``[position, dimension]``.
+
+    Raises:
+        ValueError: nothing turns: a table of zeros, one position only, or pairs that do not turn
+            evenly, as in a learned or a shuffled table.
+    """
+    found = measured(table)
+    length = np.array([abs(wave.start) for wave in found])
+    error = np.array([wave.error for wave in found])
+    angle = np.array([wave.frequency for wave in found]) * (len(table) - 1)
+    way = 2 * length * np.sin(np.minimum(angle, np.pi) / 2)
+    if not way.any():
+        raise ValueError("All positions have the same row: nothing turns.")
+    # A pair that hardly moves lies near any circle; so all of them together must keep closer to
+    # their circles than they move, too.
+    if error.max() > EVEN or np.linalg.norm(error * length) > EVEN * np.linalg.norm(way):
+        raise ValueError(
+            "The pairs of dimensions of this table do not turn evenly from one position to the "
+            "next, so they have no wavelength. Learned tables are like this, and shuffled ones."
+        )
+    return found
+
+
+def measured(table: np.ndarray) -> tuple[Wave, ...]:
+    """Every pair of dimensions with the even turn that fits it best, good or bad.
+
+    Dimensions may be paired as neighbours (2i, 2i + 1) or across the halves (i, i + d/2); the
+    pairing is taken that fits better, neighbours where none fits. Rows of zeros are left out:
+    some models give them to padding.
+
+    Raises:
+        ValueError: a table of zeros, or fewer than two positions.
+    """
+    table = _checked(table)
+    rows = np.flatnonzero(table.any(axis=1))
+    if not len(rows):
+        raise ValueError("Every value of this table is zero: nothing is added, so nothing turns.")
+    if len(rows) < 2:
+        raise ValueError(f"A turn needs at least two positions; this table has {len(rows)}.")
+    fits = [(pairing, *_fit(table[rows], rows, *pairing)) for pairing in _pairings(table.shape[1])]
+    best = min(fits, key=_typical)
+    (first, second), turn, start, error = best if _typical(best) <= EVEN else fits[0]
+    return tuple(
+        Wave(pair, int(a), int(b), float(t), complex(s), float(e))
+        for pair, (a, b, t, s, e) in enumerate(zip(first, second, turn, start, error, strict=True))
+    )
+
+
+def wave_table(found: Sequence[Wave]) -> pd.DataFrame:
+    """Waves as a table: pair, first, second, frequency (radians a position), wavelength, error."""
+    columns = ("pair", "first", "second", "frequency", "wavelength", "error")
+    return pd.DataFrame({name: [getattr(wave, name) for wave in found] for name in columns})
+
+
+def _pairings(width: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Neighbours, then halves; an odd width leaves its last dimension, or the middle one, alone."""
+    pairs = np.arange(width // 2)
+    halves = [(pairs, pairs + half) for half in sorted({(width + 1) // 2, width // 2})]
+    return [(2 * pairs, 2 * pairs + 1), *halves]
+
+
+def _fit(
+    table: np.ndarray, rows: np.ndarray, first: np.ndarray, second: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The even turn of each pair: radians a position, arrow at position 0, error; ``[pair]``.
+
+    Neighbouring rows tell the turn roughly; what is left then changes slowly, and a straight line
+    through all of its angles tells the rest.
+    """
+    arrows = table[:, first] + 1j * table[:, second]
+    beside = (np.diff(rows) == 1)[:, None]
+    turn = np.angle((beside * arrows[:-1].conj() * arrows[1:]).sum(axis=0))
+    left = np.unwrap(np.angle(arrows * _turned(rows, -turn)), axis=0)
+    centred = rows - rows.mean()
+    turn = turn + centred @ left / (centred @ centred)
+    turn[np.abs(turn) < STILL] = 0
+    start = (arrows * _turned(rows, -turn)).mean(axis=0)
+    strays = np.abs(arrows - start * _turned(rows, turn)).max(axis=0)
+    length = np.abs(start)
+    error = np.divide(strays, length, out=np.full_like(length, np.inf), where=length > 0)
+    return turn, start, error
+
+
+def _typical(fit: tuple[Any, ...]) -> float:
+    return float(np.median(fit[-1]))
+
+
+def _turned(positions: np.ndarray, turn: np.ndarray) -> np.ndarray:
+    return np.exp(1j * positions[:, None] * turn)
+
+
+# ---- similarity and shift ----------------------------------------------------------------------
+
+
+def similarity(table: np.ndarray) -> np.ndarray:
+    """How alike the rows of two positions are: their cosine, ``[position, position]`` from -1 to 1.
+
+    A row of zeros is like nothing: 0. In a table of sines and cosines the cosine depends on the
+    distance alone: it is the mean over pairs of cos(frequency x distance).
+    """
+    table = _checked(table)
+    lengths = np.linalg.norm(table, axis=1, keepdims=True)
+    unit = np.divide(table, lengths, out=np.zeros_like(table), where=lengths > 0)
+    return np.clip(unit @ unit.T, -1, 1)
+
+
+def shift(table: np.ndarray, by: int) -> Shift:
+    """Is one turn enough to get from any position to the one ``by`` further on?
+
+    For each pair of dimensions one turn is fitted over all positions (least squares: the angle of
+    the summed products) and applied to every row. For sines and cosines the rows that come out are
+    those of the table (Vaswani et al. 2017, section 3.5: a linear function for any fixed offset);
+    for other tables they are not. Rows of zeros are left out of the comparison.
+
+    Args:
+        table: ``[position, dimension]``.
+        by: positions, from 0 to one less than there are.
+
+    Raises:
+        ValueError: a shift out of range, or a table that `measured` refuses.
+    """
+    table = _checked(table)
+    last = len(table) - 1
+    if not 0 <= by <= last:
+        raise ValueError(f"A shift by {by} leads out of this sentence; choose from 0 to {last}.")
+    found = measured(table)
+    first, second = (np.array([getattr(w, name) for w in found]) for name in ("first", "second"))
+    arrows = table[:, first] + 1j * table[:, second]
+    here, there = arrows[: len(table) - by], arrows[by:]
+    turn = np.exp(1j * np.angle((here.conj() * there).sum(axis=0)))
+    predicted, actual = (np.full((len(here), table.shape[1]), np.nan) for _ in range(2))
+    predicted[:, first], predicted[:, second] = (here * turn).real, (here * turn).imag
+    actual[:, first], actual[:, second] = there.real, there.imag
+    both = here.any(axis=1) & there.any(axis=1)
+    difference = np.abs(predicted - actual)[both]
+    largest = float(np.nanmax(difference, initial=0))
+    return Shift(by, first, second, predicted, actual, largest, largest / float(abs(table).max()))
+
+
+def _checked(table: np.ndarray) -> np.ndarray:
+    if table.ndim != 2 or len(table) < 1 or table.shape[1] < 2:
+        raise ValueError(
+            f"Positions need a table [position, dimension]; got an array of shape {table.shape}."
+        )
+    return table.astype(np.float64)

@@ -1,0 +1,47 @@
+"""A plotly picture on a page: its question above, its caption below, and what a click means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import streamlit as st
+
+from .words import plain, spoken
+
+STILL = {"displayModeBar": False, "scrollZoom": False, "doubleClick": False}
+
+
+def chart(
+    key: str, question: str, draw: Callable[[], Any], on_pick: Callable[[], None] | None = None
+) -> None:
+    """A picture under its question, or the sentence that says why there is none."""
+    st.html(f'<h3 class="tv-question">{question}</h3>')
+    try:
+        picture = draw()
+    except (ValueError, LookupError) as error:
+        st.caption(plain(spoken(error)))
+        return
+    caption = picture.layout.meta["caption"]
+    st.plotly_chart(
+        picture,
+        key=key,
+        theme=None,
+        config=STILL,
+        on_select=on_pick or "ignore",
+        selection_mode="points",
+        alt=caption,
+    )
+    st.html(f'<span class="tv-quiet">{caption}</span>')
+
+
+def clicked(key: str) -> tuple[int, ...]:
+    """What a click into a picture means: its marker's data, which may come as list or as dict.
+
+    Empty where the click only lifted the selection.
+    """
+    points = st.session_state[key].selection.points
+    if not points:
+        return ()
+    data = points[0]["customdata"]
+    return tuple(int(value) for value in (data.values() if isinstance(data, dict) else data))

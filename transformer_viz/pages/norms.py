@@ -1,0 +1,252 @@
+"""Norms: what does each layer norm see, and what does it make of it?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+
+import pandas as pd
+import streamlit as st
+
+from ..metrics.norms import (
+    STATISTICS,
+    describe_norm_change,
+    norm_labels,
+    norm_sites,
+    norm_statistic,
+    norm_table,
+    sentence_of,
+)
+from ..metrics.outstanding import outstanding_dimensions, outstanding_gains, outstanding_tokens
+from ..records import Trace
+from ..views import gain_bias, norm_map, stream_length
+from . import bar, visit
+from .charts import chart, clicked
+from .engine import Engine
+from .page import show
+from .pictures import compare
+from .positions import SENTENCES
+from .scene import Scene
+from .words import plain, spoken
+
+QUESTION = "What does each layer norm see, and what does it make of it?"
+NAMES = {statistic.name: statistic for statistic in STATISTICS}
+
+
+def draw(engine: Engine) -> None:
+    """The page Norms."""
+    show(engine, _body)
+
+
+def _body(scene: Scene) -> Callable[[], None] | None:
+    _choices(scene)
+    stack = st.session_state["stack"]
+    try:
+        sites = norm_sites(scene.before, stack)
+    except LookupError as error:
+        st.info(plain(spoken(error)))
+        return None
+    _settle(sites, scene, stack)
+    with st.container(key="pictures-norms"):
+        left, right = st.columns([10, 9])
+        with left.container(border=True, height="stretch", key="card-norms"):
+            _map(scene, stack, sites)
+        with right.container(border=True, height="stretch", key="card-stream"):
+            _stream(scene, stack)
+    with st.container(key="pictures-gains"):
+        left, right = st.columns([10, 9])
+        with left.container(border=True, height="stretch", key="card-gains"):
+            _gains(scene)
+        with right.container(border=True, height="stretch", key="card-outstanding"):
+            _outstanding(scene, stack)
+    _changes(scene, stack)
+    _table(scene, stack)
+    return None
+
+
+def _choices(scene: Scene) -> None:
+    with st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+    ):
+        st.html(f'<h2 class="tv-question">{QUESTION}</h2>', width="content")
+        with st.container(horizontal=True, width="content"):
+            st.segmented_control(
+                "sentence",
+                list(SENTENCES),
+                key="stack",
+                format_func=SENTENCES.__getitem__,
+                required=True,
+                label_visibility="collapsed",
+            )
+            compare(scene)
+
+
+def _settle(sites: tuple[str, ...], scene: Scene, stack: str) -> None:
+    """Let the chosen norm and word be ones that this stack has."""
+    state = st.session_state
+    if state["site"] not in sites:
+        state["site"] = sites[0]
+    visit.fit("token", len(sentence_of(scene.now, stack)))
+
+
+def _map(scene: Scene, stack: str, sites: tuple[str, ...]) -> None:
+    state = st.session_state
+    now, before = scene.shown
+    name = state["statistic"]
+    chart(
+        "norm-map",
+        NAMES[name].question,
+        lambda: norm_map(
+            now,
+            name,
+            stack,
+            before=before,
+            site=sites.index(state["site"]),
+            token=state["token"],
+            dark=visit.dark(),
+        ),
+        lambda: _pick(sites),
+    )
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.selectbox("number", list(NAMES), key="statistic", format_func=_title, width=200)
+        labels = dict(zip(sites, norm_labels(scene.before, sites), strict=True))
+        st.selectbox("norm", list(sites), key="site", format_func=labels.__getitem__, width=280)
+    _said(scene, stack)
+
+
+def _title(name: str) -> str:
+    return NAMES[name].title
+
+
+def _pick(sites: tuple[str, ...]) -> None:
+    chosen = clicked("norm-map")
+    if chosen:
+        st.session_state.update(site=sites[chosen[0]], token=chosen[1])
+
+
+def _said(scene: Scene, stack: str) -> None:
+    """The chosen cell as a number, before and after a change, and what the number is."""
+    state = st.session_state
+    told = []
+    for trace in (scene.before, scene.now) if scene.changes else (scene.before,):
+        sites, values = norm_statistic(trace, state["statistic"], stack)
+        row, token = sites.index(state["site"]), state["token"]
+        told.append(f"{values[row, token]:.4f}" if token < values.shape[1] else "–")
+    statistic, word = NAMES[state["statistic"]], _labels(scene.now, stack)[state["token"]]
+    st.html(
+        f'<p class="tv-say" data-what="norm">“{escape(word)}”: {statistic.title} '
+        f"{' → '.join(told)}</p>"
+        f'<span class="tv-quiet">{escape(statistic.sentence)}</span>'
+    )
+
+
+def _labels(trace: Trace, stack: str) -> tuple[str, ...]:
+    return sentence_of(trace, stack).labels
+
+
+def _stream(scene: Scene, stack: str) -> None:
+    now, _ = scene.shown
+    before = scene.before if now is not scene.before else None
+    labels = _labels(now, stack)
+    token = min(st.session_state["token"], len(labels) - 1)
+    chart(
+        "stream",
+        "How long is a word's vector on its way through the layers?",
+        lambda: stream_length(now, stack, token, before=before, dark=visit.dark()),
+        _pick_word,
+    )
+    every = _labels(scene.now, stack)
+    st.selectbox(
+        "word",
+        range(len(every)),
+        key="token",
+        format_func=lambda place: f"{place} {every[place]}",
+        width=190,
+    )
+
+
+def _pick_word() -> None:
+    chosen = clicked("stream")
+    if chosen:
+        st.session_state["token"] = chosen[0]
+
+
+def _gains(scene: Scene) -> None:
+    site = st.session_state["site"]
+    chart(
+        "gains",
+        "What has this norm learned to stretch and to shift?",
+        lambda: gain_bias(scene.before, site, dark=visit.dark()),
+    )
+
+
+def _outstanding(scene: Scene, stack: str) -> None:
+    """Words, dimensions and gains whose numbers stand far from the rest."""
+    now, _ = scene.shown
+    site = st.session_state["site"]
+    st.html('<h3 class="tv-question">Who stands out?</h3>')
+    _found("Words", lambda: outstanding_tokens(now, stack, count=4))
+    _found("Dimensions of the residual stream", lambda: outstanding_dimensions(now, stack, count=4))
+    _found("Gains of the chosen norm", lambda: outstanding_gains(now, site, count=4))
+
+
+def _found(title: str, find: Callable[[], pd.DataFrame]) -> None:
+    try:
+        sentences = list(find()["sentence"]) or ["none stands out"]
+    except (ValueError, LookupError) as error:
+        sentences = [spoken(error)]
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+    st.html(f'<div class="tv-found"><b>{title}</b><ul>{items}</ul></div>')
+
+
+def _changes(scene: Scene, stack: str) -> None:
+    """The edits that were made on other pages, and what they did to the norms, in a sentence."""
+    with st.container(border=True, key="card-changes"):
+        with st.container(
+            horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+        ):
+            st.html('<h2 class="tv-question">What did the changes do here?</h2>', width="content")
+            with st.container(horizontal=True, width="content"):
+                bar.ways_back(disabled=not scene.changes)
+        bar.chips(scene)
+        if scene.changes:
+            try:
+                said = describe_norm_change(
+                    scene.before, scene.now, st.session_state["statistic"], stack
+                )
+            except ValueError as error:
+                said = spoken(error)
+            st.html(f'<p class="tv-say" data-what="change">{escape(said)}</p>')
+        else:
+            st.caption(
+                "Change masks, temperature, heads or positions on Explore or Positions, and come "
+                "back: before, after and difference then stand here."
+            )
+
+
+def _table(scene: Scene, stack: str) -> None:
+    """Every number behind the pictures, to read and to take along."""
+    table = numbers(scene, stack)
+    with st.container(border=True, key="card-table"):
+        with st.container(
+            horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+        ):
+            st.html('<h2 class="tv-question">All numbers</h2>', width="content")
+            st.download_button(
+                "CSV",
+                data=table.to_csv(index=False).encode(),
+                file_name=f"norms-{stack}.csv",
+                mime="text/csv",
+                key="norm-csv",
+                on_click="ignore",
+            )
+        st.dataframe(table, hide_index=True, key="norm-table", height=280)
+
+
+def numbers(scene: Scene, stack: str) -> pd.DataFrame:
+    """The norms of a stack, a row a norm and word; of a changed run with what it was before."""
+    table = norm_table(scene.now, stack)
+    if not scene.changes:
+        return table
+    before = norm_table(scene.before, stack).drop(columns=["place", "word"])
+    return table.merge(before, on=["site", "token"], how="left", suffixes=("", "_before"))

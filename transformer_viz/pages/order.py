@@ -1,0 +1,93 @@
+"""Is the sentence a bag of words? The same words in another order, and what the model says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from ..interventions import Intervention
+from .patience import Stopped, patiently
+from .result import freely
+from .scene import Scene
+from .words import spoken
+
+QUESTION = "Does the order of the words matter?"
+
+
+def order_card(scene: Scene) -> Callable[[], None]:
+    """The sentence in another order; what is given back translates both and compares them."""
+    with st.container(border=True, key="card-order"):
+        with st.container(
+            horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+        ):
+            st.html(f'<h2 class="tv-question">{QUESTION}</h2>', width="content")
+            st.button("another order", key="reorder", on_click=_another)
+        place = st.empty()
+        with place:
+            _lines([("the same words", "…")])
+    return lambda: _compare(scene, place)
+
+
+def _another() -> None:
+    st.session_state["order"] += 1
+
+
+def _compare(scene: Scene, place: DeltaGenerator) -> None:
+    """Both orders through the clean and the changed model, and what follows from it."""
+    try:
+        lines, verdict = _answers(scene)
+    except Stopped:
+        lines, verdict = [], "Stopped."
+    except (ValueError, LookupError) as error:
+        lines, verdict = [], spoken(error)
+    with place.container():
+        _lines(lines)
+        st.html(f'<p class="tv-say" data-what="verdict">{escape(verdict)}</p>')
+
+
+def _answers(scene: Scene) -> tuple[list[tuple[str, str]], str]:
+    ids = scene.engine.reordered(scene.question, st.session_state["order"])
+    mixed = scene.engine.text_of(scene.question.model, ids)
+    lines = [("the same words", mixed)]
+    same = False
+    runs = {"as trained": Intervention()} | ({"changed": scene.changes} if scene.changes else {})
+    for name, changes in runs.items():
+        told = _free_ids(scene, ids, changes)
+        straight = freely(scene, changes)
+        same = told == straight
+        lines.append((name, told))
+    return lines, verdict(bool(scene.changes), same)
+
+
+def verdict(changed: bool, same: bool) -> str:
+    """What the comparison of the two orders says."""
+    if changed and same:
+        return (
+            "The changed model translates both orders alike: for it the sentence is a bag of words."
+        )
+    if changed:
+        return "The changed model still tells the two orders apart."
+    if same:
+        return "The model translates both orders alike."
+    return "The model tells the two orders apart. Drop the positions above, and look again."
+
+
+def _free_ids(scene: Scene, ids: tuple[int, ...], changes: Intervention) -> str:
+    return patiently(
+        lambda task: scene.engine.free_ids(scene.question, ids, changes, task),
+        key="order",
+        say="Translating the other order ...",
+        about=(scene.question, ids, changes.to_json()),
+    )
+
+
+def _lines(lines: list[tuple[str, str]]) -> None:
+    spans = "".join(
+        f'<span class="tv-quiet">{escape(name)}</span>'
+        f'<span data-what="order-{name.split()[-1]}">{escape(text)}</span>'
+        for name, text in lines
+    )
+    st.html(f'<div class="tv-sentence tv-wide">{spans}</div>')

@@ -1,0 +1,78 @@
+"""What every page does around its pictures: waiting, notices, errors in words, the footer."""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import streamlit as st
+
+from . import frame, visit
+from .engine import Engine
+from .patience import Stopped
+from .scene import Scene, scene_of
+from .words import plain, spoken
+
+#: What a page draws of a scene; it may give back what is to follow when the rest stands.
+Body = Callable[[Scene], Callable[[], None] | None]
+
+
+def show(engine: Engine, body: Body) -> None:
+    """A page, and then the loading of its model in the background."""
+    _page(engine, body)
+    engine.prepare(st.session_state["model"])
+
+
+@st.fragment
+def _page(engine: Engine, body: Body) -> None:
+    """Everything that a change repaints: one fragment, so that the frame stays untouched."""
+    if st.session_state.pop(visit.RECOLOUR, None) is not None:
+        st.rerun(scope="app")  # the frame's own colours stand outside of this fragment
+    visit.heed(engine)
+    notices = st.container()
+    visit.save(engine)
+    with _explained(engine):
+        _answer(engine, body)
+    with notices:
+        for complaint in visit.complaints():
+            st.warning(plain(complaint))
+    visit.save(engine)
+
+
+def _answer(engine: Engine, body: Body) -> None:
+    question = visit.question()
+    if not question.text:
+        st.info("Type an English sentence above, or choose one of the examples.")
+        frame.footer(engine, None, None)
+        return
+    began = time.perf_counter()
+    scene = scene_of(engine, question)
+    later = body(scene)
+    frame.footer(engine, scene.now, time.perf_counter() - began)
+    if later is not None:
+        later()
+
+
+@contextmanager
+def _explained(engine: Engine) -> Iterator[None]:
+    """Whatever goes wrong inside, the visitor reads a sentence and keeps the footer."""
+    try:
+        yield
+    except Stopped:  # says so itself, and offers to go on
+        frame.footer(engine, None, None)
+    except (ValueError, LookupError, OSError) as error:
+        _explain(spoken(error))
+        frame.footer(engine, None, None)
+    except Exception as error:  # the last net: a visitor never meets a traceback
+        traceback.print_exc(file=sys.stderr)
+        _explain(f"This did not work ({type(error).__name__}: {spoken(error)}).")
+        frame.footer(engine, None, None)
+
+
+def _explain(sentence: str) -> None:
+    st.error(plain(sentence))
+    if visit.intervention():
+        st.button("back to clean", key="clean-after-error", on_click=visit.clean)

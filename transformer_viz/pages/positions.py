@@ -1,0 +1,280 @@
+"""Positions: how does the model know where a word stands, and what if it does not?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from ..metrics.positions import pair_count
+from ..records import Tokens, Trace
+from ..sites import MAPS
+from ..views import (
+    position_shift,
+    position_similarity,
+    position_table,
+    position_waves,
+    wavelengths,
+)
+from . import head, position_edits, visit
+from .bar import chips, ways_back
+from .charts import chart, clicked
+from .edits import REACHES
+from .engine import Engine
+from .order import order_card
+from .page import show
+from .pictures import pictures
+from .result import came_of_it
+from .scene import Scene
+
+QUESTION = "How does the model know where each word stands?"
+SENTENCES = {"encoder": "Source", "decoder": "Target"}
+SCALES = (0.0, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 1.0)
+
+
+def draw(engine: Engine) -> None:
+    """The page Positions."""
+    show(engine, _body)
+
+
+def _body(scene: Scene) -> Callable[[], None]:
+    _choices(scene)
+    stack = st.session_state["stack"]
+    name = name_of(scene.before, stack)
+    if name is None:
+        st.info(
+            f"Nothing was found that tells the {stack} of this model where its words stand: no "
+            "table is added, nothing is rotated, no score gets a bias. Its order, if it knows "
+            "any, comes from the causal mask."
+        )
+    else:
+        tokens = scene.now.source if stack == "encoder" else scene.now.tokens("target")
+        visit.fit("place", len(tokens))
+        visit.fit("shift", len(tokens))
+        visit.fit("pair", max(1, pair_count(scene.now, name)))
+        _pictures(scene, name)
+        _along(scene, name, tokens)
+    _switches(scene)
+    found = head.cells_of(scene)
+    head.settle_row(found)
+    pictures(scene, found, "What do the heads do with it?")
+    follow = came_of_it(scene)
+    bag = order_card(scene)
+
+    def later() -> None:
+        follow()
+        bag()
+
+    return later
+
+
+def name_of(trace: Trace, stack: str) -> str | None:
+    """Where a stack's positions stand in the trace: a table, angles, or a bias of the scores."""
+    for name in trace.positions:
+        kind, _, place = name.partition(".")
+        owner = MAPS[place.partition(".")[0]][0] if kind == "bias" else place
+        if owner == stack:
+            return name
+    return None
+
+
+def _choices(scene: Scene) -> None:
+    with st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+    ):
+        st.html(f'<h2 class="tv-question">{QUESTION}</h2>', width="content")
+        st.segmented_control(
+            "sentence",
+            list(SENTENCES),
+            key="stack",
+            format_func=SENTENCES.__getitem__,
+            required=True,
+            label_visibility="collapsed",
+        )
+
+
+def _pictures(scene: Scene, name: str) -> None:
+    """The table, its wavelengths, and which places it makes alike."""
+    state, dark = st.session_state, visit.dark()
+    now, before = scene.shown
+    with st.container(key="pictures-table"):
+        left, middle, right = st.columns(3)
+        with left.container(border=True, height="stretch", key="card-table"):
+            chart(
+                "position-table",
+                "What is added to each word?",
+                lambda: position_table(
+                    now,
+                    name,
+                    before=before,
+                    token=state["place"],
+                    pair=state["pair"],
+                    head=state["head"],
+                    dark=dark,
+                ),
+                lambda: _pick("position-table", "place", "pair"),
+            )
+        with middle.container(border=True, height="stretch", key="card-wavelengths"):
+            chart(
+                "wavelengths",
+                "How long is the wave of each pair of dimensions?",
+                lambda: wavelengths(now, name, pair=state["pair"], dark=dark),
+                lambda: _pick("wavelengths", "pair"),
+            )
+        with right.container(border=True, height="stretch", key="card-similarity"):
+            chart(
+                "position-similarity",
+                "Which places look alike?",
+                lambda: position_similarity(now, name, token=state["place"], dark=dark),
+                lambda: _pick("position-similarity", "place"),
+            )
+
+
+def _pick(key: str, *names: str) -> None:
+    """A click chooses what its place stands for."""
+    for name, value in zip(names, clicked(key), strict=False):
+        st.session_state[name] = value
+
+
+def _along(scene: Scene, name: str, tokens: Tokens) -> None:
+    """The chosen pair along the sentence, and the turn that leads k words further."""
+    state, dark = st.session_state, visit.dark()
+    now, _ = scene.shown
+    with st.container(key="pictures-waves"):
+        left, right = st.columns(2)
+        with left.container(border=True, height="stretch", key="card-waves"):
+            chart(
+                "position-waves",
+                "What do the chosen two dimensions do along the sentence?",
+                lambda: position_waves(now, name, state["pair"], dark=dark),
+            )
+            st.number_input(
+                "pair of dimensions",
+                key="pair",
+                min_value=0,
+                max_value=max(1, pair_count(now, name)) - 1,
+                width=190,
+            )
+        with right.container(border=True, height="stretch", key="card-shift"):
+            chart(
+                "position-shift",
+                "Is k words further always the same turn?",
+                lambda: position_shift(now, name, state["shift"], state["place"], dark=dark),
+            )
+            with st.container(horizontal=True, vertical_alignment="top"):
+                _place(tokens)
+                _steps(tokens)
+
+
+def _place(tokens: Tokens) -> None:
+    st.selectbox(
+        "position",
+        range(len(tokens)),
+        key="place",
+        format_func=lambda place: f"{place} {tokens.labels[place]}",
+        width=190,
+    )
+
+
+def _steps(tokens: Tokens) -> None:
+    if len(tokens) > 1:
+        st.slider(
+            "k: how many words further",
+            min_value=0,
+            max_value=len(tokens) - 1,
+            key="shift",
+            width=260,
+        )
+
+
+def _switches(scene: Scene) -> None:
+    """Scale, drop, shuffle: what the model is told about places."""
+    _show(scene)
+    with st.container(border=True, key="card-switches"):
+        with st.container(
+            horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+        ):
+            with st.container(horizontal=True, vertical_alignment="center", width="content"):
+                st.html(
+                    '<h2 class="tv-question">Change it '
+                    '<span class="tv-quiet">the positions of</span></h2>',
+                    width="content",
+                )
+                st.segmented_control(
+                    "the positions of",
+                    list(REACHES),
+                    key="reach",
+                    format_func=REACHES.__getitem__,
+                    required=True,
+                    label_visibility="collapsed",
+                )
+            with st.container(horizontal=True, width="content"):
+                ways_back(disabled=not scene.changes)
+        chips(scene)
+        with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+            _controls()
+
+
+def _controls() -> None:
+    state = st.session_state
+    st.select_slider(
+        "scale",
+        sorted({*SCALES, state["position_scale"]}),
+        key="position_scale",
+        format_func=lambda value: "0 (dropped)" if value == 0 else f"{value:g}",
+        on_change=_scaled,
+        width=300,
+        help="What the positions are multiplied by before they are added; 0 leaves none of them.",
+    )
+    st.toggle("drop", key="position_drop", on_change=_dropped, help="The same as scale 0.")
+    st.toggle(
+        "shuffle",
+        key="position_shuffle",
+        on_change=_shuffled,
+        help="Every word gets the place of another one; start and end marks keep theirs.",
+    )
+    st.button(
+        "another shuffle",
+        key="reshuffle",
+        on_click=_reshuffled,
+        disabled=not state["position_shuffle"],
+    )
+
+
+def _show(scene: Scene) -> None:
+    """Let the switches show the edits; a value is written only where it differs."""
+    state, reach = st.session_state, st.session_state["reach"]
+    scale = position_edits.scale(scene.changes, reach)
+    wanted = {
+        "position_scale": scale,
+        "position_drop": scale == 0,
+        "position_shuffle": position_edits.shuffled(scene.changes, reach) is not None,
+    }
+    for name, value in wanted.items():
+        if state.get(name) != value:
+            state[name] = value
+
+
+def _scaled() -> None:
+    state = st.session_state
+    visit.change(
+        position_edits.set_scale(visit.intervention(), state["reach"], state["position_scale"])
+    )
+
+
+def _dropped() -> None:
+    state = st.session_state
+    value = 0.0 if state["position_drop"] else 1.0
+    visit.change(position_edits.set_scale(visit.intervention(), state["reach"], value))
+
+
+def _shuffled() -> None:
+    state = st.session_state
+    seed = 0 if state["position_shuffle"] else None
+    visit.change(position_edits.set_shuffled(visit.intervention(), state["reach"], seed))
+
+
+def _reshuffled() -> None:
+    reach, now = st.session_state["reach"], visit.intervention()
+    seed = position_edits.shuffled(now, reach) or 0
+    visit.change(position_edits.set_shuffled(now, reach, seed + 1))

@@ -1,0 +1,107 @@
+"""Can one turn take a position to the one k words further on?"""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+
+from ..metrics.positions import Shift, position_names, position_rows, shift
+from ..records import Trace
+from .cells import plain
+from .theme import figure, palette
+
+ROUNDING = 1e-5  # relative differences below this are the rounding of the table's own numbers
+TITLE = {"text": "pair of dimensions", "standoff": 8, "font": {"size": 14}}
+
+
+def position_shift(
+    trace: Trace, name: str, by: int, token: int, *, dark: bool = False
+) -> go.Figure:
+    """Row p turned (points) over row p + k as it is (lines), the two dimensions of each pair.
+
+    One turn for each pair is fitted over all positions; where it fits everywhere, attention can
+    find "k words back" by one and the same matrix, wherever a word stands (Vaswani et al. 2017,
+    section 3.5). A click gives ``[pair]``.
+
+    Args:
+        trace: the run to show.
+        name: a key of ``trace.positions``.
+        by: k, in positions, from 0 to one less than there are.
+        token: p.
+        dark: colours for a dark background.
+
+    Raises:
+        LookupError: the trace has no positions of this name; names those it has.
+        ValueError: p or p + k is no position of this sentence; a bias, or a table of zeros.
+    """
+    table = position_rows(trace, name)
+    moved = shift(table, by)
+    if not 0 <= token < len(moved.actual):
+        raise ValueError(
+            f"Position {token} moved by {by} would be {token + by}; this sentence has positions "
+            f"0 to {len(table) - 1}. Choose an earlier word or a smaller shift."
+        )
+    names = position_names(trace, name, len(table))
+    picture = _frame(table, len(moved.first), dark)
+    colours = palette(dark)
+    sides = (("first", moved.first, colours.accent), ("second", moved.second, colours.warm))
+    for side, columns, colour in sides:
+        _side(picture, moved, token, columns, side, colour)
+    picture.update_layout(meta={"caption": plain(_caption(moved, names, token))})
+    return picture
+
+
+def _frame(table: np.ndarray, pairs: int, dark: bool) -> go.Figure:
+    limit = 1.15 * float(np.abs(table).max()) or 1.0
+    zero = {"zeroline": True, "zerolinecolor": palette(dark).line}
+    return figure(
+        dark,
+        height=320,
+        margin={"l": 48, "t": 40, "b": 56},
+        xaxis={"range": [-1, pairs], "title": TITLE},
+        yaxis={"range": [-limit, limit], "nticks": 5, **zero},
+        showlegend=True,
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        hovermode="closest",
+    )
+
+
+def _side(
+    picture: go.Figure, moved: Shift, token: int, columns: np.ndarray, side: str, colour: str
+) -> None:
+    """One of the two dimensions of every pair: as it is, and as the turn predicts it."""
+    pairs = np.arange(len(columns))
+    picture.add_scatter(
+        x=pairs,
+        y=moved.actual[token, columns],
+        mode="lines",
+        line={"width": 2, "color": colour},
+        hoverinfo="skip",
+        name=f"{side} of the pair",
+    )
+    picture.add_scatter(
+        x=pairs,
+        y=moved.predicted[token, columns],
+        customdata=np.stack([pairs, columns, moved.actual[token, columns]], axis=1),
+        mode="markers",
+        marker={"size": 7, "color": colour, "symbol": "circle-open"},
+        hovertemplate="pair %{customdata[0]:d}, dimension %{customdata[1]:d}<br>"
+        "turned %{y:.3f}, as it is %{customdata[2]:.3f}<extra></extra>",
+        showlegend=False,
+        name="turned",
+    )
+
+
+def _caption(moved: Shift, names: tuple[str, ...], token: int) -> str:
+    count = len(moved.actual)
+    place = f"“{names[token]}” moved by {moved.shift} to “{names[token + moved.shift]}”"
+    how = "circles: turned; lines: as it is"
+    if moved.relative < ROUNDING:
+        said = f"{moved.largest:.8f}".rstrip("0").rstrip(".")
+        said = f"{said}: the same turn fits everywhere"
+    else:
+        said = f"{moved.largest:.2g}, {moved.relative:.0%} of the table's largest value"
+    if count == 1:
+        said = f"{moved.largest:.2g}: only one word can go so far, so a fit proves nothing"
+    over = "" if count == 1 else f"over all {count} positions "
+    return f"{place} · {how} · {over}the largest difference is {said}"

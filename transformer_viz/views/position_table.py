@@ -1,0 +1,223 @@
+"""What is added to each word to say where it stands?"""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+
+from ..metrics.positions import (
+    bias_names,
+    column_names,
+    measured,
+    position_array,
+    position_label,
+    position_names,
+    position_rows,
+)
+from ..records import Trace
+from .cells import OVERLAY, clickable, name_axes, plain
+from .head_map import CLICKS
+from .theme import figure, palette, scale
+
+ROW = 24  # pixels of a row, while the sentence is short enough
+HEIGHTS = (320, 640)  # the picture's size stays between these, so that a page does not jump
+TICKS = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # dimensions between two names of the lower axis
+Pairing = tuple[np.ndarray, ...]  # the dimensions of each pair; of a bias one column a "pair"
+
+
+def position_table(
+    trace: Trace,
+    name: str,
+    *,
+    before: Trace | None = None,
+    token: int | None = None,
+    pair: int | None = None,
+    head: int = 0,
+    dark: bool = False,
+    height: int | None = None,
+) -> go.Figure:
+    """The numbers that tell a position: a row each, with the word that stands there.
+
+    A click gives ``[token, pair]``, of a bias ``[query, key]``. Large tables have fewer places to
+    click: every row, but not every pair.
+
+    Args:
+        trace: the run to show.
+        name: a key of ``trace.positions``. Rotary angles are drawn as cosines, then sines; a bias
+            as a map of queries and keys.
+        before: another run; then the change since it is drawn.
+        token: a position to outline (the query's row in a bias).
+        pair: a pair of dimensions to outline (the key's column in a bias).
+        head: which head of a bias.
+        dark: colours for a dark background.
+        height: pixels; left out, the number of rows decides.
+
+    Raises:
+        LookupError: the trace has no positions of this name, or no such head; names those it has.
+        ValueError: the two runs' tables cannot be compared.
+    """
+    bias = name.startswith("bias.")
+    shown = _numbers(trace, name, head)
+    if before is not None:
+        shown = _change(shown, _numbers(before, name, head))
+    if bias:
+        rows, columns = bias_names(trace, name)
+        pairing: Pairing = (np.arange(shown.shape[1]),)
+    else:
+        rows = position_names(trace, name, len(shown))
+        columns = column_names(name, shown.shape[1])
+        pairing = _pairing(position_rows(trace, name))
+    picture = _frame(rows, columns, dark)
+    if not bias:
+        _columns_below(picture, columns, pairing, dark)
+    _size(picture, len(rows), height)
+    picture.add_trace(_heatmap(shown, dark))
+    picture.add_trace(_clicks(shown, pairing))
+    _outline(picture, shown.shape, pairing, token, pair, palette(dark).ink)
+    caption = _caption(name, shown, before is not None, head)
+    picture.update_layout(meta={"caption": caption})
+    return picture
+
+
+def _numbers(trace: Trace, name: str, head: int) -> np.ndarray:
+    if not name.startswith("bias."):
+        return position_rows(trace, name)
+    heads = position_array(trace, name)
+    if not 0 <= head < len(heads):
+        raise LookupError(f"{position_label(name)} has heads 0 to {len(heads) - 1}; got {head}.")
+    return heads[head].astype(np.float64)
+
+
+def _change(now: np.ndarray, was: np.ndarray) -> np.ndarray:
+    """The difference; rows that appended padding has brought have none and stay empty."""
+    if was.shape[1] != now.shape[1] or len(was) > len(now):
+        raise ValueError(
+            f"The two runs have tables of {was.shape} and {now.shape} numbers: no difference. "
+            "Look at one run at a time."
+        )
+    change = np.full(now.shape, np.nan)
+    change[: len(was)] = now[: len(was)] - was
+    return change
+
+
+def _pairing(table: np.ndarray) -> Pairing:
+    """The dimensions that turn together; neighbours where nothing can be measured."""
+    try:
+        found = measured(table)
+    except ValueError:
+        pairs = np.arange(table.shape[1] // 2)
+        return 2 * pairs, 2 * pairs + 1
+    return np.array([wave.first for wave in found]), np.array([wave.second for wave in found])
+
+
+def _frame(rows: tuple[str, ...], columns: tuple[str, ...], dark: bool) -> go.Figure:
+    picture = figure(dark)
+    name_axes(picture, rows, columns)
+    return picture
+
+
+def _columns_below(
+    picture: go.Figure, columns: tuple[str, ...], pairing: Pairing, dark: bool
+) -> None:
+    """Numbers of the dimensions below; for the pointer the names of both dimensions of a pair."""
+    step = next((s for s in TICKS if len(columns) / s <= 17), TICKS[-1])
+    places = list(range(0, len(columns), step))
+    turns = columns[0].startswith("cosine")
+    title = "column: cosines, then sines" if turns else "dimension"
+    names = [
+        f"cosine and sine {pair}" if turns else f"dimensions {first} and {second}"
+        for pair, (first, second) in enumerate(zip(*pairing, strict=True))
+    ]
+    picture.update_layout(
+        xaxis={
+            "side": "bottom",
+            "tickangle": 0,
+            "tickvals": places,
+            "ticktext": places,
+            "title": {"text": title, "standoff": 8, "font": {"size": 14}},
+        },
+        xaxis2={
+            "tickvals": np.concatenate(_centres(pairing)),
+            "ticktext": names * len(_centres(pairing)),
+        },
+        margin={"t": 8, "b": 52},
+    )
+
+
+def _size(picture: go.Figure, rows: int, height: int | None) -> None:
+    needed = rows * ROW + picture.layout.margin.t + (picture.layout.margin.b or 0)
+    picture.update_layout(height=height or int(np.clip(needed, *HEIGHTS)), hoverdistance=-1)
+
+
+def _centres(pairing: Pairing) -> list[np.ndarray]:
+    """Where pairs are hit: between neighbours, or on both columns of a pair that lie apart."""
+    first, second = pairing[0], pairing[-1]
+    return [(first + second) / 2] if (second - first <= 1).all() else [first, second]
+
+
+def _heatmap(shown: np.ndarray, dark: bool) -> go.Heatmap:
+    limit = float(np.nanmax(np.abs(shown), initial=0)) or 1.0
+    return go.Heatmap(
+        z=shown.astype(np.float32),
+        zmin=-limit,
+        zmax=limit,
+        colorscale=scale(palette(dark).changes),
+        showscale=False,
+        hoverinfo="skip",
+        **OVERLAY,
+    )
+
+
+def _clicks(shown: np.ndarray, pairing: Pairing) -> go.Scatter:
+    """A marker for each row and pair; the nearest answers the pointer, so small ones serve.
+
+    Where they are too many, only some pairs have one; a marker says for which it speaks.
+    """
+    places, (first, second) = _centres(pairing), (pairing[0], pairing[-1])
+    step = -(-len(shown) * len(first) * len(places) // CLICKS)
+    pairs = np.arange(min(step // 2, len(first) - 1), len(first), step)
+    token, pair = (part.reshape(-1) for part in np.meshgrid(np.arange(len(shown)), pairs))
+    values = (shown[token, first[pair]], shown[token, second[pair]])
+    data = np.tile(np.stack([token, pair, *values], axis=1), (len(places), 1))
+    hover = "%{y} → %{x}: %{customdata[2]:.3f}"
+    if len(pairing) > 1:
+        hover = "%{y}<br>%{x}: %{customdata[2]:.3f} and %{customdata[3]:.3f}"
+    x = np.concatenate([place[pair] for place in places]).astype(np.float32)
+    y = np.tile(token, len(places)).astype(np.float32)
+    return clickable(x, y, data.astype(np.float32), 6, hover, **OVERLAY)
+
+
+def _outline(
+    picture: go.Figure,
+    shape: tuple[int, ...],
+    pairing: Pairing,
+    token: int | None,
+    pair: int | None,
+    colour: str,
+) -> None:
+    """Frames around the chosen row, and around the columns of the chosen pair."""
+    right, bottom = shape[1] - 0.5, shape[0] - 0.5
+    frames = []
+    if token is not None and 0 <= token < shape[0]:
+        frames.append((-0.5, right, token - 0.5, token + 0.5))
+    if pair is not None and 0 <= pair < len(pairing[0]):
+        columns = sorted({int(part[pair]) for part in pairing})
+        runs = [columns] if columns[-1] - columns[0] == 1 else [[one] for one in columns]
+        frames += [(run[0] - 0.5, run[-1] + 0.5, -0.5, bottom) for run in runs]
+    for left, end, top, low in frames:
+        line = {"color": colour, "width": 2}
+        picture.add_shape(type="rect", x0=left, x1=end, y0=top, y1=low, line=line, layer="above")
+
+
+def _caption(name: str, shown: np.ndarray, change: bool, head: int) -> str:
+    limit = float(np.nanmax(np.abs(shown), initial=0))
+    if name.startswith("bias."):
+        what = f"{position_label(name)} H{head}, added to the scores: rows look at columns"
+    elif name.startswith("rotary."):
+        what = f"{position_label(name)}: nothing is added; cosines of the angles, then their sines"
+    else:
+        what = f"{position_label(name)}: one row a position, added to the word that stands there"
+    how = "change since the clean run, " if change else ""
+    if not limit:
+        return plain(f"{what} · {how}all zero")
+    return plain(f"{what} · {how}colours from −{limit:.2g} to {limit:.2g}, zero is the background")
