@@ -94,7 +94,7 @@ def test_the_example_of_the_design_is_read_to_the_letter():
         "everything: sees 3 words to each side",
         "cross: word 3, word 4 hidden",
         "everything: link 5→2 cut",
-        "everything: 3 padding added, not masked",
+        "source: 3 padding tokens added, not masked",
         "everything: positions dropped",
         "everything: positions shuffled (seed 1)",
         "L1: residual cut",

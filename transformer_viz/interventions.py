@@ -26,6 +26,7 @@ class Edit:
     """One change of a run. ``stack``, ``block``, ``layer`` and ``head`` left out mean all."""
 
     kind: ClassVar[str] = ""
+    everywhere: ClassVar[str] = "everything"  # the place in words where no selector is given
     stack: str | None = None
     block: str | None = None
     layer: int | None = None
@@ -52,15 +53,13 @@ class Edit:
         """The place in words: ``cross L1 H3``, ``encoder``, ``everything``."""
         if self.stack is None and self.block is None:
             name = ""
-        elif self.block in ("self", "cross") and self.stack is not None:
-            name = map_name(self.stack, self.block)
-        elif self.block == "cross":
-            name = "cross"
+        elif self.block == "cross" or (self.block == "self" and self.stack):
+            name = map_name(self.stack or "", self.block)
         else:
             name = " ".join(filter(None, (self.stack, (self.block or "").replace("_", "-"))))
         layer = "" if self.layer is None else f"L{self.layer}"
         head = "" if self.head is None else f"H{self.head}"
-        return " ".join(filter(None, (name, layer, head))) or "everything"
+        return " ".join(filter(None, (name, layer, head))) or self.everywhere
 
     @property
     def selectors(self) -> tuple[str | int | None, ...]:
@@ -218,6 +217,7 @@ class Pad(Edit):
     """Appends padding to the source; ``masked`` false lets the model look at it."""
 
     kind: ClassVar[str] = "pad"
+    everywhere: ClassVar[str] = "source"
     count: int
     masked: bool = True
 
@@ -230,7 +230,8 @@ class Pad(Edit):
         _require(alone, self, "selectors", "none (it acts on the source)", self.selectors)
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
-        return f"{self.count} padding added, {'masked' if self.masked else 'not masked'}"
+        mask = "masked" if self.masked else "not masked"
+        return f"{self.count} padding token{'s' * (self.count != 1)} added, {mask}"
 
 
 @dataclass(frozen=True, kw_only=True)

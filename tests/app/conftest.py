@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import save_file
 from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
 
 from transformer_viz.checkpoints.shelf import CONFIG, VOCABULARY, WEIGHTS
 from transformer_viz.model import Transformer
@@ -38,12 +39,13 @@ def shelf(
 
 @pytest.fixture
 def visit(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
-    """Opens the app with a link and runs it once; words are the link's parameters."""
+    """Opens a page of the app with a link and runs it once; words are the link's parameters."""
     monkeypatch.setenv("TRANSFORMER_VIZ_MODEL", str(shelf / "tiny"))
     monkeypatch.setenv("TRANSFORMER_VIZ_MODELS", str(shelf))
 
-    def open_app(**link: str) -> AppTest:
+    def open_app(page: str = "", **link: str) -> AppTest:
         app = AppTest.from_file(str(APP), default_timeout=TIMEOUT)
+        app._page_hash = calc_hash(page) if page else ""  # as st.Page names a page of its own
         for name, text in ({"text": "The cat sat."} | link).items():
             app.query_params[name] = text
         return app.run()

@@ -36,7 +36,7 @@ def test_padding_from_a_link_is_shown_and_too_much_of_it_refused(
     def padded(count: int) -> AppTest:
         return visit(edits=Intervention((Pad(count=count),)).to_json(), compare=compare)
 
-    assert "tokens and the app takes at most 128" in told(padded(600))
+    assert "its padding 600; the app takes at most 128" in told(padded(600))
     few = padded(3)
     assert not few.exception and not few.error
     assert [chip["text"] for chip in chips(few)[0]["chips"]][-1] == "<pad> (3)"

@@ -162,3 +162,24 @@ def test_chips_show_what_is_chosen_hidden_and_where_it_stands(visit: Visit) -> N
     assert [chip["column"] for chip in source] == list(range(len(source)))
     assert [chip["row"] for chip in target] == [None, *range(len(target) - 1)]
     assert 'data-what="row"' in html(app)
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "value", "says"),
+    [
+        ("norms", "site", "nowhere", "no norm 'nowhere'"),
+        ("norms", "statistic", "weight", "statistic is 'weight'"),
+        ("norms", "token", "99", "no word 99"),
+        ("positions", "place", "99", "no position 99"),
+        ("positions", "shift", "99", "no shift 99"),
+        ("positions", "pair", "999", "no pair of dimensions 999"),
+        ("positions", "reach", "all", "reach is 'all'"),
+        ("", "answer", "77", "no word 77"),
+    ],
+)
+def test_bad_values_in_a_link_fall_back_on_their_page_and_say_so(
+    visit: Visit, page: str, name: str, value: str, says: str
+) -> None:
+    app = visit(page, **{name: value})
+    assert not app.exception and not app.error
+    assert [says in str(box.value).replace("\\", "") for box in app.warning] == [True]

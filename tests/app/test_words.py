@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from transformer_viz.pages.words import changed_words
+from transformer_viz.pages.words import changed_words, listed, spelled_in_bytes
+from transformer_viz.records import Tokens
 
 
 def _new(text: str) -> str:
@@ -24,3 +25,12 @@ def _new(text: str) -> str:
 )
 def test_new_words_are_marked_and_escaped(before: str, after: str, shown: str) -> None:
     assert changed_words(before, after) == shown
+
+
+def test_characters_that_a_vocabulary_spells_are_named_once() -> None:
+    pieces = ("▁", "<0xF0>", "<0x9F>", "<0x99>", "<0x82>", "▁a", "<0xC3>", "<0xB8>", "<0xF0>")
+    labels = ("␣", "🙂 1/4", "🙂 2/4", "🙂 3/4", "🙂 4/4", "a", "ø 1/2", "ø 2/2", "🙂 1/4 (2)")
+    count = len(pieces)
+    tokens = Tokens((), pieces, labels, tuple(range(count)), (False,) * count)
+    assert spelled_in_bytes(tokens) == ("🙂", "ø")
+    assert listed(("*a*", "b"), 1) == "\\*a\\* and 1 more"

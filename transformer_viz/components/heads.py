@@ -24,7 +24,7 @@ MAGIC = 0x31485654  # "TVH1" as it stands in the file
 EMPTY = 0  # a cell that did not exist before; changes use 1 to 255
 UNCHANGED = 128
 TOP = 34  # pixels for the names above the tiles and for the frames of the outermost
-ROW = (18, 118)  # a layer's tiles are at least and at most so high, their gap included
+ROW = (18, 150)  # a layer's tiles are at least and at most so high, their gap included
 MOST = 460  # pixels that tiles share while they can shrink; beyond TALLEST they scroll
 TALLEST = 520
 

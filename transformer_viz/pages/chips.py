@@ -1,6 +1,9 @@
-"""Both sentences as chips, linked with the opened head: which row and column each token is."""
+"""The translation and both sentences as chips, linked with the picture that a page is about."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
 
 import numpy as np
 import streamlit as st
@@ -11,44 +14,79 @@ from ..views.cells import Cells
 from . import mount, visit
 from .edits import hidden
 from .scene import Scene
+from .words import listed, spelled_in_bytes
 
 PICKED = "_picked"
-CHART = "head-map"
 
 
-def sentences(scene: Scene, found: Cells) -> None:
-    """The chips of source and target; the chosen one is lit, hidden ones are struck out."""
-    sides = [("source", scene.now.source)]
-    if scene.now.target is not None:
-        sides.append(("target", scene.now.target))
+def sentences(
+    scene: Scene, rows: list[ChipRow], chart: str, chosen: Callable[[Picked], None]
+) -> None:
+    """The translation to read, and the chips; ``chart`` is the picture that is lit with them."""
+    st.html(f'<p class="tv-lead" data-what="translation">{escape(scene.answer.text)}</p>')
     mount.tokens(
-        [ChipRow(side, _chips(scene, found, side, tokens)) for side, tokens in sides],
+        rows,
         key="tokens",
-        chart=CHART,
+        chart=chart,
         dark=visit.dark(),
-        chosen=_keep,
+        chosen=chosen,
         theme=visit.recolour,
     )
+    lost, spelled = scene.engine.lost(scene.question), spelled_in_bytes(scene.before.source)
+    if lost:
+        st.info(f"The model's vocabulary cannot see {listed(lost)}: it reads the rest.")
+    if spelled:
+        st.info(
+            f"The model's vocabulary has no piece for {listed(spelled)}: it reads bytes instead, "
+            "which it has hardly met in training. Do not trust this translation."
+        )
 
 
-def _chips(scene: Scene, found: Cells, side: str, tokens: Tokens) -> list[Chip]:
+def of_map(scene: Scene, found: Cells) -> list[ChipRow]:
+    """Chips that are rows and columns of the opened head; hidden ones are struck out."""
     place, lit = scene.place, st.session_state["token"]
-    looked_at = side == ("target" if place.block == "decoder" else "source")
-    gone = hidden(scene.changes, place) if looked_at else ()
-    chips = []
-    for token, (text, mark) in enumerate(zip(tokens.labels, tokens.special, strict=True)):
-        own = row_token(place.block, side, token)
-        chips.append(
+    made = []
+    for side, tokens in _sides(scene):
+        looked_at = side == ("target" if place.block == "decoder" else "source")
+        gone = hidden(scene.changes, place) if looked_at else ()
+        own = [row_token(place.block, side, token) for token in range(len(tokens))]
+        chips = [
             Chip(
                 text,
-                row=found.row_of(own),
+                row=found.row_of(own[token]),
                 column=found.column_of(token) if looked_at else None,
-                on=own is not None and own == lit,
+                on=own[token] is not None and own[token] == lit,
                 gone=token in gone,
-                mark=mark,
+                mark=tokens.special[token],
             )
-        )
-    return chips
+            for token, text in enumerate(tokens.labels)
+        ]
+        made.append(ChipRow(side, chips))
+    return made
+
+
+def of_stack(scene: Scene, stack: str, lit: int, axis: str) -> list[ChipRow]:
+    """Chips of which one sentence runs along an axis (``row`` or ``column``) of the picture."""
+    own = "source" if stack == "encoder" else "target"
+    made = []
+    for side, tokens in _sides(scene):
+        chips = [
+            Chip(
+                text,
+                on=side == own and token == lit,
+                mark=tokens.special[token],
+                row=token if (side, axis) == (own, "row") else None,
+                column=token if (side, axis) == (own, "column") else None,
+            )
+            for token, text in enumerate(tokens.labels)
+        ]
+        made.append(ChipRow(side, chips))
+    return made
+
+
+def _sides(scene: Scene) -> list[tuple[str, Tokens]]:
+    sides = [("source", scene.now.source)]
+    return sides if scene.now.target is None else [*sides, ("target", scene.now.target)]
 
 
 def row_token(block: str, side: str, token: int) -> int | None:
@@ -62,7 +100,7 @@ def row_token(block: str, side: str, token: int) -> int | None:
     return token - 1 if side == "target" and token > 0 else None
 
 
-def _keep(chip: Picked) -> None:
+def keep(chip: Picked) -> None:
     """Keep what was clicked until the map that explains it stands."""
     st.session_state[PICKED] = chip
 

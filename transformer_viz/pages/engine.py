@@ -290,13 +290,18 @@ def _length(model: Model, question: Question, intervention: Intervention) -> int
         ValueError: nothing to read, or more than the app takes.
     """
     tokens = len(model.tokenizer.source_ids(question.text))
-    tokens += sum(edit.count for edit in intervention if isinstance(edit, Pad))
+    padding = sum(edit.count for edit in intervention if isinstance(edit, Pad))
     if tokens > LONGEST:
         raise ValueError(
             f"This text has {tokens:,} tokens and the app takes at most {LONGEST}: its pictures "
             "show one sentence. Shorten it, or use transformer-viz trace for long texts."
         )
-    return tokens
+    if tokens + padding > LONGEST:
+        raise ValueError(
+            f"This text has {tokens} tokens and its padding {padding:,}; the app takes at most "
+            f"{LONGEST} in all. Take padding away."
+        )
+    return tokens + padding
 
 
 def _clean(

@@ -13,9 +13,10 @@ from ..views.cells import Cells, cells
 from ..views.theme import palette
 from . import visit
 from .charts import STILL, clicked
-from .chips import CHART
 from .scene import Scene
 from .words import plain
+
+CHART = "head-map"
 
 
 def cells_of(scene: Scene) -> Cells:

@@ -20,9 +20,10 @@ from ..metrics.norms import (
 from ..metrics.outstanding import outstanding_dimensions, outstanding_gains, outstanding_tokens
 from ..records import Trace
 from ..views import gain_bias, norm_map, stream_length
-from . import bar, visit
+from . import bar, chips, visit
 from .charts import chart, clicked
 from .engine import Engine
+from .link import shortened
 from .page import show
 from .pictures import compare
 from .positions import SENTENCES
@@ -39,14 +40,17 @@ def draw(engine: Engine) -> None:
 
 
 def _body(scene: Scene) -> Callable[[], None] | None:
+    state, stack = st.session_state, st.session_state["stack"]
+    visit.fit("token", len(sentence_of(scene.now, stack)), "word")
+    rows = chips.of_stack(scene, stack, state["token"], "column")
+    chips.sentences(scene, rows, "norm-map", lambda chip: state.update(token=chip.token))
     _choices(scene)
-    stack = st.session_state["stack"]
     try:
         sites = norm_sites(scene.before, stack)
     except LookupError as error:
         st.info(plain(spoken(error)))
         return None
-    _settle(sites, scene, stack)
+    _settle(sites)
     with st.container(key="pictures-norms"):
         left, right = st.columns([10, 9])
         with left.container(border=True, height="stretch", key="card-norms"):
@@ -81,12 +85,16 @@ def _choices(scene: Scene) -> None:
             compare(scene)
 
 
-def _settle(sites: tuple[str, ...], scene: Scene, stack: str) -> None:
-    """Let the chosen norm and word be ones that this stack has."""
+def _settle(sites: tuple[str, ...]) -> None:
+    """Let the chosen norm be one that this stack has; an unknown one from the link is told."""
     state = st.session_state
     if state["site"] not in sites:
+        if state["site"] and state.get(visit.FRESH):
+            visit.complaints().append(
+                f"There is no norm {shortened(state['site'])!r} in this stack; "
+                f"{sites[0]} is shown."
+            )
         state["site"] = sites[0]
-    visit.fit("token", len(sentence_of(scene.now, stack)))
 
 
 def _map(scene: Scene, stack: str, sites: tuple[str, ...]) -> None:

@@ -51,6 +51,7 @@ def _answer(engine: Engine, body: Body) -> None:
     began = time.perf_counter()
     scene = scene_of(engine, question)
     later = body(scene)
+    visit.answered()
     frame.footer(engine, scene.now, time.perf_counter() - began)
     if later is not None:
         later()

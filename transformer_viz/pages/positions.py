@@ -16,8 +16,8 @@ from ..views import (
     position_waves,
     wavelengths,
 )
-from . import head, position_edits, visit
-from .bar import chips, ways_back
+from . import bar, chips, head, position_edits, visit
+from .bar import ways_back
 from .charts import chart, clicked
 from .edits import REACHES
 from .engine import Engine
@@ -38,8 +38,12 @@ def draw(engine: Engine) -> None:
 
 
 def _body(scene: Scene) -> Callable[[], None]:
+    state, stack = st.session_state, st.session_state["stack"]
+    tokens = scene.now.source if stack == "encoder" else scene.now.tokens("target")
+    visit.fit("place", len(tokens), "position")
+    rows = chips.of_stack(scene, stack, state["place"], "row")
+    chips.sentences(scene, rows, "position-table", lambda chip: state.update(place=chip.token))
     _choices(scene)
-    stack = st.session_state["stack"]
     name = name_of(scene.before, stack)
     if name is None:
         st.info(
@@ -48,10 +52,8 @@ def _body(scene: Scene) -> Callable[[], None]:
             "any, comes from the causal mask."
         )
     else:
-        tokens = scene.now.source if stack == "encoder" else scene.now.tokens("target")
-        visit.fit("place", len(tokens))
-        visit.fit("shift", len(tokens))
-        visit.fit("pair", max(1, pair_count(scene.now, name)))
+        visit.fit("shift", len(tokens), "shift")
+        visit.fit("pair", max(1, pair_count(scene.now, name)), "pair of dimensions")
         _pictures(scene, name)
         _along(scene, name, tokens)
     _switches(scene)
@@ -210,7 +212,7 @@ def _switches(scene: Scene) -> None:
                 )
             with st.container(horizontal=True, width="content"):
                 ways_back(disabled=not scene.changes)
-        chips(scene)
+        bar.chips(scene)
         with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
             _controls()
 

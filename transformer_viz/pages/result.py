@@ -16,6 +16,7 @@ from .patience import Stopped, patiently
 from .scene import Scene
 from .words import changed_words, spoken
 
+ROW = "_row"  # the row that the candidates followed last
 FLATTERED = (
     "The causal mask is off, so the held pass may look at the very words it is asked about: "
     "these probabilities flatter it. The freely decoded sentence does not."
@@ -50,6 +51,7 @@ def _candidates(scene: Scene) -> None:
     """The most probable words at one place of the translation, before and after."""
     state, produced = st.session_state, scene.before.produced
     assert produced is not None
+    _follow_row(scene)
     visit.settle("answer", len(produced.ids), "word")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.html('<h3 class="tv-question">What else could stand here?</h3>', width="content")
@@ -66,6 +68,15 @@ def _candidates(scene: Scene) -> None:
     picture = candidates(scene.before, after, state["answer"], names, dark=visit.dark())
     st.html(picture.html)
     st.html(f'<span class="tv-quiet">{escape(picture.caption)}</span>')
+
+
+def _follow_row(scene: Scene) -> None:
+    """A new row of a decoder's map asks about the word that this row produces."""
+    state = st.session_state
+    row = (scene.place.block, state["token"])
+    if row[0] != "encoder" and state.get(ROW, row) != row:
+        state["answer"] = row[1]
+    state[ROW] = row
 
 
 def _follow_up(scene: Scene, follow: DeltaGenerator) -> None:

@@ -19,6 +19,7 @@ COMPLAINTS = "_complaints"
 ADDRESS = "_address"
 KEPT = "_kept"
 PAGE = "_page"
+FRESH = "_fresh"  # the link has just been read, and nothing was chosen since
 HISTORY = "_history"
 RECOLOUR = "_recolour"
 NUMBERS = ("layer", "head", "token", "answer", "place", "shift", "pair", "order")
@@ -47,7 +48,7 @@ def begin(engine: Engine) -> None:
             complaints.append(_no_model(values["model"], engine))
             values["model"] = defaults(engine)["model"]
         state.update(values)
-        state[COMPLAINTS], state[OPENED] = complaints, True
+        state[COMPLAINTS], state[OPENED], state[FRESH] = complaints, True, True
         state[PAGE] = None if context is None else context.page_script_hash
         return
     page = None if context is None else context.page_script_hash
@@ -84,6 +85,11 @@ def _address(shown: dict[str, str], engine: Engine) -> dict[str, str]:
     return link.merged(shown, values, defaults(engine))
 
 
+def answered() -> None:
+    """Note that a page stands: what is not there from now on was not asked for by the link."""
+    st.session_state[FRESH] = False
+
+
 def heed(engine: Engine) -> None:
     """Complaints stay until the visitor has changed something."""
     for name in NUMBERS:  # an option that a new sentence took away comes back as its label
@@ -112,9 +118,14 @@ def settle(name: str, count: int, what: str) -> None:
         state[name] = 0
 
 
-def fit(name: str, count: int) -> int:
-    """The number as far as this page has it: other pages may have had more of them."""
+def fit(name: str, count: int, what: str) -> int:
+    """The number as far as this page has it: other pages and sentences may have had more of them.
+
+    What came by the link and is not there is said.
+    """
     state = st.session_state
+    if state.get(FRESH):
+        settle(name, count, what)
     state[name] = min(state[name] or 0, count - 1)
     return int(state[name])
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 from html import escape
+
+from ..records import Tokens
+
+BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 def changed_words(before: str, after: str) -> str:
@@ -36,3 +42,16 @@ def plain(text: str) -> str:
 def spoken(error: BaseException) -> str:
     """What an error says, without the quotation marks that a KeyError adds."""
     return str(error.args[0]) if error.args else type(error).__name__
+
+
+def spelled_in_bytes(tokens: Tokens) -> tuple[str, ...]:
+    """The characters of a sentence that its vocabulary has no piece for, each once."""
+    labels = zip(tokens.pieces, tokens.labels, strict=True)
+    found = (label.split(" ")[0] for piece, label in labels if BYTE.fullmatch(piece))
+    return tuple(dict.fromkeys(found))
+
+
+def listed(words: Sequence[str], most: int = 8) -> str:
+    """Some words one after another, as Streamlit's boxes show them."""
+    rest = f" and {len(words) - most} more" if len(words) > most else ""
+    return plain(", ".join(words[:most])) + rest

@@ -161,5 +161,6 @@ def _apart(far: pd.DataFrame, width: int, spread: float) -> list[tuple[int, floa
 
 def _caption(trace: Trace, site: str, far: pd.DataFrame) -> str:
     (place,) = norm_labels(trace, (site,))
-    found = f"{len(far)} marked values stand out" if len(far) else "none stands out"
+    counts = {0: "none stands out", 1: "1 marked value stands out"}
+    found = counts.get(len(far), f"{len(far)} marked values stand out")
     return plain(f"{place}: gain and bias over dimensions · {found}")

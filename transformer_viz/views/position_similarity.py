@@ -30,9 +30,14 @@ def position_similarity(
 
     Raises:
         LookupError: the trace has no positions of this name; names those it has.
-        ValueError: a bias, which has no row for each position.
+        ValueError: a bias, which has no row for each position; a table of zeros.
     """
-    alike = similarity(position_rows(trace, name))
+    rows = position_rows(trace, name)
+    if not rows.any():
+        raise ValueError(
+            "Every value of this table is zero: nothing is added, so no place differs from another."
+        )
+    alike = similarity(rows)
     names = position_names(trace, name, len(alike))
     picture = figure(dark)
     name_axes(picture, names, names)

@@ -120,7 +120,7 @@ def _columns_below(
     picture: go.Figure, columns: tuple[str, ...], pairing: Pairing, dark: bool
 ) -> None:
     """Numbers of the dimensions below; for the pointer the names of both dimensions of a pair."""
-    step = next((s for s in TICKS if len(columns) / s <= 17), TICKS[-1])
+    step = next((s for s in TICKS if len(columns) / s <= 5), TICKS[-1])
     places = list(range(0, len(columns), step))
     turns = columns[0].startswith("cosine")
     title = "column: cosines, then sines" if turns else "dimension"

@@ -132,5 +132,6 @@ def _round_numbers(low: float, high: float) -> list[float]:
 
 
 def _caption(stack: str, word: str, dashed: bool) -> str:
-    parts = [f"{stack}: “{word}” strong, the other words faint", "each step up is a factor"]
+    scale = "logarithmic: equal steps up are equal factors"
+    parts = [f"{stack}: “{word}” strong, the other words faint", scale]
     return plain(" · ".join([*parts, "dashed: the clean run"] if dashed else parts))
