@@ -91,8 +91,7 @@ def _settle(sites: tuple[str, ...]) -> None:
     if state["site"] not in sites:
         if state["site"] and state.get(visit.FRESH):
             visit.complaints().append(
-                f"There is no norm {shortened(state['site'])!r} in this stack; "
-                f"{sites[0]} is shown."
+                f"There is no norm {shortened(state['site'])!r} in this stack; {sites[0]} is shown."
             )
         state["site"] = sites[0]
 

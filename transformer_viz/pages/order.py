@@ -28,17 +28,18 @@ def order_card(scene: Scene) -> Callable[[], None]:
         place = st.empty()
         with place:
             _lines([("the same words", "…")])
-    return lambda: _compare(scene, place)
+        waiting = st.container(key="waiting-order")
+    return lambda: _compare(scene, place, waiting)
 
 
 def _another() -> None:
     st.session_state["order"] += 1
 
 
-def _compare(scene: Scene, place: DeltaGenerator) -> None:
+def _compare(scene: Scene, place: DeltaGenerator, waiting: DeltaGenerator) -> None:
     """Both orders through the clean and the changed model, and what follows from it."""
     try:
-        lines, verdict = _answers(scene)
+        lines, verdict = _answers(scene, waiting)
     except Stopped:
         lines, verdict = [], "Stopped."
     except (ValueError, LookupError) as error:
@@ -48,15 +49,15 @@ def _compare(scene: Scene, place: DeltaGenerator) -> None:
         st.html(f'<p class="tv-say" data-what="verdict">{escape(verdict)}</p>')
 
 
-def _answers(scene: Scene) -> tuple[list[tuple[str, str]], str]:
+def _answers(scene: Scene, waiting: DeltaGenerator) -> tuple[list[tuple[str, str]], str]:
     ids = scene.engine.reordered(scene.question, st.session_state["order"])
     mixed = scene.engine.text_of(scene.question.model, ids)
     lines = [("the same words", mixed)]
     same = False
     runs = {"as trained": Intervention()} | ({"changed": scene.changes} if scene.changes else {})
     for name, changes in runs.items():
-        told = _free_ids(scene, ids, changes)
-        straight = freely(scene, changes)
+        told = _free_ids(scene, ids, changes, waiting)
+        straight = freely(scene, changes, waiting)
         same = told == straight
         lines.append((name, told))
     return lines, verdict(bool(scene.changes), same)
@@ -75,12 +76,15 @@ def verdict(changed: bool, same: bool) -> str:
     return "The model tells the two orders apart. Drop the positions above, and look again."
 
 
-def _free_ids(scene: Scene, ids: tuple[int, ...], changes: Intervention) -> str:
+def _free_ids(
+    scene: Scene, ids: tuple[int, ...], changes: Intervention, where: DeltaGenerator
+) -> str:
     return patiently(
         lambda task: scene.engine.free_ids(scene.question, ids, changes, task),
         key="order",
         say="Translating the other order ...",
         about=(scene.question, ids, changes.to_json()),
+        where=where,
     )
 
 

@@ -49,7 +49,7 @@ def _answer(engine: Engine, body: Body) -> None:
         frame.footer(engine, None, None)
         return
     began = time.perf_counter()
-    scene = scene_of(engine, question)
+    scene = scene_of(engine, question, st.container(key="waiting"))
     later = body(scene)
     visit.answered()
     frame.footer(engine, scene.now, time.perf_counter() - began)

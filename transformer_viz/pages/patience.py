@@ -28,7 +28,14 @@ class Stopped(ValueError):
     """The visitor stopped this work; where it was to appear, a button offers to go on."""
 
 
-def patiently(work: Callable[[Task], T], *, key: str, say: str, about: object = None) -> T:
+def patiently(
+    work: Callable[[Task], T],
+    *,
+    key: str,
+    say: str,
+    about: object = None,
+    where: DeltaGenerator | None = None,
+) -> T:
     """What the work gives. If it takes a while, a bar shows how far it is, with a button to stop.
 
     Args:
@@ -37,12 +44,15 @@ def patiently(work: Callable[[Task], T], *, key: str, say: str, about: object = 
         key: names the work among others; it may be used more than once on a page.
         say: the words beside the bar, such as ``Translating ...``.
         about: what the work answers, compared by ``==``: a stop holds as long as this stays.
+        where: the container in which it is shown; left out, here. Work that is not needed each
+            time should be shown in one that is always there: elements that come and go move what
+            follows them, and the browser builds that anew (a slider loses its focus).
 
     Raises:
         Stopped: the visitor stopped it and has not chosen to go on; the page says so already.
         Exception: whatever the work raises.
     """
-    place = st.empty()
+    place = (where or st).empty()
     if _is_stopped(key, about):
         _offer_to_go_on(place, key)
         raise Stopped("Stopped before it was done.")

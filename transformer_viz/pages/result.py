@@ -34,6 +34,7 @@ def came_of_it(scene: Scene) -> Callable[[], None]:
         follow = st.empty()
         with follow:
             _sentences(scene)
+        waiting = st.container(key="waiting-free")
         if answers_itself(scene.changes):
             st.caption(FLATTERED)
         if any(isinstance(e, ShufflePositions) and e.stack != "encoder" for e in scene.changes):
@@ -44,7 +45,7 @@ def came_of_it(scene: Scene) -> Callable[[], None]:
             st.html(picture.html)
             st.html(f'<span class="tv-quiet">{escape(picture.caption)}</span>')
             _candidates(scene)
-    return lambda: _follow_up(scene, follow)
+    return lambda: _follow_up(scene, follow, waiting)
 
 
 def _candidates(scene: Scene) -> None:
@@ -79,13 +80,15 @@ def _follow_row(scene: Scene) -> None:
     state[ROW] = row
 
 
-def _follow_up(scene: Scene, follow: DeltaGenerator) -> None:
+def _follow_up(scene: Scene, follow: DeltaGenerator, waiting: DeltaGenerator) -> None:
     """The sentence of the changed model when nobody holds its words, put where it belongs."""
     if not scene.changes:
         return
     try:
-        before = freely(scene, Intervention()) if scene.question.target else scene.answer.text
-        said = freely(scene, scene.changes)
+        before = scene.answer.text
+        if scene.question.target:
+            before = freely(scene, Intervention(), waiting)
+        said = freely(scene, scene.changes, waiting)
         after = changed_words(before, said) if said else "<i>nothing: the model ends at once</i>"
     except Stopped:
         before, after = scene.answer.text, "<i>stopped</i>"
@@ -95,13 +98,14 @@ def _follow_up(scene: Scene, follow: DeltaGenerator) -> None:
         _sentences(scene, before, after)
 
 
-def freely(scene: Scene, changes: Intervention) -> str:
+def freely(scene: Scene, changes: Intervention, where: DeltaGenerator) -> str:
     """What the model says under these changes when nobody holds its words."""
     return patiently(
         lambda task: scene.engine.free(scene.question, changes, task),
         key="free",
         say="Translating freely ...",
         about=(scene.question, changes.to_json()),
+        where=where,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from ..interventions import Intervention
 from ..records import Trace
@@ -47,8 +48,11 @@ class Scene:
         )
 
 
-def scene_of(engine: Engine, question: Question) -> Scene:
+def scene_of(engine: Engine, question: Question, where: DeltaGenerator) -> Scene:
     """Run what has to be run. The selection from the link is fitted to what the model has.
+
+    Args:
+        where: a container that shows how far it is.
 
     Raises:
         ValueError: a sentence or an edit that the model cannot take; says why.
@@ -56,11 +60,11 @@ def scene_of(engine: Engine, question: Question) -> Scene:
     """
     state = st.session_state
     layer = whole_layer(state["block"], state["layer"])
-    answer = _clean(engine, question, layer)
+    answer = _clean(engine, question, layer, where)
     _settle(answer.trace)
     place, changes = visit.place(), visit.intervention()
     layer = whole_layer(place.block, place.layer)
-    answer = _clean(engine, question, layer)  # a link may have named a place that is not there
+    answer = _clean(engine, question, layer, where)  # the link may have named another one
     now = answer.trace
     if changes:
         now = patiently(
@@ -68,11 +72,12 @@ def scene_of(engine: Engine, question: Question) -> Scene:
             key="changed",
             say="Running the changed model ...",
             about=(question, changes.to_json()),
+            where=where,
         )
     return Scene(engine, question, answer, now, place, changes)
 
 
-def _clean(engine: Engine, question: Question, layer: Site) -> Answer:
+def _clean(engine: Engine, question: Question, layer: Site, where: DeltaGenerator) -> Answer:
     """The clean run; the stored one answers without a model."""
     stored = engine.example(question)
     if stored is not None:
@@ -82,6 +87,7 @@ def _clean(engine: Engine, question: Question, layer: Site) -> Answer:
         key="clean-run",
         say="Translating ..." if engine.ready(question.model) else f"Loading {question.model} ...",
         about=question,
+        where=where,
     )
 
 
