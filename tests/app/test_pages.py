@@ -183,3 +183,23 @@ def test_bad_values_in_a_link_fall_back_on_their_page_and_say_so(
     app = visit(page, **{name: value})
     assert not app.exception and not app.error
     assert [says in str(box.value).replace("\\", "") for box in app.warning] == [True]
+
+
+def test_choices_of_one_page_outlive_many_changes_on_another(visit: Visit) -> None:
+    link = {"scope": "layer", "words": "on", "statistic": "std", "reach": "decoder", "pair": "3"}
+    app = visit(**link, edits=Intervention((Temperature(value=2.0),)).to_json())
+    for page in ("positions", "norms", "positions", ""):
+        go(app, page)
+        for run in ("before", "difference", "now"):
+            app.button_group(key="compare").set_value(run)
+            app.run()
+            assert not app.exception and not app.error
+        assert link.items() <= address(app).items(), page
+
+
+def test_a_shorter_sentence_brings_no_complaint(visit: Visit) -> None:
+    app = visit(text="The cat sat on the mat and the dog sat on the rug.", token="9", answer="9")
+    app.text_input(key="text").set_value("Go.").run()
+    assert not app.warning and not app.error and not app.exception
+    produced = app.selectbox(key="answer")
+    assert produced.value < len(produced.options)

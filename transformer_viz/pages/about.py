@@ -32,6 +32,12 @@ Both runs are asked about the *same* target words, those of the clean run or tho
 only then can their maps and probabilities be compared cell by cell. What the changed model says
 when nobody holds its words stands beside it.
 
+### Positions and norms
+
+A model that loses its positions after training is not a model that was trained without them: it
+meets inputs it has never seen. A word whose vector is far longer than the others is often a
+resting place of attention; what the model keeps there is not said by its length.
+
 ### Whose sentences
 
 The translation model in the box learned from sentence pairs of the

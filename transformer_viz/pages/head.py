@@ -38,7 +38,7 @@ def settle_row(found: Cells) -> None:
     state = st.session_state
     row = found.row_of(state["token"])
     if row is None:
-        visit.settle("token", sum(map(len, found.members)), "word")
+        visit.fit("token", 1 + max(map(max, found.members)), "word")
         row = found.row_of(state["token"]) or 0
     state["token"] = found.members[row][0]
 

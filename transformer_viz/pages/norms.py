@@ -42,6 +42,7 @@ def draw(engine: Engine) -> None:
 def _body(scene: Scene) -> Callable[[], None] | None:
     state, stack = st.session_state, st.session_state["stack"]
     visit.fit("token", len(sentence_of(scene.now, stack)), "word")
+    visit.relabel("token")
     rows = chips.of_stack(scene, stack, state["token"], "column")
     chips.sentences(scene, rows, "norm-map", lambda chip: state.update(token=chip.token))
     _choices(scene)

@@ -31,6 +31,7 @@ def _page(engine: Engine, body: Body) -> None:
     """Everything that a change repaints: one fragment, so that the frame stays untouched."""
     if st.session_state.pop(visit.RECOLOUR, None) is not None:
         st.rerun(scope="app")  # the frame's own colours stand outside of this fragment
+    visit.restore(engine)
     visit.heed(engine)
     notices = st.container()
     visit.save(engine)

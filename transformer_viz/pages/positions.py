@@ -41,6 +41,7 @@ def _body(scene: Scene) -> Callable[[], None]:
     state, stack = st.session_state, st.session_state["stack"]
     tokens = scene.now.source if stack == "encoder" else scene.now.tokens("target")
     visit.fit("place", len(tokens), "position")
+    visit.relabel("place")
     rows = chips.of_stack(scene, stack, state["place"], "row")
     chips.sentences(scene, rows, "position-table", lambda chip: state.update(place=chip.token))
     _choices(scene)

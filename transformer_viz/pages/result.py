@@ -53,7 +53,8 @@ def _candidates(scene: Scene) -> None:
     state, produced = st.session_state, scene.before.produced
     assert produced is not None
     _follow_row(scene)
-    visit.settle("answer", len(produced.ids), "word")
+    visit.fit("answer", len(produced.ids), "word")
+    visit.relabel("answer")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.html('<h3 class="tv-question">What else could stand here?</h3>', width="content")
         st.selectbox(

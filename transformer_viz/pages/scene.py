@@ -99,5 +99,5 @@ def _settle(trace: Trace) -> None:
         )
         state["block"] = trace.maps[-1]
     layers, heads = trace.thumbnail(state["block"]).shape[:2]
-    visit.settle("layer", layers, "layer")
-    visit.settle("head", heads, "head")
+    visit.fit("layer", layers, "layer")
+    visit.fit("head", heads, "head")

@@ -19,6 +19,7 @@ COMPLAINTS = "_complaints"
 ADDRESS = "_address"
 KEPT = "_kept"
 PAGE = "_page"
+COUNTS = "_counts"
 FRESH = "_fresh"  # the link has just been read, and nothing was chosen since
 HISTORY = "_history"
 RECOLOUR = "_recolour"
@@ -54,9 +55,17 @@ def begin(engine: Engine) -> None:
     page = None if context is None else context.page_script_hash
     moved = state.get(PAGE, page) != page
     state[PAGE] = page
+    if moved:
+        state.update(defaults(engine) | state.get(KEPT, {}))
+    restore(engine)
+
+
+def restore(engine: Engine) -> None:
+    """Bring back what Streamlit forgets after each run: the state of widgets of other pages."""
+    state = st.session_state
     kept = defaults(engine) | state.get(KEPT, {})
     for name in link.DEFAULTS:
-        if moved or name not in state:
+        if name not in state:
             state[name] = kept[name]
 
 
@@ -75,13 +84,13 @@ def save(engine: Engine) -> None:
         st.query_params.from_dict(wanted)
     state = st.session_state
     state[ADDRESS] = wanted
-    state[KEPT] = {name: state[name] for name in link.DEFAULTS if name in state}
+    state[KEPT] = {name: state[name] for name in link.DEFAULTS}
 
 
 def _address(shown: dict[str, str], engine: Engine) -> dict[str, str]:
     """What the address bar should say."""
     state = st.session_state
-    values = {name: state[name] for name in link.DEFAULTS if name in state}
+    values = {name: state[name] for name in link.DEFAULTS}
     return link.merged(shown, values, defaults(engine))
 
 
@@ -106,28 +115,35 @@ def complaints() -> list[str]:
     return found
 
 
-def settle(name: str, count: int, what: str) -> None:
-    """Bring a number from the link into its range, and say so if that changed it."""
-    state = st.session_state
-    if state[name] is None or not 0 <= state[name] < count:
-        if state[name] is not None:
-            complaints().append(
-                f"There is no {what} {state[name]} here; there are 0 to {count - 1}. "
-                f"{what.capitalize()} 0 is shown."
-            )
-        state[name] = 0
-
-
 def fit(name: str, count: int, what: str) -> int:
-    """The number as far as this page has it: other pages and sentences may have had more of them.
+    """Bring a number into the range that there is here.
 
-    What came by the link and is not there is said.
+    A number of the link that is not there is said. What another sentence, block or page has left
+    behind is not: nobody asked for it here.
     """
     state = st.session_state
-    if state.get(FRESH):
-        settle(name, count, what)
-    state[name] = min(state[name] or 0, count - 1)
+    value = state[name]
+    if value is None or not 0 <= value < count:
+        asked = state.get(FRESH) and value is not None
+        if asked:
+            complaints().append(
+                f"There is no {what} {value} here; there are 0 to {count - 1}. "
+                f"{what.capitalize()} 0 is shown."
+            )
+        state[name] = 0 if asked or value is None else max(0, count - 1)
+    counts: dict[str, int] = state.setdefault(COUNTS, {})
+    if counts.get(name) != count:  # a slider of another length is a new one, at its beginning
+        counts[name] = count
+        relabel(name)
     return int(state[name])
+
+
+def relabel(name: str) -> None:
+    """Write a choice again whose options may bear other words now.
+
+    The browser keeps the words that it showed until the value is written.
+    """
+    st.session_state[name] = st.session_state[name]
 
 
 def question() -> Question:
