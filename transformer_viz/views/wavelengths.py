@@ -38,9 +38,9 @@ def wavelengths(
     picture = _frame(turning, len(found), dark)
     picture.add_trace(_points(turning, pair, dark))
     short = len(table) < FASTEST
-    _line(picture, FASTEST, "2π", "right", short, dark)
+    _line(picture, FASTEST, "fastest: 2π", "right", short, dark)
     _line(picture, len(table), f"this sentence: {len(table)} positions", "right", not short, dark)
-    _line(picture, SLOWEST, "10000 · 2π", "left", True, dark)
+    _line(picture, SLOWEST, "the paper's slowest: 10000 · 2π", "left", True, dark)
     picture.update_layout(meta={"caption": _caption(found, turning, len(table))})
     return picture
 
@@ -59,7 +59,7 @@ def _frame(turning: Sequence[Wave], pairs: int, dark: bool) -> go.Figure:
     across = {"range": [-1, pairs], "title": {"text": "pair of dimensions", **TITLE}}
     return figure(
         dark,
-        height=320,
+        height=380,
         margin={"l": 84, "b": 56},
         xaxis=across,
         yaxis=vertical,
@@ -96,7 +96,7 @@ def _line(picture: go.Figure, at: float, words: str, side: str, above: bool, dar
     colours = palette(dark)
     picture.add_hline(y=at, line={"color": colours.line, "width": 1}, layer="below")
     picture.add_annotation(
-        x=1 if side == "right" else 0,
+        x=1 if side == "right" else 0.05,
         xref="paper",
         xanchor=side,
         y=np.log10(at),
