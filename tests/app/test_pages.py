@@ -203,3 +203,16 @@ def test_a_shorter_sentence_brings_no_complaint(visit: Visit) -> None:
     assert not app.warning and not app.error and not app.exception
     produced = app.selectbox(key="answer")
     assert produced.value < len(produced.options)
+
+
+def test_what_was_chosen_on_a_page_that_was_left_stays_chosen(visit: Visit) -> None:
+    app = go(visit(), "norms")
+    app.selectbox(key="statistic").set_value("std").run()
+    app.button_group(key="stack").set_value("decoder")
+    app.run()
+    go(app, "")
+    for block in ("encoder", "decoder", "cross"):  # several runs that draw none of these widgets
+        app.button_group(key="block").set_value(block)
+        app.run()
+        assert address(app)["statistic"] == "std" and address(app)["stack"] == "decoder"
+    assert go(app, "norms").selectbox(key="statistic").value == "std"

@@ -41,6 +41,7 @@ def _page(engine: Engine, body: Body) -> None:
         for complaint in visit.complaints():
             st.warning(plain(complaint))
     visit.save(engine)
+    visit.hold()
 
 
 def _answer(engine: Engine, body: Body) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
+from contextlib import suppress
 from typing import Any
 
 import streamlit as st
+from streamlit.errors import StreamlitAPIException
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from ..interventions import Intervention
@@ -20,6 +22,7 @@ ADDRESS = "_address"
 KEPT = "_kept"
 PAGE = "_page"
 COUNTS = "_counts"
+FRAME = ("text", "model", "target", "beam")
 FRESH = "_fresh"  # the link has just been read, and nothing was chosen since
 HISTORY = "_history"
 RECOLOUR = "_recolour"
@@ -67,6 +70,18 @@ def restore(engine: Engine) -> None:
     for name in link.DEFAULTS:
         if name not in state:
             state[name] = kept[name]
+
+
+def hold() -> None:
+    """At the end of a run, write what has no widget on this page once more.
+
+    Streamlit drops the state of widgets that a run did not draw, and would then find what was
+    written under the same key long ago.
+    """
+    for name in link.DEFAULTS:
+        if name not in FRAME:  # a fragment does not draw the frame, which stands all the same
+            with suppress(StreamlitAPIException):  # it has a widget here: nothing to do
+                relabel(name)
 
 
 def _no_model(name: str, engine: Engine) -> str:
