@@ -65,6 +65,7 @@ FULL = {
     "place": 2,
     "shift": 5,
     "pair": 17,
+    "word": 6,
     "site": "decoder.layers.0.cross_norm",
     "statistic": "output_mean",
     "reach": "encoder",
@@ -91,7 +92,7 @@ STATES = strategies.fixed_dictionaries(
         "words": strategies.booleans(),
         "special": strategies.booleans(),
         **dict.fromkeys(
-            ("layer", "head", "token", "answer", "place", "shift", "pair", "order"), NUMBER
+            ("layer", "head", "token", "answer", "place", "shift", "pair", "word", "order"), NUMBER
         ),
     }
 )
@@ -153,8 +154,4 @@ def test_bad_values_fall_back_and_say_so(name: str, text: str, says: str) -> Non
 
 def test_parameters_of_others_are_left_alone() -> None:
     shown = {"embed_options": "x", "utm": "1", "layer": "5"}
-    assert link.merged(shown, DEFAULTS | {"head": 2}, DEFAULTS) == {
-        "embed_options": "x",
-        "utm": "1",
-        "head": "2",
-    }
+    assert link.others(shown) == {"embed_options": "x", "utm": "1"}

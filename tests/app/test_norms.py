@@ -25,7 +25,7 @@ def test_the_page_shows_map_stream_gains_and_who_stands_out(visit: Visit) -> Non
     assert not app.exception and not app.error and not app.warning
     assert list(charts(app)) == ["norm-map", "stream", "gains"]
     page = html(app)
-    assert "Who stands out?" in page and "Dimensions of the residual stream" in page
+    assert "What stands out?" in page and "Dimensions of the residual stream" in page
     assert "come back" in told(app)  # how a change gets here
 
 
@@ -46,11 +46,11 @@ def test_choosing_sentence_norm_and_word(visit: Visit) -> None:
     assert any("cross-attention" in name for name in app.selectbox(key="site").options)
     site = "decoder.layers.1.cross_norm"
     app.selectbox(key="site").set_value(site)
-    app.selectbox(key="token").set_value(2)
+    app.selectbox(key="word").set_value(2)
     app.run()
     assert not app.exception and not app.error
     link = address(app)
-    assert (link["stack"], link["site"], link["token"]) == ("decoder", site, "2")
+    assert (link["stack"], link["site"], link["word"]) == ("decoder", site, "2")
 
 
 def test_an_edit_of_explore_is_seen_before_after_and_as_difference(visit: Visit) -> None:
@@ -80,7 +80,7 @@ def test_the_csv_is_the_table(visit: Visit, edits: str, monkeypatch: pytest.Monk
     assert list(read.columns) == list(table.columns) and len(read) == len(table)
     for name in [s.name for s in STATISTICS]:
         assert np.allclose(read[name], table[name], rtol=1e-12)
-    assert ("mean_before" in table) == (edits == WARM)
+    assert ("mean_clean" in table) == (edits == WARM)
 
 
 def test_a_norm_that_is_not_there_falls_back(visit: Visit) -> None:

@@ -75,7 +75,11 @@ def test_the_map_the_tiles_and_the_numbers_of_a_head(
     place = f"stack == '{stack}' and block == '{kind}' and layer == 1 and head == 1"
     text = said(app, "numbers")
     for column in ("entropy", "distance"):
-        told = [float(n) for n in re.findall(rf"{column} ([\d.]+)(?: → ([\d.]+))?", text)[0] if n]
+        told = [
+            float(n)
+            for n in re.findall(rf"{column}(?:</span>)? ([\d.]+)(?: → ([\d.]+))?", text)[0]
+            if n
+        ]
         wanted = [run.heads.query(place)[column].item() for run in (before, now)]
         assert told == [round(n, 2) for n in (wanted if name != "clean" else wanted[:1])]
 
@@ -123,7 +127,7 @@ def test_the_norms_in_map_sentence_and_table(
     for statistic in STATISTICS:
         sites, values = norm_statistic(now, statistic.name, stack)
         link = {"edits": EDITS[name].to_json(), "stack": stack, "statistic": statistic.name}
-        app = go(visit(**link, site=sites[1], token="2"), "norms")
+        app = go(visit(**link, site=sites[1], word="2"), "norms")
         assert not app.exception and not app.error
         assert np.allclose(heatmap(chart(app, "norm-map")), values, rtol=1e-6, atol=0)
         table = app.dataframe[0].value

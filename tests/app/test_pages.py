@@ -65,6 +65,7 @@ def random_state(seed: int) -> dict[str, Any]:
         "place": draw.randrange(3),
         "shift": draw.randrange(3),
         "pair": draw.randrange(8),
+        "word": draw.randrange(3),
         "site": "",
         "statistic": draw.choice(STATISTICS).name,
         "reach": draw.choice(list(REACHES)),
@@ -152,10 +153,8 @@ def test_every_control_can_be_undone(visit: Visit) -> None:
 
 
 def test_chips_show_what_is_chosen_hidden_and_where_it_stands(visit: Visit) -> None:
-    hide = BlockKeys(keys=(1,), stack="decoder", block="cross").to_dict()
     edits = Intervention((BlockKeys(keys=(1,), stack="decoder", block="cross"),)).to_json()
     app = visit(edits=edits, token="2")
-    assert hide["kind"] == "block_keys"
     source, target = (row["chips"] for row in chips(app))
     assert [n for n, chip in enumerate(source) if chip["gone"]] == [1]
     assert [n for n, chip in enumerate(target) if chip["on"]] == [3]  # row 2 produces token 3
@@ -169,7 +168,7 @@ def test_chips_show_what_is_chosen_hidden_and_where_it_stands(visit: Visit) -> N
     [
         ("norms", "site", "nowhere", "no norm 'nowhere'"),
         ("norms", "statistic", "weight", "statistic is 'weight'"),
-        ("norms", "token", "99", "no word 99"),
+        ("norms", "word", "99", "no word 99"),
         ("positions", "place", "99", "no position 99"),
         ("positions", "shift", "99", "no shift 99"),
         ("positions", "pair", "999", "no pair of dimensions 999"),

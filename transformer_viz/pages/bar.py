@@ -36,6 +36,8 @@ def said(edit: Edit, trace: Trace) -> str:
     """An edit in words, its key numbers as the words they mean."""
     decoder = (edit.stack, edit.block) == MAPS["decoder"]
     keys = trace.tokens("target" if decoder else "source").labels
+    if edit.block is None and edit.stack != "encoder":  # keys of both sentences: numbers alone
+        return edit.describe()
     if not isinstance(edit, BlockEdges):
         return edit.describe(keys)
     rows = edge_rows(edit, trace)

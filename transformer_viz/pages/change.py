@@ -141,7 +141,7 @@ def _window() -> None:
 
 
 def _head_state() -> None:
-    scaling = st.session_state["head_state"] == "scale"
+    scaling, factor = st.session_state["head_state"] == "scale", st.session_state["factor"]
     with st.container(horizontal=True, width="content", vertical_alignment="top"):
         st.segmented_control(
             "heads",
@@ -156,8 +156,8 @@ def _head_state() -> None:
         st.number_input(
             "factor",
             key="factor",
-            min_value=-5.0,
-            max_value=5.0,
+            min_value=min(-5.0, factor),
+            max_value=max(5.0, factor),
             step=0.25,
             on_change=_moved,
             args=("head_state",),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import takewhile
+from math import isfinite
 from typing import Any
 
 import streamlit as st
@@ -44,4 +46,6 @@ def clicked(key: str) -> tuple[int, ...]:
     if not points:
         return ()
     data = points[0]["customdata"]
-    return tuple(int(value) for value in (data.values() if isinstance(data, dict) else data))
+    values = data.values() if isinstance(data, dict) else data
+    known = takewhile(lambda value: value is not None and isfinite(value), values)
+    return tuple(int(value) for value in known)

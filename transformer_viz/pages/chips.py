@@ -23,7 +23,9 @@ def sentences(
     scene: Scene, rows: list[ChipRow], chart: str, chosen: Callable[[Picked], None]
 ) -> None:
     """The translation to read, and the chips; ``chart`` is the picture that is lit with them."""
-    st.html(f'<p class="tv-lead" data-what="translation">{escape(scene.answer.text)}</p>')
+    held = '<span class="tv-quiet">held</span> ' if scene.question.target else ""
+    text = f'<span data-what="translation">{escape(scene.answer.text)}</span>'
+    st.html(f'<p class="tv-lead">{held}{text}</p>')
     mount.tokens(
         rows,
         key="tokens",

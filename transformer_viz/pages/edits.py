@@ -134,7 +134,7 @@ def set_cut(
     others = edit.edges if isinstance(edit, BlockEdges) else ()
     edges = tuple(e for e in others if e[0] != query) + tuple((query, key) for key in keys)
     words = place.selectors or dict(zip(("stack", "block"), MAPS[place.block], strict=True))
-    edits = [BlockEdges(edges=edges, **words)] if edges else []
+    edits = [BlockEdges(edges=edges, **words)]
     return _write(
         intervention,
         edits,

@@ -284,24 +284,27 @@ def whole_layer(block: str, layer: int) -> Site:
 
 
 def _length(model: Model, question: Question, intervention: Intervention) -> int:
-    """How many tokens the model reads, those included that an edit appends.
+    """How many tokens the longer sentence has, those included that an edit appends.
 
     Raises:
         ValueError: nothing to read, or more than the app takes.
     """
     tokens = len(model.tokenizer.source_ids(question.text))
     padding = sum(edit.count for edit in intervention if isinstance(edit, Pad))
-    if tokens > LONGEST:
-        raise ValueError(
-            f"This text has {tokens:,} tokens and the app takes at most {LONGEST}: its pictures "
-            "show one sentence. Shorten it, or use transformer-viz trace for long texts."
-        )
+    target = len(model.tokenizer.target_ids(question.target))
+    for name, length in (("text", tokens), ("target", target)):
+        if length > LONGEST:
+            raise ValueError(
+                f"This {name} has {length:,} tokens and the app takes at most {LONGEST}: its "
+                "pictures show one sentence. Shorten it, or use transformer-viz trace for long "
+                "texts."
+            )
     if tokens + padding > LONGEST:
         raise ValueError(
             f"This text has {tokens} tokens and its padding {padding:,}; the app takes at most "
             f"{LONGEST} in all. Take padding away."
         )
-    return tokens + padding
+    return max(tokens + padding, target, int(1.4 * tokens) + 8)  # as long as decoding may go
 
 
 def _clean(

@@ -1,9 +1,10 @@
-"""What stands on every page: the sentence, the model, the words as chips, and the footer."""
+"""What stands around the pictures: the sentence, examples, the model, and the footer."""
 
 from __future__ import annotations
 
 from html import escape
 from pathlib import Path
+from urllib.parse import urlencode
 
 import streamlit as st
 
@@ -84,5 +85,6 @@ def footer(engine: Engine, trace: Trace | None, seconds: float | None) -> None:
     if seconds is not None:
         parts.append(f"last change: {1000 * seconds:.0f} ms on the server")
     spans = "".join(f"<span>{escape(part)}</span>" for part in parts)
-    note = f'<a href="about" target="_self">{ATTENTION_NOTE}: why?</a>'
+    here = escape(urlencode(st.query_params.to_dict()))  # it is a new visit, with the same link
+    note = f'<a href="about?{here}" target="_self">{ATTENTION_NOTE}: why?</a>'
     st.html(f'<div class="tv-foot">{spans}{note}</div>')

@@ -114,9 +114,11 @@ def _below(scene: Scene, found: Cells, said: str) -> None:
         f'{",".join(ramp)})"></span> {ends[1]}'
     )
     hatched = " · hatched: masked" if found.masked.any() else ""
+    own = " (of the model's own pieces)" if found.note else ""
     st.html(
         f'<p class="tv-say" data-what="row">{escape(said)}</p>'
-        f'<span class="tv-quiet" data-what="numbers">{numbers(scene)} · {legend}{hatched}</span>'
+        f'<span class="tv-quiet" data-what="numbers">{numbers(scene)}{own} · {legend}{hatched}'
+        "</span>"
     )
     if found.note:
         st.caption(found.note)
@@ -132,5 +134,8 @@ def numbers(scene: Scene) -> str:
     for name, unit in (("entropy", "bits"), ("distance", "tokens")):
         was, now = statistic_change(scene.before, scene.now, site, name)
         spread = f"{was:.2f} → {now:.2f}" if scene.changes else f"{was:.2f}"
-        told.append(f"{'mean ' if name == 'distance' else ''}{name} {spread} {unit}")
-    return " · ".join(told)
+        told.append(f"{spread} {unit}")
+    return (
+        f"entropy {told[0]} · "
+        f'<span title="the mean of |row − column| over all weights">mean distance</span> {told[1]}'
+    )

@@ -1,7 +1,7 @@
 """What is in the link: one row a key, with its default, its check, and how it is written.
 
-Reading and writing here are plain functions of dictionaries; `sync` and `read` join them to
-Streamlit's session and address bar.
+Reading and writing here are plain functions of dictionaries; `visit` joins them to Streamlit's
+session and address bar.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import zlib
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,8 +107,8 @@ def _edits(text: str) -> str:
 
 #: Every key of the link, in the order in which it is written. `scope` is what a change applies to,
 #: `answer` the target row whose candidates are shown. The last ones belong to Positions and Norms:
-#: whose sentence, which position, shift, pair of dimensions, norm, statistic, whose positions
-#: change, and which other order of the words.
+#: whose sentence, which position, shift, pair of dimensions, word, norm, statistic, whose
+#: positions change, and which other order of the words.
 KEYS: tuple[Key, ...] = (
     Key("model", "", str),
     Key("text", FIRST_TEXT, str),
@@ -128,6 +128,7 @@ KEYS: tuple[Key, ...] = (
     Key("place", 0, _number),
     Key("shift", 1, _number),
     Key("pair", 0, _number),
+    Key("word", 0, _number),
     Key("site", "", str),
     Key("statistic", "input_norm", _one_of(*(s.name for s in STATISTICS))),
     Key("reach", "both", _one_of(*REACHES)),
@@ -159,9 +160,6 @@ def write(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, s
     }
 
 
-def merged(
-    link: MutableMapping[str, str], values: Mapping[str, Any], defaults: Mapping[str, Any]
-) -> dict[str, str]:
-    """The whole address: our keys from the values, and what others put there."""
-    others = {name: text for name, text in link.items() if name not in DEFAULTS}
-    return others | write(values, defaults)
+def others(link: Mapping[str, str]) -> dict[str, str]:
+    """What stands in an address that is not ours."""
+    return {name: text for name, text in link.items() if name not in DEFAULTS}

@@ -25,8 +25,7 @@ from .charts import chart, clicked
 from .engine import Engine
 from .link import shortened
 from .page import show
-from .pictures import compare
-from .positions import SENTENCES
+from .pictures import compare, sentence
 from .scene import Scene
 from .words import plain, spoken
 
@@ -41,10 +40,10 @@ def draw(engine: Engine) -> None:
 
 def _body(scene: Scene) -> Callable[[], None] | None:
     state, stack = st.session_state, st.session_state["stack"]
-    visit.fit("token", len(sentence_of(scene.now, stack)), "word")
-    visit.relabel("token")
-    rows = chips.of_stack(scene, stack, state["token"], "column")
-    chips.sentences(scene, rows, "norm-map", lambda chip: state.update(token=chip.token))
+    visit.fit("word", len(sentence_of(scene.now, stack)), "word")
+    visit.relabel("word")
+    rows = chips.of_stack(scene, stack, state["word"], "column")
+    chips.sentences(scene, rows, "norm-map", lambda chip: state.update(word=chip.token))
     _choices(scene)
     try:
         sites = norm_sites(scene.before, stack)
@@ -75,14 +74,7 @@ def _choices(scene: Scene) -> None:
     ):
         st.html(f'<h2 class="tv-question">{QUESTION}</h2>', width="content")
         with st.container(horizontal=True, width="content"):
-            st.segmented_control(
-                "sentence",
-                list(SENTENCES),
-                key="stack",
-                format_func=SENTENCES.__getitem__,
-                required=True,
-                label_visibility="collapsed",
-            )
+            sentence()
             compare(scene)
 
 
@@ -110,7 +102,7 @@ def _map(scene: Scene, stack: str, sites: tuple[str, ...]) -> None:
             stack,
             before=before,
             site=sites.index(state["site"]),
-            token=state["token"],
+            token=state["word"],
             dark=visit.dark(),
         ),
         lambda: _pick(sites),
@@ -129,7 +121,7 @@ def _title(name: str) -> str:
 def _pick(sites: tuple[str, ...]) -> None:
     chosen = clicked("norm-map")
     if chosen:
-        st.session_state.update(site=sites[chosen[0]], token=chosen[1])
+        st.session_state.update(site=sites[chosen[0]], word=chosen[1])
 
 
 def _said(scene: Scene, stack: str) -> None:
@@ -138,9 +130,9 @@ def _said(scene: Scene, stack: str) -> None:
     told = []
     for trace in (scene.before, scene.now) if scene.changes else (scene.before,):
         sites, values = norm_statistic(trace, state["statistic"], stack)
-        row, token = sites.index(state["site"]), state["token"]
+        row, token = sites.index(state["site"]), state["word"]
         told.append(f"{values[row, token]:.4f}" if token < values.shape[1] else "–")
-    statistic, word = NAMES[state["statistic"]], _labels(scene.now, stack)[state["token"]]
+    statistic, word = NAMES[state["statistic"]], _labels(scene.now, stack)[state["word"]]
     st.html(
         f'<p class="tv-say" data-what="norm">“{escape(word)}”: {statistic.title} '
         f"{' → '.join(told)}</p>"
@@ -156,7 +148,7 @@ def _stream(scene: Scene, stack: str) -> None:
     now, _ = scene.shown
     before = scene.before if now is not scene.before else None
     labels = _labels(now, stack)
-    token = min(st.session_state["token"], len(labels) - 1)
+    token = min(st.session_state["word"], len(labels) - 1)
     chart(
         "stream",
         "How long is a word's vector on its way through the layers?",
@@ -167,7 +159,7 @@ def _stream(scene: Scene, stack: str) -> None:
     st.selectbox(
         "word",
         range(len(every)),
-        key="token",
+        key="word",
         format_func=lambda place: f"{place} {every[place]}",
         width=190,
     )
@@ -176,7 +168,7 @@ def _stream(scene: Scene, stack: str) -> None:
 def _pick_word() -> None:
     chosen = clicked("stream")
     if chosen:
-        st.session_state["token"] = chosen[0]
+        st.session_state["word"] = chosen[0]
 
 
 def _gains(scene: Scene) -> None:
@@ -192,7 +184,7 @@ def _outstanding(scene: Scene, stack: str) -> None:
     """Words, dimensions and gains whose numbers stand far from the rest."""
     now, _ = scene.shown
     site = st.session_state["site"]
-    st.html('<h3 class="tv-question">Who stands out?</h3>')
+    st.html('<h3 class="tv-question">What stands out?</h3>')
     _found("Words", lambda: outstanding_tokens(now, stack, count=4))
     _found("Dimensions of the residual stream", lambda: outstanding_dimensions(now, stack, count=4))
     _found("Gains of the chosen norm", lambda: outstanding_gains(now, site, count=4))
@@ -257,4 +249,4 @@ def numbers(scene: Scene, stack: str) -> pd.DataFrame:
     if not scene.changes:
         return table
     before = norm_table(scene.before, stack).drop(columns=["place", "word"])
-    return table.merge(before, on=["site", "token"], how="left", suffixes=("", "_before"))
+    return table.merge(before, on=["site", "token"], how="left", suffixes=("", "_clean"))

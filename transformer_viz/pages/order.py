@@ -8,13 +8,18 @@ from html import escape
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from ..interventions import Intervention
+from ..interventions import BlockEdges, BlockKeys, Intervention, ShufflePositions
 from .patience import Stopped, patiently
 from .result import freely
 from .scene import Scene
 from .words import spoken
 
 QUESTION = "Does the order of the words matter?"
+BY_NUMBER = (BlockKeys, BlockEdges, ShufflePositions)
+NUMBERED = (
+    "Hidden words, cut links and shuffles go by the number of a word, and in the other order that "
+    "is another word: take them away to compare the two orders."
+)
 
 
 def order_card(scene: Scene) -> Callable[[], None]:
@@ -51,6 +56,9 @@ def _compare(scene: Scene, place: DeltaGenerator, waiting: DeltaGenerator) -> No
 
 def _answers(scene: Scene, waiting: DeltaGenerator) -> tuple[list[tuple[str, str]], str]:
     ids = scene.engine.reordered(scene.question, st.session_state["order"])
+    if ids == scene.answer.trace.source.ids:
+        return [], "This sentence has no other order."
+    numbered = any(isinstance(edit, BY_NUMBER) for edit in scene.changes)
     mixed = scene.engine.text_of(scene.question.model, ids)
     lines = [("the same words", mixed)]
     same = False
@@ -60,19 +68,20 @@ def _answers(scene: Scene, waiting: DeltaGenerator) -> tuple[list[tuple[str, str
         straight = freely(scene, changes, waiting)
         same = told == straight
         lines.append((name, told))
-    return lines, verdict(bool(scene.changes), same)
+    return lines, NUMBERED if numbered else verdict(bool(scene.changes), same)
 
 
 def verdict(changed: bool, same: bool) -> str:
     """What the comparison of the two orders says."""
     if changed and same:
         return (
-            "The changed model translates both orders alike: for it the sentence is a bag of words."
+            "The changed model translates this order and the other alike: to it they are the "
+            "same bag of words."
         )
     if changed:
         return "The changed model still tells the two orders apart."
     if same:
-        return "The model translates both orders alike."
+        return "The model translates this order and the other alike."
     return "The model tells the two orders apart. Drop the positions above, and look again."
 
 
@@ -81,7 +90,7 @@ def _free_ids(
 ) -> str:
     return patiently(
         lambda task: scene.engine.free_ids(scene.question, ids, changes, task),
-        key="order",
+        key="order-changed" if changes else "order-clean",
         say="Translating the other order ...",
         about=(scene.question, ids, changes.to_json()),
         where=where,

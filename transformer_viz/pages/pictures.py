@@ -7,8 +7,10 @@ import streamlit as st
 from ..views.cells import Cells
 from . import head, mount
 from .scene import Scene
+from .words import plain, spoken
 
 COMPARE = {"now": "Now", "before": "Before", "difference": "Difference"}
+SENTENCES = {"encoder": "Source", "decoder": "Target"}
 BLOCKS = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Cross"}
 
 
@@ -53,19 +55,34 @@ def compare(scene: Scene) -> None:
     )
 
 
+def sentence() -> None:
+    """Whose sentence a page speaks about: the one that the encoder reads, or the decoder."""
+    st.segmented_control(
+        "sentence",
+        list(SENTENCES),
+        key="stack",
+        format_func=SENTENCES.__getitem__,
+        required=True,
+        label_visibility="collapsed",
+    )
+
+
 def _overview(scene: Scene, found: Cells) -> None:
     now, before = scene.shown
     place = scene.place
-    mount.heads(
-        now,
-        place.block,
-        key="heads",
-        opened=_open_head,
-        before=before,
-        selected=(place.layer, place.head),
-        rows=found.members,
-        columns=found.parts,
-    )
+    try:
+        mount.heads(
+            now,
+            place.block,
+            key="heads",
+            opened=_open_head,
+            before=before,
+            selected=(place.layer, place.head),
+            rows=found.members,
+            columns=found.parts,
+        )
+    except (ValueError, LookupError) as error:
+        st.caption(plain(spoken(error)))
     layers, heads = now.thumbnail(place.block).shape[:2]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.selectbox("layer", range(layers), key="layer", format_func=lambda n: f"L{n}", width=100)

@@ -37,6 +37,14 @@ def set_shuffled(intervention: Intervention, reach: str, seed: int | None) -> In
     return _written(intervention, ShufflePositions, reach, edit)
 
 
+def differ(intervention: Intervention) -> bool:
+    """Whether the positions of the two sentences are changed differently."""
+    one, other = STACKS
+    return scale(intervention, one) != scale(intervention, other) or (
+        shuffled(intervention, one) != shuffled(intervention, other)
+    )
+
+
 def _acting(intervention: Intervention, kind: type[Edit]) -> dict[str, Edit | None]:
     """The edit of a kind that acts on each stack: the last one that names it or names none."""
     found: dict[str, Edit | None] = dict.fromkeys(STACKS)

@@ -23,12 +23,11 @@ from .edits import REACHES
 from .engine import Engine
 from .order import order_card
 from .page import show
-from .pictures import pictures
+from .pictures import pictures, sentence
 from .result import came_of_it
 from .scene import Scene
 
 QUESTION = "How does the model know where each word stands?"
-SENTENCES = {"encoder": "Source", "decoder": "Target"}
 SCALES = (0.0, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 1.0)
 
 
@@ -86,14 +85,7 @@ def _choices(scene: Scene) -> None:
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
     ):
         st.html(f'<h2 class="tv-question">{QUESTION}</h2>', width="content")
-        st.segmented_control(
-            "sentence",
-            list(SENTENCES),
-            key="stack",
-            format_func=SENTENCES.__getitem__,
-            required=True,
-            label_visibility="collapsed",
-        )
+        sentence()
 
 
 def _pictures(scene: Scene, name: str) -> None:
@@ -150,6 +142,7 @@ def _along(scene: Scene, name: str, tokens: Tokens) -> None:
                 "position-waves",
                 "What do the chosen two dimensions do along the sentence?",
                 lambda: position_waves(now, name, state["pair"], dark=dark),
+                lambda: _pick("position-waves", "place"),
             )
             st.number_input(
                 "pair of dimensions",
@@ -163,6 +156,7 @@ def _along(scene: Scene, name: str, tokens: Tokens) -> None:
                 "position-shift",
                 "Is k words further always the same turn?",
                 lambda: position_shift(now, name, state["shift"], state["place"], dark=dark),
+                lambda: _pick("position-shift", "pair"),
             )
             with st.container(horizontal=True, vertical_alignment="top"):
                 _place(tokens)
@@ -216,6 +210,11 @@ def _switches(scene: Scene) -> None:
         bar.chips(scene)
         with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
             _controls()
+        if st.session_state["reach"] == "both" and position_edits.differ(scene.changes):
+            st.caption(
+                "The two sentences are changed differently: the switches show the source. "
+                "Moving one makes both alike."
+            )
 
 
 def _controls() -> None:

@@ -17,6 +17,7 @@ from .scene import Scene
 from .words import changed_words, spoken
 
 ROW = "_row"  # the row that the candidates followed last
+NOTHING = "<i>nothing: the model ends at once</i>"
 FLATTERED = (
     "The causal mask is off, so the held pass may look at the very words it is asked about: "
     "these probabilities flatter it. The freely decoded sentence does not."
@@ -83,18 +84,20 @@ def _follow_row(scene: Scene) -> None:
 
 def _follow_up(scene: Scene, follow: DeltaGenerator, waiting: DeltaGenerator) -> None:
     """The sentence of the changed model when nobody holds its words, put where it belongs."""
-    if not scene.changes:
+    if not scene.changes and not scene.question.target:
         return
+    before, after = scene.answer.text, "…"
     try:
-        before = scene.answer.text
         if scene.question.target:
+            before = "…"
             before = freely(scene, Intervention(), waiting)
-        said = freely(scene, scene.changes, waiting)
-        after = changed_words(before, said) if said else "<i>nothing: the model ends at once</i>"
+        if scene.changes:
+            said = freely(scene, scene.changes, waiting)
+            after = changed_words(before, said) if said else NOTHING
     except Stopped:
-        before, after = scene.answer.text, "<i>stopped</i>"
+        after = "<i>stopped</i>"
     except (ValueError, LookupError) as error:
-        before, after = scene.answer.text, f"<i>{escape(spoken(error))}</i>"
+        after = f"<i>{escape(spoken(error))}</i>"
     with follow:
         _sentences(scene, before, after)
 
@@ -103,7 +106,7 @@ def freely(scene: Scene, changes: Intervention, where: DeltaGenerator) -> str:
     """What the model says under these changes when nobody holds its words."""
     return patiently(
         lambda task: scene.engine.free(scene.question, changes, task),
-        key="free",
+        key="free-changed" if changes else "free-clean",
         say="Translating freely ...",
         about=(scene.question, changes.to_json()),
         where=where,
@@ -120,7 +123,7 @@ def _sentences(scene: Scene, before: str = "…", after: str = "…") -> None:
         before = scene.answer.text
     lines = [
         ("held", escape(scene.answer.text), held),
-        ("now", escape(before), not held and not changed),
+        ("now", escape(before), not changed),
         ("before", escape(before), changed),
         ("after", after, changed),
     ]

@@ -41,7 +41,7 @@ class Scene:
     @property
     def shown(self) -> tuple[Trace, Trace | None]:
         """The run to draw, and the one to subtract from it."""
-        compare = st.session_state["compare"]
+        compare = st.session_state["compare"] if self.changes else "now"
         return (
             self.before if compare == "before" else self.now,
             self.before if compare == "difference" else None,

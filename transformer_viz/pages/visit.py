@@ -22,11 +22,12 @@ ADDRESS = "_address"
 KEPT = "_kept"
 PAGE = "_page"
 COUNTS = "_counts"
+OPENING = {"layer": "0", "head": "0"}
 FRAME = ("text", "model", "target", "beam")
 FRESH = "_fresh"  # the link has just been read, and nothing was chosen since
 HISTORY = "_history"
 RECOLOUR = "_recolour"
-NUMBERS = ("layer", "head", "token", "answer", "place", "shift", "pair", "order")
+NUMBERS = ("layer", "head", "token", "answer", "place", "shift", "pair", "word", "order")
 
 
 def defaults(engine: Engine) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def begin(engine: Engine) -> None:
     if OPENED not in state or (context is not None and context.is_history_navigation):
         given = st.query_params.to_dict()
         values, complaints = link.read(given, defaults(engine))
-        if not given:
+        if link.others(given) == given:  # nothing of ours in it
             values |= engine.opening(values["model"], values["block"])
         if values["model"] not in engine.shelf:
             complaints.append(_no_model(values["model"], engine))
@@ -58,9 +59,10 @@ def begin(engine: Engine) -> None:
     page = None if context is None else context.page_script_hash
     moved = state.get(PAGE, page) != page
     state[PAGE] = page
-    if moved:
-        state.update(defaults(engine) | state.get(KEPT, {}))
     restore(engine)
+    if moved:
+        for name in link.DEFAULTS:
+            relabel(name)
 
 
 def restore(engine: Engine) -> None:
@@ -106,7 +108,10 @@ def _address(shown: dict[str, str], engine: Engine) -> dict[str, str]:
     """What the address bar should say."""
     state = st.session_state
     values = {name: state[name] for name in link.DEFAULTS}
-    return link.merged(shown, values, defaults(engine))
+    ours = link.write(values, defaults(engine))
+    if not ours and engine.opening(state["model"], state["block"]):
+        ours = OPENING  # an empty link would open another head
+    return link.others(shown) | ours
 
 
 def answered() -> None:

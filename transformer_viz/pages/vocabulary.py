@@ -10,6 +10,8 @@ from typing import overload
 from ..records import Tokens
 from ..text import Tokenizer
 
+ORDERS = 100  # seeds that lead to an order of their own
+TRIES = 50  # shuffles until an order counts as the only one
 GOES_ON = "…"  # stands before a piece that goes on with a word: "…ing"
 
 
@@ -61,12 +63,20 @@ def another_order(tokens: Tokens, seed: int) -> tuple[int, ...]:
     given: dict[int, tuple[int, ...]] = {}
     for place in places:
         given[tokens.words[place]] = (*given.get(tokens.words[place], ()), ids[place])
-    words = list(given.values())
-    mixed = list(words)
-    if len(set(words)) > 1:
-        dice = random.Random(seed)
-        while mixed == words:
-            dice.shuffle(mixed)
+    mixed = _mixed(list(given.values()), seed % ORDERS)
     for place, token in zip(places, (token for word in mixed for token in word), strict=True):
         ids[place] = token
     return tuple(ids)
+
+
+def _mixed(words: list[tuple[int, ...]], seed: int) -> list[tuple[int, ...]]:
+    """The words shuffled: not as given, and where there is a choice not as for the seed before."""
+    dice, last = random.Random(0), words
+    for _ in range(seed + 1):
+        mixed = list(words)
+        for _ in range(TRIES):
+            dice.shuffle(mixed)
+            if mixed not in (words, last):
+                break
+        last = mixed if mixed != words else last
+    return last
