@@ -174,3 +174,10 @@ def test_undo_and_redo_walk_through_what_was_done() -> None:
     for number in range(200):
         past = past.did(str(number))
     assert len(past.past) == 100
+
+
+def test_one_head_may_be_spared_the_cut_of_its_block() -> None:
+    wide = edits.set_cut(CLEAN, _place("block"), 5, [2])
+    both = edits.set_cut(wide, _place(), 5, [])
+    assert edits.cut(both, _place(), 5) == () and edits.cut(both, _place(head=2), 5) == (2,)
+    assert edits.set_cut(both, _place("block"), 5, []) == CLEAN

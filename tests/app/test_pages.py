@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +26,8 @@ from transformer_viz.metrics.norms import STATISTICS
 from transformer_viz.pages.edits import REACHES, SCOPES
 from transformer_viz.pages.link import DEFAULTS, KEYS
 
-from .seen import address, charts, chips, go, html, told
+from .conftest import APP, TIMEOUT
+from .seen import address, charts, chips, go, html, said, told
 
 pytestmark = pytest.mark.app
 Visit = Callable[..., AppTest]
@@ -215,3 +218,72 @@ def test_what_was_chosen_on_a_page_that_was_left_stays_chosen(visit: Visit) -> N
         app.run()
         assert address(app)["statistic"] == "std" and address(app)["stack"] == "decoder"
     assert go(app, "norms").selectbox(key="statistic").value == "std"
+
+
+@pytest.mark.shipped
+def test_the_first_head_comes_back_from_its_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A visit without a link opens the most decided head, so that the first one must be named."""
+    monkeypatch.setenv("TRANSFORMER_VIZ_MODEL", "en-de")
+    app = AppTest.from_file(str(APP), default_timeout=TIMEOUT).run()
+    opened = (app.session_state["layer"], app.session_state["head"])
+    assert opened != (0, 0)
+    app.selectbox(key="layer").set_value(0)
+    app.selectbox(key="head").set_value(0)
+    app.run()
+    again = AppTest.from_file(str(APP), default_timeout=TIMEOUT)
+    for name, text in address(app).items():
+        again.query_params[name] = text
+    again.run()
+    assert (again.session_state["layer"], again.session_state["head"]) == (0, 0)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_difference_without_changes_is_the_run_itself(visit: Visit, page: str) -> None:
+    warm = Intervention((Temperature(value=4.0),)).to_json()
+    app = visit(page, edits=warm, compare="difference")
+    app.button(key="clean").click().run()
+    assert charts(app) == charts(visit(page, compare="now"))
+
+
+def test_long_sentences_with_padding_keep_the_page(visit: Visit) -> None:
+    padded = Intervention((Pad(count=2),)).to_json()
+    app = visit(text="the cat " * 35, edits=padded, compare="difference", beam="1", block="encoder")
+    assert not app.exception and not app.error
+    assert "too many to compare at a glance" in told(app) and "head-map" in charts(app)
+    assert app.number_input(key="pad").value == 2
+
+
+def test_a_change_that_comes_together_with_another_page_is_kept(visit: Visit) -> None:
+    app = visit()
+    app.text_input(key="text").set_value("A dog sat.")
+    app.select_slider(key="temperature").set_value(2.0)
+    go(app, "norms")
+    assert app.session_state["text"] == "A dog sat." and "temperature" in app.session_state["edits"]
+    assert address(app)["text"] == "A dog sat."
+
+
+def test_a_long_target_is_refused_in_words(visit: Visit) -> None:
+    app = visit(target="the cat " * 200)
+    assert not app.exception and "This target has" in told(app)
+    assert app.text_input(key="text").value == "The cat sat."
+
+
+def test_a_held_target_is_called_so_and_the_models_own_words_stand_beside(visit: Visit) -> None:
+    free = said(visit(), "now")
+    app = visit(target="The dog.")
+    assert ">held</span>" in said(app, "translation") and "The dog." in said(app, "translation")
+    words = re.compile(r'data-what="now">(.*?)</span>')
+    assert words.findall(said(app, "now")) == words.findall(free)
+
+
+def test_a_factor_beyond_the_box_is_shown_as_it_is(visit: Visit) -> None:
+    ten = ScaleHead(value=10.0, stack="decoder", block="cross", layer=0, head=0)
+    app = visit(edits=Intervention((ten,)).to_json())
+    assert app.number_input(key="factor").value == 10.0
+    assert json.loads(app.session_state["edits"])["edits"][0]["value"] == 10.0
+
+
+def test_an_edit_of_both_sentences_names_no_word(visit: Visit) -> None:
+    app = visit(edits=Intervention((BlockKeys(keys=(1,)),)).to_json())
+    (chip,) = [b.label for b in app.button if b.key == "edit-0"]
+    assert "word 1" in chip

@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from transformer_viz.interventions import Intervention, ScalePositions, Temperature
+from transformer_viz.interventions import (
+    BlockKeys,
+    Intervention,
+    ScalePositions,
+    Temperature,
+)
 
 from .seen import address, chart, charts, go, heatmap, html, said, told
 
@@ -119,3 +124,25 @@ def test_edits_of_explore_come_along(visit: Visit) -> None:
     changed = heatmap(chart(app, "head-map"))
     clean = heatmap(chart(go(visit(), "positions"), "head-map"))
     assert not np.allclose(changed, clean)
+
+
+def test_edits_that_go_by_number_get_no_verdict(visit: Visit) -> None:
+    hide = BlockKeys(keys=(1,), stack="encoder", block="self")
+    gone = Intervention((ScalePositions(value=0.0), hide)).to_json()
+    app = go(visit(edits=gone), "positions")
+    assert "another word" in said(app, "verdict") and "bag of words" not in said(app, "verdict")
+
+
+def test_a_single_word_has_no_other_order(visit: Visit) -> None:
+    app = go(visit(text="the"), "positions")
+    assert "no other order" in said(app, "verdict")
+
+
+def test_sentences_that_are_changed_differently_are_said_to_be(visit: Visit) -> None:
+    one = Intervention((ScalePositions(value=0.0, stack="decoder"),)).to_json()
+    app = go(visit(edits=one), "positions")
+    assert "changed differently" in told(app)
+    app.button_group(key="reach").set_value("decoder")
+    app.run()
+    assert "changed differently" not in told(app)
+    assert app.toggle(key="position_drop").value
