@@ -344,3 +344,47 @@ def test_what_comes_from_a_link_is_shown_and_not_rendered(visit: Visit) -> None:
     (warning,) = app.warning
     assert picture not in str(warning.value) and picture in told(app)
     assert "<img" not in html(app)
+
+
+@pytest.fixture
+def beside(visit: Visit) -> AppTest:
+    """One head is warm, and the one beside it has just been opened: its slider shows 1 again."""
+    warm = Temperature(value=4.0, stack="decoder", block="cross", layer=0, head=0)
+    app = visit(edits=Intervention((warm,)).to_json())
+    assert app.select_slider(key="temperature").value == 4.0
+    app.selectbox(key="head").set_value(1).run()
+    assert app.select_slider(key="temperature").value == 1.0
+    return app
+
+
+def test_what_a_browser_has_not_heard_of_is_no_move(beside: AppTest) -> None:
+    """A browser sends the value it still shows along with what the visitor really moves."""
+    beside.select_slider(key="temperature").set_value(4.0)
+    beside.select_slider(key="window").set_value(1).run()
+    edits = json.loads(_plain_edits(beside))["edits"]
+    assert [(edit["kind"], edit["head"]) for edit in edits] == [("temperature", 0), ("window", 1)]
+    assert beside.select_slider(key="temperature").value == 1.0
+
+
+def test_the_same_value_may_be_chosen_for_the_next_head(beside: AppTest) -> None:
+    beside.select_slider(key="temperature").set_value(4.0).run()
+    edits = json.loads(_plain_edits(beside))["edits"]
+    assert [(edit["kind"], edit["head"]) for edit in edits] == [
+        ("temperature", 0),
+        ("temperature", 1),
+    ]
+
+
+def test_an_old_value_that_comes_with_another_choice_is_no_move(beside: AppTest) -> None:
+    beside.select_slider(key="temperature").set_value(4.0)
+    beside.toggle(key="words").set_value(True).run()
+    assert len(json.loads(_plain_edits(beside))["edits"]) == 1
+
+
+def test_after_an_empty_sentence_everything_is_as_it_was(visit: Visit) -> None:
+    app = visit(edits=WARM, block="encoder", layer="2", special="off", words="on")
+    there = address(app)
+    app.text_input(key="text").set_value("").run()
+    app.text_input(key="text").set_value("The cat sat.").run()
+    assert not app.exception and not app.error
+    assert address(app) == there and app.session_state["special"] is False

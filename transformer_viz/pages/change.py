@@ -8,7 +8,7 @@ import streamlit as st
 
 from ..interventions import Intervention
 from ..records import Tokens, Trace
-from . import edits, visit
+from . import edits, moves, visit
 from .bar import at, chips, ways_back
 from .edits import HALF, HEAD_STATES, SCOPES, Place
 from .scene import Scene
@@ -67,15 +67,11 @@ def keys_of(trace: Trace, block: str) -> Tokens:
 
 
 def _show(place: Place, changes: Intervention) -> None:
-    """Let every control show the edit of the selected head.
-
-    Values are written only where they differ: writing one back that the visitor has just moved
-    on from would pull the slider from under the hand.
-    """
+    """Let every control show the edit of the selected head."""
     state, factor = edits.head_state(changes, place)
     count, masked = edits.padding(changes)
     radius = edits.window(changes, place)
-    wanted: dict[str, Any] = {
+    wanted = {
         "temperature": edits.temperature(changes, place),
         "causal": "on" if edits.causal(changes, place) and not _no_causal(place) else OFF,
         "window": OFF if radius is None else radius,
@@ -86,9 +82,7 @@ def _show(place: Place, changes: Intervention) -> None:
         "pad": count,
         "pad_masked": masked if count else True,
     }
-    for name, value in wanted.items():
-        if st.session_state.get(name) != value:
-            st.session_state[name] = value
+    moves.show(wanted)
 
 
 def _temperature() -> None:
@@ -160,7 +154,7 @@ def _head_state() -> None:
             max_value=max(5.0, factor),
             step=0.25,
             on_change=_moved,
-            args=("head_state",),
+            args=("factor",),
             disabled=not scaling,
             width=130,
         )
@@ -211,7 +205,7 @@ def _padding() -> None:
             "masked",
             key="pad_masked",
             on_change=_moved,
-            args=("pad",),
+            args=("pad_masked",),
             disabled=not st.session_state["pad"],
         )
 
@@ -222,6 +216,10 @@ def _options(keys: Tokens, name: str) -> list[int]:
 
 
 def _moved(name: str) -> None:
+    moves.moved(name, lambda: _write(name))
+
+
+def _write(name: str) -> None:
     """Write what a control says into the edits."""
     state, place, now = st.session_state, visit.place(), visit.intervention()
     value = state[name]
@@ -235,13 +233,13 @@ def _moved(name: str) -> None:
         now = edits.set_window(now, place, None if value == OFF else value)
     elif name == "hide":
         now = edits.set_hidden(now, place, _numbers(value))
-    elif name == "pad":
-        now = edits.set_padding(now, value, state["pad_masked"])
+    elif name in ("pad", "pad_masked"):
+        now = edits.set_padding(now, state["pad"] or 0, state["pad_masked"])
     elif name == "edge":
         row = next(iter(_numbers([state["token"]])), 0)
         now = edits.set_cut(now, place, row, _numbers(value))
     else:
-        now = edits.set_head_state(now, place, value, state.get("factor", HALF))
+        now = edits.set_head_state(now, place, state["head_state"] or "on", state["factor"])
     visit.change(now)
 
 

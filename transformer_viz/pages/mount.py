@@ -16,7 +16,7 @@ from ..components import (
     style,
     tokens_data,
 )
-from ..components.heads import Groups
+from ..components.heads import CHART, Groups
 from ..records import Trace
 
 HEADS = st.components.v2.component(
@@ -47,13 +47,16 @@ def heads(
     selected: tuple[int, int] = (0, 0),
     rows: Groups | None = None,
     columns: Groups | None = None,
+    chart: str = CHART,
 ) -> None:
     """The overview of all heads; a click calls ``opened(layer, head)`` before the page runs again.
 
     The other words are those of :func:`transformer_viz.components.heads_data`, which raises the
     same errors.
     """
-    data = heads_data(trace, block, before=before, selected=selected, rows=rows, columns=columns)
+    data = heads_data(
+        trace, block, before=before, selected=selected, rows=rows, columns=columns, chart=chart
+    )
     layers, count = trace.thumbnail(block).shape[:2]
 
     def hear() -> None:
@@ -73,7 +76,7 @@ def tokens(
     chosen: Callable[[Picked], None],
     theme: Callable[[bool], None],
 ) -> None:
-    """Sentences as chips, linked with the tiles and with the Plotly chart of key ``chart``.
+    """Sentences as chips, linked with the Plotly chart of key ``chart`` and with its tiles.
 
     Args:
         rows: the sentences.

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import streamlit as st
 
-from . import frame, visit
+from . import frame, moves, visit
 from .engine import Engine
 from .patience import Stopped
 from .scene import Scene, scene_of
@@ -32,6 +32,7 @@ def _page(engine: Engine, body: Body) -> None:
     if st.session_state.pop(visit.RECOLOUR, None) is not None:
         st.rerun(scope="app")  # the frame's own colours stand outside of this fragment
     visit.restore(engine)
+    moves.settle()
     visit.heed(engine)
     notices = st.container()
     visit.save(engine)

@@ -16,7 +16,7 @@ from ..views import (
     position_waves,
     wavelengths,
 )
-from . import bar, chips, head, position_edits, visit
+from . import bar, chips, head, moves, position_edits, visit
 from .bar import ways_back
 from .charts import chart, clicked
 from .edits import REACHES
@@ -224,15 +224,23 @@ def _controls() -> None:
         sorted({*SCALES, state["position_scale"]}),
         key="position_scale",
         format_func=lambda value: "0 (dropped)" if value == 0 else f"{value:g}",
-        on_change=_scaled,
+        on_change=_moved,
+        args=("position_scale",),
         width=300,
         help="What the positions are multiplied by before they are added; 0 leaves none of them.",
     )
-    st.toggle("drop", key="position_drop", on_change=_dropped, help="The same as scale 0.")
+    st.toggle(
+        "drop",
+        key="position_drop",
+        on_change=_moved,
+        args=("position_drop",),
+        help="The same as scale 0.",
+    )
     st.toggle(
         "shuffle",
         key="position_shuffle",
-        on_change=_shuffled,
+        on_change=_moved,
+        args=("position_shuffle",),
         help="Every word gets the place of another one; start and end marks keep theirs.",
     )
     st.button(
@@ -244,36 +252,33 @@ def _controls() -> None:
 
 
 def _show(scene: Scene) -> None:
-    """Let the switches show the edits; a value is written only where it differs."""
-    state, reach = st.session_state, st.session_state["reach"]
+    """Let the switches show the edits."""
+    reach = st.session_state["reach"]
     scale = position_edits.scale(scene.changes, reach)
-    wanted = {
-        "position_scale": scale,
-        "position_drop": scale == 0,
-        "position_shuffle": position_edits.shuffled(scene.changes, reach) is not None,
-    }
-    for name, value in wanted.items():
-        if state.get(name) != value:
-            state[name] = value
-
-
-def _scaled() -> None:
-    state = st.session_state
-    visit.change(
-        position_edits.set_scale(visit.intervention(), state["reach"], state["position_scale"])
+    moves.show(
+        {
+            "position_scale": scale,
+            "position_drop": scale == 0,
+            "position_shuffle": position_edits.shuffled(scene.changes, reach) is not None,
+        }
     )
 
 
-def _dropped() -> None:
-    state = st.session_state
-    value = 0.0 if state["position_drop"] else 1.0
-    visit.change(position_edits.set_scale(visit.intervention(), state["reach"], value))
+def _moved(name: str) -> None:
+    moves.moved(name, lambda: _write(name))
 
 
-def _shuffled() -> None:
-    state = st.session_state
-    seed = 0 if state["position_shuffle"] else None
-    visit.change(position_edits.set_shuffled(visit.intervention(), state["reach"], seed))
+def _write(name: str) -> None:
+    """Write what a switch says into the edits."""
+    state, now = st.session_state, visit.intervention()
+    value, reach = state[name], state["reach"]
+    if name == "position_scale":
+        now = position_edits.set_scale(now, reach, value)
+    elif name == "position_drop":
+        now = position_edits.set_scale(now, reach, 0.0 if value else 1.0)
+    else:
+        now = position_edits.set_shuffled(now, reach, 0 if value else None)
+    visit.change(now)
 
 
 def _reshuffled() -> None:

@@ -22,6 +22,7 @@ ADDRESS = "_address"
 KEPT = "_kept"
 PAGE = "_page"
 COUNTS = "_counts"
+HELD = "_held"
 OPENING = {"layer": "0", "head": "0"}
 FRAME = ("text", "model", "target", "beam")
 FRESH = "_fresh"  # the link has just been read, and nothing was chosen since
@@ -66,12 +67,14 @@ def begin(engine: Engine) -> None:
 
 
 def restore(engine: Engine) -> None:
-    """Bring back what Streamlit forgets after each run: the state of widgets of other pages."""
+    """Bring back what had no widget in the last run: one that comes now begins at its default."""
     state = st.session_state
     kept = defaults(engine) | state.get(KEPT, {})
     for name in link.DEFAULTS:
         if name not in state:
             state[name] = kept[name]
+    for name in state.pop(HELD, ()):
+        relabel(name)
 
 
 def hold() -> None:
@@ -80,10 +83,13 @@ def hold() -> None:
     Streamlit drops the state of widgets that a run did not draw, and would then find what was
     written under the same key long ago.
     """
+    held = []
     for name in link.DEFAULTS:
         if name not in FRAME:  # a fragment does not draw the frame, which stands all the same
             with suppress(StreamlitAPIException):  # it has a widget here: nothing to do
                 relabel(name)
+                held.append(name)
+    st.session_state[HELD] = held
 
 
 def _no_model(name: str, engine: Engine) -> str:
