@@ -29,6 +29,7 @@ from transformer_viz.metrics.outstanding import (
 from transformer_viz.records import Trace
 from transformer_viz.storage import load_trace, save_trace
 from transformer_viz.tracing import trace
+from transformer_viz.views import norm_map
 
 SOURCE, TARGET = [5, 17, 6, 29, 8, 11, 3], [2, 7, 31, 9, 4]
 PRE = ("L0 before self-attention", "L0 before cross-attention", "L0 before feed-forward")
@@ -142,8 +143,94 @@ def test_a_sub_layer_that_adds_nothing_leaves_the_labels_alone(build_model):
                     parameter.zero_()
         run = trace(model, SOURCE, TARGET)
         found = norm_labels(run, norm_sites(run, "decoder"))
-        assert found[1:3] == labels[1:]
-        assert found[0] == PRE[0]  # nothing was added, so before and after are one
+        assert found[:3] == labels
+
+
+OFF = {
+    "one layer": ScaleHead(value=0.0, block="self", layer=0),
+    "all layers": ScaleHead(value=0.0, block="self"),
+    "everything": ScaleHead(value=0.0),
+}
+
+
+@pytest.mark.parametrize("norm", ["pre", "post", "query_only"])
+@pytest.mark.parametrize("off", OFF.values(), ids=OFF)
+def test_heads_that_are_off_move_no_norm(norm, off, build_model):
+    """Without biases a silenced attention adds nothing: its own lengths tell no place."""
+    model = build_model(norm=norm, attention_bias=False)
+    clean = trace(model, SOURCE, TARGET)
+    changed = trace(model, SOURCE, TARGET, intervention=Intervention((off,)))
+    for stack in ("encoder", "decoder"):
+        sites = norm_sites(clean, stack)
+        labels = norm_labels(clean, sites)
+        when = "after" if norm == "post" else "before"
+        assert all(f" {when} " in label for label in labels[:-1])
+        assert norm_labels(changed, sites) == labels
+        assert tuple(norm_table(changed, stack)["place"].unique()) == labels
+        shown = norm_map(changed, "rms", stack, before=clean).layout.yaxis.ticktext
+        assert tuple(shown) == labels
+        said = describe_norm_change(clean, changed, "rms", stack)
+        assert any(f"({label})" in said for label in labels)
+
+
+def test_two_runs_are_named_after_the_first(plain):
+    """Lengths that are lost in the second run leave the first one to tell."""
+    moved = plain.norms.assign(input_norm=np.nan, rms=plain.norms["rms"] + 1)
+    numb = dataclasses.replace(plain, norms=moved)
+    post = dataclasses.replace(plain, norms=plain.norms.copy())
+    sites = norm_sites(plain, "encoder")
+    ending = [s for s in sites if s.endswith("_norm")]
+    sums = stream_lengths(plain, "encoder")[1][1:]
+    for site, length in zip(ending, sums, strict=True):  # as if each norm saw its sub-layer's sum
+        post.norms.loc[post.norms["site"] == site, "input_norm"] = length
+    assert norm_labels(post, sites)[0] == POST[0] and norm_labels(numb, sites)[0] == PRE[0]
+    shown = norm_map(numb, "rms", "encoder", before=post).layout.yaxis.ticktext
+    assert tuple(shown) == norm_labels(post, sites)
+    assert " after " in describe_norm_change(post, numb, "rms", "encoder")
+
+
+def lengths_by_hand(run: Trace, *rows: tuple[int, str, float, float]) -> Trace:
+    """The run with norms and sums of the decoder by hand: layer, part, length seen, of the sum."""
+    words = pd.DataFrame({"token": np.arange(len(TARGET))})
+    seen_by, sums = [], [{"layer": 0, "place": "embedding", "norm": 1.0}]
+    for layer, part, seen, length in rows:
+        site = f"decoder.layers.{layer}.{part}_norm"
+        seen_by.append({"site": site, "stack": "decoder", "layer": layer, "input_norm": seen})
+        sums.append({"layer": layer, "place": part, "norm": length})
+    norms, residuals = (pd.DataFrame(one).merge(words, "cross") for one in (seen_by, sums))
+    residuals = residuals.assign(stack="decoder")
+    return dataclasses.replace(run, norms=norms, residuals=residuals)
+
+
+def test_a_norm_that_tells_nothing_follows_its_nearest_kin(plain):
+    rows = [
+        (0, "self", 1.0, 1.0),  # adds nothing
+        (0, "cross", 1.0, 1.0),  # adds nothing
+        (0, "feed_forward", 1.0, 2.0),  # sees what entered: before
+        (1, "self", 3.0, 3.0),  # sees the sum: after
+        (1, "cross", 3.0, 4.0),  # before
+        (1, "feed_forward", 4.0, 5.0),  # before
+    ]
+    run = lengths_by_hand(plain, *rows)
+    sites = tuple(dict.fromkeys(run.norms["site"]))
+    # By kind, self-attention's norms stand after, cross-attention's before.
+    assert norm_labels(run, sites)[:3] == (POST[0], PRE[1], PRE[2])
+    assert norm_labels(run, sites)[3] == "L1 after self-attention"
+    # Without kin of its kind the most of its stack decide.
+    few = lengths_by_hand(plain, *rows[:3])
+    assert norm_labels(few, sites[:3]) == PRE
+    after = lengths_by_hand(plain, *rows[:2], (0, "feed_forward", 2.0, 2.0))
+    assert norm_labels(after, sites[:3]) == POST
+    # Where no length tells anything, it is said to stand before.
+    none = lengths_by_hand(plain, *rows[:2])
+    assert norm_labels(none, sites[:3]) == PRE
+    assert norm_labels(dataclasses.replace(none, norms=pd.DataFrame()), sites[:3]) == PRE
+
+
+def test_words_of_a_stack(plain):
+    assert plain.words_of("encoder") is plain.source and plain.words_of("decoder") is plain.target
+    alone = dataclasses.replace(plain, target=None)
+    assert alone.words_of("decoder") is plain.source
 
 
 def test_strangers_keep_their_names(plain):

@@ -23,7 +23,6 @@ from transformer_viz.metrics.positions import (
     position_rows,
     shift,
     similarity,
-    wave_table,
     waves,
 )
 from transformer_viz.records import Report, Tokens, Trace
@@ -168,14 +167,6 @@ def test_a_random_table_is_far_from_a_turn() -> None:
     errors = [wave.error for wave in measured(learned())]
     assert np.median(errors) > 1
     assert measured(learned())[3].second == 7  # where nothing fits, neighbours
-
-
-def test_waves_as_a_table() -> None:
-    table = wave_table(waves(paper()))
-    columns = ["pair", "first", "second", "frequency", "wavelength", "error"]
-    assert isinstance(table, pd.DataFrame) and list(table) == columns
-    assert len(table) == WIDTH // 2
-    assert np.allclose(table["frequency"] * table["wavelength"], 2 * np.pi)
 
 
 # ---- similarity --------------------------------------------------------------------------------

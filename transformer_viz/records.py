@@ -232,6 +232,13 @@ class Trace:
             return self.source
         return self.target
 
+    def words_of(self, stack: str) -> Tokens:
+        """The tokens whose vectors run through a stack.
+
+        Of ``encoder`` the source; of ``decoder`` the target, or the source where there is none.
+        """
+        return self.tokens("source" if stack == "encoder" else "target")
+
 
 def read_only(array: np.ndarray) -> np.ndarray:
     """The same array, closed for writing."""

@@ -1,7 +1,9 @@
 """A small app around the two components and a map, with a trace made by hand.
 
 Parameters: ``block``; ``change`` (any text: the change since another run); ``layers`` and ``heads``
-(a model of that size instead); ``dark`` (draw for a dark page whatever it is).
+(a model of that size instead); ``dark`` (draw for a dark page whatever it is); ``tiles`` (the key
+of the chart whose rows and columns the tiles share, if it is not the map). The toggle "other
+chart" hands the chips to a chart that is not there.
 """
 
 from __future__ import annotations
@@ -70,9 +72,15 @@ now, before = make_trace(temperature=3.0, probability=0.25), make_trace()
 if "layers" in asked:
     now, before, block = large(int(asked["layers"]), int(asked["heads"])), None, "encoder"
 state.setdefault("dark", "dark" in asked)
+other = st.toggle("other chart")
 if not st.toggle("without chips"):
     mount.tokens(
-        rows(), key="tokens", chart="map", dark=state["dark"], chosen=choose, theme=set_theme
+        rows(),
+        key="tokens",
+        chart="elsewhere" if other else "map",
+        dark=state["dark"],
+        chosen=choose,
+        theme=set_theme,
     )
 left, right = st.columns([10, 9])
 with left.container(border=True):
@@ -83,6 +91,7 @@ with left.container(border=True):
         before=before if "change" in asked else None,
         selected=place,
         opened=open_head,
+        chart=asked.get("tiles", "map"),
     )
     st.text("below the tiles")
 with right.container(border=True):

@@ -143,6 +143,54 @@ def test_a_chip_lights_its_column_in_the_map_and_on_every_tile(page: Page, url: 
     assert _marks(page) == 0
 
 
+SAY = """detail => dispatchEvent(new CustomEvent("tv-light", { detail }))"""
+
+
+def test_only_the_charts_own_words_light_its_chips_and_tiles(page: Page, url: str) -> None:
+    """Rows and columns of one picture mean nothing in another."""
+    _open(page, url)
+    lit, band = page.locator(".tv-chip.lit"), page.locator(BANDS)
+    page.evaluate(SAY, {"chart": "norm-map", "row": 0, "column": 1})
+    page.wait_for_timeout(100)
+    assert lit.count() == 0 and band.count() == 0 and _marks(page) == 0
+    page.evaluate(SAY, {"chart": "map", "row": 0, "column": 1})
+    expect(lit).to_have_text(["c", "die"])
+    expect(band).to_have_count(2)
+    assert _marks(page) == 12  # a row and a column on each of six tiles
+    page.evaluate(SAY, {"chart": "norm-map", "row": None, "column": None})
+    page.wait_for_timeout(100)
+    assert lit.count() == 2 and band.count() == 2 and _marks(page) == 12  # not theirs to put out
+
+
+def test_chips_of_another_chart_light_no_tile(page: Page, url: str) -> None:
+    """As on Positions and Norms: the chips belong to the map, the tiles to another head's."""
+    _open(page, url, "tiles=head-map")
+    page.get_by_role("button", name="c", exact=True).hover()
+    expect(page.locator(BANDS)).to_have_count(1)
+    assert _marks(page) == 0
+    area = page.locator(".nsewdrag").first.bounding_box()
+    assert area is not None
+    for step in (0.3, 0.32):
+        page.mouse.move(area["x"] + area["width"] * step, area["y"] + area["height"] * 0.4)
+    expect(page.locator(".tv-chip.lit")).to_have_text(["c", "Ka"])
+    assert _marks(page) == 0
+
+
+def test_chips_that_go_to_another_chart_put_their_light_out(page: Page, url: str) -> None:
+    _open(page, url)
+    page.evaluate(SAY, {"chart": "map", "row": None, "column": 1})
+    assert _marks(page) == 6
+    page.get_by_text("other chart").click()
+    expect(page.locator(BANDS)).to_have_count(0)
+    assert _marks(page) == 0
+    expect(page.locator(".tv-chip.lit")).to_have_count(0)
+    page.evaluate("window.heard = []; addEventListener('tv-light', e => heard.push(e.detail))")
+    page.get_by_role("button", name="c", exact=True).hover()
+    expect(page.locator(".tv-chip.lit")).to_have_text(["c"])
+    assert {one["chart"] for one in page.evaluate("heard")} == {"elsewhere"}
+    assert _marks(page) == 0
+
+
 def _marks(page: Page) -> int:
     """How many small marks stand on the canvas of light: their pixels over those of one."""
     count = """canvas => {

@@ -97,7 +97,8 @@ def test_the_header_knows_colours_and_what_is_lit_together(clean: Trace) -> None
     assert header["rows"] == [[0], [1, 2]] and header["columns"] == [[0, 1]]
     assert header["colours"]["light"]["amounts"] == list(LIGHT.amounts)
     assert header["colours"]["dark"]["accent"] == DARK.accent
-    assert header["pooled"] == [1, 1]
+    assert header["pooled"] == [1, 1] and header["chart"] == "head-map"
+    assert decoded(heads_data(clean, "cross", chart="other"))[0]["chart"] == "other"
     assert "rows are layers" in header["caption"]
     long = dataclasses.replace(
         clean,

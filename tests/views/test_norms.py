@@ -112,6 +112,7 @@ def test_gain_and_bias_are_points_over_dimensions(clean: Trace) -> None:
         (points,) = _named(picture, part)
         np.testing.assert_array_equal(points.y, clean.gains[site][number])
         assert list(points.x) == list(range(6))
+        assert points.customdata is None  # the pointer is told all there is; a click means nothing
     assert [shape.y0 for shape in picture.layout.shapes] == [1, 0]  # what would change nothing
     assert "L0 before feed-forward" in picture.layout.meta["caption"]
     assert "none stands out" in picture.layout.meta["caption"]

@@ -11,6 +11,12 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from transformer_viz.interventions import (
+    Intervention,
+    ScalePositions,
+    ShufflePositions,
+    Temperature,
+)
 from transformer_viz.metrics.positions import similarity, waves
 from transformer_viz.records import Tokens, Trace
 from transformer_viz.views.head_map import CLICKS
@@ -161,10 +167,31 @@ def test_the_change_of_the_table(clean: Trace) -> None:
 
 def test_padding_has_no_change(clean: Trace) -> None:
     short = with_positions(clean, table_encoder=clean.positions[NAME][:3])
-    drawn = heatmap(position_table(clean, NAME, before=short)).z
+    picture = position_table(clean, NAME, before=short)
+    drawn = heatmap(picture).z
     assert np.isnan(drawn[3:]).all() and not drawn[:3].any()
+    values, fresh = (trace for trace in picture.data if trace.name == "cells")
+    assert set(values.y) == {0, 1, 2} and set(fresh.y) == {3, 4}
+    for marks in (values, fresh):  # a click anywhere gives numbers, and the pointer hears no "nan"
+        assert np.isfinite(data(marks)).all()
+        places = np.stack([marks.y, (np.asarray(marks.x) - 0.5) / 2], axis=1)
+        assert np.array_equal(data(marks)[:, :2], places)
+    assert "customdata" in values.hovertemplate and "customdata" not in fresh.hovertemplate
+    assert "was not there before" in fresh.hovertemplate
     with pytest.raises(ValueError, match=r"\(5, 6\) and \(3, 6\) numbers: no difference"):
         position_table(short, NAME, before=clean)
+
+
+def test_a_row_without_numbers_answers_without_them(clean: Trace) -> None:
+    table = clean.positions[NAME].copy()
+    table[2, 4] = np.nan
+    lost = with_positions(clean, table_encoder=table)
+    for before in (None, clean):
+        marks = [t for t in position_table(lost, NAME, before=before).data if t.name == "cells"]
+        assert all(np.isfinite(data(mark)).all() for mark in marks)
+        (empty,) = (mark for mark in marks if "no number" in mark.hovertemplate)
+        assert data(empty)[:, :2].tolist() == [[2, 2]]
+    assert np.isfinite(data(named(position_similarity(lost, NAME), "cells"))).all()
 
 
 def test_dropped_positions_are_an_empty_table(clean: Trace) -> None:
@@ -189,6 +216,27 @@ def test_a_large_table_stays_light(clean: Trace) -> None:
     assert few[:, 1].min() >= 0 and few[:, 1].max() < 256
     assert len(picture.layout.yaxis.tickvals) == 30 and picture.layout.height <= 640
     assert picture.layout.yaxis2.ticktext[119] == "119 w119"
+
+
+# ---- which run is shown ------------------------------------------------------------------------
+
+MEASURED = EVERY[1:]
+
+
+@pytest.mark.parametrize(("view", "words"), MEASURED, ids=lambda v: getattr(v, "__name__", ""))
+def test_a_picture_of_changed_positions_says_so(
+    view: Callable[..., go.Figure], words: tuple[Any, ...], clean: Trace
+) -> None:
+    """In a comparison only the table shows the difference; the others name the run they show."""
+    assert "changed run" not in caption(view(clean, *words))
+    for edit, named_here in (
+        (ScalePositions(value=0.5), True),
+        (ShufflePositions(seed=1, stack="encoder"), True),
+        (ScalePositions(value=0.5, stack="decoder"), False),
+        (Temperature(value=2.0), False),
+    ):
+        run = dataclasses.replace(clean, intervention=Intervention((edit,)))
+        assert caption(view(run, *words)).endswith(" · changed run") == named_here
 
 
 # ---- waves -------------------------------------------------------------------------------------
@@ -235,6 +283,7 @@ def test_both_dimensions_of_a_pair_over_the_words(clean: Trace) -> None:
         assert np.array_equal(points.y, table[:, column]) and points.mode == "markers"
         assert data(points).tolist() == [[0], [1], [2], [3], [4]]
         assert tuple(points.hovertext) == WORDS
+        assert points.unselected.marker.opacity == 1  # a click fades nothing
     assert picture.layout.xaxis.ticktext == WORDS
     curves = [trace for trace in picture.data if trace.name == "wave"]
     assert np.allclose(np.stack([c.y for c in curves], 1), wave.at(np.asarray(curves[0].x)))
@@ -284,7 +333,9 @@ def test_a_row_turned_lies_on_the_row_further_on(clean: Trace) -> None:
     for line, point, column in zip(lines, points, (0, 1), strict=True):
         assert np.array_equal(line.y, table[3, column::2])
         assert np.allclose(point.y, table[3, column::2], atol=1e-6)
-        assert data(point)[:, 1].tolist() == [column, column + 2, column + 4]
+        assert data(point)[:, :2].tolist() == [[p, 2 * p + column] for p in range(3)]
+        assert data(point)[:, 2].tolist() == table[3, column::2].tolist()
+        assert point.unselected.marker.opacity == 1
     said = caption(picture)
     assert "“1 c” moved by 2 to “3 the (2)”" in said and "over all 3 positions" in said
     assert "the same turn fits everywhere" in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 
 import numpy as np
@@ -11,10 +12,18 @@ import pytest
 from transformer_viz.interventions import Intervention, Temperature
 from transformer_viz.records import Attention, Trace
 from transformer_viz.sites import Site
-from transformer_viz.views import VIEWS, Picture, View, head_map, outcome, overview
+from transformer_viz.views import (
+    VIEWS,
+    Picture,
+    View,
+    head_map,
+    outcome,
+    overview,
+    stream_length,
+)
 from transformer_viz.views.cells import Cells, cells, visible
 from transformer_viz.views.head_map import CLICKS
-from transformer_viz.views.theme import DARK, LIGHT, scale
+from transformer_viz.views.theme import DARK, LIGHT, escaped, scale
 
 from .conftest import softmax
 
@@ -53,6 +62,35 @@ def test_every_view_draws_and_asks_a_question(view: View, dark: bool, clean: Tra
     text = picture.to_json() if isinstance(picture, go.Figure) else picture._repr_html_()
     colours = DARK if dark else LIGHT
     assert colours.ink.lower() in text.lower()
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
+def test_every_figure_is_told_for_the_page_and_for_a_reader_aloud(
+    view: View, clean: Trace, warm: Trace
+) -> None:
+    """The caption is HTML, where marks are written out; the words for a screen reader are not."""
+    import html
+
+    before = inspect.signature(view.draw).parameters.get("before")
+    compares = before is not None and before.kind is before.KEYWORD_ONLY
+    for words in ({}, {"before": clean}) if compares else ({},):
+        picture = view.draw(warm, *WORDS[view.name], **words)
+        if isinstance(picture, go.Figure):
+            meta = picture.layout.meta
+            assert set(meta) == {"caption", "alt"} and meta["alt"]
+            assert meta["caption"] == escaped(meta["alt"])
+            assert meta["alt"] == html.unescape(meta["caption"])
+
+
+def test_marks_in_words_are_read_aloud_as_they_are(clean: Trace) -> None:
+    import dataclasses
+
+    labels = ("R&D <b>", "c", "at", "the", "</s>")
+    source = dataclasses.replace(clean.source, labels=labels)
+    odd = dataclasses.replace(clean, source=source)
+    meta = stream_length(odd, "encoder", 0).layout.meta
+    assert "“R&D <b>” strong" in meta["alt"]
+    assert "“R&amp;D &lt;b&gt;” strong" in meta["caption"]
 
 
 def test_the_map_shows_the_heads_weights_with_words_on_numeric_axes(clean: Trace) -> None:

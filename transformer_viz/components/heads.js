@@ -1,7 +1,8 @@
 // All heads of a block as tiles on a canvas: point, click, or walk with the arrow keys.
 //
 // Data: the blob of heads.py. Says: trigger "opened" [layer, head]. Hears: window event "tv-light"
-// {row, column} of the opened map. The host element's data-painted counts what was drawn.
+// {chart, row, column} where the chart is the opened map; rows and columns of another picture mean
+// nothing here. The host element's data-painted counts what was drawn.
 
 const MAGIC = 0x31485654;
 const LEFT = 36;      // room for the names of layers
@@ -45,6 +46,7 @@ class View {
     this.ending = new AbortController();
     const on = listener(this.ending.signal);
     on(window, "tv-light", (event) => {
+      if (event.detail.chart !== this.data.chart) return;
       this.light = event.detail;
       this.ticks();
     });

@@ -27,6 +27,7 @@ TOP = 34  # pixels for the names above the tiles and for the frames of the outer
 ROW = (18, 150)  # a layer's tiles are at least and at most so high, their gap included
 MOST = 460  # pixels that tiles share while they can shrink; beyond TALLEST they scroll
 TALLEST = 520
+CHART = "head-map"  # the key of the opened map, where nothing else is said
 
 Groups = Sequence[Sequence[int]]
 
@@ -39,6 +40,7 @@ def heads_data(
     selected: tuple[int, int] = (0, 0),
     rows: Groups | None = None,
     columns: Groups | None = None,
+    chart: str = CHART,
 ) -> bytes:
     """The overview of all heads as one blob for ``heads.js``.
 
@@ -53,6 +55,7 @@ def heads_data(
         rows: for each row of the opened map, the model's own rows that are in it, so that both can
             be lit together; left out, they are the same.
         columns: the same for its columns.
+        chart: the key of the opened map; words that are lit in another picture light no tile.
 
     Raises:
         LookupError: a map that the trace lacks; names those it has.
@@ -73,6 +76,7 @@ def heads_data(
         "change": before is not None,
         "labels": _labels(trace, block, before, tiles),
         "caption": caption(block, before is not None),
+        "chart": chart,
         "pooled": [-(-queries // height), -(-keys // width)],  # tokens in a cell
         "rows": None if rows is None else [list(tokens) for tokens in rows],
         "columns": None if columns is None else [list(tokens) for tokens in columns],

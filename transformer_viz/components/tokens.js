@@ -1,10 +1,11 @@
 // Sentences as chips. To point at one, or to reach it with the keyboard, lights its row and column
-// in the opened map (a Plotly chart on the page) and on every tile; to point into the map lights
-// the chips.
+// in the Plotly chart that the chips belong to, and on the tiles where it is the opened head's map;
+// to point into the chart lights the chips.
 //
 // Data: tokens.py. Says: trigger "picked" {row, column, side, token}, and trigger "theme" when the
 // page's background is not the one that the data was made for. Window event "tv-light"
-// {row, column} goes both ways between all who take part; null is no row, no column.
+// {chart, row, column} goes both ways between all who take part: the key of the chart whose row and
+// column are meant; null is no row, no column.
 
 const NOTHING = { row: null, column: null };
 export default (component) => showIn(component, View);
@@ -21,11 +22,11 @@ class View {
     on(window, "tv-light", (event) => this.lit(event.detail));
     on(document, "pointerover", () => this.map.attach()); // the chart is another after each change
     on(this.box, "pointerover", (event) => this.point(event.target));
-    on(this.box, "pointerleave", () => light(NOTHING));
+    on(this.box, "pointerleave", () => this.light(NOTHING));
     on(this.box, "focusin", (event) => {
       if (event.target.matches(":focus-visible")) this.point(event.target);
     });
-    on(this.box, "focusout", () => light(NOTHING));
+    on(this.box, "focusout", () => this.light(NOTHING));
     on(this.box, "click", (event) => this.pick(event.target));
     on(this.box, "keydown", (event) => this.key(event));
   }
@@ -33,10 +34,11 @@ class View {
   end() {
     this.ending.abort();
     this.map.end();
-    light(NOTHING);
+    this.light(NOTHING);
   }
 
   show(data) {
+    if (this.data && this.data.chart !== data.chart) this.light(NOTHING); // it is lit no more
     this.data = data;
     this.theme();
     this.map.attach();
@@ -84,7 +86,11 @@ class View {
 
   point(target) {
     const found = this.where(target);
-    light(found ? { row: found.chip.row, column: found.chip.column } : NOTHING);
+    this.light(found ? { row: found.chip.row, column: found.chip.column } : NOTHING);
+  }
+
+  light(place) {
+    light(this.data.chart, place);
   }
 
   pick(target) {
@@ -109,8 +115,9 @@ class View {
     buttons[to].focus();
   }
 
-  /** Light the chips that stand in that row or column, and the map. */
-  lit({ row, column }) {
+  /** Light the chips that stand in that row or column of their own chart, and the chart. */
+  lit({ chart, row, column }) {
+    if (chart !== this.data.chart) return;
     this.rows.forEach((buttons, r) => buttons.forEach((button, n) => {
       const chip = this.data.rows[r].chips[n];
       const on = (row !== null && chip.row === row) || (column !== null && chip.column === column);
@@ -131,7 +138,7 @@ class View {
   }
 }
 
-/** The Plotly chart of the opened head, and the two bands of light over it. */
+/** The Plotly chart that the words belong to, and the two bands of light over it. */
 class Chart {
   constructor(key) {
     this.key = key;
@@ -164,10 +171,10 @@ class Chart {
     if (!chart || typeof chart.on !== "function" || this.known.has(chart)) return;
     this.known.add(chart);
     chart.on("plotly_hover", ({ points }) => {
-      if (this.ended || !points?.length) return;
-      light({ row: Math.round(points[0].y), column: Math.round(points[0].x) });
+      if (this.ended || this.chart() !== chart || !points?.length) return;
+      light(this.key(), { row: Math.round(points[0].y), column: Math.round(points[0].x) });
     });
-    chart.on("plotly_unhover", () => this.ended || light(NOTHING));
+    chart.on("plotly_unhover", () => this.ended || light(this.key(), NOTHING));
   }
 
   show() {
@@ -215,11 +222,11 @@ function lay(element, plot, index, axis, box) {
   if (element.parentElement !== plot) plot.append(element);
 }
 
-function light(detail) {
-  window.dispatchEvent(new CustomEvent("tv-light", { detail }));
+function light(chart, { row, column }) {
+  window.dispatchEvent(new CustomEvent("tv-light", { detail: { chart, row, column } }));
 }
 
-/** A chip that has no place in the opened map can be read, not chosen. */
+/** A chip that has no place in the chart can be read, not chosen. */
 function outside(chip) {
   return chip.row === null && chip.column === null;
 }

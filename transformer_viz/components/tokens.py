@@ -11,7 +11,7 @@ from typing import Any
 class Chip:
     """One token to point at.
 
-    ``row`` and ``column`` are where it stands in the opened map, if it does. ``mark``: a start or
+    ``row`` and ``column`` are where it stands in the chart, if it does. ``mark``: a start or
     end mark; ``gone``: hidden by an edit; ``on``: the chosen one.
     """
 
@@ -33,7 +33,7 @@ class ChipRow:
 
 @dataclass(frozen=True)
 class Picked:
-    """A chip that was clicked: its sentence, its number there, its place in the opened map."""
+    """A chip that was clicked: its sentence, its number there, its place in the chart."""
 
     side: str
     token: int

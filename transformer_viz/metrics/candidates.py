@@ -59,11 +59,9 @@ def candidates(trace: Trace, row: int, count: int = 5, held: int | None = None) 
     chances = probabilities(trace, row)
     if held is not None and not 0 <= held < len(chances):
         raise LookupError(f"This vocabulary has ids 0 to {len(chances) - 1}; got {held}.")
-    ids = np.argsort(-_logits(trace, row), kind="stable")[
-        :count
-    ]  # of equals the smaller id comes first
+    logits = _logits(trace, row)  # they tell apart what the softmax rounds to 0
+    ids = np.argsort(-logits, kind="stable")[:count]  # stable: of equals the smaller id first
     if held is not None and held not in ids:
         ids = np.append(ids, held)
-    logits = _logits(trace, row)  # they tell apart what the softmax rounds to 0
     rank = 1 + (logits > logits[ids][:, None]).sum(axis=1)
     return pd.DataFrame({"id": ids, "probability": chances[ids], "rank": rank})

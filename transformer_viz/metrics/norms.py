@@ -13,18 +13,21 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ..records import Tokens, Trace
+from ..records import Trace
+from ..sites import STACKS
 from .tiles import extends
 
 SUB_LAYERS = {"self": "self-attention", "cross": "cross-attention", "feed_forward": "feed-forward"}
 #: Names that this package's own models give their norms.
 NATIVE = re.compile(
-    r"(?:encoder|decoder)\."
+    r"(?P<stack>encoder|decoder)\."
     r"(?:layers\.(?P<layer>\d+)\.(?P<part>self|cross|feed_forward)_norm"
     r"|(?P<end>embedding\.norm|norm))"
     r"(?P<again> \(\d+\))?"
 )
 ENDS = {"embedding.norm": "after the embedding", "norm": "after the last layer"}
+#: By site: the parts of a native norm's name, and whether it stands after its sub-layer.
+_Signs = dict[str, tuple[re.Match[str], bool]]
 SAME = 1e-4  # relative difference under which two float32 lengths are one
 
 
@@ -33,12 +36,11 @@ class Statistic:
     """A number about one word's vector at one norm: its name and title, and what it tells.
 
     ``side`` is ``before`` (as the norm got the vector) or ``after`` (gain and bias included);
-    ``signed`` says whether it can be negative. ``unit`` is empty for plain numbers.
+    ``signed`` says whether it can be negative. All are plain numbers without a unit.
     """
 
     name: str
     title: str
-    unit: str
     question: str
     sentence: str
     side: str
@@ -50,7 +52,6 @@ STATISTICS: tuple[Statistic, ...] = (
     Statistic(
         "mean",
         "mean before",
-        "",
         "How far is each word's vector shifted as a whole?",
         "The average of the vector's numbers as they come; a layer norm takes it away.",
         "before",
@@ -59,7 +60,6 @@ STATISTICS: tuple[Statistic, ...] = (
     Statistic(
         "std",
         "spread before",
-        "",
         "How much do the numbers of each word's vector differ?",
         "Their standard deviation as they come; a layer norm divides by it.",
         "before",
@@ -67,7 +67,6 @@ STATISTICS: tuple[Statistic, ...] = (
     Statistic(
         "rms",
         "rms before",
-        "",
         "How large are the numbers of each word's vector?",
         "The root of their mean square as they come; an rms norm divides by it.",
         "before",
@@ -75,7 +74,6 @@ STATISTICS: tuple[Statistic, ...] = (
     Statistic(
         "input_norm",
         "length before",
-        "",
         "How long is each word's vector before the norm?",
         "The root of the sum of squares: the norm brings long and short vectors to one scale.",
         "before",
@@ -83,7 +81,6 @@ STATISTICS: tuple[Statistic, ...] = (
     Statistic(
         "output_mean",
         "mean after",
-        "",
         "How far does the norm leave each word's vector shifted?",
         "The average of the vector's numbers after gain and bias; 0 where a layer norm has none.",
         "after",
@@ -92,7 +89,6 @@ STATISTICS: tuple[Statistic, ...] = (
     Statistic(
         "output_std",
         "spread after",
-        "",
         "How much do the numbers differ after the norm?",
         "Their standard deviation after gain and bias; 1 where a layer norm has none.",
         "after",
@@ -100,7 +96,6 @@ STATISTICS: tuple[Statistic, ...] = (
     Statistic(
         "output_rms",
         "rms after",
-        "",
         "How large are the numbers after the norm?",
         "The root of their mean square after gain and bias; 1 where the norm has none.",
         "after",
@@ -108,7 +103,6 @@ STATISTICS: tuple[Statistic, ...] = (
     Statistic(
         "output_norm",
         "length after",
-        "",
         "How long is each word's vector after the norm?",
         "The root of the sum of squares after gain and bias.",
         "after",
@@ -128,11 +122,6 @@ def find_statistic(name: str) -> Statistic:
     raise LookupError(
         f"There is no norm statistic {name!r}; there are {', '.join(s.name for s in STATISTICS)}."
     )
-
-
-def sentence_of(trace: Trace, stack: str) -> Tokens:
-    """The sentence whose words run through a stack."""
-    return trace.tokens("source" if stack == "encoder" else "target")
 
 
 def norm_sites(trace: Trace, stack: str) -> tuple[str, ...]:
@@ -178,7 +167,7 @@ def norm_table(trace: Trace, stack: str) -> pd.DataFrame:
         LookupError: the stack has no norms.
     """
     sites = norm_sites(trace, stack)
-    words = sentence_of(trace, stack).labels
+    words = trace.words_of(stack).labels
     columns: dict[str, object] = {
         "site": np.repeat(np.array(sites, dtype=object), len(words)),
         "place": np.repeat(np.array(norm_labels(trace, sites), dtype=object), len(words)),
@@ -194,9 +183,18 @@ def norm_table(trace: Trace, stack: str) -> pd.DataFrame:
 def norm_labels(trace: Trace, sites: Sequence[str]) -> tuple[str, ...]:
     """Short names of norms: "L0 before self-attention", "after the last layer".
 
-    Norms of models from elsewhere keep the name of their module.
+    Whether a norm stands before or after its sub-layer is told by the lengths that it saw. A
+    sub-layer that added nothing (its heads are off, say) tells nothing; its norm stands where most
+    of those stand that tell: the ones of its stack and kind, else of its stack, else of the model.
+    Where no length of the run tells anything, "before" is said. Norms of models from elsewhere
+    keep the name of their module.
     """
-    return tuple(_label(trace, site) for site in sites)
+    known = [NATIVE.fullmatch(site) for site in sites]
+    signs = _signs(trace) if any(known) else {}
+    return tuple(
+        site if name is None else _label(name, signs)
+        for site, name in zip(sites, known, strict=True)
+    )
 
 
 def stream_lengths(trace: Trace, stack: str) -> tuple[tuple[str, ...], np.ndarray]:
@@ -257,7 +255,7 @@ def check_same_words(before: Trace, after: Trace, stack: str) -> None:
     Raises:
         ValueError: other words; says how to hold them.
     """
-    was, now = (sentence_of(trace, stack) for trace in (before, after))
+    was, now = (trace.words_of(stack) for trace in (before, after))
     if not extends(now, was):
         raise ValueError(
             f"The two runs speak about different words ({' '.join(was.pieces)!r} and "
@@ -275,14 +273,14 @@ def describe_norm_change(before: Trace, after: Trace, statistic: str, stack: str
         return f"{title}: nothing changed, at no norm and for no word."
     site, token = np.unravel_index(np.nanargmax(np.abs(change)), change.shape)
     was, now = (norm_statistic(run, statistic, stack)[1][site, token] for run in (before, after))
-    word = sentence_of(after, stack).labels[token]
-    (place,) = norm_labels(after, (sites[site],))
+    word = after.words_of(stack).labels[token]
+    (place,) = norm_labels(before, (sites[site],))
     return f"{title} changed most for “{word}” ({place}): {was:.3g} → {now:.3g}."
 
 
 def _sites(trace: Trace, stack: str) -> list[tuple[str, pd.DataFrame]]:
     """The norms of a stack that see its whole sentence, each with its rows by token."""
-    length = len(sentence_of(trace, stack))
+    length = len(trace.words_of(stack))
     rows = trace.norms[trace.norms["stack"] == stack] if len(trace.norms) else trace.norms
     found = rows.groupby("site", sort=False) if len(rows) else ()
     sites = [(str(site), table) for site, table in found if len(table) == length]
@@ -325,29 +323,52 @@ def _width(trace: Trace, site: str, rows: pd.DataFrame) -> float:
     return round(float(np.median(length[told] / rms[told])) ** 2)
 
 
-def _label(trace: Trace, site: str) -> str:
-    known = NATIVE.fullmatch(site)
-    if known is None:
-        return site
+def _label(known: re.Match[str], signs: _Signs) -> str:
     again = known["again"] or ""
     if known["end"]:
         return ENDS[known["end"]] + again
-    when = "after" if _follows(trace, site, int(known["layer"]), known["part"]) else "before"
+    when = "after" if _follows(known, signs) else "before"
     return f"L{known['layer']} {when} {SUB_LAYERS[known['part']]}{again}"
 
 
-def _follows(trace: Trace, site: str, layer: int, part: str) -> bool:
-    """Whether a norm runs on its sub-layer's sum (post-norm), told by the lengths that it saw.
+def _follows(known: re.Match[str], signs: _Signs) -> bool:
+    """Whether a norm runs on its sub-layer's sum (post-norm): its own sign, or its kin's."""
+    if known[0] in signs:
+        return signs[known[0]][1]
+    for words in (("stack", "part"), ("stack",), ()):
+        said = [
+            after
+            for kin, after in signs.values()
+            if all(kin[word] == known[word] for word in words)
+        ]
+        if said:
+            return 2 * sum(said) > len(said)
+    return False
 
-    Before is asked first: a sub-layer that an edit silenced leaves the length as it was.
+
+def _signs(trace: Trace) -> _Signs:
+    """What the lengths say of each native norm: whether it runs on its sub-layer's sum.
+
+    A norm before its sub-layer saw the stream that entered, one after it the sum that left. Where
+    those two are one, or it saw neither, the norm is left out.
     """
-    steps = _steps(trace, site.partition(".")[0])
-    own = next((n for n, step in enumerate(steps) if step[:2] == (layer, part)), None)
-    if own is None:
-        return False
-    seen = trace.norms.loc[trace.norms["site"] == site, "input_norm"].to_numpy(np.float64)
-    entered, left = steps[max(0, own - 1)][2], steps[own][2]
-    return not _same(seen, entered) and _same(seen, left)
+    if not len(trace.norms):
+        return {}
+    steps = {stack: _steps(trace, stack) for stack in STACKS}
+    signs = {}
+    for site, seen in trace.norms.groupby("site", sort=False)["input_norm"]:
+        known = NATIVE.fullmatch(str(site))
+        if known is None or not known["part"]:
+            continue
+        place, run = (int(known["layer"]), known["part"]), steps[known["stack"]]
+        own = next((n for n, step in enumerate(run) if step[:2] == place), None)
+        if own is None:
+            continue
+        ends = (run[max(0, own - 1)][2], run[own][2])
+        entered, left = (_same(seen.to_numpy(np.float64), end) for end in ends)
+        if entered != left:
+            signs[str(site)] = (known, left)
+    return signs
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:
@@ -363,7 +384,7 @@ def _steps(trace: Trace, stack: str) -> list[tuple[int, str, np.ndarray]]:
     starts = np.flatnonzero(rows["token"].to_numpy() == 0)
     lengths = np.split(rows["norm"].to_numpy(np.float64), starts[1:]) if len(starts) else []
     heads = zip(rows["layer"].to_numpy()[starts], rows["place"].to_numpy()[starts], strict=True)
-    words = len(sentence_of(trace, stack))
+    words = len(trace.words_of(stack))
     return [
         (int(layer), str(place), length)
         for (layer, place), length in zip(heads, lengths, strict=True)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..records import Trace
-from .norms import norm_labels, norm_statistic, sentence_of
+from .norms import norm_labels, norm_statistic
 
 LONGER = 2.0  # a word stands out at twice the sentence's median length or more, or half or less
 LARGER = 20.0  # a dimension stands out at this many times the median size; chance gives about 6
@@ -44,7 +44,7 @@ def outstanding_tokens(
     ratios = np.ones_like(lengths)
     np.divide(lengths, middle[:, None], out=ratios, where=middle[:, None] > 0)
     extreme = np.maximum(ratios, 1 / np.maximum(ratios, 1e-12))
-    words, places = sentence_of(trace, stack).labels, norm_labels(trace, sites)
+    words, places = trace.words_of(stack).labels, norm_labels(trace, sites)
     rows = []
     for token, site, norms in _most_extreme(extreme, ratio, count):
         length, times = lengths[site, token], ratios[site, token]
@@ -88,7 +88,7 @@ def outstanding_dimensions(
     middle, largest = np.median(sizes, axis=(1, 2)), sizes.max(axis=1)
     ratios = np.zeros_like(largest)
     np.divide(largest, middle[:, None], out=ratios, where=middle[:, None] > 0)
-    words = sentence_of(trace, stack).labels
+    words = trace.words_of(stack).labels
     rows = []
     for dimension, state, states in _most_extreme(ratios, ratio, count):
         token = int(sizes[state, :, dimension].argmax())

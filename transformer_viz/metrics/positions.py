@@ -6,13 +6,12 @@ evenly from one position to the next, and how fast, is read from the table that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from ..interventions import ScalePositions, ShufflePositions
 from ..records import Tokens, Trace
 from ..sites import MAPS
 
@@ -138,21 +137,29 @@ def pair_count(trace: Trace, name: str) -> int:
     return position_rows(trace, name).shape[1] // 2
 
 
+def run_note(trace: Trace, name: str) -> str:
+    """What a caption adds where edits scale or shuffle these positions: which run it is."""
+    stack = name.partition(".")[2]
+    changed = any(
+        isinstance(edit, ScalePositions | ShufflePositions) and edit.stack in (None, stack)
+        for edit in trace.intervention
+    )
+    return " · changed run" if changed else ""
+
+
 def position_names(trace: Trace, name: str, count: int) -> tuple[str, ...]:
     """The positions with the words that stand there: ``0 The``, ``1 animal``.
 
     Only numbers where the words are not as many as the rows (patches of an image, vectors).
     """
-    stack = name.split(".")[1]
-    tokens = trace.tokens("source" if stack == "encoder" else "target")
-    return _numbered(tokens, count)
+    return _numbered(trace.words_of(name.split(".")[1]), count)
 
 
 def bias_names(trace: Trace, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The words along the queries and the keys of a bias ``[head, query, key]``."""
     stack, block = MAPS[name.split(".")[1]]
-    query = trace.tokens("source" if stack == "encoder" else "target")
-    key = trace.tokens("source") if block == "cross" else query
+    query = trace.words_of(stack)
+    key = trace.source if block == "cross" else query
     shape = position_array(trace, name).shape
     return _numbered(query, shape[-2]), _numbered(key, shape[-1])
 
@@ -225,12 +232,6 @@ def measured(table: np.ndarray) -> tuple[Wave, ...]:
         Wave(pair, int(a), int(b), float(t), complex(s), float(e))
         for pair, (a, b, t, s, e) in enumerate(zip(first, second, turn, start, error, strict=True))
     )
-
-
-def wave_table(found: Sequence[Wave]) -> pd.DataFrame:
-    """Waves as a table: pair, first, second, frequency (radians a position), wavelength, error."""
-    columns = ("pair", "first", "second", "frequency", "wavelength", "error")
-    return pd.DataFrame({name: [getattr(wave, name) for wave in found] for name in columns})
 
 
 def _pairings(width: int) -> list[tuple[np.ndarray, np.ndarray]]:

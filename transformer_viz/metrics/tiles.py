@@ -109,8 +109,8 @@ def largest_change(changes: np.ndarray) -> float:
 def sentences(trace: Trace, block: str) -> tuple[Tokens, Tokens]:
     """The words that the rows and the columns of a map stand for."""
     stack, kind = MAPS[block]
-    query = "source" if stack == "encoder" else "target"
-    return trace.tokens(query), trace.tokens("source" if kind == "cross" else query)
+    words = trace.words_of(stack)
+    return words, trace.source if kind == "cross" else words
 
 
 def extends(now: Tokens, before: Tokens) -> bool:

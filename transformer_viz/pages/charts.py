@@ -32,7 +32,7 @@ def chart(
         config=STILL,
         on_select=on_pick or "ignore",
         selection_mode="points",
-        alt=caption,
+        alt=picture.layout.meta["alt"],
     )
     st.html(f'<span class="tv-quiet">{caption}</span>')
 

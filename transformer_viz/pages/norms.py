@@ -15,7 +15,6 @@ from ..metrics.norms import (
     norm_sites,
     norm_statistic,
     norm_table,
-    sentence_of,
 )
 from ..metrics.outstanding import outstanding_dimensions, outstanding_gains, outstanding_tokens
 from ..records import Trace
@@ -40,7 +39,7 @@ def draw(engine: Engine) -> None:
 
 def _body(scene: Scene) -> Callable[[], None] | None:
     state, stack = st.session_state, st.session_state["stack"]
-    visit.fit("word", len(sentence_of(scene.now, stack)), "word")
+    visit.fit("word", len(scene.now.words_of(stack)), "word")
     visit.relabel("word")
     rows = chips.of_stack(scene, stack, state["word"], "column")
     chips.sentences(scene, rows, "norm-map", lambda chip: state.update(word=chip.token))
@@ -141,7 +140,7 @@ def _said(scene: Scene, stack: str) -> None:
 
 
 def _labels(trace: Trace, stack: str) -> tuple[str, ...]:
-    return sentence_of(trace, stack).labels
+    return trace.words_of(stack).labels
 
 
 def _stream(scene: Scene, stack: str) -> None:

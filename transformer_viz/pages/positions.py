@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import streamlit as st
 
-from ..metrics.positions import pair_count
+from ..metrics.positions import pair_count, position_array
 from ..records import Tokens, Trace
 from ..sites import MAPS
 from ..views import (
@@ -38,7 +39,7 @@ def draw(engine: Engine) -> None:
 
 def _body(scene: Scene) -> Callable[[], None]:
     state, stack = st.session_state, st.session_state["stack"]
-    tokens = scene.now.source if stack == "encoder" else scene.now.tokens("target")
+    tokens = scene.now.words_of(stack)
     visit.fit("place", len(tokens), "position")
     visit.relabel("place")
     rows = chips.of_stack(scene, stack, state["place"], "row")
@@ -102,6 +103,7 @@ def _pictures(scene: Scene, name: str) -> None:
                     now,
                     name,
                     before=before,
+                    most=None if before else _most(scene, name),
                     token=state["place"],
                     pair=state["pair"],
                     head=state["head"],
@@ -123,6 +125,14 @@ def _pictures(scene: Scene, name: str) -> None:
                 lambda: position_similarity(now, name, token=state["place"], dark=dark),
                 lambda: _pick("position-similarity", "place"),
             )
+
+
+def _most(scene: Scene, name: str) -> float | None:
+    """The largest number in both runs' tables, so that they are coloured alike."""
+    if not name.startswith("table."):  # cosines need no common limit, and a bias has its own
+        return None
+    runs = (scene.before, scene.now)
+    return max(float(np.abs(position_array(run, name)).max(initial=0)) for run in runs)
 
 
 def _pick(key: str, *names: str) -> None:

@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 from ..interventions import Temperature
 from ..metrics import Axis, Regrouped, axis, merge_words, produced_axis, without_special
 from ..records import Attention, Trace
+from .theme import escaped
 
 MASK_SCORE = -1e3  # a score of at most this is a mask (interventions and models alike)
 LABELS = 30  # names along one side before they get too dense to read
@@ -161,12 +162,8 @@ def _width(labels: Sequence[str]) -> int:
 def _ticks(labels: Sequence[str], most: int | None = None) -> dict[str, Any]:
     step = 1 if most is None else max(1, -(-len(labels) // most))
     places = list(range(0, len(labels), step))
-    return {"tickmode": "array", "tickvals": places, "ticktext": [plain(labels[p]) for p in places]}
-
-
-def plain(text: str) -> str:
-    """Text that plotly shows as it is: its pseudo-HTML marks are made harmless."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    names = [escaped(labels[place]) for place in places]
+    return {"tickmode": "array", "tickvals": places, "ticktext": names}
 
 
 def hatch(masked: np.ndarray, colour: str) -> go.Scatter:

@@ -9,8 +9,7 @@ import plotly.graph_objects as go
 from ..metrics.norms import norm_labels
 from ..metrics.outstanding import gain_and_bias, outstanding_gains
 from ..records import Trace
-from .cells import plain
-from .theme import Palette, figure, palette
+from .theme import Palette, captioned, figure, palette
 
 HEIGHT = 420
 #: The two panels: part, heading, the value that changes nothing, what is said where there is none.
@@ -26,7 +25,8 @@ def gain_bias(trace: Trace, site: str, *, dark: bool = False) -> go.Figure:
     """A norm's learned gain and bias, a point for each dimension of the residual stream.
 
     Dimensions that the norm treats unlike the others are marked with their number; a line shows
-    the value that would change nothing (1 for the gain, 0 for the bias).
+    the value that would change nothing (1 for the gain, 0 for the bias). The pointer is told each
+    value; a click means nothing.
 
     Args:
         trace: the run whose norm is shown.
@@ -49,8 +49,7 @@ def gain_bias(trace: Trace, site: str, *, dark: bool = False) -> go.Figure:
         picture.add_trace(_points(vector, part, number, colours))
         _neutral(picture, len(vector), neutral, number, colours)
         _mark(picture, far[far["part"] == part], number, vector, colours)
-    picture.update_layout(meta={"caption": _caption(trace, site, far)})
-    return picture
+    return captioned(picture, _caption(trace, site, far))
 
 
 def _axis(word: str, number: int) -> str:
@@ -85,11 +84,9 @@ def _heading(picture: go.Figure, number: int, text: str, colours: Palette) -> No
 
 
 def _points(vector: np.ndarray, part: str, number: int, colours: Palette) -> go.Scatter:
-    dimensions = np.arange(len(vector))
     return go.Scatter(
-        x=dimensions,
+        x=np.arange(len(vector)),
         y=vector,
-        customdata=dimensions[:, None],
         mode="markers",
         marker={"color": colours.accent, "size": 4},
         hovertemplate="dimension %{x}: " + part + " %{y:.4~g}<extra></extra>",
@@ -163,4 +160,4 @@ def _caption(trace: Trace, site: str, far: pd.DataFrame) -> str:
     (place,) = norm_labels(trace, (site,))
     counts = {0: "none stands out", 1: "1 marked value stands out"}
     found = counts.get(len(far), f"{len(far)} marked values stand out")
-    return plain(f"{place}: gain and bias over dimensions · {found}")
+    return f"{place}: gain and bias over dimensions · {found}"

@@ -7,8 +7,8 @@ import plotly.graph_objects as go
 
 from ..metrics.tiles import grown
 from ..records import Trace
-from .cells import OVERLAY, Cells, cells, clickable, hatch, name_axes, plain
-from .theme import Palette, figure, palette, scale
+from .cells import OVERLAY, Cells, cells, clickable, hatch, name_axes
+from .theme import Palette, captioned, figure, palette, scale
 
 ROW = 27  # pixels of a row, while the sentence is short enough
 HEIGHTS = (340, 720)  # the picture's size stays between these, so that a page does not jump
@@ -63,9 +63,7 @@ def head_map(
     if row is not None:
         _outline(picture, row, len(now.columns), colours.accent)
     note = " ".join(filter(None, (now.note, _appended(now, was) if was else "")))
-    caption = _caption(block, layer, head, None if was else most, note)
-    picture.update_layout(meta={"caption": caption})
-    return picture
+    return captioned(picture, _caption(block, layer, head, None if was else most, note))
 
 
 def _frame(now: Cells, dark: bool, height: int | None) -> go.Figure:
@@ -163,4 +161,4 @@ def _caption(block: str, layer: int, head: int, most: float | None, note: str) -
     """What a reader must know, kept with the figure: place, direction, what was regrouped."""
     shown = "change since the clean run" if most is None else f"colours from 0 to {most:.2g}"
     parts = (f"{block} L{layer} H{head}", "rows look at columns", shown, note)
-    return plain(" · ".join(filter(None, parts)))
+    return " · ".join(filter(None, parts))

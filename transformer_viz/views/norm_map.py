@@ -13,12 +13,11 @@ from ..metrics.norms import (
     norm_change,
     norm_labels,
     norm_statistic,
-    sentence_of,
 )
 from ..records import Trace
-from .cells import OVERLAY, clickable, name_axes, plain
+from .cells import OVERLAY, clickable, name_axes
 from .head_map import CLICKS
-from .theme import Palette, figure, palette, scale
+from .theme import Palette, captioned, figure, palette, scale
 
 ROW = 30  # pixels of a row, while there are few norms
 HEIGHTS = (260, 720)  # the picture's size stays between these, so that a page does not jump
@@ -41,7 +40,8 @@ def norm_map(
     """One statistic of every norm and word: rows are norms in the order of running.
 
     Sizes are coloured from 0 to the largest there is; means and changes around 0, with equal
-    limits. The caption tells these limits.
+    limits. The caption tells these limits. A click gives ``[site, token, value]``; a word that
+    has no change, or a number that was lost, answers none.
 
     Args:
         trace: the run to show.
@@ -63,15 +63,13 @@ def norm_map(
         sites, shown = norm_change(before, trace, statistic, stack)
     limits = _limits(trace, kind, stack, shown, before is not None)
     colours = palette(dark)
-    names = [_ending(label) for label in norm_labels(trace, sites)]
-    picture = _frame(names, sentence_of(trace, stack).labels, dark, height)
+    names = [_ending(label) for label in norm_labels(before or trace, sites)]
+    picture = _frame(names, trace.words_of(stack).labels, dark, height)
     picture.add_trace(_heatmap(shown, limits, colours))
     if shown.size <= CLICKS:
         picture.add_trace(_clicks(shown, picture.layout.height))
     _outline(picture, shown.shape, site, token, colours.accent)
-    caption = _caption(kind, stack, limits, before is not None)
-    picture.update_layout(meta={"caption": caption})
-    return picture
+    return captioned(picture, _caption(kind, stack, limits, before is not None))
 
 
 def _limits(
@@ -142,4 +140,4 @@ def _caption(kind: Statistic, stack: str, limits: tuple[float, float], change: b
     shown = f"change of {kind.title} each norm since the clean run"
     ends = f"colours from {limits[0]:.3g} to {limits[1]:.3g}"
     parts = (f"{stack}: {shown if change else f'{kind.title} each norm'}", ends)
-    return plain(" · ".join(parts))
+    return " · ".join(parts)

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from ..metrics.tiles import head_tiles, largest_change
 from ..records import Trace
 from .cells import clickable
-from .theme import figure, palette, scale
+from .theme import captioned, figure, palette, scale
 
 TILE = 132  # pixels of a layer's tiles, gap included, where there is room
 HEIGHTS = (240, 480, 720)  # least, most while tiles can shrink to LEAST, most of all
@@ -52,8 +52,7 @@ def overview(
         picture.add_trace(_outlines([selected], palette(dark).accent, 3))
     now = trace.thumbnail(block).astype(np.float32) / 255
     picture.add_trace(_clicks(now, picture.layout.height))
-    picture.update_layout(meta={"caption": caption(block, change)})
-    return picture
+    return captioned(picture, caption(block, change))
 
 
 def _frame(shape: tuple[int, ...], dark: bool, height: int | None) -> go.Figure:

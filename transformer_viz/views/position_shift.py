@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from ..metrics.positions import Shift, position_names, position_rows, shift
+from ..metrics.positions import Shift, position_names, position_rows, run_note, shift
 from ..records import Trace
-from .cells import plain
-from .theme import figure, palette
+from .theme import STEADY, captioned, figure, palette
 
 ROUNDING = 1e-5  # relative differences below this are the rounding of the table's own numbers
 TITLE = {"text": "pair of dimensions", "standoff": 8, "font": {"size": 14}}
@@ -21,7 +20,8 @@ def position_shift(
 
     One turn for each pair is fitted over all positions; where it fits everywhere, attention can
     find "k words back" by one and the same matrix, wherever a word stands (Vaswani et al. 2017,
-    section 3.5). A click gives ``[pair]``.
+    section 3.5). A click on a circle gives the pair first:
+    ``[pair, dimension, value as it is]``.
 
     Args:
         trace: the run to show.
@@ -47,8 +47,7 @@ def position_shift(
     sides = (("first", moved.first, colours.accent), ("second", moved.second, colours.warm))
     for side, columns, colour in sides:
         _side(picture, moved, token, columns, side, colour)
-    picture.update_layout(meta={"caption": plain(_caption(moved, names, token))})
-    return picture
+    return captioned(picture, _caption(moved, names, token) + run_note(trace, name))
 
 
 def _frame(table: np.ndarray, pairs: int, dark: bool) -> go.Figure:
@@ -84,7 +83,8 @@ def _side(
         y=moved.predicted[token, columns],
         customdata=np.stack([pairs, columns, moved.actual[token, columns]], axis=1),
         mode="markers",
-        marker={"size": 7, "color": colour, "symbol": "circle-open"},
+        marker={"opacity": 1, "size": 7, "color": colour, "symbol": "circle-open"},
+        **STEADY,
         hovertemplate="pair %{customdata[0]:d}, dimension %{customdata[1]:d}<br>"
         "turned %{y:.3f}, as it is %{customdata[2]:.3f}<extra></extra>",
         showlegend=False,

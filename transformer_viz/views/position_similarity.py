@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from ..metrics.positions import position_label, position_names, position_rows, similarity
+from ..metrics.positions import position_label, position_names, position_rows, run_note, similarity
 from ..records import Trace
-from .cells import LABELS, OVERLAY, clickable, name_axes, plain
+from .cells import LABELS, OVERLAY, clickable, name_axes
 from .head_map import CLICKS
-from .theme import figure, palette, scale
+from .theme import captioned, figure, palette, scale
 
 ROW = 24  # pixels of a row, while the sentence is short enough
 HEIGHTS = (340, 560)
@@ -20,7 +20,7 @@ def position_similarity(
 ) -> go.Figure:
     """Every position against every other: 1 where their rows point the same way, -1 opposite.
 
-    A click gives ``[token]``, the row that was hit.
+    A click gives the row that was hit first: ``[token, cosine]``.
 
     Args:
         trace: the run to show.
@@ -54,8 +54,7 @@ def position_similarity(
         f"{position_label(name)}: cosine of two rows, from −1 (opposite) over 0 (the background) "
         "to 1 (the same); no word is looked at, only where it stands"
     )
-    picture.update_layout(meta={"caption": plain(caption)})
-    return picture
+    return captioned(picture, caption + run_note(trace, name))
 
 
 def _heatmap(alike: np.ndarray, dark: bool) -> go.Heatmap:

@@ -15,9 +15,9 @@ from ..metrics.positions import (
     position_rows,
 )
 from ..records import Trace
-from .cells import OVERLAY, clickable, name_axes, plain
+from .cells import OVERLAY, clickable, name_axes
 from .head_map import CLICKS
-from .theme import figure, palette, scale
+from .theme import captioned, figure, palette, scale
 
 ROW = 24  # pixels of a row, while the sentence is short enough
 HEIGHTS = (320, 640)  # the picture's size stays between these, so that a page does not jump
@@ -30,6 +30,7 @@ def position_table(
     name: str,
     *,
     before: Trace | None = None,
+    most: float | None = None,
     token: int | None = None,
     pair: int | None = None,
     head: int = 0,
@@ -38,14 +39,18 @@ def position_table(
 ) -> go.Figure:
     """The numbers that tell a position: a row each, with the word that stands there.
 
-    A click gives ``[token, pair]``, of a bias ``[query, key]``. Large tables have fewer places to
-    click: every row, but not every pair.
+    A click gives the position and the pair first: ``[token, pair, value, value]``, the values
+    those of its two dimensions; of a bias ``[query, key, value, value]``, one value twice. Without
+    a number (a row that was not there before) the values are 0. Large tables have fewer places
+    to click: every row, but not every pair.
 
     Args:
         trace: the run to show.
         name: a key of ``trace.positions``. Rotary angles are drawn as cosines, then sines; a bias
             as a map of queries and keys.
         before: another run; then the change since it is drawn.
+        most: the number at the ends of the colours, so that two runs are coloured alike; left
+            out, the largest there is.
         token: a position to outline (the query's row in a bias).
         pair: a pair of dimensions to outline (the key's column in a bias).
         head: which head of a bias.
@@ -58,8 +63,9 @@ def position_table(
     """
     bias = name.startswith("bias.")
     shown = _numbers(trace, name, head)
+    was = shown if before is None else _numbers(before, name, head)
     if before is not None:
-        shown = _change(shown, _numbers(before, name, head))
+        shown = _change(shown, was)
     if bias:
         rows, columns = bias_names(trace, name)
         pairing: Pairing = (np.arange(shown.shape[1]),)
@@ -67,16 +73,15 @@ def position_table(
         rows = position_names(trace, name, len(shown))
         columns = column_names(name, shown.shape[1])
         pairing = _pairing(position_rows(trace, name))
+    limit = float(np.nanmax(np.abs(shown), initial=0)) if most is None else most
     picture = _frame(rows, columns, dark)
     if not bias:
         _columns_below(picture, columns, pairing, dark)
     _size(picture, len(rows), height)
-    picture.add_trace(_heatmap(shown, dark))
-    picture.add_trace(_clicks(shown, pairing))
+    picture.add_trace(_heatmap(shown, limit, dark))
+    picture.add_traces(_clicks(shown, pairing, len(was)))
     _outline(picture, shown.shape, pairing, token, pair, palette(dark).ink)
-    caption = _caption(name, shown, before is not None, head)
-    picture.update_layout(meta={"caption": caption})
-    return picture
+    return captioned(picture, _caption(name, limit, before is not None, head))
 
 
 def _numbers(trace: Trace, name: str, head: int) -> np.ndarray:
@@ -155,12 +160,11 @@ def _centres(pairing: Pairing) -> list[np.ndarray]:
     return [(first + second) / 2] if (second - first <= 1).all() else [first, second]
 
 
-def _heatmap(shown: np.ndarray, dark: bool) -> go.Heatmap:
-    limit = float(np.nanmax(np.abs(shown), initial=0)) or 1.0
+def _heatmap(shown: np.ndarray, limit: float, dark: bool) -> go.Heatmap:
     return go.Heatmap(
         z=shown.astype(np.float32),
-        zmin=-limit,
-        zmax=limit,
+        zmin=-limit or -1.0,
+        zmax=limit or 1.0,
         colorscale=scale(palette(dark).changes),
         showscale=False,
         hoverinfo="skip",
@@ -168,23 +172,35 @@ def _heatmap(shown: np.ndarray, dark: bool) -> go.Heatmap:
     )
 
 
-def _clicks(shown: np.ndarray, pairing: Pairing) -> go.Scatter:
+def _clicks(shown: np.ndarray, pairing: Pairing, old: int) -> list[go.Scatter]:
     """A marker for each row and pair; the nearest answers the pointer, so small ones serve.
 
-    Where they are too many, only some pairs have one; a marker says for which it speaks.
+    Where they are too many, only some pairs have one; a marker says for which it speaks. Those
+    without a number say why: from row ``old`` on there was no such row before.
     """
     places, (first, second) = _centres(pairing), (pairing[0], pairing[-1])
     step = -(-len(shown) * len(first) * len(places) // CLICKS)
     pairs = np.arange(min(step // 2, len(first) - 1), len(first), step)
     token, pair = (part.reshape(-1) for part in np.meshgrid(np.arange(len(shown)), pairs))
-    values = (shown[token, first[pair]], shown[token, second[pair]])
-    data = np.tile(np.stack([token, pair, *values], axis=1), (len(places), 1))
-    hover = "%{y} → %{x}: %{customdata[2]:.3f}"
-    if len(pairing) > 1:
-        hover = "%{y}<br>%{x}: %{customdata[2]:.3f} and %{customdata[3]:.3f}"
-    x = np.concatenate([place[pair] for place in places]).astype(np.float32)
-    y = np.tile(token, len(places)).astype(np.float32)
-    return clickable(x, y, data.astype(np.float32), 6, hover, **OVERLAY)
+    values = np.stack([shown[token, first[pair]], shown[token, second[pair]]], axis=1)
+    known = np.isfinite(values).all(axis=1)
+    data = np.column_stack([token, pair, np.where(known[:, None], values, 0)]).astype(np.float32)
+    both = len(pairing) > 1
+    number = "%{customdata[2]:.3f}" + (" and %{customdata[3]:.3f}" if both else "")
+    place = "%{y}<br>%{x}" if both else "%{y} → %{x}"
+    kinds = {
+        f"{place}: {number}": known,
+        "%{y}: this row was not there before": ~known & (token >= old),
+        f"{place}: no number": ~known & (token < old),
+    }
+    found = []
+    for hover, kind in kinds.items():
+        if kind.any():
+            x = np.concatenate([centre[pair[kind]] for centre in places]).astype(np.float32)
+            y = np.tile(token[kind], len(places)).astype(np.float32)
+            marks = np.tile(data[kind], (len(places), 1))
+            found.append(clickable(x, y, marks, 6, hover, **OVERLAY))
+    return found
 
 
 def _outline(
@@ -209,8 +225,7 @@ def _outline(
         picture.add_shape(type="rect", x0=left, x1=end, y0=top, y1=low, line=line, layer="above")
 
 
-def _caption(name: str, shown: np.ndarray, change: bool, head: int) -> str:
-    limit = float(np.nanmax(np.abs(shown), initial=0))
+def _caption(name: str, limit: float, change: bool, head: int) -> str:
     if name.startswith("bias."):
         what = f"{position_label(name)} H{head}, added to the scores: rows look at columns"
     elif name.startswith("rotary."):
@@ -219,5 +234,5 @@ def _caption(name: str, shown: np.ndarray, change: bool, head: int) -> str:
         what = f"{position_label(name)}: one row a position, added to the word that stands there"
     how = "change since the clean run, " if change else ""
     if not limit:
-        return plain(f"{what} · {how}all zero")
-    return plain(f"{what} · {how}colours from −{limit:.2g} to {limit:.2g}, zero is the background")
+        return f"{what} · {how}all zero"
+    return f"{what} · {how}colours from −{limit:.2g} to {limit:.2g}, zero is the background"

@@ -7,10 +7,18 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from ..metrics.positions import Wave, column_names, measured, position_names, position_rows, waves
+from ..metrics.positions import (
+    Wave,
+    column_names,
+    measured,
+    position_names,
+    position_rows,
+    run_note,
+    waves,
+)
 from ..records import Trace
-from .cells import LABELS, plain
-from .theme import figure, palette
+from .cells import LABELS
+from .theme import STEADY, captioned, escaped, figure, palette
 
 BETWEEN = 16  # points of the curve from one position to the next
 MOST = 1600  # points of a curve, however long the sentence
@@ -20,7 +28,7 @@ def position_waves(trace: Trace, name: str, pair: int, *, dark: bool = False) ->
     """The two dimensions of a pair over the positions: points as they are, the wave between them.
 
     The thin curve is the even turn that was measured; where the table does not turn evenly there
-    is none, and straight lines join the points. A click gives ``[token]``.
+    is none, and straight lines join the points. A click on a point gives ``[token]``.
 
     Args:
         trace: the run to show.
@@ -48,14 +56,14 @@ def position_waves(trace: Trace, name: str, pair: int, *, dark: bool = False) ->
             y=table[:, column],
             customdata=places[:, None],
             mode="markers" if even else "lines+markers",
-            marker={"size": size, "color": colour},
+            marker={"opacity": 1, "size": size, "color": colour},
+            **STEADY,
             line={"width": 1, "color": colour},
             name=label,
-            hovertext=[plain(word) for word in names],
+            hovertext=[escaped(word) for word in names],
             hovertemplate=f"%{{hovertext}}<br>{label}: %{{y:.3f}}<extra></extra>",
         )
-    picture.update_layout(meta={"caption": _caption(wave, even, len(table))})
-    return picture
+    return captioned(picture, _caption(wave, even, len(table)) + run_note(trace, name))
 
 
 def _wave(table: np.ndarray, pair: int) -> tuple[Wave, bool]:
@@ -74,7 +82,7 @@ def _frame(names: tuple[str, ...], values: np.ndarray, dark: bool) -> go.Figure:
     shown = list(range(0, len(names), step))
     words: dict[str, Any] = {
         "tickvals": shown,
-        "ticktext": [plain(names[place]) for place in shown],
+        "ticktext": [escaped(names[place]) for place in shown],
         "tickangle": -50,
         "range": [-0.5, len(names) - 0.5],
     }

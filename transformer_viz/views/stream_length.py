@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from ..metrics.norms import check_same_words, sentence_of, stream_lengths
+from ..metrics.norms import check_same_words, stream_lengths
 from ..records import Trace
-from .cells import plain
-from .theme import figure, palette
+from .theme import captioned, escaped, figure, palette
 
 HEIGHT = 380
 TICKS = 12  # names of steps before they get too dense to read
@@ -26,7 +25,7 @@ def stream_length(
     """The residual stream's length after each sum: the chosen word strong, the others faint.
 
     The axis multiplies (a step up is a factor), since the stream grows layer by layer. A vector
-    of zeros has no place on it.
+    of zeros has no place on it. A click gives ``[token, step]``.
 
     Args:
         trace: the run to show.
@@ -40,7 +39,7 @@ def stream_length(
         ValueError: the two runs speak about different words.
     """
     steps, lengths = stream_lengths(trace, stack)
-    words = sentence_of(trace, stack).labels
+    words = trace.words_of(stack).labels
     if not 0 <= token < len(words):
         raise LookupError(f"The {stack}'s sentence has words 0 to {len(words) - 1}; got {token}.")
     was = _before(before, trace, stack, token, len(steps))
@@ -56,8 +55,7 @@ def stream_length(
         picture.add_trace(_line(was, f"{words[token]}, clean run", token, dashed, clicks))
     strong = {"color": colours.accent, "width": 3}
     picture.add_trace(_line(lengths[:, token], words[token], token, strong, clicks))
-    picture.update_layout(meta={"caption": _caption(stack, words[token], was is not None)})
-    return picture
+    return captioned(picture, _caption(stack, words[token], was is not None))
 
 
 def _before(
@@ -91,8 +89,8 @@ def _line(
         marker={"opacity": 0, "size": 12},
         selected=unseen,
         unselected=unseen,
-        hovertemplate="%{x}: %{y:.4~g}<extra>" + plain(name) + "</extra>",
-        name=plain(name),
+        hovertemplate="%{x}: %{y:.4~g}<extra>" + escaped(name) + "</extra>",
+        name=escaped(name),
     )
 
 
@@ -107,7 +105,7 @@ def _frame(steps: tuple[str, ...], lengths: np.ndarray, dark: bool) -> go.Figure
         xaxis={
             "tickmode": "array",
             "tickvals": places,
-            "ticktext": [plain(steps[place]) for place in places],
+            "ticktext": [escaped(steps[place]) for place in places],
             "tickangle": -35,
             "range": [-0.2, len(steps) - 0.8],
         },
@@ -134,4 +132,4 @@ def _round_numbers(low: float, high: float) -> list[float]:
 def _caption(stack: str, word: str, dashed: bool) -> str:
     scale = "logarithmic: equal steps up are equal factors"
     parts = [f"{stack}: “{word}” strong, the other words faint", scale]
-    return plain(" · ".join([*parts, "dashed: the clean run"] if dashed else parts))
+    return " · ".join([*parts, "dashed: the clean run"] if dashed else parts)

@@ -1,4 +1,4 @@
-"""The colours of every picture: paper and ink, one ramp for amounts, one for changes."""
+"""The look of every picture: paper and ink, one ramp for amounts, one for changes; its caption."""
 
 from __future__ import annotations
 
@@ -52,6 +52,11 @@ DARK = Palette(
 )
 
 
+_SHOWN = {"marker": {"opacity": 1}}
+#: For points that can be clicked: none fades when another one is chosen.
+STEADY = {"selected": _SHOWN, "unselected": _SHOWN}
+
+
 def palette(dark: bool = False) -> Palette:
     """The colours for a light or a dark background."""
     return DARK if dark else LIGHT
@@ -99,3 +104,18 @@ def template(dark: bool = False) -> go.layout.Template:
 def figure(dark: bool = False, **layout: object) -> go.Figure:
     """An empty figure in the common look."""
     return go.Figure(layout={"template": template(dark), **layout})
+
+
+def captioned(picture: go.Figure, text: str) -> go.Figure:
+    """Keep with a figure what a reader must know of it.
+
+    Its ``meta`` has the text twice: ``caption`` as HTML shows it, ``alt`` as it is, for a screen
+    reader.
+    """
+    picture.update_layout(meta={"caption": escaped(text), "alt": text})
+    return picture
+
+
+def escaped(text: str) -> str:
+    """Text that plotly and HTML show as it is: its marks are made harmless."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from ..metrics.positions import FASTEST, SLOWEST, Wave, position_rows, waves
+from ..metrics.positions import FASTEST, SLOWEST, Wave, position_rows, run_note, waves
 from ..records import Trace
-from .theme import figure, palette
+from .theme import STEADY, captioned, figure, palette
 
 TITLE = {"standoff": 8, "font": {"size": 14}}
 
@@ -41,8 +41,8 @@ def wavelengths(
     _line(picture, FASTEST, "fastest: 2π", "right", short, dark)
     _line(picture, len(table), f"this sentence: {len(table)} positions", "right", not short, dark)
     _line(picture, SLOWEST, "the paper's slowest: 10000 · 2π", "left", True, dark)
-    picture.update_layout(meta={"caption": _caption(found, turning, len(table))})
-    return picture
+    caption = _caption(found, turning, len(table))
+    return captioned(picture, caption + run_note(trace, name))
 
 
 def _frame(turning: Sequence[Wave], pairs: int, dark: bool) -> go.Figure:
@@ -72,7 +72,6 @@ def _points(turning: Sequence[Wave], pair: int | None, dark: bool) -> go.Scatter
     colours = palette(dark)
     chosen = np.array([wave.pair == pair for wave in turning])
     pairs = np.array([wave.pair for wave in turning])
-    shown = {"marker": {"opacity": 1}}
     return go.Scatter(
         x=pairs,
         y=[wave.wavelength for wave in turning],
@@ -84,8 +83,7 @@ def _points(turning: Sequence[Wave], pair: int | None, dark: bool) -> go.Scatter
             "size": np.where(chosen, 14, 7),
             "color": np.where(chosen, colours.warm, colours.accent),
         },
-        selected=shown,
-        unselected=shown,
+        **STEADY,
         hovertemplate="pair %{x}: one turn in %{y:,.1f} positions<extra></extra>",
         name="pairs",
     )
