@@ -11,7 +11,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.browser.conftest import FLAGS, PATIENCE, chromium
 from transformer_viz.checkpoints import available
 
-MAP = '[data-testid="stPlotlyChart"] >> nth=1 >> .heatmaplayer image'
+MAP = ".st-key-head-map .heatmaplayer image"
+TILES = ".st-key-heads [data-painted]"
 
 
 @contextmanager
@@ -31,8 +32,9 @@ def visitor(browser: Browser) -> Page:
 
 
 def has_picture(page: Page) -> None:
-    """Until the map of the opened head is drawn."""
+    """Until all heads and the map of the opened one are drawn."""
     page.locator(MAP).wait_for(state="attached")
+    page.locator(TILES).wait_for(state="attached")
     page.locator(".tv-foot").wait_for()
 
 

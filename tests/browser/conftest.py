@@ -12,9 +12,11 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 60  # seconds that a start may take on a busy machine
@@ -28,7 +30,13 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-
+#: Whoever opens a page by its own address makes Streamlit look for itself below that address
+#: first: two answers 404 in the console before it looks where it is. Nothing else is forgiven.
+STREAMLIT_LOOKS = {
+    f"/{page}/_stcore/{what}"
+    for page in ("positions", "norms", "about")
+    for what in ("health", "host-config")
+}
 
 expect.set_options(timeout=1000 * PATIENCE)
 
@@ -100,15 +108,43 @@ def browser() -> Iterator[Browser]:
         found.close()
 
 
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A fresh visit; anything that the page reports as an error fails the test."""
-    context = browser.new_context(viewport={"width": 1440, "height": 1100})
+def watched(page: Page) -> list[str]:
+    """What goes wrong in a page from now on: a list that grows."""
+    errors: list[str] = []
+
+    def hear(message: ConsoleMessage) -> None:
+        if message.type == "error" and not _is_streamlit_looking(message):
+            errors.append(f"{message.text} ({message.location.get('url')})")
+
+    page.on("console", hear)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    return errors
+
+
+def _is_streamlit_looking(message: ConsoleMessage) -> bool:
+    missing = "the server responded with a status of 404" in message.text
+    return missing and urlsplit(message.location.get("url", "")).path in STREAMLIT_LOOKS
+
+
+@contextmanager
+def visit(browser: Browser, **words: Any) -> Iterator[Page]:
+    """A fresh visit; anything that the page reports as an error is an error at the end.
+
+    Args:
+        browser: where.
+        words: of ``Browser.new_context``, such as ``color_scheme``.
+    """
+    context = browser.new_context(**{"viewport": {"width": 1440, "height": 1100}} | words)
     page = context.new_page()
     page.set_default_timeout(1000 * PATIENCE)
-    errors: list[str] = []
-    page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
-    page.on("pageerror", lambda error: errors.append(str(error)))
+    errors = watched(page)
     yield page
     context.close()
     assert not errors
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A fresh visit for one test."""
+    with visit(browser) as page:
+        yield page

@@ -1,158 +1,376 @@
-"""A visit in a real browser: clicks, keys, and what stands on the screen afterwards."""
+"""A visit to Explore in a real browser: clicks, keys, and what stands on the screen afterwards."""
 
 from __future__ import annotations
 
 import re
-from urllib.parse import parse_qs, urlsplit
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser import hands
+from tests.browser.conftest import visit
+from tests.browser.hands import after, go, part, query
 
 pytestmark = pytest.mark.browser
 
 SENTENCE = "I would like a cup of coffee without sugar."
+MAP = "charts.head-map"
 
 
-def _open(page: Page, url: str) -> None:
-    page.goto(url)
-    expect(page.locator(".tv-foot")).to_be_visible()
-    expect(_chart(page, 1).locator(".heatmaplayer image")).to_be_visible()
+def test_the_whole_visit(page: Page, url: str) -> None:
+    """Type, read, pick heads, change one, compare, and see the same on every page and reload."""
+    go(page, url)
+    _, now = after(page, lambda p: hands.type_sentence(p, SENTENCE), "said.translation", MAP)
+    assert "Kaffee" in now["said"]["translation"]
+    assert [words[0] for words in now["chips"]].count("Kaffee") == 1
+
+    hands.tile(page, 1, 5).click()
+    hands.opened(page, "L1 H5")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Home")
+    page.keyboard.press("Enter")
+    hands.opened(page, "L2 H0")
+    hands.tile(page, 1, 5).click()  # back again: a stale selection would swallow this click
+    hands.opened(page, "L1 H5")
+    clean = hands.still(page)
+    assert query(page) | {"text": SENTENCE, "layer": "1", "head": "5"} == query(page)
+
+    after(page, lambda p: hands.pick(p, "applies to", "everything"), "query")
+    seen = (MAP, "edits", "tiles.L0 H0", "said.numbers", "chances", "said.after")
+    _, warm = after(page, lambda p: hands.press(p, "temperature", "End"), *seen)
+    assert warm["said"]["after"] != warm["said"]["before"] == clean["said"]["now"]
+    assert page.locator('[data-what="after"] .tv-new').count() > 0
+    assert "→" in warm["said"]["numbers"]
+    _, difference = after(page, lambda p: hands.pick(p, "compare", "Difference"), MAP, "query")
+
+    for name, chart in (("Positions", "position-table"), ("Norms", "norm-map")):
+        hands.visit_page(page, name)
+        expect(page.locator(f".st-key-{chart} .heatmaplayer image")).to_be_attached()
+        there = hands.still(page)
+        assert there["edits"] == warm["edits"]
+        assert go(page, page.url) == there
+    hands.visit_page(page, "Explore")
+    hands.opened(page, "L1 H5")
+    returned = hands.still(page)
+    assert hands.differing(difference, returned) <= {"query.site"}  # it now knows a norm, too
+    assert go(page, page.url) == returned
+
+    hands.pick(page, "compare", "Now")
+    after(page, lambda p: hands.click(p, "back to clean"), "query", MAP)
+    assert "edits" not in query(page)
+    hands.pick(page, "applies to", "this head")
+    expect(page).to_have_url(re.compile("^((?!scope).)*$"))
+    assert hands.differing(clean, hands.still(page)) <= {"query.site"}
 
 
-def _chart(page: Page, number: int) -> Locator:
-    return page.get_by_test_id("stPlotlyChart").nth(number)
+@dataclass(frozen=True)
+class Move:
+    """A control that is moved: where, how, the edits it must write, and what must be seen."""
+
+    name: str
+    place: dict[str, Any]
+    act: Callable[[Page], object]
+    edits: list[dict[str, Any]]
+    seen: tuple[str, ...] = (MAP, "said.numbers", "chances")
 
 
-def _map(page: Page) -> str:
-    """The pixels of the opened head, as the picture that plotly drew, once it stands still."""
-    image = _chart(page, 1).locator(".heatmaplayer image")
-    before, drawn = "", str(image.get_attribute("href"))
-    while before != drawn:
-        page.wait_for_timeout(400)
-        before, drawn = drawn, str(image.get_attribute("href"))
-    return drawn
+ENCODER = {"block": "encoder", "layer": 1, "head": 2, "token": 1}
+DECODER = {"block": "decoder", "layer": 1, "head": 2, "scope": "block"}
+ALL = {"block": "cross", "layer": 1, "head": 3, "scope": "everything"}
+HEAD = {"stack": "encoder", "block": "self", "layer": 1, "head": 2}
+CROSS = {"stack": "decoder", "block": "cross"}
 
 
-def _text(page: Page, what: str) -> str:
-    return page.locator(f'[data-what="{what}"]').inner_text()
+def _scale(page: Page) -> None:
+    hands.pick(page, "heads", "scale")
+    expect(page.get_by_role("spinbutton", name="factor")).to_be_enabled()
+    hands.enter(page, "factor", "2")
+    expect(page).to_have_url(re.compile("2.0"))
 
 
-def _type(page: Page, sentence: str) -> None:
-    box = page.get_by_label("English sentence")
-    box.fill(sentence)
+def _pad_and_look(page: Page) -> None:
+    hands.enter(page, "padding", "3")
+    expect(page.get_by_role("switch", name="masked")).to_be_enabled()
+    hands.still(page)
+    hands.switch(page, "masked")
+    expect(page).to_have_url(re.compile("false"))
+
+
+MOVES = [
+    Move(
+        "hotter",
+        ENCODER,
+        lambda p: hands.press(p, "temperature", "End"),
+        [{"kind": "temperature", "value": 5.0, **HEAD}],
+    ),
+    Move(
+        "hard",
+        ENCODER,
+        lambda p: hands.press(p, "temperature", "Home"),
+        [{"kind": "temperature", "value": 0.0, **HEAD}],
+        (MAP, "said.numbers", "said.row", "chances"),
+    ),
+    Move(
+        "causal mask on",
+        ENCODER,
+        lambda p: hands.pick(p, "causal mask", "on"),
+        [{"kind": "causal", "on": True, **HEAD}],
+        (MAP, "said.numbers", "said.row", "chances"),
+    ),
+    Move(
+        "window",
+        ENCODER,
+        lambda p: hands.press(p, "window", "Home"),
+        [{"kind": "window", "radius": 0, **HEAD}],
+        (MAP, "said.numbers", "said.row", "chances"),
+    ),
+    Move(
+        "hide a word",
+        ENCODER,
+        lambda p: hands.choose(p, "hide words", "street"),
+        [{"kind": "block_keys", "keys": [8], **HEAD}],
+        (MAP, "said.numbers", "chips"),
+    ),
+    Move(
+        "cut a link",
+        ENCODER,
+        lambda p: hands.choose(p, "cut links of the chosen row", "animal"),
+        [{"kind": "block_edges", "edges": [[1, 1]], **HEAD}],
+        (MAP, "said.row"),
+    ),
+    Move("scale", ENCODER, _scale, [{"kind": "scale_head", "value": 2.0, **HEAD}], ("chances",)),
+    Move(
+        "uniform",
+        ENCODER,
+        lambda p: hands.pick(p, "heads", "uniform"),
+        [{"kind": "uniform_head", **HEAD}],
+        (MAP, "said.numbers", "said.row", "chances"),
+    ),
+    Move(
+        "off",
+        ENCODER,
+        lambda p: hands.pick(p, "heads", "off"),
+        [{"kind": "scale_head", "value": 0.0, **HEAD}],
+        (MAP, "chances"),
+    ),
+    Move(
+        "causal mask off",
+        DECODER,
+        lambda p: hands.pick(p, "causal mask", "off"),
+        [{"kind": "causal", "on": False, "stack": "decoder", "block": "self"}],
+    ),
+    Move(
+        "padding, masked",
+        ALL,
+        lambda p: hands.enter(p, "padding", "3"),
+        [{"kind": "pad", "count": 3, "masked": True}],
+        (MAP, "chips"),
+    ),
+    Move(
+        "padding, looked at",
+        ALL,
+        _pad_and_look,
+        [{"kind": "pad", "count": 3, "masked": False}],
+        (MAP, "chips", "said.numbers", "chances"),
+    ),
+    Move(
+        "hide a word everywhere",
+        ALL,
+        lambda p: hands.choose(p, "hide words", "street"),
+        [
+            {"kind": "block_keys", "keys": [8], "stack": "encoder", "block": "self"},
+            {"kind": "block_keys", "keys": [8], **CROSS},
+        ],
+        (MAP, "chips", "said.numbers", "chances", "said.after"),
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def shared(browser: Browser) -> Iterator[Page]:
+    """One visit for many short tests: each opens its own link in it."""
+    with visit(browser) as page:
+        yield page
+
+
+@pytest.mark.parametrize("move", MOVES, ids=lambda move: move.name)
+def test_each_control_writes_its_edit_and_runs_the_model(
+    shared: Page, url: str, move: Move
+) -> None:
+    go(shared, hands.address(url, **move.place))
+    before, now = after(shared, move.act, "edits", "query", *move.seen)
+    assert hands.edits(shared) == move.edits
+    assert len(now["edits"]) == len(move.edits)
+    assert now["said"]["before"] == before["said"]["now"]
+    assert now["alerts"] == []
+    if MAP in move.seen:
+        after(shared, lambda p: hands.pick(p, "compare", "Difference"), MAP)
+
+
+#: What a change of the opened encoder head's temperature must leave as it was, by its scope.
+REACHED = {
+    "this head": lambda layer, head: layer > 1 or (layer, head) == (1, 2),
+    "this layer": lambda layer, head: layer >= 1,
+    "this block": lambda layer, head: True,
+    "everything": lambda layer, head: True,
+}
+OWN = {
+    "this head": lambda layer, head: (layer, head) == (1, 2),
+    "this layer": lambda layer, head: layer == 1,
+    "this block": lambda layer, head: True,
+    "everything": lambda layer, head: True,
+}
+
+
+@pytest.mark.parametrize("scope", REACHED)
+def test_a_change_reaches_as_far_as_it_says(shared: Page, url: str, scope: str) -> None:
+    """The tiles that repaint: the changed heads, and only what reads them."""
+    go(shared, hands.address(url, **ENCODER))
+    if scope != "this head":
+        after(shared, lambda p: hands.pick(p, "applies to", scope), "query")
+    before, now = after(shared, lambda p: hands.press(p, "temperature", "End"), "edits", MAP)
+    kept = {"this head": 4, "this layer": 3, "this block": 2, "everything": 0}[scope]
+    selectors = dict(list(HEAD.items())[:kept])
+    assert hands.edits(shared) == [{"kind": "temperature", "value": 5.0, **selectors}]
+    assert now["edits"][0].startswith(
+        {"everything": "everything:"}.get(scope, now["edits"][0].partition(":")[0] + ":")
+    )
+    changed = {name for name in now["tiles"] if now["tiles"][name] != before["tiles"][name]}
+    places = {name: tuple(map(int, re.findall(r"\d+", name))) for name in now["tiles"]}
+    assert changed <= {name for name, place in places.items() if REACHED[scope](*place)}
+    assert changed >= {name for name, place in places.items() if OWN[scope](*place)}
+    if scope == "everything":
+        decoder = part(now, "chances")
+        assert decoder != part(before, "chances")
+
+
+def test_undo_redo_and_taking_one_edit_away(shared: Page, url: str) -> None:
+    clean = go(shared, hands.address(url, **ENCODER))
+    _, one = after(shared, lambda p: hands.press(p, "temperature", "End"), "edits", MAP)
+    _, two = after(shared, lambda p: hands.choose(p, "hide words", "street"), "edits", "chips")
+    for words, expected in (("↶ undo", one), ("↶ undo", clean), ("↷ redo", one), ("↷ redo", two)):
+        _, now = after(shared, lambda p, words=words: hands.click(p, words), "query")
+        assert hands.differing(expected, now) == set()
+    _, left = after(shared, lambda p: p.locator(".st-key-chips button").first.click(), "edits")
+    assert [edit["kind"] for edit in hands.edits(shared)] == ["block_keys"]
+    assert left["edits"] == two["edits"][1:]
+    _, now = after(shared, lambda p: hands.click(p, "↶ undo"), "edits")
+    assert hands.differing(two, now) == set()
+
+
+def _in_target(act: Callable[[Page], object]) -> Callable[[Page], None]:
+    """Do something in the panel that the button Target opens."""
+
+    def do(page: Page) -> None:
+        panel = page.get_by_test_id("stPopoverBody")
+        hands.click(page, "Target")
+        expect(panel).to_be_visible()
+        act(page)
+        while panel.is_visible():  # a list that closes just now takes the first Escape for itself
+            page.keyboard.press("Escape")
+            page.wait_for_timeout(200)
+
+    return do
+
+
+def _type_target(page: Page) -> None:
+    box = page.get_by_role("textbox", name="Hold these target words")
+    box.fill("Der Hund schläft.")
     box.press("Enter")
 
 
-def _opened(page: Page, label: str) -> None:
-    expect(page.locator("h2", has_text=re.compile(rf"^{label}\b"))).to_be_visible()
+#: Choices on Explore that change no model, one after the other: how each is made, the keys it
+#: writes, and what is seen to follow.
+CHOICES: list[tuple[Callable[[Page], object], dict[str, str], tuple[str, ...]]] = [
+    (lambda p: hands.tile(p, 2, 6).click(), {"layer": "2", "head": "6"}, (MAP, "said.numbers")),
+    (lambda p: hands.choose(p, "layer", "L1"), {"layer": "1"}, (MAP, "said.numbers")),
+    (lambda p: hands.choose(p, "head", "H2"), {"head": "2"}, (MAP, "said.numbers")),
+    (lambda p: hands.choose(p, "row", "Straße"), {"token": "7"}, (MAP, "said.row", "chips")),
+    (lambda p: hands.click_plot(p, "head-map", 0.5, 2.5 / 17), {"token": "2"}, (MAP, "said.row")),
+    (lambda p: hands.chip(p, "target", 13).click(), {"token": "12"}, (MAP, "said.row", "chips")),
+    (lambda p: hands.chip(p, "source", 8).click(), {}, (MAP, "said.row", "chips", "query")),
+    (lambda p: hands.choose(p, "instead of", "weil"), {"answer": "10"}, ("chances",)),
+    (lambda p: hands.switch(p, "whole words"), {"words": "on"}, (MAP,)),
+    (lambda p: hands.switch(p, "start and end marks"), {"special": "off"}, (MAP,)),
+    (lambda p: hands.pick(p, "block", "Encoder"), {"block": "encoder"}, (MAP, "tiles.L0 H0")),
+    (_in_target(lambda p: hands.choose(p, "Beam", "1")), {"beam": "1"}, ("query",)),
+    (
+        _in_target(_type_target),
+        {"target": "Der Hund schläft."},
+        ("said.translation", "said.held", "chips", "chances"),
+    ),
+    (lambda p: hands.click(p, SENTENCE), {"text": SENTENCE}, ("said.translation", MAP, "chips")),
+    (lambda p: hands.choose(p, "Model", "en-de-small"), {"model": "en-de-small"}, (MAP, "chances")),
+]
 
 
-def _click_tile(page: Page, layer: int, head: int, heads: int = 8, layers: int = 3) -> None:
-    """Click into the middle of a tile, where a person would."""
-    area = _chart(page, 0).locator(".nsewdrag").bounding_box()
-    assert area is not None
-    page.mouse.click(
-        area["x"] + area["width"] * (head + 0.5) / heads,
-        area["y"] + area["height"] * (layer + 0.5) / layers,
-    )
-
-
-def _settled(page: Page) -> None:
-    """Until the freely decoded sentence has followed."""
-    expect(page.locator('[data-what="after"]')).not_to_have_text("…")
-
-
-def test_a_visit_from_the_sentence_to_the_changed_translation(page: Page, url: str) -> None:
-    _open(page, url)
-    first = _text(page, "translation")
-    _type(page, SENTENCE)
-    expect(page.locator('[data-what="translation"]')).not_to_have_text(first)
-    assert "Kaffee" in _text(page, "translation")
-    expect(_chart(page, 1)).to_contain_text("Kaffee")  # the pictures have followed
-
-    _click_tile(page, layer=1, head=5)
-    _opened(page, "L1 H5")
-    _click_tile(page, layer=2, head=0)
-    _opened(page, "L2 H0")
-    _click_tile(page, layer=1, head=5)  # back again: a stale selection would swallow this click
-    _opened(page, "L1 H5")
-    assert _query(page) | {"text": SENTENCE, "layer": "1", "head": "5"} == _query(page)
-
-    clean = _map(page)
-    page.get_by_role("radio", name="everything").click()
-    slider = page.get_by_role("slider", name="temperature")
-    slider.focus()
-    page.keyboard.press("End")
-    expect(page.get_by_role("button", name=re.compile("everything: temperature 5"))).to_be_visible()
-    _settled(page)
-    assert _map(page) != clean
-    assert _text(page, "after") != _text(page, "before")
-    assert page.locator('[data-what="after"] .tv-new').count() > 0
-
-    _same_after_reload(page)
-    page.get_by_role("button", name="back to clean").click()
-    expect(page.locator('[data-what="now"]')).to_be_visible()
-    assert "edits" not in _query(page)
-    expect(_chart(page, 1).locator(".heatmaplayer image")).to_have_attribute("href", clean)
-
-
-def _query(page: Page) -> dict[str, str]:
-    return {name: texts[0] for name, texts in parse_qs(urlsplit(page.url).query).items()}
-
-
-def _same_after_reload(page: Page) -> None:
-    link, drawn, after = page.url, _map(page), _text(page, "after")
-    _open(page, link)
-    _opened(page, "L1 H5")
-    _settled(page)
-    assert page.url == link
-    assert (_map(page), _text(page, "after")) == (drawn, after)
-    assert page.get_by_label("English sentence").input_value() == SENTENCE
-    expect(page.get_by_role("slider", name="temperature")).to_have_attribute("aria-valuetext", "5")
+def test_every_choice_is_seen_and_kept_in_the_link(page: Page, url: str) -> None:
+    go(page, hands.address(url, layer=1, head=7, token=1))
+    for act, keys, seen in CHOICES:
+        _, now = after(page, act, "query", *seen)
+        assert query(page) | keys == query(page)
+        assert now["alerts"] == []
+    assert hands.differing(now, go(page, page.url)) == set()
 
 
 def test_pointing_at_a_cell_names_both_words_and_the_weight(page: Page, url: str) -> None:
-    _open(page, f"{url}/?block=decoder")
-    area = _chart(page, 1).locator(".nsewdrag").first.bounding_box()
+    go(page, f"{url}/?block=decoder")
+    area = hands.plot(page, "head-map").bounding_box()
     assert area is not None
-    hover = _chart(page, 1).locator(".hoverlayer")
+    hover = page.locator(".st-key-head-map .hoverlayer")
     page.mouse.move(area["x"] + 8, area["y"] + 8)
     expect(hover).to_contain_text(re.compile(r"→ <s>: 1\.0000"))
     page.mouse.move(area["x"] + area["width"] - 8, area["y"] + 8)
     expect(hover).to_contain_text("masked")
 
 
-def test_about_and_back_keeps_everything(page: Page, url: str) -> None:
-    _open(page, f"{url}/?layer=2&head=3&scope=block&words=on")
-    page.get_by_role("link", name="About", exact=True).click()
-    expect(page.get_by_text("Attention is not Explanation", exact=True)).to_be_visible()
-    assert page.get_by_text("CC BY 2.0").count() == 1
-    page.get_by_role("link", name="Explore").click()
-    _opened(page, "L2 H3")
-    assert _query(page) == {"layer": "2", "head": "3", "scope": "block", "words": "on"}
-
-
 def test_back_undoes_the_last_choice(page: Page, url: str) -> None:
-    _open(page, f"{url}/?layer=2&head=3")
-    _click_tile(page, layer=1, head=2)
-    _opened(page, "L1 H2")
+    go(page, f"{url}/?layer=2&head=3")
+    hands.tile(page, 1, 2).click()
+    hands.opened(page, "L1 H2")
     page.go_back()
-    _opened(page, "L2 H3")
+    hands.opened(page, "L2 H3")
 
 
 def test_a_visit_without_a_link_begins_with_a_decided_head(page: Page, url: str) -> None:
-    _open(page, url)
-    query = _query(page)
-    _opened(page, f"L{query['layer']} H{query['head']}")
-    entropy = page.get_by_text(re.compile(r"entropy \d")).first.inner_text()
-    assert float(re.search(r"[\d.]+", entropy).group()) < 1.5
+    now = go(page, url)
+    keys = query(page)
+    hands.opened(page, f"L{keys['layer']} H{keys['head']}")
+    entropy = re.search(r"entropy ([\d.]+)", now["said"]["numbers"])
+    assert entropy is not None
+    assert float(entropy.group(1)) < 1.5
 
 
 def test_strange_input_never_shows_a_traceback(page: Page, url: str) -> None:
-    _open(page, url)
+    go(page, url)
     for sentence in ("", "🙂", "مرحبا", "word " * 1000, "<b>x</b> $y$", SENTENCE):
-        _type(page, sentence)
+        hands.type_sentence(page, sentence)
         expect(page.get_by_test_id("stStatusWidget")).to_have_count(0)
         assert page.get_by_test_id("stException").count() == 0
         assert page.get_by_label("English sentence").input_value() == sentence.rstrip("\n")
-    assert "Kaffee" in _text(page, "translation")
+    assert "Kaffee" in page.locator('[data-what="translation"]').inner_text()
+
+
+def test_pointing_at_a_chip_lights_its_row_and_column_in_the_map(page: Page, url: str) -> None:
+    go(page, f"{url}/?block=encoder&layer=1&head=2")
+    chip, bands = hands.chip(page, "source", 8), page.locator(".tv-band:visible")
+    chip.hover()
+    expect(bands).to_have_count(2)
+    area = hands.plot(page, "head-map").bounding_box()
+    boxes = [band.bounding_box() for band in bands.all()]
+    assert area is not None
+    assert None not in boxes
+    row, column = sorted(boxes, key=lambda box: -box["width"])
+    assert row["y"] == pytest.approx(area["y"] + area["height"] * 8 / 17, abs=2)
+    assert row["height"] == pytest.approx(area["height"] / 17, abs=2)
+    assert row["width"] == pytest.approx(area["width"], abs=2)
+    assert column["x"] == pytest.approx(area["x"] + area["width"] * 8 / 17, abs=2)
+    assert column["height"] == pytest.approx(area["height"], abs=2)
+    page.mouse.move(5, 5)
+    expect(bands).to_have_count(0)
+    page.mouse.move(area["x"] + area["width"] * 3.5 / 17, area["y"] + area["height"] * 5.5 / 17)
+    lit = page.get_by_role("toolbar", name="source").locator(".lit")
+    expect(lit).to_have_text(["n", "t"])  # column 3, row 5

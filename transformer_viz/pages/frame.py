@@ -36,12 +36,17 @@ def sentence_box(engine: Engine) -> None:
     """The sentence, examples of it, the model, and how the target comes about."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input(
-            "English sentence", key="text", placeholder="Type a sentence", max_chars=20_000
+            "English sentence",
+            key="text",
+            placeholder="Type a sentence",
+            max_chars=20_000,
+            on_change=visit.asked,
         )
         st.selectbox(
             "Model",
             list(engine.shelf),
             key="model",
+            on_change=visit.asked,
             format_func=lambda name: _named(engine, name),
             width=210,
         )
@@ -49,6 +54,7 @@ def sentence_box(engine: Engine) -> None:
             st.text_input(
                 "Hold these target words",
                 key="target",
+                on_change=visit.asked,
                 placeholder="leave empty: the model translates",
                 help="A translation of your own. The model is then asked about its words.",
             )
@@ -56,6 +62,7 @@ def sentence_box(engine: Engine) -> None:
                 "Beam",
                 list(BEAMS),
                 key="beam",
+                on_change=visit.asked,
                 help="How many translations the search keeps at once; 1 is greedy.",
             )
     with st.container(horizontal=True, key="examples", gap="small", vertical_alignment="center"):
@@ -71,6 +78,7 @@ def _named(engine: Engine, name: str) -> str:
 
 def _take(text: str) -> None:
     st.session_state.update(text=text, target="")
+    visit.asked()
 
 
 def footer(engine: Engine, trace: Trace | None, seconds: float | None) -> None:

@@ -23,6 +23,7 @@ KEPT = "_kept"
 PAGE = "_page"
 COUNTS = "_counts"
 HELD = "_held"
+ASKED = "_asked"
 OPENING = {"layer": "0", "head": "0"}
 FRAME = ("text", "model", "target", "beam")
 FRESH = "_fresh"  # the link has just been read, and nothing was chosen since
@@ -60,10 +61,16 @@ def begin(engine: Engine) -> None:
     page = None if context is None else context.page_script_hash
     moved = state.get(PAGE, page) != page
     state[PAGE] = page
-    restore(engine)
     if moved:
-        for name in link.DEFAULTS:
-            relabel(name)
+        newer = {"edits", *(FRAME if state.pop(ASKED, False) else ())}
+        kept = defaults(engine) | state.get(KEPT, {})
+        state.update(kept | {name: state[name] for name in newer if name in state})
+    restore(engine)
+
+
+def asked() -> None:
+    """Note in a callback that the sentence, or what stands beside it, was changed just now."""
+    st.session_state[ASKED] = True
 
 
 def restore(engine: Engine) -> None:

@@ -1,0 +1,240 @@
+"""What all pages share, in a real browser: the link, the theme, narrow windows, keys, long work."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser import hands
+from tests.browser.conftest import visit
+from tests.browser.hands import after, go, query
+from transformer_viz.interventions import BlockKeys, Intervention, Temperature
+from transformer_viz.pages.link import KEYS
+
+pytestmark = pytest.mark.browser
+
+PAGES = {"Explore": "", "Positions": "positions", "Norms": "norms", "About": "about"}
+MAP = "charts.head-map"
+WARM = Intervention((Temperature(value=2.5, stack="decoder", block="cross"),))
+CHANGED = Intervention(
+    (
+        Temperature(value=2.5, stack="encoder", block="self", layer=0),
+        BlockKeys(keys=(8,), stack="encoder", block="self"),
+    )
+)
+
+
+# ---- what every page keeps ----------------------------------------------------------------------
+
+#: Every key of the link at a value that is not its default, all at once.
+KEPT: dict[str, Any] = {
+    "model": "en-de-small",
+    "text": "The cat sat on the mat because it was tired.",
+    "target": "Die Katze saß auf der Matte.",
+    "beam": "2",
+    "edits": WARM.to_json(),
+    "block": "encoder",
+    "layer": "1",
+    "head": "2",
+    "token": "3",
+    "compare": "difference",
+    "words": "on",
+    "special": "off",
+    "scope": "layer",
+    "answer": "2",
+    "stack": "decoder",
+    "place": "2",
+    "shift": "2",
+    "pair": "3",
+    "word": "4",
+    "site": "decoder.layers.1.cross_norm",
+    "statistic": "rms",
+    "reach": "decoder",
+    "order": "1",
+}
+
+
+@pytest.fixture(scope="module")
+def stations(browser: Browser, url: str) -> dict[str, dict[str, str]]:
+    """The link's keys at every station of a walk over all pages and back, with reloads."""
+    found = {}
+    with visit(browser) as page:
+        go(page, hands.address(url, **KEPT))
+        for name in ("Positions", "Norms", "About", "Norms", "Positions", "Explore"):
+            hands.visit_page(page, name)
+            expect(page).to_have_url(re.compile(f"^{url}/{PAGES[name]}\\?"))
+            _arrived(page, name)
+            found[f"{len(found)}: on {name}"] = query(page)
+            go(page, page.url) if name != "About" else page.reload()
+            _arrived(page, name)
+            found[f"{len(found)}: reloaded there"] = query(page)
+    return found
+
+
+def _arrived(page: Page, name: str) -> None:
+    if name == "About":
+        expect(page.get_by_text("Attention is not Explanation", exact=True)).to_be_visible()
+        return
+    mark = {"Explore": "hide", "Positions": "reach", "Norms": "statistic"}[name]
+    expect(page.locator(f".st-key-{mark}")).to_be_visible()
+    hands.still(page)
+
+
+def test_the_walk_moves_every_key(url: str) -> None:
+    assert list(KEPT) == [key.name for key in KEYS]
+    assert all(key.read(KEPT[key.name]) != key.default for key in KEYS)
+
+
+@pytest.mark.parametrize("key", KEPT)
+def test_each_key_survives_every_page_and_back(
+    stations: dict[str, dict[str, str]], key: str
+) -> None:
+    assert {where: link.get(key) for where, link in stations.items()} == dict.fromkeys(
+        stations, KEPT[key]
+    )
+
+
+def test_about_and_back_keeps_everything(page: Page, url: str) -> None:
+    before = go(page, f"{url}/?layer=2&head=3&scope=block&words=on")
+    hands.visit_page(page, "About")
+    _arrived(page, "About")
+    assert page.get_by_text("CC BY 2.0").count() == 1
+    hands.visit_page(page, "Explore")
+    hands.opened(page, "L2 H3")
+    assert hands.differing(before, hands.still(page)) == set()
+    assert query(page) == {"layer": "2", "head": "3", "scope": "block", "words": "on"}
+
+
+@pytest.mark.parametrize("name", ["Explore", "Positions", "Norms"])
+def test_another_theme_recolours_an_open_page(page: Page, url: str, name: str) -> None:
+    """To dark and back, without a click: background, pictures, and the words in them."""
+    light = go(page, hands.address(url, PAGES[name], edits=WARM.to_json()))
+    names = [f"charts.{key}" for key in light["charts"]]
+    names += ["tiles.L0 H0"] if light["tiles"] else []
+
+    def lightness() -> float:
+        colour = page.get_by_test_id("stApp").evaluate("e => getComputedStyle(e).backgroundColor")
+        return sum(map(int, re.findall(r"\d+", colour)[:3])) / 765
+
+    assert lightness() > 0.9
+    _, dark = after(page, lambda p: p.emulate_media(color_scheme="dark"), *names)
+    assert lightness() < 0.2
+    _, again = after(page, lambda p: p.emulate_media(color_scheme="light"), *names)
+    assert hands.differing(light, again) == set()
+    assert dark["said"] == light["said"]
+
+
+#: How far the page goes beyond the window, and what on it does: plotly's and the table's own
+#: parts are cut off by their frames, and the input within a slider is never seen.
+WIDE = """() => {
+  const main = document.querySelector('[data-testid="stMain"]');
+  const out = [...document.querySelectorAll('[data-testid="stMain"] *')].filter(element => {
+    const box = element.getBoundingClientRect();
+    return box.width > 0 && box.left < innerWidth && box.right > innerWidth + 1
+      && !element.closest('.stPlotlyChart, [data-testid="stDataFrame"], svg, [type=range]');
+  });
+  return {
+    document: document.documentElement.scrollWidth - innerWidth,
+    main: main.scrollWidth - main.clientWidth,
+    beyond: out.map(element => element.closest('[class*="st-key-"]')?.className ?? element.tagName),
+  };
+}"""
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_is_wider_than_a_narrow_window(page: Page, url: str, name: str) -> None:
+    """Opened at 800 pixels, and made narrower while it is open."""
+    page.set_viewport_size({"width": 800, "height": 1100})
+    page.goto(hands.address(url, PAGES[name], edits=CHANGED.to_json()))
+    for width in (800, 640):
+        page.set_viewport_size({"width": width, "height": 1100})
+        _arrived(page, name)
+        found = page.evaluate(WIDE)
+        assert found["document"] <= 0
+        assert found["main"] <= 0
+        assert found["beyond"] == []
+
+
+# ---- the keyboard -------------------------------------------------------------------------------
+
+#: Where the keyboard is, and how that place and what surrounds it look.
+FOCUS = """() => {
+  let place = document.activeElement;
+  while (place?.shadowRoot?.activeElement) place = place.shadowRoot.activeElement;
+  const around = [];
+  for (let at = place; at && around.length < 6; at = at.parentElement ?? at.getRootNode().host) {
+    around.push(at, ...at.children);
+  }
+  const seen = element => {
+    const style = getComputedStyle(element);
+    return [style.outlineStyle === 'none' ? '' : style.outline, style.boxShadow,
+      style.borderColor, style.backgroundColor, style.textDecoration].join();
+  };
+  const before = window.lastFocus;
+  window.lastFocus = around.map(element => [element, seen(element)]);
+  return {
+    name: place.getAttribute('aria-label') ?? place.innerText ?? place.tagName,
+    role: place.getAttribute('role') ?? place.tagName.toLowerCase(),
+    left: before ? before.some(([element, style]) => seen(element) !== style) : null,
+  };
+}"""
+REACHED = {
+    "Explore": """English sentence|Model|Target|The animal didn't cross the street because it was
+        too tired.|The|Das|Encoder|Now|L1 H7|layer|head|whole words|start and end marks|row|
+        everything|back to clean|cross: temperature 2.5|temperature|window|on|hide words|
+        cut links of the chosen row|padding|instead of|attention weights are not""",
+    "Positions": """English sentence|Source|pair of dimensions|position|k: how many words further|
+        both sentences|scale|drop|shuffle|back to clean|Encoder|layer|another order""",
+    "Norms": "English sentence|Source|Now|number|norm|word|back to clean|CSV",
+}
+
+
+@pytest.mark.parametrize("name", REACHED)
+def test_the_tab_key_reaches_everything_and_shows_where_it_is(
+    page: Page, url: str, name: str
+) -> None:
+    go(page, hands.address(url, PAGES[name], layer=1, head=7, edits=WARM.to_json()))
+    page.add_style_tag(content="* { transition: none !important; }")  # look at once
+    page.mouse.click(5, 500)  # beside everything
+    walk: list[dict[str, Any]] = []
+    for _ in range(90):
+        page.keyboard.press("Tab")
+        walk.append(page.evaluate(FOCUS))
+        if len(walk) > 5 and walk[-1]["name"].startswith("attention weights are not"):
+            break
+    unseen = [was["name"] for was, now in pairwise(walk) if not now["left"]]
+    assert unseen == []
+    names = [place["name"].strip() for place in walk]
+    wanted = [word.strip() for word in re.sub(r"\s+", " ", REACHED[name]).split("|")]
+    missing = [word for word in wanted if not any(n.startswith(word) for n in names)]
+    assert missing == []
+
+
+# ---- long work ----------------------------------------------------------------------------------
+
+HOT = Intervention((Temperature(value=5.0),))
+LONG = "The animal did not cross the street because it was too tired and the man saw it. " * 3
+
+
+def test_long_work_makes_way_and_can_be_stopped_and_gone_on_with(page: Page, url: str) -> None:
+    """A hot model never ends its sentence: eight translations at once, up to the limit."""
+    page.goto(hands.address(url, text=LONG.strip(), beam=8, block="cross", edits=HOT.to_json()))
+    waits = page.get_by_text("Translating freely ...")
+    expect(waits).to_be_visible()
+    before = hands.look(page)
+    assert before["edits"]  # the rest of the page stands meanwhile
+    assert before["said"]["after"] == "…"
+    hands.pick(page, "block", "Encoder")
+    hands.changed(page, before, MAP, "tiles.L0 H0", "said.numbers")  # the newest wish is served
+    expect(waits).to_be_visible()
+    hands.click(page, "stop")
+    expect(page.get_by_text("Stopped.", exact=True)).to_be_visible()
+    stopped = hands.still(page)
+    assert stopped["said"]["after"] == "stopped"
+    hands.click(page, "go on")
+    expect(page.locator('[data-what="after"]')).to_contain_text("Mann")
+    assert hands.differing(stopped, hands.still(page)) == {"said.after"}
