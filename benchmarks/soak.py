@@ -1,240 +1,138 @@
-"""`make soak`: a monkey plays with the app for a while; nothing may break, and it ends by itself.
+"""`make soak`: the app under strain for ten minutes and more; nothing may break or be mixed.
 
-    python -m benchmarks.soak [--seconds 600] [--seed 1]
+    python -m benchmarks.soak [monkey visitors] [--seconds 600] [--changes 200] [--seed 1]
 
-The test suite lets it play for twenty seconds.
+The test suite holds twenty seconds of each.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import random
-import re
 import sys
-import time
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from urllib.parse import urlencode
 
-from playwright.sync_api import Error as PlaywrightError
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Browser, Page
 
-from benchmarks.report import Budget, Section, write
-from benchmarks.visits import browser, has_picture, needs_model, visitor
+from benchmarks.memory import Diary, growth, server_of, slope
+from benchmarks.monkey import Found, play
+from benchmarks.report import Budget, Row, Section, write
+from benchmarks.rest import rest
+from benchmarks.visitors import Tale, together
+from benchmarks.visits import browser, needs_model, visitor
 from tests.browser.conftest import running_app
+from transformer_viz.interventions import Intervention, Temperature
 
-KEYS = ("ArrowRight", "ArrowLeft", "Home", "End", "PageUp")
-TEXTS = (
-    "The cat sat on the mat.",
-    "I would like a cup of coffee without sugar.",
-    "",
-    "word " * 200,
-    "🙂 مرحبا <b>x</b> $y$ `z`",
-    "Why?",
-)
-LINKS = (
-    "?block=encoder&layer=2&head=7",
-    "?block=nowhere&layer=99&head=-1&edits=%7Bbroken",
-    "?edits=%7B%22edits%22%3A%5B%7B%22kind%22%3A%22temperature%22%2C%22value%22%3A0.0%7D%5D%7D",
-    "",
-)
-
-
-RESTS = '[data-testid="stApp"][data-test-script-state="notRunning"]'
-
-
-@dataclass
-class Found:
-    """What the monkey did, and what broke: the errors with the last actions before them."""
-
-    done: Counter[str] = field(default_factory=Counter)
-    broken: list[str] = field(default_factory=list)
-    waits: list[float] = field(default_factory=list)
-
-
-def play(page: Page, url: str, seconds: float, seed: int = 1) -> Found:
-    """Random clicks, keys, sentences and links for some seconds; a seed repeats them."""
-    found, draw, recent = Found(), random.Random(seed), list[str]()
-    page.on("pageerror", lambda error: found.broken.append(f"{error} after {recent[-3:]}"))
-    page.goto(url)
-    has_picture(page)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        name = draw.choice(list(ACTIONS))
-        recent.append(name)
-        try:
-            if not ACTIONS[name](page, draw, url):
-                continue
-        except PlaywrightError:  # the place went away while the monkey reached for it
-            continue
-        found.done[name] += 1
-        if draw.random() < 0.7:  # the other times the next action meets a page that still works
-            began = time.monotonic()
-            stuck = settle(page)
-            if stuck:
-                found.broken.append(f"{stuck} after {recent[-5:]}")
-                break
-            found.waits.append(time.monotonic() - began)
-            found.broken += [f"{what} after {recent[-3:]}" for what in complaints(page)]
-    last = [settle(page), *complaints(page)]
-    found.broken += [f"{what} at the end" for what in last if what]
-    return found
-
-
-def settle(page: Page) -> str | None:
-    """Wait until the app has answered and rests; a sentence if it never does."""
-    try:
-        page.locator(RESTS).wait_for(state="attached")
-        page.locator("[data-testid=stMain]").wait_for()
-    except PlaywrightError:
-        return f"no rest at {page.url}"
-    return None
-
-
-def complaints(page: Page) -> list[str]:
-    """Tracebacks and broken places on the screen; a sentence that explains is none."""
-    alerts = page.get_by_test_id("stAlert").all_inner_texts()
-    unexplained = [text for text in alerts if "did not work" in text]
-    texts = [*page.get_by_test_id("stException").all_inner_texts(), *unexplained]
-    return [text.strip()[:300] for text in texts]
-
-
-def some(found: Locator, draw: random.Random) -> Locator | None:
-    """One of the visible and enabled elements, if there is one."""
-    able = [place for place in found.all() if place.is_visible() and place.is_enabled()]
-    return draw.choice(able) if able else None
-
-
-def press_slider(page: Page, draw: random.Random, url: str) -> bool:
-    slider = some(page.get_by_role("slider"), draw)
-    if slider is None:
-        return False
-    slider.focus(timeout=5000)
-    for _ in range(draw.randint(1, 6)):
-        page.keyboard.press(draw.choice(KEYS))
-    return True
-
-
-def click(role: str) -> Callable[[Page, random.Random, str], bool]:
-    def act(page: Page, draw: random.Random, url: str) -> bool:
-        found = page.get_by_test_id("stMain").locator(f"visible=true >> role={role}")
-        place = some(found, draw)
-        if place is None:
-            return False
-        place.click(timeout=5000, force=True)
-        page.keyboard.press("Escape")
-        return True
-
-    return act
-
-
-def click_picture(page: Page, draw: random.Random, url: str) -> bool:
-    place = some(page.locator(".nsewdrag"), draw)
-    box = place.bounding_box() if place else None
-    if box is None:
-        return False
-    page.mouse.click(
-        box["x"] + box["width"] * draw.random(), box["y"] + box["height"] * draw.random()
-    )
-    return True
-
-
-def type_text(page: Page, draw: random.Random, url: str) -> bool:
-    box = page.get_by_role("textbox").first
-    box.fill(draw.choice(TEXTS), timeout=5000)
-    box.press("Enter")
-    return True
-
-
-def choose(page: Page, draw: random.Random, url: str) -> bool:
-    box = some(page.get_by_role("combobox"), draw)
-    if box is None:
-        return False
-    box.click(timeout=5000)
-    option = some(page.get_by_role("option"), draw)
-    if option is not None:
-        option.click(timeout=5000)
-    page.keyboard.press("Escape")
-    return True
-
-
-def open_link(page: Page, draw: random.Random, url: str) -> bool:
-    page.goto(f"{url}/{draw.choice(LINKS)}")
-    return True
-
-
-def reload(page: Page, draw: random.Random, url: str) -> bool:
-    page.reload()
-    return True
-
-
-def back(page: Page, draw: random.Random, url: str) -> bool:
-    page.go_back()
-    if not page.url.startswith(url):  # the monkey left through the front door
-        page.goto(url)
-    return True
-
-
-def visit_page(page: Page, draw: random.Random, url: str) -> bool:
-    about = page.get_by_role("link", name=re.compile("^(About|Explore)$"))
-    for link in (some(about, draw), page.get_by_role("link", name="Explore", exact=True).first):
-        if link is None:
-            return False
-        link.click(timeout=5000)
-    return True
-
-
-def resize(page: Page, draw: random.Random, url: str) -> bool:
-    page.set_viewport_size({"width": draw.randint(360, 1900), "height": draw.randint(500, 1200)})
-    return True
-
-
-Action = Callable[[Page, random.Random, str], bool]
-ACTIONS: dict[str, Action] = {
-    "slider": press_slider,
-    "radio": click("radio"),
-    "button": click("button"),
-    "checkbox": click("checkbox"),
-    "picture": click_picture,
-    "text": type_text,
-    "choice": choose,
-    "link": open_link,
-    "reload": reload,
-    "back": back,
-    "page": visit_page,
-    "resize": resize,
-}
-
-
-def section(found: Found, seconds: float, seed: int) -> Section:
-    """What the results say about it."""
-    actions = sum(found.done.values())
-    table = [("action", "times"), *((name, str(n)) for name, n in found.done.most_common())]
-    notes = (
-        f"{seconds:.0f} seconds, seed {seed}, {actions} actions in a real browser; longest wait "
-        f"for an answer {max(found.waits, default=0):.1f} s."
-    )
-    return Section("Soak: a monkey", notes, table, [Budget("broken pages", len(found.broken), 0)])
+CACHE = 256  # megabytes of runs that the app's cache may hold
+SERVER, PAGE = 60, 30  # megabytes by which the server and a page may grow once all is warm
+LONG = "We can't go home before it stops raining, and " * 9
+FILLING = 24  # runs of the long sentence: about 12 megabytes each, so the cache is full of them
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Let a monkey play with the app.")
-    parser.add_argument("--seconds", type=float, default=600)
+    parser = argparse.ArgumentParser(description="Put the app under strain.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SOAKS))
+    parser.add_argument("--seconds", type=float, default=600, help="of the monkey")
+    parser.add_argument("--changes", type=int, default=200, help="of the two visitors together")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
+    unknown = [name for name in asked.names if name not in SOAKS]
+    if unknown:
+        parser.error(f"there is no soak {unknown[0]!r}; choose of {', '.join(SOAKS)}")
     needs_model(dict(os.environ))
-    found = Found()
+    kept = [soak(name, asked) for name in asked.names or SOAKS]
+    return 0 if all(kept) else 1
+
+
+def soak(name: str, asked: argparse.Namespace) -> bool:
+    """Run one, write its section, and tell whether all its budgets are kept."""
+    broken: list[str] = []
+    result = None
     try:
         with browser() as chromium, running_app() as url:
-            found = play(visitor(chromium), url, asked.seconds, asked.seed)
+            result = SOAKS[name](chromium, url, asked, broken)
     except RuntimeError as error:  # the server wrote a traceback
-        found.broken.append(str(error))
-    result = section(found, asked.seconds, asked.seed)
-    write(result)
-    print(result.text, *found.broken, sep="\n")
-    return 1 if found.broken else 0
+        broken.append(str(error))
+    if result is not None and not any("Traceback" in one for one in broken):
+        write(result)
+        print(result.text)
+    print(*broken, sep="\n")
+    return result is not None and not broken and all(budget.kept for budget in result.budgets)
 
+
+def monkey(chromium: Browser, url: str, asked: argparse.Namespace, broken: list[str]) -> Section:
+    """A monkey, and what the server and the page hold meanwhile."""
+    page = visitor(chromium)
+    fill(page, url)
+    diary = Diary(server_of(url))
+    found = play(page, url, asked.seconds, asked.seed, diary)
+    broken += found.broken
+    return monkeys(found, diary, asked.seconds, asked.seed)
+
+
+def fill(page: Page, url: str) -> None:
+    """Ask for so many long runs that the cache is full: what grows later is no cache."""
+    for number in range(FILLING):
+        warm = Intervention((Temperature(value=1.5 + number / 100),)).to_json()
+        page.goto(f"{url}/?{urlencode({'text': LONG, 'beam': 1, 'edits': warm})}")
+        page.locator('[data-what="numbers"]').wait_for()
+    rest(page)
+
+
+def monkeys(found: Found, diary: Diary, seconds: float, seed: int) -> Section:
+    """What the results say about the monkey."""
+    actions = sum(found.done.values())
+    notes = (
+        f"{seconds:.0f} seconds, seed {seed}, {actions} actions on all pages in a real browser; "
+        f"longest wait for an answer {max(found.waits, default=0):.1f} s. Before it began, "
+        f"{FILLING} changed runs of a sentence of 118 tokens had filled the app's cache to its "
+        f"bound of {CACHE} MB. Memory was read every {diary.every:.0f} s, the page's after a "
+        "garbage collection; growth is the median of the last third of the readings less that of "
+        "the second one, slope a line through both."
+    )
+    table: list[Row] = [("memory", "begin, MB", "end, MB", "largest, MB", "slope, MB/min")]
+    for name, values in (("server, resident", diary.server), ("page, JavaScript", diary.page)):
+        line = slope(diary.seconds, values)
+        numbers = (values[0], values[-1], max(values))
+        table.append((name, *(f"{number:.0f}" for number in numbers), f"{line:+.1f}"))
+    table += [("**action**", "**times**", "", "", "")]
+    table += [(name, str(times), "", "", "") for name, times in found.done.most_common()]
+    budgets = [
+        Budget("broken pages, errors in a console or on the server", len(found.broken), 0),
+        Budget("growth of the server's memory", growth(diary.server), SERVER, " MB"),
+        Budget("growth of the page's memory", growth(diary.page), PAGE, " MB"),
+    ]
+    return Section("Soak: a monkey", notes, table, budgets)
+
+
+def visitors(chromium: Browser, url: str, asked: argparse.Namespace, broken: list[str]) -> Section:
+    """Two visitors at once, each screen against the models in this process."""
+    tale = together(chromium, url, asked.changes, asked.seed)
+    broken += tale.broken
+    return twos(tale, asked.seed)
+
+
+def twos(tale: Tale, seed: int) -> Section:
+    """What the results say about the two visitors."""
+    heaps = f"{tale.heaps[0]:.0f} MB at the beginning and {tale.heaps[-1]:.0f} MB at the end"
+    notes = (
+        f"Two browsers, different models, sentences and edits, seed {seed}: {tale.changes} "
+        f"changes, two at a time, neither waited for; both scripts ran at the same moment in "
+        f"{tale.overlaps} of {tale.rounds} rounds. After each, sentence, translation, chips, "
+        "edits, the opened head with its map and numbers, every held word's probability and rank, "
+        "the freely translated sentence and the chosen norm were compared with what the models "
+        "said in another process. Both pages stayed open all the while: their JavaScript held "
+        f"{heaps}."
+    )
+    table: list[Row] = [("change", "times"), *((n, str(c)) for n, c in tale.done.most_common())]
+    budgets = [
+        Budget("screens that showed anything else", len(tale.broken), 0),
+        Budget("growth of both pages' memory", growth(tale.heaps), PAGE, " MB"),
+    ]
+    return Section("Soak: two visitors", notes, table, budgets)
+
+
+SOAKS = {"monkey": monkey, "visitors": visitors}
 
 if __name__ == "__main__":
     sys.exit(main())

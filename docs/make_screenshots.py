@@ -1,74 +1,173 @@
 """Takes the pictures in docs/pictures from the running app: `make screenshots`.
 
-Starts the app on a free port, opens Explore in the system's Chromium, light and dark, wide and
-narrow, with one head's temperature raised, and ends the app again.
+    python docs/make_screenshots.py [pages] [inputs]
+
+Starts the app on a free port, opens it in the system's Chromium, and ends it again. `pages` are the
+pages, light and dark, wide and narrow, each with an edit active; `inputs` are the strange inputs of
+`tests/browser/inputs.py`, each with what the screen then says, which also writes docs/inputs.md.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from html import escape
+from io import BytesIO
 from pathlib import Path
 from urllib.parse import urlencode
 
-from playwright.sync_api import Page, sync_playwright
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.rest import rest  # noqa: E402
 from tests.browser.conftest import FLAGS, chromium, running_app  # noqa: E402
-from transformer_viz.interventions import Intervention, Temperature  # noqa: E402
-
-PICTURES = ROOT / "docs" / "pictures"
-WARM = Intervention((Temperature(value=2.5, stack="decoder", block="cross"),))
-LINK = {"edits": WARM.to_json(), "layer": 1, "head": 7, "token": 11, "scope": "block"}
-#: Name of the picture, colours, and width in pixels.
-SHOTS = (
-    ("explore-light", "light", 1440),
-    ("explore-dark", "dark", 1440),
-    ("explore-light-800", "light", 800),
-    ("explore-dark-800", "dark", 800),
+from tests.browser.inputs import ODD, OPENED, TYPED, Input, do, odd_app, said  # noqa: E402
+from transformer_viz.interventions import (  # noqa: E402
+    Intervention,
+    ScalePositions,
+    Temperature,
 )
 
+PICTURES = ROOT / "docs" / "pictures"
+TABLE = ROOT / "docs" / "inputs.md"
+WARM = Intervention((Temperature(value=2.5, stack="decoder", block="cross"),)).to_json()
+HALF = Intervention((ScalePositions(value=0.25),)).to_json()
+#: Name of the picture, page, and the link that shows something worth seeing.
+PAGES = (
+    (
+        "explore",
+        "",
+        {"edits": WARM, "layer": 1, "head": 7, "token": 6, "answer": 6, "scope": "block"},
+    ),
+    (
+        "positions",
+        "positions",
+        {"edits": HALF, "block": "encoder", "layer": 0, "head": 5, "pair": 12, "place": 6},
+    ),
+    (
+        "norms",
+        "norms",
+        {
+            "edits": WARM,
+            "stack": "decoder",
+            "site": "decoder.norm",
+            "word": 8,
+            "compare": "difference",
+        },
+    ),
+    ("about", "about", {}),
+)
+WIDTHS = {1440: "", 800: "-800"}
+COLOURS = ("light", "dark")
+MOST = {"page": 350_000, "input": 60_000}  # bytes of a picture
+CLIP = {"x": 0, "y": 0, "width": 1000, "height": 500}
+HEAD = """# Strange input, and what the screen says
 
-def settle(page: Page) -> None:
-    """Wait until pictures and sentences stand still."""
-    page.wait_for_selector(".tv-foot")
-    page.locator(".heatmaplayer image").nth(1).wait_for()
-    page.wait_for_function(
-        """() => {
-          const after = document.querySelector('[data-what="after"]');
-          return after && after.innerText !== "…";
-        }"""
-    )
-    page.wait_for_timeout(800)
+Written by `make screenshots`; do not edit. What was done stands left, then the exact sentence
+that the app showed, then the top of the screen. `tests/browser/test_inputs.py` holds the app to
+this list.
+
+| what was done | what the screen says | the screen |
+|---|---|---|
+"""
 
 
-def shoot(page: Page, width: int, path: Path) -> None:
-    """The whole page in one picture: the window is made as tall as what is in it."""
-    tall = page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight")
-    page.set_viewport_size({"width": width, "height": int(tall)})
-    page.wait_for_timeout(800)
-    page.screenshot(path=path)
-    print(path.relative_to(ROOT))
-
-
-def main() -> None:
-    """Take every picture of `SHOTS`."""
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    with running_app() as url, sync_playwright() as playwright:
+def main(asked: Sequence[str]) -> None:
+    """Take every picture, or only those asked for."""
+    jobs = {"pages": pages, "inputs": inputs}
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
-        for name, colours, width in SHOTS:
-            context = browser.new_context(
-                viewport={"width": width, "height": 1000}, color_scheme=colours
-            )
-            page = context.new_page()
-            page.set_default_timeout(60_000)
-            page.goto(f"{url}/?{urlencode(LINK)}")
-            settle(page)
-            shoot(page, width, PICTURES / f"{name}.png")
-            context.close()
+        for name in asked or jobs:
+            jobs[name](browser)
         browser.close()
 
 
+def tab(browser: Browser, width: int, colours: str = "light") -> Page:
+    """A fresh visit."""
+    context = browser.new_context(viewport={"width": width, "height": 1000}, color_scheme=colours)
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    return page
+
+
+def pages(browser: Browser) -> None:
+    """Every page at both widths, light and dark."""
+    with running_app() as url:
+        for colours in COLOURS:
+            for width, ending in WIDTHS.items():
+                page = tab(browser, width, colours)
+                for name, path, words in PAGES:
+                    page.set_viewport_size({"width": width, "height": 1000})
+                    page.goto(f"{url}/{path}?{urlencode(words)}")
+                    page.locator("h3" if name == "about" else ".tv-foot").first.wait_for()
+                    whole(page, width, PICTURES / f"{name}-{colours}{ending}.png")
+                page.context.close()
+
+
+def whole(page: Page, width: int, path: Path) -> None:
+    """The whole page in one picture: the window is made as tall as what is in it."""
+    for _ in range(2):  # a taller window may itself change what is in it
+        rest(page, still=800)
+        tall = page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight")
+        page.set_viewport_size({"width": width, "height": int(tall)})
+    rest(page, still=800)
+    keep(page.screenshot(), path, MOST["page"])
+
+
+def keep(png: bytes, path: Path, most: int) -> None:
+    """Write a picture with 256 colours, or with fewer until it is small enough.
+
+    Raises:
+        ValueError: it stays too large; says by how much.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image = Image.open(BytesIO(png)).convert("RGB")
+    for colours in (256, 128, 64, 32):
+        small = BytesIO()
+        few = image.quantize(colours, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        few.save(small, "PNG", optimize=True)
+        if small.tell() <= most:
+            path.write_bytes(small.getvalue())
+            print(f"{path.relative_to(ROOT)}: {small.tell() / 1000:.0f} kB, {colours} colours")
+            return
+    raise ValueError(f"{path.name} takes {small.tell():,} bytes and may take {most:,}.")
+
+
+def inputs(browser: Browser) -> None:
+    """Every strange input, and the table of what came of it."""
+    page = tab(browser, CLIP["width"])
+    with running_app() as url:
+        page.goto(url)
+        page.locator(".tv-foot").wait_for()
+        rows = [row(page, url, strange) for strange in (*TYPED, *OPENED)]
+    with odd_app() as url:
+        rows += [row(page, url, strange) for strange in ODD]
+    page.context.close()
+    TABLE.write_text(HEAD + "\n".join(rows) + "\n", encoding="utf-8")
+    print(TABLE.relative_to(ROOT))
+
+
+def row(page: Page, url: str, strange: Input) -> str:
+    """A line of the table: what was done, what the screen says, and its picture."""
+    do(page, url, strange)
+    page.wait_for_timeout(600)
+    keep(page.screenshot(clip=CLIP), PICTURES / "inputs" / f"{strange.name}.png", MOST["input"])
+    sentences = [cell(sentence) for sentence in said(page)]
+    translation = page.locator('[data-what="translation"]')
+    if translation.count():
+        sentences.append(f"translation: *{cell(translation.inner_text())}*")
+    picture = f"![{strange.done}](pictures/inputs/{strange.name}.png)"
+    return f"| {cell(strange.done)} | {'<br>'.join(sentences)} | {picture} |"
+
+
+def cell(text: str) -> str:
+    """Text as a Markdown table shows it unchanged."""
+    plain = "".join(f"\\{c}" if c in "\\`*_[]|~$" else c for c in escape(text, quote=False))
+    return plain if len(plain) <= 400 else plain[:397] + "..."
+
+
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

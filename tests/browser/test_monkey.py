@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser
 
-from benchmarks.soak import play
-from tests.browser.conftest import PATIENCE
+from benchmarks.memory import Diary, server_of
+from benchmarks.monkey import play
+from tests.browser.conftest import visit
 
 pytestmark = pytest.mark.browser
 
 
 def test_a_monkey_breaks_nothing_in_twenty_seconds(browser: Browser, url: str) -> None:
-    context = browser.new_context(viewport={"width": 1440, "height": 1100})
-    page = context.new_page()
-    page.set_default_timeout(1000 * PATIENCE)
-    found = play(page, url, seconds=20)
-    context.close()
+    with visit(browser) as page:
+        diary = Diary(server_of(url), every=5)
+        found = play(page, url, seconds=20, diary=diary)
     assert not found.broken
     assert sum(found.done.values()) >= 5
+    assert min(diary.server) > 0 and min(diary.page) > 0

@@ -1,0 +1,265 @@
+"""A monkey: random clicks, keys, words and links on every page of the app; nothing may break.
+
+Some of what it does is waited for, some is not: the next action then meets a page that still works.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import urlencode
+
+from playwright.sync_api import Error as PlaywrightError
+from playwright.sync_api import Locator, Page
+
+from benchmarks.memory import Diary
+from benchmarks.rest import rest
+from tests.browser.conftest import watched
+from transformer_viz.interventions import Intervention, Pad, Temperature
+from transformer_viz.pages.link import DEFAULTS
+
+KEYS = ("ArrowRight", "ArrowLeft", "ArrowUp", "ArrowDown", "Home", "End", "PageUp")
+TEXTS = (
+    "The cat sat on the mat.",
+    "I would like a cup of coffee without sugar.",
+    "",
+    "word " * 200,
+    "🙂 مرحبا <b>x</b> $y$ `z`",
+    "Why?",
+)
+NUMBERS = ("0", "1", "3", "20", "-4", "7.5", "999999", "")
+EDITS = (
+    Intervention((Temperature(value=0.0),)).to_json(),
+    Intervention((Temperature(value=2.0, layer=77),)).to_json(),
+    Intervention((Pad(count=5, masked=False),)).to_json(),
+    Intervention((Pad(count=9000),)).to_json(),
+    '{"edits":[{"kind":"temperature","value":1e999}]}',
+    '{"edits":[{"kind":"block_keys","keys":[0,99999]}]}',
+    '{"edits":[{"kind":"shuffle_positions","seed":-1}]}',
+    "{" * 500,
+    "z.AAAA",
+    "z.eJyrVkpNySwpVrKKjq0FACf4BVQ",
+    '"><script>alert(1)</script>',
+    "null",
+)
+PAGES = ("", "positions", "norms", "about")
+VALUES = ("0", "2", "99", "-1", "x", "on", "off", "both", "cross", "encoder", "é" * 300, "")
+NAMES = (*(name for name in DEFAULTS if name != "edits"), "other")
+#: Of every ten actions so many are waited for.
+PATIENT = 0.7
+
+
+@dataclass
+class Found:
+    """What the monkey did, and what broke: the errors with the last actions before them."""
+
+    done: Counter[str] = field(default_factory=Counter)
+    broken: list[str] = field(default_factory=list)
+    waits: list[float] = field(default_factory=list)
+
+
+def play(page: Page, url: str, seconds: float, seed: int = 1, diary: Diary | None = None) -> Found:
+    """Let it play for some seconds; a seed repeats what it chooses."""
+    found, draw, recent = Found(), random.Random(seed), list[str]()
+    errors = watched(page)
+    page.goto(url)
+    rest(page)
+    end = time.monotonic() + seconds
+    names = [name for name, times, _ in ACTIONS for _ in range(times)]
+    acts = {name: act for name, _, act in ACTIONS}
+    while time.monotonic() < end and len(found.broken) < 20:
+        name = draw.choice(names)
+        try:
+            if not acts[name](page, draw, url):
+                continue
+        except PlaywrightError:  # the place went away while the monkey reached for it
+            continue
+        recent = [*recent[-5:], name]
+        found.done[name] += 1
+        if draw.random() < PATIENT:
+            found.broken += [f"{what} after {recent}" for what in _answer(page, found, errors)]
+            if diary is not None:
+                diary.look(page)
+    found.broken += [f"{what} at the end" for what in _answer(page, found, errors)]
+    return found
+
+
+def _answer(page: Page, found: Found, errors: list[str]) -> list[str]:
+    """Wait for the page, and give what is wrong with it since the last time."""
+    began = time.monotonic()
+    try:
+        rest(page)
+    except PlaywrightError:
+        return [f"no rest at {page.url}"]
+    found.waits.append(time.monotonic() - began)
+    heard = errors.copy()
+    errors.clear()
+    return [*complaints(page), *heard]
+
+
+def complaints(page: Page) -> list[str]:
+    """Tracebacks and broken places on the screen; a sentence that explains is none."""
+    alerts = [text.strip() for text in page.get_by_test_id("stAlert").all_inner_texts()]
+    explained = [text for text in alerts if " " in text and text.endswith(".")]
+    slips = ("did not work", "session_state")
+    unexplained = [t for t in alerts if t not in explained or any(slip in t for slip in slips)]
+    texts = [*page.get_by_test_id("stException").all_inner_texts(), *unexplained]
+    return [f"{text.strip()[:300]} at {page.url}" for text in texts]
+
+
+def some(found: Locator, draw: random.Random) -> Locator | None:
+    """One of the visible and enabled elements, if there is one."""
+    able = [place for place in found.all() if place.is_visible() and place.is_enabled()]
+    return draw.choice(able) if able else None
+
+
+Action = Callable[[Page, random.Random, str], bool]
+
+
+def press_slider(page: Page, draw: random.Random, url: str) -> bool:
+    slider = some(page.get_by_role("slider"), draw)
+    if slider is None:
+        return False
+    slider.focus(timeout=5000)
+    for _ in range(draw.randint(1, 6)):
+        page.keyboard.press(draw.choice(KEYS))
+    return True
+
+
+def click(query: str) -> Action:
+    """A click on one of the places of a kind, wherever it is on the page."""
+
+    def act(page: Page, draw: random.Random, url: str) -> bool:
+        place = some(page.get_by_test_id("stMain").locator(query), draw)
+        if place is None:
+            return False
+        place.click(timeout=5000, force=True)
+        page.keyboard.press("Escape")
+        return True
+
+    return act
+
+
+def walk(page: Page, draw: random.Random, url: str) -> bool:
+    """Tab and arrow keys from wherever the focus is, and Enter at the end."""
+    for _ in range(draw.randint(1, 8)):
+        page.keyboard.press(draw.choice((*KEYS, "Tab", "Tab", "Shift+Tab", "Space")))
+    page.keyboard.press(draw.choice(("Enter", "Space", "Escape")))
+    return True
+
+
+def click_picture(page: Page, draw: random.Random, url: str) -> bool:
+    place = some(page.locator(".nsewdrag"), draw)
+    if place is None:
+        return False
+    place.scroll_into_view_if_needed(timeout=5000)
+    box = place.bounding_box()
+    if box is None:
+        return False
+    across, down = draw.random(), draw.random()
+    page.mouse.click(box["x"] + box["width"] * across, box["y"] + box["height"] * down)
+    return True
+
+
+def type_text(page: Page, draw: random.Random, url: str) -> bool:
+    box = page.get_by_role("textbox").first
+    box.fill(draw.choice(TEXTS), timeout=5000)
+    box.press("Enter")
+    return True
+
+
+def type_target(page: Page, draw: random.Random, url: str) -> bool:
+    page.get_by_role("button", name="Target").click(timeout=5000)
+    box = page.get_by_label("Hold these target words")
+    box.fill(draw.choice(("", "Der Hund.", *TEXTS)), timeout=5000)
+    box.press("Enter")
+    page.keyboard.press("Escape")
+    return True
+
+
+def type_number(page: Page, draw: random.Random, url: str) -> bool:
+    box = some(page.get_by_role("spinbutton"), draw)
+    if box is None:
+        return False
+    box.fill(draw.choice(NUMBERS), timeout=5000)
+    box.press("Enter")
+    return True
+
+
+def choose(page: Page, draw: random.Random, url: str) -> bool:
+    box = some(page.get_by_role("combobox"), draw)
+    if box is None:
+        return False
+    box.focus(timeout=5000)
+    box.press("ArrowDown")
+    option = some(page.get_by_role("option"), draw)
+    if option is not None:
+        option.click(timeout=5000)
+    page.keyboard.press("Escape")
+    return True
+
+
+def open_link(page: Page, draw: random.Random, url: str) -> bool:
+    """Any page with some keys that say anything, and edits of any kind."""
+    words = {draw.choice(NAMES): draw.choice(VALUES) for _ in range(draw.randint(0, 4))}
+    if draw.random() < 0.6:
+        words["edits"] = draw.choice(EDITS)
+    page.goto(f"{url}/{draw.choice(PAGES)}?{urlencode(words)}")
+    return True
+
+
+def reload(page: Page, draw: random.Random, url: str) -> bool:
+    page.reload()
+    return True
+
+
+def back(page: Page, draw: random.Random, url: str) -> bool:
+    page.go_back() if draw.random() < 0.7 else page.go_forward()
+    if not page.url.startswith(url):  # the monkey left through the front door
+        page.goto(url)
+    return True
+
+
+def visit_page(page: Page, draw: random.Random, url: str) -> bool:
+    name = draw.choice(("Explore", "Positions", "Norms", "About"))
+    page.get_by_role("link", name=name, exact=True).click(timeout=5000)
+    return True
+
+
+def resize(page: Page, draw: random.Random, url: str) -> bool:
+    page.set_viewport_size({"width": draw.randint(360, 1900), "height": draw.randint(500, 1200)})
+    return True
+
+
+def theme(page: Page, draw: random.Random, url: str) -> bool:
+    page.emulate_media(color_scheme=draw.choice(("light", "dark")))
+    return True
+
+
+WAYS_BACK = ".st-key-undo button, .st-key-redo button, .st-key-clean button"
+#: What it can do, and how often: reloads make a page young again, so there are few of them.
+ACTIONS: tuple[tuple[str, int, Action], ...] = (
+    ("slider", 4, press_slider),
+    ("radio", 4, click("role=radio")),
+    ("button", 4, click("role=button")),
+    ("switch", 3, click("role=switch")),
+    ("tile", 3, click(".tiles button")),
+    ("chip", 3, click(".tv-chip")),
+    ("undo, redo, clean", 3, click(WAYS_BACK)),
+    ("edit away", 1, click(".st-key-chips button")),
+    ("picture", 3, click_picture),
+    ("keys", 2, walk),
+    ("text", 2, type_text),
+    ("target", 1, type_target),
+    ("number", 2, type_number),
+    ("choice", 4, choose),
+    ("page", 4, visit_page),
+    ("link", 2, open_link),
+    ("reload", 1, reload),
+    ("back", 2, back),
+    ("resize", 1, resize),
+    ("theme", 1, theme),
+)  # fmt: skip

@@ -1,0 +1,29 @@
+"""When has a page come to rest? What screenshots, monkeys and two visitors at once wait for."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page
+
+#: Nothing runs, and whatever was to follow (the free sentence, the other order) has followed.
+RESTS = """() => {
+  const app = document.querySelector('[data-testid="stApp"]');
+  const text = (what) => document.querySelector(`[data-what="${what}"]`)?.innerText;
+  return app?.dataset.testScriptState === "notRunning"
+    && app.dataset.testConnectionState === "CONNECTED"
+    && !!document.querySelector('[data-testid="stMain"]')
+    && text("after") !== "…" && text("order-words") !== "…";
+}"""
+STILL = 200  # milliseconds that a rest must last: a click needs some to reach the server
+
+
+def rest(page: Page, *, still: int = STILL) -> None:
+    """Wait until the page has answered and rests.
+
+    Raises:
+        playwright.sync_api.TimeoutError: it does not within the page's own patience.
+    """
+    calm = False
+    while not calm:
+        page.wait_for_function(RESTS)
+        page.wait_for_timeout(still)
+        calm = bool(page.evaluate(RESTS))
