@@ -53,6 +53,6 @@ def test_opened(tab: Page, url: str, strange: Input) -> None:
 
 
 @pytest.mark.parametrize("strange", ODD, ids=lambda strange: strange.name)
-def test_a_model_that_cannot_be_shown(tab: Page, odd_url: str, strange: Input) -> None:
-    do(tab, odd_url, strange)
-    _is_explained(tab, strange)
+def test_a_model_that_cannot_be_shown(odd_url: str, page: Page, strange: Input) -> None:
+    do(page, odd_url, strange)
+    _is_explained(page, strange)

@@ -23,6 +23,7 @@ def sentences(
     scene: Scene, rows: list[ChipRow], chart: str, chosen: Callable[[Picked], None]
 ) -> None:
     """The translation to read, and the chips; ``chart`` is the picture that is lit with them."""
+    _notices(scene)
     held = '<span class="tv-quiet">held</span> ' if scene.question.target else ""
     text = f'<span data-what="translation">{escape(scene.answer.text)}</span>'
     st.html(f'<p class="tv-lead">{held}{text}</p>')
@@ -34,6 +35,10 @@ def sentences(
         chosen=chosen,
         theme=visit.recolour,
     )
+
+
+def _notices(scene: Scene) -> None:
+    """What the vocabulary cannot read as it stands, before anyone trusts the translation."""
     lost, spelled = scene.engine.lost(scene.question), spelled_in_bytes(scene.before.source)
     if lost:
         st.info(f"The model's vocabulary cannot see {listed(lost)}: it reads the rest.")
