@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -145,3 +145,16 @@ def make_vocabulary() -> Callable[..., bytes]:
 def tiny_vocabulary(make_vocabulary: Callable[..., bytes]) -> bytes:
     """A sentencepiece model file with byte fallback, as the shipped model has it."""
     return make_vocabulary()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One Chromium for all tests that need one: Playwright starts only once in a process."""
+    from playwright.sync_api import sync_playwright
+
+    from tests.browser.conftest import FLAGS, chromium
+
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        yield found
+        found.close()

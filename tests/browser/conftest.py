@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 60  # seconds that a start may take on a busy machine
@@ -97,15 +97,6 @@ def url() -> Iterator[str]:
     """The address of the running app."""
     with running_app() as address:
         yield address
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """One Chromium for all tests."""
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
-        yield found
-        found.close()
 
 
 def watched(page: Page) -> list[str]:

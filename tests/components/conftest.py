@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.conftest import ROOT, _wait, browser, free_port, page
+from tests.browser.conftest import ROOT, _wait, free_port, page
 
-__all__ = ["browser", "page", "url"]
+__all__ = ["page", "url"]
 
 
 @pytest.fixture(scope="session")
