@@ -59,8 +59,9 @@ class Witness:
         return self._runs[key]
 
     def _made(self, name: str, text: str, beam: int, edits: str) -> Runs:
-        model = self._models.setdefault(name, None) or tv.load(name)
-        self._models[name] = model
+        if name not in self._models:
+            self._models[name] = tv.load(name)
+        model = self._models[name]
         changes = Intervention.from_json(edits)
         best = tv.translate(model, text, beam=beam)[0]
         ids = best.ids[:-1] if best.finished else best.ids
