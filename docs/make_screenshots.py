@@ -120,6 +120,8 @@ def whole(page: Page, width: int, path: Path) -> None:
 def keep(png: bytes, path: Path, most: int) -> None:
     """Write a picture with 256 colours, or with fewer until it is small enough.
 
+    Rare colours are kept by their cover, and one round of means makes the frequent ones exact.
+
     Raises:
         ValueError: it stays too large; says by how much.
     """
@@ -127,7 +129,7 @@ def keep(png: bytes, path: Path, most: int) -> None:
     image = Image.open(BytesIO(png)).convert("RGB")
     for colours in (256, 128, 64, 32):
         small = BytesIO()
-        few = image.quantize(colours, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        few = image.quantize(colours, Image.Quantize.MAXCOVERAGE, 1, dither=Image.Dither.NONE)
         few.save(small, "PNG", optimize=True)
         if small.tell() <= most:
             path.write_bytes(small.getvalue())
