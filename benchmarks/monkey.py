@@ -48,8 +48,8 @@ EDITS = (
 PAGES = ("", "positions", "norms", "about")
 VALUES = ("0", "2", "99", "-1", "x", "on", "off", "both", "cross", "encoder", "é" * 300, "")
 NAMES = (*(name for name in DEFAULTS if name != "edits"), "other")
-#: Of every ten actions so many are waited for.
-PATIENT = 0.7
+PATIENT = 0.7  # of all actions so many are waited for
+REACH = 5000  # milliseconds after which the monkey gives up a place that it cannot reach
 
 
 @dataclass
@@ -123,7 +123,7 @@ def press_slider(page: Page, draw: random.Random, url: str) -> bool:
     slider = some(page.get_by_role("slider"), draw)
     if slider is None:
         return False
-    slider.focus(timeout=5000)
+    slider.focus(timeout=REACH)
     for _ in range(draw.randint(1, 6)):
         page.keyboard.press(draw.choice(KEYS))
     return True
@@ -136,7 +136,7 @@ def click(query: str) -> Action:
         place = some(page.get_by_test_id("stMain").locator(query), draw)
         if place is None:
             return False
-        place.click(timeout=5000, force=True)
+        place.click(timeout=REACH, force=True)
         page.keyboard.press("Escape")
         return True
 
@@ -155,7 +155,7 @@ def click_picture(page: Page, draw: random.Random, url: str) -> bool:
     place = some(page.locator(".nsewdrag"), draw)
     if place is None:
         return False
-    place.scroll_into_view_if_needed(timeout=5000)
+    place.scroll_into_view_if_needed(timeout=REACH)
     box = place.bounding_box()
     if box is None:
         return False
@@ -166,15 +166,15 @@ def click_picture(page: Page, draw: random.Random, url: str) -> bool:
 
 def type_text(page: Page, draw: random.Random, url: str) -> bool:
     box = page.get_by_role("textbox").first
-    box.fill(draw.choice(TEXTS), timeout=5000)
+    box.fill(draw.choice(TEXTS), timeout=REACH)
     box.press("Enter")
     return True
 
 
 def type_target(page: Page, draw: random.Random, url: str) -> bool:
-    page.get_by_role("button", name="Target").click(timeout=5000)
+    page.get_by_role("button", name="Target").click(timeout=REACH)
     box = page.get_by_label("Hold these target words")
-    box.fill(draw.choice(("", "Der Hund.", *TEXTS)), timeout=5000)
+    box.fill(draw.choice(("", "Der Hund.", *TEXTS)), timeout=REACH)
     box.press("Enter")
     page.keyboard.press("Escape")
     return True
@@ -184,7 +184,7 @@ def type_number(page: Page, draw: random.Random, url: str) -> bool:
     box = some(page.get_by_role("spinbutton"), draw)
     if box is None:
         return False
-    box.fill(draw.choice(NUMBERS), timeout=5000)
+    box.fill(draw.choice(NUMBERS), timeout=REACH)
     box.press("Enter")
     return True
 
@@ -193,11 +193,11 @@ def choose(page: Page, draw: random.Random, url: str) -> bool:
     box = some(page.get_by_role("combobox"), draw)
     if box is None:
         return False
-    box.focus(timeout=5000)
+    box.focus(timeout=REACH)
     box.press("ArrowDown")
     option = some(page.get_by_role("option"), draw)
     if option is not None:
-        option.click(timeout=5000)
+        option.click(timeout=REACH)
     page.keyboard.press("Escape")
     return True
 
@@ -225,7 +225,7 @@ def back(page: Page, draw: random.Random, url: str) -> bool:
 
 def visit_page(page: Page, draw: random.Random, url: str) -> bool:
     name = draw.choice(("Explore", "Positions", "Norms", "About"))
-    page.get_by_role("link", name=name, exact=True).click(timeout=5000)
+    page.get_by_role("link", name=name, exact=True).click(timeout=REACH)
     return True
 
 
