@@ -28,7 +28,7 @@ check: $(DEV) ## format, lint and types
 bench: $(DEV) ## measure, and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks.run $(ARGS)
 
-soak: $(DEV) ## let a monkey play with the app for ten minutes
+soak: $(DEV) ## a monkey for ten minutes, then two visitors at once
 	@./.ci/chromium
 	$(BIN)/python -m benchmarks.soak $(ARGS)
 
