@@ -14,7 +14,6 @@ from playwright.sync_api import Page, expect
 from tests.browser import hands
 from tests.browser.hands import after, edits, go, query
 from transformer_viz import Intervention, load, trace
-from transformer_viz.checkpoints import available
 from transformer_viz.interventions import BlockKeys, Temperature
 from transformer_viz.metrics.norms import norm_table
 from transformer_viz.pages.link import FIRST_TEXT
@@ -175,7 +174,7 @@ def test_a_click_on_a_line_chooses_its_word(page: Page, url: str) -> None:
     assert query(page)["word"] == "16"
 
 
-@pytest.mark.skipif("en-de" not in available(), reason="needs the model in the box")
+@pytest.mark.shipped
 def test_the_file_of_numbers_holds_what_the_run_gave(page: Page, url: str, tmp_path: Path) -> None:
     """CSV against a run of our own, and against the table on the screen."""
     go(page, hands.address(url, "norms", edits=CHANGED.to_json()))
