@@ -14,29 +14,6 @@ from .words import plain
 NOTHING = "nothing is changed: this is the model as trained"
 
 
-def heading(scene: Scene, quiet: str, key: str, names: dict[str, str]) -> None:
-    """Change it: how far a change reaches, and the ways back; ``key`` is the choice's own."""
-    with st.container(
-        horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
-    ):
-        with st.container(horizontal=True, vertical_alignment="center", width="content"):
-            st.html(
-                f'<h2 class="tv-question">Change it <span class="tv-quiet">{quiet}</span></h2>',
-                width="content",
-            )
-            st.segmented_control(
-                quiet,
-                list(names),
-                key=key,
-                format_func=names.__getitem__,
-                required=True,
-                label_visibility="collapsed",
-            )
-        with st.container(horizontal=True, width="content"):
-            ways_back(disabled=not scene.changes)
-    chips(scene)
-
-
 def ways_back(*, disabled: bool) -> None:
     """Undo and redo one move of a control, or take all changes back."""
     history = visit.history()

@@ -9,7 +9,7 @@ import streamlit as st
 from ..interventions import Intervention
 from ..records import Tokens, Trace
 from . import edits, moves, visit
-from .bar import at, heading
+from .bar import at, chips, ways_back
 from .edits import HALF, HEAD_STATES, SCOPES, Place
 from .scene import Scene
 
@@ -30,7 +30,26 @@ def controls(scene: Scene) -> None:
     keys = keys_of(scene.now, place.block)
     _show(place, scene.changes)
     with st.container(border=True, key="card-change"):
-        heading(scene, "applies to", "scope", SCOPES)
+        with st.container(
+            horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+        ):
+            with st.container(horizontal=True, vertical_alignment="center", width="content"):
+                st.html(
+                    '<h2 class="tv-question">Change it '
+                    '<span class="tv-quiet">applies to</span></h2>',
+                    width="content",
+                )
+                st.segmented_control(
+                    "applies to",
+                    list(SCOPES),
+                    key="scope",
+                    format_func=SCOPES.__getitem__,
+                    required=True,
+                    label_visibility="collapsed",
+                )
+            with st.container(horizontal=True, width="content"):
+                ways_back(disabled=not scene.changes)
+        chips(scene)
         with st.container(horizontal=True, vertical_alignment="top", gap="medium"):
             _temperature()
             _causal(place)

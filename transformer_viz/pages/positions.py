@@ -18,6 +18,7 @@ from ..views import (
     wavelengths,
 )
 from . import bar, chips, head, moves, position_edits, visit
+from .bar import ways_back
 from .charts import chart, clicked
 from .edits import REACHES
 from .engine import Engine
@@ -197,7 +198,26 @@ def _switches(scene: Scene) -> None:
     """Scale, drop, shuffle: what the model is told about places."""
     _show(scene)
     with st.container(border=True, key="card-switches"):
-        bar.heading(scene, "the positions of", "reach", REACHES)
+        with st.container(
+            horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+        ):
+            with st.container(horizontal=True, vertical_alignment="center", width="content"):
+                st.html(
+                    '<h2 class="tv-question">Change it '
+                    '<span class="tv-quiet">the positions of</span></h2>',
+                    width="content",
+                )
+                st.segmented_control(
+                    "the positions of",
+                    list(REACHES),
+                    key="reach",
+                    format_func=REACHES.__getitem__,
+                    required=True,
+                    label_visibility="collapsed",
+                )
+            with st.container(horizontal=True, width="content"):
+                ways_back(disabled=not scene.changes)
+        bar.chips(scene)
         with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
             _controls()
         if st.session_state["reach"] == "both" and position_edits.differ(scene.changes):

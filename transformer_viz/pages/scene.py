@@ -63,13 +63,12 @@ def scene_of(engine: Engine, question: Question, where: DeltaGenerator) -> Scene
     answer = _clean(engine, question, layer, where)
     _settle(answer.trace)
     place, changes = visit.place(), visit.intervention()
-    settled = whole_layer(place.block, place.layer)
-    if settled != layer:  # the link named a place that is not there
-        answer = _clean(engine, question, settled, where)
+    layer = whole_layer(place.block, place.layer)
+    answer = _clean(engine, question, layer, where)  # the link may have named another one
     now = answer.trace
     if changes:
         now = patiently(
-            lambda task: engine.changed(question, answer, changes, settled, task),
+            lambda task: engine.changed(question, answer, changes, layer, task),
             key="changed",
             say="Running the changed model ...",
             about=(question, changes.to_json()),
