@@ -71,13 +71,16 @@ def _wait(url: str, server: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def running_app() -> Iterator[str]:
+def running_app(script: str = "app.py") -> Iterator[str]:
     """The address of the app, with the model that the environment names, or ``en-de``.
 
     Afterwards the app is ended, and a traceback in what it wrote is an error.
+
+    Args:
+        script: what Streamlit runs, a path below the project's folder.
     """
     port = free_port()
-    words = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port)]
+    words = [sys.executable, "-m", "streamlit", "run", script, "--server.port", str(port)]
     with tempfile.TemporaryFile() as out:
         server = subprocess.Popen(words, cwd=ROOT, stdout=out, stderr=out)
         try:

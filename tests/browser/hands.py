@@ -77,7 +77,9 @@ LOOK = """() => {
     page: location.pathname,
     query: Object.fromEntries(new URLSearchParams(location.search)),
     said: Object.fromEntries(all('[data-what]').map(one => [one.dataset.what, one.innerText])),
-    charts: Object.fromEntries(all('.stPlotlyChart').map(place => [key(place), drawn(place)])),
+    charts: Object.fromEntries(all('.stPlotlyChart')
+      .filter(place => place.checkVisibility())  // a former one may stay unseen until the run ends
+      .map(place => [key(place), drawn(place)])),
     tiles: Object.fromEntries(all('.tiles button', overview ?? nothing)
       .map(button => [button.getAttribute('aria-label').split(' ·')[0], tile(button)])),
     told: all('.tiles button', overview ?? nothing)

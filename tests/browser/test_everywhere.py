@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import hands
-from tests.browser.conftest import visit
+from tests.browser.conftest import running_app, visit
 from tests.browser.hands import after, go, query
 from transformer_viz.interventions import BlockKeys, Intervention, Temperature
 from transformer_viz.pages.link import KEYS
@@ -216,25 +217,37 @@ def test_the_tab_key_reaches_everything_and_shows_where_it_is(
 
 # ---- long work ----------------------------------------------------------------------------------
 
-HOT = Intervention((Temperature(value=5.0),))
-LONG = "The animal did not cross the street because it was too tired and the man saw it. " * 3
+
+@pytest.fixture
+def hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """While this file stands, a free translation does not end: slow work on any machine."""
+    file = tmp_path / "hold"
+    file.touch()
+    monkeypatch.setenv("HELD_BY", str(file))
+    return file
 
 
-def test_long_work_makes_way_and_can_be_stopped_and_gone_on_with(page: Page, url: str) -> None:
-    """A hot model never ends its sentence: eight translations at once, up to the limit."""
-    page.goto(hands.address(url, text=LONG.strip(), beam=8, block="cross", edits=HOT.to_json()))
-    waits = page.get_by_text("Translating freely ...")
-    expect(waits).to_be_visible()
-    before = hands.look(page)
-    assert before["edits"]  # the rest of the page stands meanwhile
-    assert before["said"]["after"] == "…"
-    hands.pick(page, "block", "Encoder")
-    hands.changed(page, before, MAP, "tiles.L0 H0", "said.numbers")  # the newest wish is served
-    expect(waits).to_be_visible()
-    hands.click(page, "stop")
-    expect(page.get_by_text("Stopped.", exact=True)).to_be_visible()
-    stopped = hands.still(page)
-    assert stopped["said"]["after"] == "stopped"
-    hands.click(page, "go on")
-    expect(page.locator('[data-what="after"]')).to_contain_text("Mann")
-    assert hands.differing(stopped, hands.still(page)) == {"said.after"}
+def test_long_work_makes_way_and_can_be_stopped_and_gone_on_with(
+    browser: Browser, hold: Path
+) -> None:
+    with running_app("tests/browser/held_app.py") as url, visit(browser) as page:
+        page.goto(
+            hands.address(url, text="The man saw a house.", block="cross", edits=WARM.to_json())
+        )
+        waits = page.get_by_text("Translating freely ...")
+        expect(waits).to_be_visible()
+        before = hands.look(page)
+        assert before["edits"]  # the rest of the page stands meanwhile
+        assert before["said"]["after"] == "…"
+        hands.pick(page, "block", "Encoder")
+        hands.changed(page, before, MAP, "tiles.L0 H0", "said.numbers")  # the newest wish is served
+        expect(waits).to_be_visible()
+        hands.click(page, "stop")
+        expect(page.get_by_text("Stopped.", exact=True)).to_be_visible()
+        stopped = hands.still(page)
+        assert stopped["said"]["after"] == "stopped"
+        hands.click(page, "go on")
+        expect(waits).to_be_visible()
+        hold.unlink()
+        expect(page.locator('[data-what="after"]')).to_contain_text("Mann")
+        assert hands.differing(stopped, hands.still(page)) == {"said.after"}

@@ -83,12 +83,14 @@ def _watch(
     place: DeltaGenerator, run: Future[T], task: Task, say: str, mark: tuple[str, object]
 ) -> None:
     """Show how far the work is until it ends, or the visitor wants something else."""
+    shown = task.done, _words(task, say)
     with place.container(horizontal=True, vertical_alignment="center"):
-        bar = st.progress(task.done, _words(task, say))
+        bar = st.progress(*shown)
         st.button("stop", key=_widget("stop", mark[0]), on_click=_stop, args=mark)
     while not wait([run], POLL).done:
         _make_way()
-        bar.progress(task.done, _words(task, say))
+        if shown != (shown := (task.done, _words(task, say))):
+            bar.progress(*shown)
     place.empty()
 
 
