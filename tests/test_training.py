@@ -146,7 +146,7 @@ def test_training_learns_and_leaves_a_log_and_a_picture_of_it(recipe, data, tmp_
     assert "tiny" in told and "loss=" in told and "tokens/s=" in told
     assert "plotly.min.js" in (tmp_path / "run" / "log.html").read_text(encoding="utf-8")
     curve = training_curve(log)
-    assert [line.name for line in curve.data] == ["training (smoothed labels)", "unseen sentences"]
+    assert [line.name for line in curve.data] == ["training", "unseen"]
     np.testing.assert_allclose(curve.data[0].x, log["tokens"] / 1e6)
 
 
@@ -199,13 +199,13 @@ def test_a_package_without_test_data_says_so_and_one_without_a_run_is_refused(
         package(words, tmp_path / "none", tmp_path / "out")
     command.run(recipe, data, tmp_path / "run", device="cpu", threads=1)
     package(words, tmp_path / "run", tmp_path / "out")
-    assert "BLEU was not measured" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "It was not measured" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     state = weights(tmp_path / "run")
     name = "decoder.norm.weight"
-    config = words.config(0, 2, 3)
+    plan = Run(words, data, tmp_path / "run", "cpu").model
     with pytest.raises(ValueError, match=f"{name} in x.safetensors has 1 values"):
         state[name][0] = 1e6  # more than float16 holds
-        save_weights(config, state, tmp_path / "x.safetensors")
+        save_weights(plan, state, tmp_path / "x.safetensors")
     wider = dataclasses.replace(words, model=words.model | {"d_ff": 16})
     with pytest.raises(ValueError, match=r"but the config makes it \[16"):
         package(wider, tmp_path / "run", tmp_path / "out")
@@ -292,7 +292,7 @@ def test_bad_recipes_data_and_folders_are_named(recipe, data, tmp_path):
 
 def test_overlong_pairs_are_left_out(recipe, data, tmp_path):
     words = Recipe.read(recipe)
-    pieces = Run(words, data, tmp_path / "run", "cpu").pieces
+    pieces = Run(words, data, tmp_path / "run", "cpu").task.pieces
     pairs = [("cat", "kato"), ("cat " * 200, "kato")]
     assert len(encode_pairs(pairs, pieces, words.data)) == 1
 

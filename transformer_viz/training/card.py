@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import torch
+
 from ..checkpoints.model import Model
 from ..checkpoints.shelf import WEIGHTS
 from ..decode import translate_lines
-from .evaluate import Score
+from . import pictures
+from .batches import CHOSEN, HIDDEN, REPLACED
+from .evaluate import Guesses, Hits, Score
 from .recipe import CONTINUED_WARMUP, Recipe
 
 BEAM = 4
+FILLS = 3  # guesses shown for a hidden word
+#: What an update counts, and what the whole run counts, by task.
+UNITS = {
+    "translation": ("target tokens", "target tokens"),
+    "language": ("tokens", "tokens"),
+    "masked": ("tokens", "hidden tokens"),
+    "digits": ("images", "images"),
+}
 
 
 def card(
@@ -19,18 +31,18 @@ def card(
     model: Model,
     state: Mapping[str, Any],
     *,
-    score: Score | None,
+    score: Score | Guesses | Hits | None,
     source: str,
     origin: Mapping[str, str],
 ) -> str:
     """The card of a packaged model as Markdown.
 
-    ``state`` is the run's resume file (``step``, ``tokens``, ``seconds``), ``score`` the measured
-    BLEU if there is one, ``source`` the recipe's file name, ``origin`` the weights that the run
-    continued, if any.
+    ``state`` is the run's resume file (``step``, ``tokens``, ``seconds``), ``score`` how good the
+    model was measured to be, if it was, ``source`` the recipe's file name, ``origin`` the weights
+    that the run continued, if any.
     """
     sections = {
-        "": numbers(recipe, model, state),
+        "": numbers(recipe, model),
         "How it was trained": training(recipe, state, source, origin),
         "Snapshots": snapshots(recipe, model),
         "How good it is": quality(recipe, model, score),
@@ -45,25 +57,38 @@ def card(
     return "\n\n".join(parts) + "\n"
 
 
-def numbers(recipe: Recipe, model: Model, state: Mapping[str, Any]) -> str:
+def numbers(recipe: Recipe, model: Model) -> str:
     """What the model is, as a table."""
-    config = model.config
     assert model.folder is not None
     size = (model.folder / WEIGHTS).stat().st_size / 1e6
+    shape = pictures.shape if recipe.data.task == "digits" else shape_of_text
     rows = [
-        (
-            "kind",
-            f"Transformer, {model.kind}, {config['norm']}-norm, {config['positions']} positions",
-        ),
-        ("layers", f"{config['encoder_layers']} encoder + {config['decoder_layers']} decoder"),
-        ("heads", f"{config['heads']} of width {config['d_k']}"),
-        ("width", f"{config['d_model']}, feed-forward {config['d_ff']}"),
-        ("vocabulary", f"{config['target_vocab']:,} pieces, shared by both languages"),
+        *shape(model),
         ("parameters", f"{model.parameters:,}"),
         ("file", f"{WEIGHTS}, {model.file_dtype}, {size:.1f} MB; computed in {model.dtype}"),
         ("SHA-256", f"`{model.hash}`"),
     ]
     return table(("what", "this model"), rows)
+
+
+def shape_of_text(model: Model) -> list[tuple[str, str]]:
+    """Kind, layers, heads, width and vocabulary of a Transformer that reads text."""
+    config = model.config
+    stacks = [(config[f"{stack}_layers"], stack) for stack in ("encoder", "decoder")]
+    shared = {"encoder-decoder": ", shared by both languages", "decoder-only": ""}
+    return [
+        (
+            "kind",
+            f"Transformer, {model.kind}, {config['norm']}-norm, {config['positions']} positions",
+        ),
+        ("layers", " + ".join(f"{count} {stack}" for count, stack in stacks if count)),
+        ("heads", f"{config['heads']} of width {config['d_k']}"),
+        ("width", f"{config['d_model']}, feed-forward {config['d_ff']}"),
+        (
+            "vocabulary",
+            f"{config['target_vocab']:,} pieces{shared.get(model.kind, ', one of them the mask')}",
+        ),
+    ]
 
 
 def training(
@@ -72,15 +97,19 @@ def training(
     """Updates, time, how to make it again, and where it began."""
     schedule = recipe.schedule
     name = f"recipes/{source or recipe.name + '.toml'}"
+    one, all_ = UNITS[recipe.data.task]
+    digits = recipe.data.task == "digits"
     text = (
-        f"{state['step']:,} of {schedule.steps:,} updates of about {schedule.batch_tokens} target "
-        f"tokens, {state['tokens'] / 1e6:.1f} million target tokens in all, "
-        f"{state['seconds'] / 60:.0f} minutes; seed {recipe.seed}. AdamW, learning rate "
-        f"{schedule.peak:g} after {schedule.warmup} updates of warm-up, held, and lowered in a "
-        f"straight line to zero from update {schedule.decay_from:,}; label smoothing "
-        f"{schedule.label_smoothing:g}, dropout {recipe.model.get('dropout', 0)}. The curve is in "
-        "`log.csv`.\n\nThe recipe with every number, and the command that runs it (DIR holds "
-        f"the data):\n\n    transformer-viz train {name} --data DIR --out pretrained/{recipe.name}"
+        f"{state['step']:,} of {schedule.steps:,} updates of "
+        f"{'' if digits else 'about '}{schedule.batch_tokens} {one}, "
+        f"{amount(state['tokens'])} {all_} in all, {duration(state['seconds'])}; seed "
+        f"{recipe.seed}. {shown(recipe)}AdamW, learning rate {schedule.peak:g} after "
+        f"{schedule.warmup} updates of warm-up, held, and lowered in a straight line to zero from "
+        f"update {schedule.decay_from:,}; label smoothing {schedule.label_smoothing:g}, dropout "
+        f"{recipe.model.get('dropout', 0)}. The curve is in `log.csv`.\n\nThe recipe with every "
+        f"number, and the command that runs it{'' if digits else ' (DIR holds the data)'}:\n\n"
+        f"    transformer-viz train {name}{'' if digits else ' --data DIR'} --out "
+        f"pretrained/{recipe.name}"
     )
     if origin:
         text += (
@@ -89,6 +118,30 @@ def training(
             f"of at most {CONTINUED_WARMUP} updates. The numbers above count the continuation only."
         )
     return text
+
+
+def shown(recipe: Recipe) -> str:
+    """In a sentence or two what the model was shown, where that is not plain."""
+    sentences = []
+    if recipe.data.join > 1:
+        sentences.append(f"A row holds 1 to {recipe.data.join} sentences, by chance.")
+    if recipe.data.task == "masked":
+        sentences.append(
+            f"{CHOSEN:.0%} of the tokens of each batch were to be guessed, chosen afresh each "
+            f"time: {HIDDEN:.0%} of these hidden behind the mask, {REPLACED:.0%} replaced by any "
+            "piece, the others as they are (Devlin et al. 2018, section 3.1)."
+        )
+    if recipe.data.task == "digits":
+        sentences.append(pictures.SHOWN)
+    return "".join(f"{sentence} " for sentence in sentences)
+
+
+def amount(count: int) -> str:
+    return f"{count / 1e6:.1f} million" if count >= 1e6 else f"{count:,}"
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} seconds"
 
 
 def snapshots(recipe: Recipe, model: Model) -> str:
@@ -107,27 +160,90 @@ def snapshots(recipe: Recipe, model: Model) -> str:
     )
 
 
-def quality(recipe: Recipe, model: Model, score: Score | None) -> str:
-    """BLEU, and the command that measures it."""
+def quality(recipe: Recipe, model: Model, score: Score | Guesses | Hits | None) -> str:
+    """The score, and the command that measures it."""
     if score is None:
-        return "BLEU was not measured when this card was written."
+        return "It was not measured when this card was written."
     assert model.folder is not None
-    return (
-        f"**BLEU {score.bleu:.1f}** on all {score.sentences:,} sources of `{recipe.data.test}`, "
-        f"beam {score.beam}, every reference of a sentence, cased and detokenised (sacrebleu "
-        f"`{score.signature}`). Measured by:\n\n    python -m transformer_viz.training.evaluate "
-        f"{model.folder.name} --data DIR --file {recipe.data.test} --beam {score.beam}"
-    )
+    file = recipe.data.test
+    command = f"python -m transformer_viz.training.evaluate {model.folder.name}"
+    if isinstance(score, Hits):
+        share = f"{score.right / score.images:.1%}"
+        said = f"**Accuracy {share}** ({score.right} of {score.images}) {pictures.HELD}"
+    elif isinstance(score, Score):
+        said = (
+            f"**BLEU {score.bleu:.1f}** on all {score.sentences:,} sources of `{file}`, beam "
+            f"{score.beam}, every reference of a sentence, cased and detokenised (sacrebleu "
+            f"`{score.signature}`)."
+        )
+        command += f" --data DIR --file {file} --beam {score.beam}"
+    else:
+        asked = (
+            "each piece in turn hidden behind the mask and guessed from both sides "
+            "(pseudo-perplexity, Salazar et al. 2020)"
+            if model.kind == "encoder-only"
+            else "each next piece and the end of the sentence guessed from what stands before"
+        )
+        said = (
+            f"**Perplexity {score.perplexity:.1f} per token, first guess right "
+            f"{score.first:.1%}**, on the {score.tokens:,} tokens of the {score.sentences:,} "
+            f"English sentences of `{file}`, none of which was trained on: {asked}."
+        )
+        command += f" --data DIR --file {file}"
+    return f"{said} Measured by:\n\n    {command}"
 
 
 def examples(recipe: Recipe, model: Model) -> str:
-    """The recipe's sentences and what the model makes of them, right or wrong."""
+    """What the model makes of the recipe's examples, right or wrong."""
+    if model.takes == "image":
+        head = ("picture", "the model says")
+        return pictures.INTRODUCED + table(head, pictures.answers(model))
     lines = list(recipe.card.examples)
     if not lines:
         return ""
-    made = [hypothesis.text for hypothesis in translate_lines(model, lines, BEAM)]
-    rows = table(("source", f"beam {BEAM}"), zip(lines, made, strict=True))
+    if model.kind == "encoder-only":
+        head = ("sentence", "guesses for the word in brackets")
+        made = [fills(model, line) for line in lines]
+    elif model.kind == "decoder-only":
+        head = ("beginning", "greedy continuation")
+        made = [hypothesis.text.strip() for hypothesis in translate_lines(model, lines, 1)]
+    else:
+        head = ("source", f"beam {BEAM}")
+        made = [hypothesis.text for hypothesis in translate_lines(model, lines, BEAM)]
+    rows = table(head, zip(lines, made, strict=True))
     return f"As the model gives them, none left out:\n\n{rows}"
+
+
+def hide(model: Model, line: str) -> tuple[list[int], list[int]]:
+    """The ids of a sentence with the word in ``[brackets]`` hidden, and the ids as they were.
+
+    Raises:
+        ValueError: no word in brackets, or one that is not a single piece.
+    """
+    before, _, rest = line.partition("[")
+    word, _, after = rest.partition("]")
+    ids = model.tokenizer.source_ids(before + word + after)
+    place = len(model.tokenizer.source_ids(before.rstrip())) - 1  # the end mark stands for nothing
+    if not word or model.tokenizer.decode(ids[place : place + 1]) != word:
+        raise ValueError(
+            f"The example {line!r} needs one word in [brackets] that is a single piece of the "
+            "vocabulary; choose a more common word."
+        )
+    assert model.mask_id is not None
+    return [model.mask_id if i == place else token for i, token in enumerate(ids)], ids
+
+
+def fills(model: Model, line: str) -> str:
+    """The most probable pieces for the hidden word, with their probabilities."""
+    shown, _ = hide(model, line)
+    with torch.inference_mode():
+        logits = model.calls.forward(torch.tensor([shown], device=model.device))[0]
+    chance, pieces = logits[shown.index(model.mask_id or 0)].softmax(-1).topk(FILLS)
+    said = [
+        f"{model.tokenizer.decode([piece]) or model.tokenizer.pieces[piece]} {share:.0%}"
+        for piece, share in zip(pieces.tolist(), chance.tolist(), strict=True)
+    ]
+    return ", ".join(said)
 
 
 def data(recipe: Recipe) -> str:

@@ -16,7 +16,8 @@ from torch import Tensor
 from ..checkpoints.opening import choose_device, load
 from ..checkpoints.shelf import VOCABULARY
 from ..views.training import training_curve
-from .loop import Progress, Run, write
+from .files import write
+from .loop import Progress, Run
 from .package import ORIGIN, package, read_origin
 from .progress import bar
 from .recipe import Recipe
@@ -26,7 +27,7 @@ MOST_THREADS = 8  # small matrices gain nothing from more
 
 def run(
     recipe: Path,
-    data: Path,
+    data: Path | None,
     folder: Path,
     out: Path | None = None,
     device: str | None = None,
@@ -35,9 +36,10 @@ def run(
 ) -> None:
     """Train a recipe to its end, or go on where a killed run was saved last.
 
-    ``folder`` keeps the run (log, plot, resume file, snapshots); ``out`` is where the finished
-    model goes with its card (None: nowhere). ``continue_from`` names trained weights to begin
-    with instead of random ones: for a run whose resume file is lost.
+    ``data`` is the folder of sentences (None for a recipe that brings its own data); ``folder``
+    keeps the run (log, plot, resume file, snapshots); ``out`` is where the finished model goes
+    with its card (None: nowhere). ``continue_from`` names trained weights to begin with instead
+    of random ones: for a run whose resume file is lost.
 
     Raises:
         ValueError: a recipe, data, device or weights that do not fit; says which.
@@ -64,10 +66,13 @@ def begin_from(folder: Path, weights: str | Path | None) -> dict[str, Tensor] | 
     if named is None or (folder / "resume.pt").exists():
         return None
     model = load(named, device="cpu")
-    if model.folder is None or not (model.folder / VOCABULARY).is_file():
-        raise ValueError(f"There is no {VOCABULARY} beside {named}; a run needs the pieces too.")
     folder.mkdir(parents=True, exist_ok=True)
-    write(folder / VOCABULARY, (model.folder / VOCABULARY).read_bytes())
+    if model.takes == "text":
+        if model.folder is None or not (model.folder / VOCABULARY).is_file():
+            raise ValueError(
+                f"There is no {VOCABULARY} beside {named}; a run needs the pieces too."
+            )
+        write(folder / VOCABULARY, (model.folder / VOCABULARY).read_bytes())
     note = {"path": str(named), "name": model.name, "hash": model.hash}
     write(folder / ORIGIN, json.dumps(note, indent=2).encode())
     return model.module.state_dict()

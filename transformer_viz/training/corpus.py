@@ -1,4 +1,8 @@
-"""Sentence pairs from tab-separated files, their vocabulary, and batches of like length."""
+"""Sentences from tab-separated files, their vocabulary, and batches of like length.
+
+A sentence that is not translated from anything is a pair whose source is empty: one road serves
+every task.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import sentencepiece
-import torch
 
 from .recipe import Data
 
+MASK = "<mask>"  # the piece that hides another from a masked model
 POOL = 100  # batches that are sorted by length together: little padding, still well mixed
 Pair = tuple[list[int], list[int]]
 
@@ -41,18 +45,44 @@ def read_pairs(path: Path, source: int, target: int) -> list[tuple[str, str]]:
     return pairs
 
 
-def train_vocabulary(pairs: list[tuple[str, str]], size: int) -> bytes:
+def read_sentences(path: Path, data: Data) -> list[tuple[str, str]]:
+    """The pairs of one file as the task reads them: sentences without a source only once.
+
+    Raises:
+        ValueError: the file is missing or a line has too few columns; names file and line.
+    """
+    if data.task == "translation":
+        return read_pairs(path, data.source, data.target)
+    read = read_pairs(path, data.source, data.source)
+    return [("", sentence) for sentence in dict.fromkeys(sentence for sentence, _ in read)]
+
+
+def read_training(folder: Path, data: Data) -> list[tuple[str, str]]:
+    """The pairs to learn from; sentences without a source only once, and none that is held out.
+
+    Raises:
+        ValueError: a file that is missing or has too few columns.
+    """
+    pairs = [pair for name in data.training_files for pair in read_sentences(folder / name, data)]
+    if data.task == "translation":
+        return pairs
+    held_out = {pair for name in data.without for pair in read_sentences(folder / name, data)}
+    return [pair for pair in dict.fromkeys(pairs) if pair not in held_out]
+
+
+def train_vocabulary(pairs: list[tuple[str, str]], size: int, mask: bool = False) -> bytes:
     """One joint unigram vocabulary of ``size`` pieces, as the bytes of a sentencepiece model.
 
     Characters that the corpus never shows fall back to their bytes, so nothing that a visitor
     types is lost (Kudo 2018, "Subword regularization"; sentencepiece's ``byte_fallback``).
+    With ``mask`` one of them is ``<mask>``, a control symbol: no text ever gives it.
 
     Raises:
         ValueError: the corpus cannot make so many pieces, or needs more.
     """
     out = io.BytesIO()
     try:
-        _train_pieces(pairs, size, out)
+        _train_pieces(pairs, size, mask, out)
     except RuntimeError as error:
         reason = str(error).rpartition("] ")[2]
         raise ValueError(
@@ -61,9 +91,9 @@ def train_vocabulary(pairs: list[tuple[str, str]], size: int) -> bytes:
     return out.getvalue()
 
 
-def _train_pieces(pairs: list[tuple[str, str]], size: int, out: io.BytesIO) -> None:
+def _train_pieces(pairs: list[tuple[str, str]], size: int, mask: bool, out: io.BytesIO) -> None:
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter([side for pair in pairs for side in pair]),
+        sentence_iterator=iter([side for pair in pairs for side in pair if side]),
         model_writer=out,
         vocab_size=size,
         model_type="unigram",
@@ -75,6 +105,7 @@ def _train_pieces(pairs: list[tuple[str, str]], size: int, out: io.BytesIO) -> N
         unk_id=1,
         bos_id=2,
         eos_id=3,
+        control_symbols=[MASK] if mask else [],
         minloglevel=2,
     )
 
@@ -116,25 +147,34 @@ def epoch_batches(pairs: list[Pair], tokens: int, seed: int, epoch: int) -> list
     return [batches[i] for i in random.permutation(len(batches))]
 
 
-def to_tensors(
-    pairs: list[Pair], batch: list[int], pad: int, bos: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Source, decoder input and expected output of one batch, each ``[pair, token]`` int64."""
+def joined(pairs: list[Pair], most: int, seed: int, epoch: int) -> list[Pair]:
+    """One pass's rows: 1 to ``most`` sentences in one, by chance, with the last one's end mark.
 
-    def padded(rows: list[list[int]]) -> torch.Tensor:
-        width = max(map(len, rows))
-        return torch.tensor([row + [pad] * (width - len(row)) for row in rows])
+    A text of several sentences has exactly these pieces: sentencepiece cuts at spaces.
+    """
+    if most == 1:
+        return pairs
+    random = np.random.default_rng((seed, epoch, most))
+    order = random.permutation(len(pairs))
+    rows: list[Pair] = []
+    start = 0
+    while start < len(order):
+        count = int(random.integers(1, most + 1))
+        texts = [pairs[i][1] for i in order[start : start + count]]
+        rows.append(([], [piece for text in texts[:-1] for piece in text[:-1]] + texts[-1]))
+        start += count
+    return rows
 
-    sources = padded([pairs[i][0] for i in batch])
-    targets = [pairs[i][1] for i in batch]
-    return sources, padded([[bos, *row[:-1]] for row in targets]), padded(targets)
 
-
-def endless(pairs: list[Pair], tokens: int, seed: int, skip: int) -> Iterator[list[int]]:
+def endless(
+    pairs: list[Pair], tokens: int, seed: int, skip: int, join: int = 1
+) -> Iterator[list[Pair]]:
     """Batches of one pass after another; the first ``skip`` of them are passed over."""
     epoch = 0
     while True:
-        batches = epoch_batches(pairs, tokens, seed, epoch)
-        yield from batches[skip:]
+        rows = joined(pairs, join, seed, epoch)
+        batches = epoch_batches(rows, tokens, seed, epoch)
+        for batch in batches[skip:]:
+            yield [rows[i] for i in batch]
         skip = max(0, skip - len(batches))
         epoch += 1

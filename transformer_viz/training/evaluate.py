@@ -1,24 +1,34 @@
-"""How good translations are: BLEU against every reference of a sentence.
+"""How good a model is on what it never learned from, by the measure of its task.
 
-``python -m transformer_viz.training.evaluate en-de --data DIR --beam 4`` prints the score.
+``python -m transformer_viz.training.evaluate en-de --data DIR`` prints the score: BLEU of
+translations, perplexity and first guesses of a language model, accuracy on the digits.
 """
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import click
+import torch
 
 from ..checkpoints.model import Model
 from ..checkpoints.opening import load
 from ..decode import translate_lines
+from .batches import padded
 from .corpus import read_pairs
+from .digits import HELD_OUT, NAMES, read_digits
+from .pictures import chances
 from .progress import bar
 
 TEST = "eng-deu.test.tsv.gz"
+TOGETHER = 32  # rows in a pass
+NOTHING = -1  # where nothing stands, or nothing is asked
+Row = tuple[list[int], list[int]]  # what is shown, and what is asked there
 
 
 @dataclass(frozen=True)
@@ -29,6 +39,39 @@ class Score:
     signature: str
     sentences: int
     beam: int
+
+    def __str__(self) -> str:
+        return (
+            f"BLEU {self.bleu:.1f} on {self.sentences:,} sentences, beam {self.beam}\n"
+            f"{self.signature}"
+        )
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """Perplexity per token, share of tokens (0 to 1) guessed first, tokens, sentences."""
+
+    perplexity: float
+    first: float
+    tokens: int
+    sentences: int
+
+    def __str__(self) -> str:
+        return (
+            f"perplexity {self.perplexity:.1f} per token, first guess right {self.first:.1%}, on "
+            f"{self.tokens:,} tokens of {self.sentences:,} sentences"
+        )
+
+
+@dataclass(frozen=True)
+class Hits:
+    """How many of the held-out images are told right."""
+
+    right: int
+    images: int
+
+    def __str__(self) -> str:
+        return f"accuracy {self.right / self.images:.1%}, {self.right} of {self.images} images"
 
 
 def references(pairs: list[tuple[str, str]]) -> tuple[list[str], list[list[str | None]]]:
@@ -77,24 +120,116 @@ def corpus_bleu(lines: list[str], targets: list[list[str | None]]) -> tuple[floa
     return metric.corpus_score(lines, listed).score, str(metric.get_signature())
 
 
+def next_rows(model: Model, sentences: Sequence[str]) -> list[Row]:
+    """Each sentence behind the start mark; asked is each next piece, the end mark too."""
+    end = NOTHING if model.eos_id is None else model.eos_id
+    rows = [model.tokenizer.prompt_ids(sentence) for sentence in sentences]
+    return [(ids, [*ids[1:], end]) for ids in rows]
+
+
+def hidden_rows(model: Model, sentences: Sequence[str]) -> list[Row]:
+    """Each sentence once for each of its pieces, which the mask hides and which is asked.
+
+    Salazar et al. (2020), "Masked language model scoring", section 2: what they call
+    pseudo-perplexity follows.
+    """
+    assert model.mask_id is not None
+    rows: list[Row] = []
+    for sentence in sentences:
+        ids = model.tokenizer.source_ids(sentence)
+        for place in range(len(ids) - 1):  # the end mark is never hidden
+            shown, asked = ids.copy(), [NOTHING] * len(ids)
+            shown[place], asked[place] = model.mask_id, ids[place]
+            rows.append((shown, asked))
+    return rows
+
+
+def guesses(model: Model, sentences: Sequence[str]) -> Guesses:
+    """How well a model guesses pieces: the next ones, or each hidden one from both sides.
+
+    Perplexity is exp(mean of -log p) over the tokens that are asked.
+
+    Raises:
+        ValueError: no sentences, or an encoder that has no mask.
+    """
+    if model.kind == "encoder-only" and model.mask_id is None:
+        raise ValueError(f"{model.name!r} has no mask piece and no decoder: it guesses no words.")
+    if not sentences:
+        raise ValueError("There are no sentences to measure with.")
+    rows = (next_rows if model.kind == "decoder-only" else hidden_rows)(model, sentences)
+    rows.sort(key=lambda row: len(row[0]))
+    total, right, tokens = 0.0, 0, 0
+    with bar(len(rows), "guess", "rows") as line, torch.inference_mode():
+        for start in range(0, len(rows), TOGETHER):
+            shown, asked = (
+                padded(side, NOTHING).to(model.device)
+                for side in zip(*rows[start : start + TOGETHER], strict=True)
+            )
+            visible, places = shown != NOTHING, asked != NOTHING
+            logits = model.calls.forward(shown.clamp(min=0), None, visible)[places].double()
+            wanted = asked[places]
+            total -= float(logits.log_softmax(-1).gather(1, wanted[:, None]).sum())
+            right += int((logits.argmax(-1) == wanted).sum())
+            tokens += len(wanted)
+            line.update(len(shown))
+    return Guesses(math.exp(total / tokens), right / tokens, tokens, len(sentences))
+
+
+def accuracy(model: Model) -> Hits:
+    """How many of the held-out digits a model of images tells right.
+
+    Raises:
+        ValueError: scikit-learn is not installed; a model of other pictures.
+    """
+    images, labels = (part[HELD_OUT:] for part in read_digits())
+    if model.image is None or len(model.labels) != len(NAMES):
+        raise ValueError(f"{model.name!r} does not tell the ten digits apart.")
+    said = chances(model, images).argmax(axis=1)
+    return Hits(int((said == labels).sum()), len(images))
+
+
+def measure(
+    model: Model, path: Path | None, columns: tuple[int, int], beam: int
+) -> Score | Guesses | Hits:
+    """The score of a model by the measure of its task, on a tab-separated file of sentences.
+
+    Raises:
+        ValueError: no file for a model that needs one, or a file that does not fit.
+    """
+    if model.takes == "image":
+        return accuracy(model)
+    if path is None:
+        raise ValueError("Name the folder of the sentences to measure with: --data DIR.")
+    pairs = read_pairs(path, *columns)
+    if model.kind == "encoder-decoder":
+        return bleu(model, pairs, beam)
+    return guesses(model, list(dict.fromkeys(source for source, _ in pairs)))
+
+
 @click.command()
 @click.argument("model")
-@click.option("--data", required=True, type=click.Path(exists=True, path_type=Path))
-@click.option("--file", default=TEST, help="A tab-separated file of pairs in the data folder.")
+@click.option(
+    "--data", type=click.Path(exists=True, path_type=Path), help="The folder of sentences."
+)
+@click.option("--file", default=TEST, help="A tab-separated file in the data folder.")
 @click.option("--columns", nargs=2, type=int, default=(0, 1), help="Source and target, from 0.")
 @click.option("--beam", default=4)
 @click.option("--device", default=None)
 def main(
-    model: str, data: Path, file: str, columns: tuple[int, int], beam: int, device: str | None
+    model: str,
+    data: Path | None,
+    file: str,
+    columns: tuple[int, int],
+    beam: int,
+    device: str | None,
 ) -> None:
-    """Print the BLEU of MODEL on a test file, and sacrebleu's signature."""
+    """Print how good MODEL is on a test file, or on the held-out digits."""
     try:
-        score = bleu(load(model, device), read_pairs(data / file, *columns), beam)
+        score = measure(load(model, device), data and data / file, columns, beam)
     except ValueError as error:
         click.echo(str(error), err=True)
         sys.exit(2)
-    click.echo(f"BLEU {score.bleu:.1f} on {score.sentences} sentences, beam {score.beam}")
-    click.echo(score.signature)
+    click.echo(score)
 
 
 if __name__ == "__main__":

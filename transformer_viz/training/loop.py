@@ -6,29 +6,72 @@ import csv
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-import sentencepiece
 import torch
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..model import Transformer
-from .corpus import Pair, encode_pairs, endless, read_pairs, to_tensors, train_vocabulary
+from .batches import Batch
+from .digits import Digits
+from .files import write
 from .recipe import Recipe
+from .sentences import Sentences
 
 LOG = ("step", "tokens", "seconds", "rate", "loss", "valid_loss", "tokens_per_second")
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands: update, training loss (nats a token), target tokens a second."""
+    """Where a run stands: update, training loss (nats a token), tokens a second."""
 
     step: int
     loss: float
     tokens_per_second: float
+
+
+class Task(Protocol):
+    """What a run learns: its model, what is shown and asked, and what is kept unseen."""
+
+    @property
+    def ignored(self) -> int:
+        """The wanted id that stands where nothing is asked."""
+        ...
+
+    def module(self) -> nn.Module:
+        """The model with random weights."""
+        ...
+
+    def batches(self, after: int) -> Iterator[Batch]:
+        """Inputs and wanted ids of the updates that follow update ``after``."""
+        ...
+
+    def unseen(self) -> Iterator[Batch]:
+        """The same of what is never learned from."""
+        ...
+
+    def answers(self, model: Any, inputs: list[Tensor], wanted: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits ``[question, answer]`` and the wanted ids ``[question]``."""
+        ...
+
+
+def task_of(recipe: Recipe, data: Path | None, folder: Path) -> Task:
+    """The task that a recipe names, with its data read.
+
+    Raises:
+        ValueError: data that is missing or does not fit.
+    """
+    if recipe.data.task == "digits":
+        return Digits(recipe)
+    if data is None:
+        raise ValueError(
+            f"The recipe {recipe.name} learns from sentences; name the folder that holds them "
+            "with --data."
+        )
+    return Sentences(recipe, data, folder)
 
 
 class Run:
@@ -36,8 +79,8 @@ class Run:
 
     ``folder`` keeps ``vocabulary.model``, ``log.csv``, ``resume.pt`` and the snapshots. A killed
     run goes on from its last save with the same batches, dropout and learning rate as if
-    nothing had happened; with the same seed, device and number of
-    threads it ends with the same weights.
+    nothing had happened; with the same seed, device and number of threads it ends with the same
+    weights.
     ``start`` holds weights to begin with instead of random ones.
 
     Raises:
@@ -47,23 +90,17 @@ class Run:
     def __init__(
         self,
         recipe: Recipe,
-        data: Path,
+        data: Path | None,
         folder: Path,
         device: str,
-        start: Mapping[str, torch.Tensor] | None = None,
+        start: Mapping[str, Tensor] | None = None,
     ):
         self.recipe, self.folder, self.device = recipe, folder, device
         self.kind = torch.device(device).type
         folder.mkdir(parents=True, exist_ok=True)
-        columns = recipe.data.source, recipe.data.target
-        pairs = read_pairs(data / recipe.data.train, *columns)
-        self.pieces = self.vocabulary(pairs)
-        self.pairs = encode_pairs(pairs, self.pieces, recipe.data)
-        valid = read_pairs(data / recipe.data.valid, *columns)
-        self.valid = encode_pairs(valid, self.pieces, recipe.data)
+        self.task = task_of(recipe, data, folder)
         torch.manual_seed(recipe.seed)
-        config = recipe.config(self.pieces.pad_id(), self.pieces.bos_id(), self.pieces.eos_id())
-        self.model = Transformer(config).to(device)
+        self.model = self.task.module().to(device)
         if start is not None:
             self.put(start, "the weights to continue from")
         self.optimiser = torch.optim.AdamW(
@@ -77,19 +114,7 @@ class Run:
         self.resume()
         self.forget_later_lines()
 
-    def vocabulary(self, pairs: list[tuple[str, str]]) -> sentencepiece.SentencePieceProcessor:
-        path, size = self.folder / "vocabulary.model", self.recipe.data.vocabulary
-        if not path.exists():
-            write(path, train_vocabulary(pairs, size))
-        pieces = sentencepiece.SentencePieceProcessor(model_file=str(path))
-        if pieces.get_piece_size() != size:
-            raise ValueError(
-                f"{path} has {pieces.get_piece_size()} pieces, the recipe {size}; they belong to "
-                "different runs. Name another folder for this run."
-            )
-        return pieces
-
-    def put(self, weights: Mapping[str, torch.Tensor], what: str) -> None:
+    def put(self, weights: Mapping[str, Tensor], what: str) -> None:
         try:
             self.model.load_state_dict(weights)
         except RuntimeError as error:
@@ -138,30 +163,23 @@ class Run:
         torch.save(state, temporary)
         os.replace(temporary, self.folder / name)  # a kill leaves the old or the new file
 
-    def loss(
-        self, batch: list[int], pairs: list[Pair], smoothing: float
-    ) -> tuple[torch.Tensor, int]:
-        """Mean cross-entropy (nats) over the real target tokens of a batch, and their number."""
-        config = self.model.config
-        source, target, wanted = (
-            part.to(self.device) for part in to_tensors(pairs, batch, config.pad_id, config.bos_id)
-        )
+    def loss(self, batch: Batch, smoothing: float) -> tuple[Tensor, int]:
+        """Mean cross-entropy (nats) over what a batch asks for, and how much that is."""
+        inputs, wanted = [part.to(self.device) for part in batch[0]], batch[1].to(self.device)
         with torch.autocast(self.kind, torch.bfloat16, enabled=self.recipe.bfloat16):
-            logits = self.model(source, target)
+            logits, wanted = self.task.answers(self.model, inputs, wanted)
+        ignored = self.task.ignored
         value = F.cross_entropy(
-            logits.flatten(0, 1).float(),
-            wanted.flatten(),
-            ignore_index=config.pad_id,
-            label_smoothing=smoothing,
+            logits.float(), wanted, ignore_index=ignored, label_smoothing=smoothing
         )
-        return value, int((wanted != config.pad_id).sum())
+        return value, int((wanted != ignored).sum())
 
-    def update(self, batch: list[int]) -> tuple[float, int]:
+    def update(self, batch: Batch) -> tuple[float, int]:
         schedule = self.recipe.schedule
         self.step += 1
         for group in self.optimiser.param_groups:
             group["lr"] = schedule.rate(self.step)
-        loss, tokens = self.loss(batch, self.pairs, schedule.label_smoothing)
+        loss, tokens = self.loss(batch, schedule.label_smoothing)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), schedule.clip)
         self.optimiser.step()
@@ -170,13 +188,12 @@ class Run:
         return float(loss.detach()), tokens
 
     def valid_loss(self) -> float:
-        """Cross-entropy (nats a token, no smoothing) on the validation pairs."""
+        """Cross-entropy (nats, no smoothing) on what is never learned from."""
         self.model.eval()
         total, count = 0.0, 0
         with torch.inference_mode():
-            for start in range(0, len(self.valid), 64):
-                batch = list(range(start, min(start + 64, len(self.valid))))
-                loss, tokens = self.loss(batch, self.valid, 0.0)
+            for batch in self.task.unseen():
+                loss, tokens = self.loss(batch, 0.0)
                 total, count = total + float(loss) * tokens, count + tokens
         self.model.train()
         return total / max(1, count)
@@ -189,7 +206,7 @@ class Run:
         """
         recipe, schedule = self.recipe, self.recipe.schedule
         self.model.train()
-        batches = endless(self.pairs, schedule.batch_tokens, recipe.seed, skip=self.step)
+        batches = self.task.batches(self.step)
         losses, tokens, clock = 0.0, 0, time.monotonic()
         since = self.step
         while self.step < schedule.steps:
@@ -231,10 +248,3 @@ class Run:
             if new:
                 writer.writerow(LOG)
             writer.writerow(row)
-
-
-def write(path: Path, content: bytes) -> None:
-    """Write a whole file or nothing."""
-    temporary = path.with_suffix(".part")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)

@@ -14,7 +14,7 @@ import click
 import safetensors.torch
 import sentencepiece
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..checkpoints import native
 from ..checkpoints.filling import NoFirstWeights, compare, shared_names
@@ -23,12 +23,14 @@ from ..checkpoints.opening import load
 from ..checkpoints.reading import Weights, refuse_non_finite
 from ..checkpoints.shelf import CONFIG, EXAMPLE, VOCABULARY, WEIGHTS
 from ..decode import translate
-from ..model import ModelConfig, Transformer
+from ..model import Transformer
 from ..tracing import trace
-from .card import BEAM, card
-from .corpus import read_pairs
-from .evaluate import Score, bleu
-from .loop import write
+from .card import BEAM, card, hide
+from .corpus import MASK
+from .digits import Digits
+from .evaluate import measure
+from .files import write
+from .pictures import store_pictures, timm_config
 from .recipe import Recipe
 
 ORIGIN = "origin.json"  # in a run folder: which weights the run began with
@@ -46,7 +48,7 @@ def package(
     """Write the run in ``folder`` to ``out`` as a checkpoint that anyone can open.
 
     ``data`` is where the recipe's test file lies: then the card tells the score of the packaged
-    model. ``source`` is the recipe's file name.
+    model (of the digits it always does). ``source`` is the recipe's file name.
 
     Raises:
         ValueError: the folder holds no saved run; weights that float16 cannot hold.
@@ -57,25 +59,32 @@ def package(
     recipe = recipe.continued() if origin else recipe
     state = torch.load(folder / "resume.pt", map_location="cpu", weights_only=True)
     out.mkdir(parents=True, exist_ok=True)
-    pieces = sentencepiece.SentencePieceProcessor(model_file=str(folder / VOCABULARY))
-    config = recipe.config(pieces.pad_id(), pieces.bos_id(), pieces.eos_id())
-    save_weights(config, state["model"], out / WEIGHTS)
+    plan, words = plan_of(recipe, folder)
+    save_weights(plan, state["model"], out / WEIGHTS)
     steps = snapshots(recipe, folder)
     for step in steps:
         weights = torch.load(folder / f"step-{step}.pt", map_location="cpu", weights_only=True)
-        save_weights(config, weights, out / f"step-{step}.safetensors")
-    words = {
-        "layout": native.NAME,
-        "kind": config.kind,
-        "title": recipe.title,
-        "steps": state["step"],
-        "snapshots": steps,
-        **config.to_dict(),
-    }
+        save_weights(plan, weights, out / f"step-{step}.safetensors")
+    words = {"title": recipe.title, "steps": state["step"], "snapshots": steps} | words
     write(out / CONFIG, (json.dumps(words, indent=2) + "\n").encode())
-    write(out / VOCABULARY, (folder / VOCABULARY).read_bytes())
-    write(out / "log.csv", (folder / "log.csv").read_text().encode())
+    for name in (VOCABULARY, "log.csv"):
+        if (folder / name).is_file():
+            write(out / name, (folder / name).read_bytes())
     finish(recipe, state, out, data=data, source=source, origin=origin, device=device)
+
+
+def plan_of(recipe: Recipe, folder: Path) -> tuple[nn.Module, dict[str, Any]]:
+    """The model of a recipe, its weights yet to come, and what its config.json says."""
+    if recipe.data.task == "digits":
+        task = Digits(recipe)
+        return task.module(), timm_config(task)
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(folder / VOCABULARY))
+    config = recipe.config(pieces)
+    words = {"layout": native.NAME, "kind": config.kind, **config.to_dict()}
+    if recipe.data.task == "masked":
+        words["mask_id"] = pieces.piece_to_id(MASK)
+    with NoFirstWeights():
+        return Transformer(config), words
 
 
 def finish(
@@ -89,23 +98,36 @@ def finish(
     device: str | None,
 ) -> None:
     """Open the packaged model as anyone would, measure it, and write its card."""
+    digits = recipe.data.task == "digits"
     model = load(out, device=device)
-    score: Score | None = None
-    if data is not None and recipe.data.test:
-        pairs = read_pairs(data / recipe.data.test, recipe.data.source, recipe.data.target)
-        score = bleu(model, pairs, beam=4)
+    first = store_pictures(model, out)[0] if digits else None
+    score = None
+    if digits or (data is not None and recipe.data.test):
+        path = None if data is None else data / recipe.data.test
+        score = measure(model, path, (recipe.data.source, recipe.data.target), BEAM)
     text = card(recipe, model, state, score=score, source=source, origin=origin)
     write(out / "README.md", text.encode())
-    if recipe.card.examples:
-        store_example(model, recipe.card.examples[0], out / EXAMPLE)
+    for example in (first, *recipe.card.examples[:1]):
+        if example is not None:
+            store_example(model, example, out / EXAMPLE)
 
 
-def store_example(model: Model, text: str, path: Path) -> None:
-    """Store the clean run of a sentence with its beam-4 translation, as the app would show it."""
-    best = translate(model, text, beam=BEAM)[0]
-    words = best.ids[:-1] if best.finished else best.ids
-    target = [*model.tokenizer.target_ids(""), *words]
-    trace(model, text, target=target, keep=("weights", "scores", "hidden")).save(path)
+def store_example(model: Model, source: str | Path, path: Path) -> None:
+    """Store the clean run of an input, as the app would show it first.
+
+    A translation is that of beam 4; a masked model sees the mask in place of the word in
+    brackets, and is asked for that word.
+    """
+    seen: Any = source
+    target = asked = None
+    if model.kind == "encoder-decoder":
+        best = translate(model, seen, beam=BEAM)[0]
+        words = best.ids[:-1] if best.finished else best.ids
+        target = [*model.tokenizer.target_ids(""), *words]
+    elif model.mask_id is not None:
+        seen, asked = hide(model, str(source))
+    keep = ("weights", "scores", "hidden")
+    trace(model, seen, target=target, produced=asked, keep=keep).save(path)
 
 
 def snapshots(recipe: Recipe, folder: Path) -> list[int]:
@@ -114,14 +136,12 @@ def snapshots(recipe: Recipe, folder: Path) -> list[int]:
     return [s for s in sorted(recipe.snapshots) if s < last and (folder / f"step-{s}.pt").exists()]
 
 
-def save_weights(config: ModelConfig, weights: Mapping[str, Tensor], path: Path) -> None:
-    """Write a state dict as float16, every tied matrix once.
+def save_weights(plan: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
+    """Write the state dict of a model like ``plan`` as float16, every tied matrix once.
 
     Raises:
         ValueError: weights of another model, not finite, or too large for float16; names it.
     """
-    with NoFirstWeights():
-        plan = Transformer(config)
     compare(plan, Weights(path, dict(weights), {}))
     names = [group[0] for group in shared_names(plan)]
     tensors = {name: weights[name].half().contiguous() for name in names}

@@ -8,37 +8,68 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import sentencepiece
+
 from ..model import ModelConfig
 
 CONTINUED_WARMUP = 100  # updates in which a fresh optimiser gathers its averages
+TASKS = ("translation", "language", "masked", "digits")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """Which sentence pairs to read and how to cut them into pieces.
+    """Which sentences to read, how to cut them into pieces, and what to learn from them.
 
-    ``train`` and ``valid`` name tab-separated files (``.gz`` allowed, no header) below the data
-    folder, and ``test`` one that is only for the score on the model card; ``source`` and
-    ``target`` are their columns from 0; ``vocabulary`` counts the pieces of one joint
-    sentencepiece model; longer pairs than ``max_tokens`` pieces a side are left out.
+    ``task`` says what is learned: ``translation`` of a source into a target, ``language`` (each
+    next piece), ``masked`` (hidden pieces, from both sides), or ``digits``, which brings its own
+    images and reads nothing of the rest. ``train`` and ``valid`` name tab-separated files
+    (``.gz`` allowed, no header) below the data folder, and ``test`` one that is only for the
+    score on the model card; ``source`` and ``target`` are their columns from 0. Where nothing is
+    translated, the column ``source`` alone is read, each sentence once and none that stands in
+    the files ``without``, and a row of a batch holds 1 to ``join`` sentences. ``vocabulary``
+    counts the pieces of one sentencepiece model; sentences of more than ``max_tokens`` pieces
+    are left out.
+
+    Raises:
+        ValueError: an unknown task; rows without a sentence.
     """
 
-    train: str
-    valid: str
+    train: str | tuple[str, ...] = ()
+    valid: str = ""
     test: str = ""
+    task: str = "translation"
+    without: tuple[str, ...] = ()
     source: int = 0
     target: int = 1
+    join: int = 1
     vocabulary: int = 8000
     max_tokens: int = 100
+
+    def __post_init__(self) -> None:
+        if self.task not in TASKS:
+            raise ValueError(f"task={self.task!r} is not known; choose one of {', '.join(TASKS)}.")
+        if self.join < 1 or (self.join > 1 and self.task == "translation"):
+            raise ValueError(
+                f"join={self.join} does not fit task={self.task!r}; leave it out, or give 1 or "
+                "more sentences a row where nothing is translated."
+            )
+        if self.task != "digits" and not (self.train and self.valid):
+            raise ValueError("the table data lacks train or valid; name a file for each")
+
+    @property
+    def training_files(self) -> tuple[str, ...]:
+        """The files to learn from: one name or several."""
+        return (self.train,) if isinstance(self.train, str) else tuple(self.train)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
     """How the weights are moved, counted in updates.
 
-    ``batch_tokens`` target tokens an update; ``peak`` learning rate, reached after ``warmup``
-    updates, held, and from update ``decay_from`` lowered in a straight line to zero at ``steps``.
-    While it is held, nothing depends on ``steps``: a run can be lengthened without starting over.
+    ``batch_tokens`` target tokens (images, where digits are learned) an update; ``peak`` learning
+    rate, reached after ``warmup`` updates, held, and from update ``decay_from`` lowered in a
+    straight line to zero at ``steps``. While it is held, nothing depends on ``steps``: a run can
+    be lengthened without starting over.
     """
 
     steps: int
@@ -61,7 +92,8 @@ class Schedule:
 class Card:
     """What the model card says beside the numbers: where the data is from, what to expect.
 
-    ``examples`` are sentences that the finished model translates on its card.
+    ``examples`` are what the finished model is given on its card: sentences to translate,
+    beginnings to go on from, or sentences with one word in ``[brackets]`` to be guessed.
     """
 
     data: str = ""
@@ -105,20 +137,18 @@ class Recipe:
                 card=Card(**words.pop("card", {})),
                 **words,
             )
-        except (tomllib.TOMLDecodeError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError) as error:
             raise ValueError(
                 f"{path.name} is not a recipe: {error}. It needs name, seed and the tables data, "
                 "model and schedule; compare with recipes/en-de.toml."
             ) from error
 
-    def config(self, pad_id: int, bos_id: int, eos_id: int) -> ModelConfig:
+    def config(self, pieces: sentencepiece.SentencePieceProcessor) -> ModelConfig:
         """The model's words, with the vocabulary that this recipe makes."""
-        words = dict(self.model)
-        vocabulary = self.data.vocabulary
+        size = self.data.vocabulary
+        marks = {"pad_id": pieces.pad_id(), "bos_id": pieces.bos_id(), "eos_id": pieces.eos_id()}
         return ModelConfig.from_dict(
-            {"source_vocab": vocabulary, "target_vocab": vocabulary}
-            | words
-            | {"pad_id": pad_id, "bos_id": bos_id, "eos_id": eos_id}
+            {"source_vocab": size, "target_vocab": size} | self.model | marks
         )
 
     def continued(self) -> Recipe:

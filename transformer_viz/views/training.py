@@ -8,16 +8,16 @@ import plotly.graph_objects as go
 from .theme import figure, palette
 
 LINES = (
-    ("loss", "training (smoothed labels)", "quiet"),
-    ("valid_loss", "unseen sentences", "accent"),
+    ("loss", "training", "quiet"),
+    ("valid_loss", "unseen", "accent"),
 )
 
 
 def training_curve(log: pd.DataFrame, dark: bool = False) -> go.Figure:
     """Did the model still learn at the end? The losses of a run's ``log.csv``.
 
-    ``log`` has the columns ``tokens`` (target tokens so far), ``step``, ``loss`` and
-    ``valid_loss`` (nats a token; empty where it was not measured).
+    ``log`` has the columns ``tokens`` (tokens or pictures learned from so far), ``step``, ``loss``
+    and ``valid_loss`` (nats each; empty where it was not measured).
     """
     colours = palette(dark)
     chart = figure(
@@ -26,8 +26,8 @@ def training_curve(log: pd.DataFrame, dark: bool = False) -> go.Figure:
         margin={"l": 64, "r": 16, "t": 56, "b": 56},
         showlegend=True,
         legend={"x": 1, "xanchor": "right", "y": 1},
-        xaxis={"title": "target tokens read, millions", "fixedrange": False},
-        yaxis={"title": "loss, nats a token", "fixedrange": False, "showgrid": True},
+        xaxis={"title": "read so far, millions", "fixedrange": False},
+        yaxis={"title": "loss, nats", "fixedrange": False, "showgrid": True},
     )
     for column, name, colour in LINES:
         points = log[log[column].notna()]
