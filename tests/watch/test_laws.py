@@ -8,8 +8,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from tests.conftest import ramp
 from transformer_viz.interventions import (
     BlockEdges,
     BlockKeys,
@@ -398,3 +399,24 @@ def test_norms_and_stream_are_what_the_modules_saw(norm, norm_kind, build_module
         assert torch.equal(record.gain, weight)
         assert record.kind == norm_kind
     assert len(seen.residuals) == 2 + 3 * 2 + 2 * 3
+
+
+class Experts(nn.Module):
+    """One attention whose result is cut in two, each half with a projection of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.halves = nn.Linear(14, 42), nn.ModuleList(nn.Linear(14, 14) for _ in "ab")
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (part[:, None] for part in self.inner(x).chunk(3, -1))
+        made = (torch.softmax(q @ k.transpose(-2, -1), -1) @ v)[:, 0]
+        first, second = made.split([2, 3], dim=1)
+        return x + torch.cat((self.halves[0](first), self.halves[1](second)), 1)
+
+
+def test_a_projection_in_parts_is_not_checked_rather_than_guessed() -> None:
+    module, x = ramp(Experts()).eval(), torch.linspace(-1, 1, 70).view(1, 5, 14)
+    with torch.inference_mode(), probe(module, want=Want(check=True)) as run:
+        module(x)
+    assert [record.rebuilt for record in run.attentions] == [None]

@@ -123,6 +123,7 @@ def on_norm_sign(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str,
         with torch._C.DisableTorchFunction():  # unseen: the norm itself says what it gives
             again = module.forward(entered)
         note(mode, path, form.kind, entered, again, gain, bias)
+        after(mode, entered, again)
     return out
 
 

@@ -94,5 +94,7 @@ def summed(
 
 
 def lengths(mode: Mode, site: Site, x: Tensor) -> None:
-    norm = torch.linalg.vector_norm(x.detach(), dim=-1, dtype=torch.float32)
+    wider = x.dtype == torch.float64  # which the norm itself refuses to narrow
+    seen = x.detach().float() if wider else x.detach()
+    norm = torch.linalg.vector_norm(seen, dim=-1, dtype=torch.float32)
     mode.run.residuals.append(ResidualRecord(site, norm))
