@@ -129,7 +129,7 @@ def test_the_smallest_temperature_is_greedy(model):
 
 def test_an_output_that_is_no_number_is_no_translation(model):
     huge = Intervention((ScaleResidual(value=1e30),))
-    with pytest.raises(ValueError, match=r"not a number.*give it a smaller value"):
+    with pytest.raises(ValueError, match=r"not a number.*give the edit a smaller value"):
         translate(model, SOURCE, intervention=huge)
 
 
@@ -378,3 +378,8 @@ def test_a_text_that_is_continued_tells_it_too(tiny_gpt):
     heard = []
     generate(tiny_gpt, SOURCE, max_tokens=3, tell=lambda *step: heard.append(step))
     assert heard[0] == (0, 3)
+
+
+def test_a_model_without_an_output_layer_writes_nothing(tiny_model):
+    with pytest.raises(ValueError, match="gives vectors and no words"):
+        translate(dataclasses.replace(tiny_model, gives="vectors"), [2, 3])

@@ -9,8 +9,9 @@ import unicodedata
 import pytest
 import sentencepiece
 
+from transformer_viz.hugging_face_text import HuggingFaceText
 from transformer_viz.records import Tokens
-from transformer_viz.text import HuggingFaceText, PlainIds, SentencePieceText
+from transformer_viz.text import PlainIds, SentencePieceText
 
 START, END = 2, 3
 ODD_TEXTS = [

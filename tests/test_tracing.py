@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.conftest import make_module
 from transformer_viz.checkpoints import load
 from transformer_viz.interventions import (
     Intervention,
@@ -330,7 +331,7 @@ def test_refusals_say_what_to_do(tiny_model):
     with pytest.raises(ValueError, match=r"cross L7: temperature 2.*matches no place"):
         edit = Temperature(value=2.0, stack="decoder", block="cross", layer=7)
         trace(tiny_model, SOURCE, TARGET, intervention=Intervention((edit,)))
-    for bad in ([2.7, 3.9], ("a", "b"), [[2, 3]], 5, np.zeros((3, 22), int)):
+    for bad in ([2.7, 3.9], ["a", "b"], [[2, 3]], 5, np.zeros((3, 22), int)):
         with pytest.raises(ValueError, match="source must be text or whole token ids"):
             trace(tiny_model, bad, TARGET)
         with pytest.raises(ValueError, match="target must be text or whole token ids"):
@@ -367,3 +368,12 @@ def test_the_model_is_left_as_it_was(tiny_model):
     assert words == {name: set(vars(part)) for name, part in module.named_modules()}
     for part in module.modules():
         assert not part._forward_hooks and not part._forward_pre_hooks
+
+
+def test_a_model_in_double_precision_is_traced() -> None:
+    module = make_module()
+    single = trace(load(module), SOURCE, TARGET)
+    double = trace(load(module.double()), SOURCE, TARGET)
+    assert double.report.status == "green"
+    wanted = single.residuals["norm"].to_numpy()
+    assert np.abs(double.residuals["norm"].to_numpy() - wanted).max() < 1e-5 * wanted.max()

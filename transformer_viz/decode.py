@@ -16,6 +16,7 @@ from torch import Tensor
 from .checkpoints.model import Model
 from .inputs import padded_source, source_ids, target_ids
 from .interventions import Intervention
+from .text import target_side
 
 #: Hears, before each pass, how many tokens there are and how many there may be; what it raises
 #: ends the search.
@@ -194,12 +195,27 @@ class _Batch:
         if self.tell is not None:
             self.tell(len(paths[0].ids), max(self.limits))
         logits = self.logits(list(owners), [path.ids for path in paths])
-        scores = logits[:, -1].float().log_softmax(-1)
+        scores = self._allowed(logits[:, -1].float(), first=not paths[0].ids).log_softmax(-1)
         if bool(scores.isnan().any()):
             raise ValueError(
-                "The model's output is not a number (NaN), so no word follows; an edit may have "
-                "made its numbers too large: give it a smaller value."
+                "The model's output is not a number (NaN), so no word follows: its weights are not "
+                "finite, or an edit made its numbers too large; give the edit a smaller value."
             )
+        return scores
+
+    def _allowed(self, scores: Tensor, first: bool) -> Tensor:
+        """Scores ``[row, vocabulary]`` without the tokens that this model is never to write.
+
+        Some Hugging Face configs name such tokens, and one that every text must begin with.
+        """
+        config = self.model.config
+        banned, forced = config.get("banned_ids"), config.get("forced_bos_token_id")
+        if banned:
+            scores = scores.index_fill(1, torch.tensor(banned, device=scores.device), -torch.inf)
+        if first and forced is not None:
+            only = torch.full_like(scores, -torch.inf)
+            only[:, forced] = 0.0
+            return only
         return scores
 
     def search(self, beam: int) -> list[list[_Path]]:
@@ -287,6 +303,11 @@ def length_norm(length: int, penalty: float) -> float:
 def _check(model: Model, beam: int, sample: float | None, max_tokens: int | None) -> None:
     if model.kind == "encoder-only":
         raise ValueError(f"{model.name} has no decoder, so it produces no text; trace it instead.")
+    if model.gives != "words":
+        raise ValueError(
+            f"{model.name} gives {model.gives} and no words, so it produces no text; trace it "
+            "instead."
+        )
     if model.kind == "encoder-decoder" and model.bos_id is None:
         raise ValueError(f"{model.name} names no start token; load it with bos_id=.")
     if beam < 1:
@@ -352,7 +373,7 @@ def _ranked(
 
     def text(ids: tuple[int, ...]) -> str:
         if model.kind != "decoder-only":
-            return model.tokenizer.decode(ids)
+            return target_side(model.tokenizer).decode(ids)
         # read with the prompt before it, so that a space between the two is kept
         whole, start = model.tokenizer.decode([*source, *ids]), model.tokenizer.decode(source)
         return whole[len(start) :] if whole.startswith(start) else model.tokenizer.decode(ids)

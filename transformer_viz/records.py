@@ -108,7 +108,9 @@ class Report:
 class Trace:
     """What happened when one input went through one model once. Look-ups only.
 
-    Batch is always one above the model. Arrays are numpy and read-only.
+    Batch is always one above the model. Arrays are numpy and read-only. ``logits`` are ``[token,
+    vocabulary]``, or ``[class]``, before the last softmax; a model that ends in states has none of
+    them and gives ``output`` ``[token, d_model]`` instead.
     """
 
     source: Tokens
@@ -126,6 +128,7 @@ class Trace:
     manifest: dict[str, Any]
     intervention: Intervention = field(default_factory=Intervention)
     hiddens: dict[str, np.ndarray] = field(default_factory=dict)
+    output: np.ndarray | None = None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write this trace to one safetensors file (see :mod:`transformer_viz.storage`)."""

@@ -5,7 +5,8 @@ Names of the tensors, with their axes:
 - ``attention.{map}.{layer}`` ``[head, query, key]`` (``map`` is encoder, decoder or cross), and in
   the same way ``scores``, ``q``, ``k``, ``v``, ``gradients``, where they were kept; a block of
   which one head alone was kept has ``.{head}`` behind it
-- ``thumbnail.{map}`` ``[layer, head, query, key]``; ``logits`` ``[position, vocabulary]``
+- ``thumbnail.{map}`` ``[layer, head, query, key]``; ``logits`` ``[position, vocabulary]``;
+  ``output`` ``[token, d_model]``
 - ``hidden.{stack}.{layer}`` ``[token, d_model]``; ``positions.{name}``
 - ``norm.{site}.{column}`` ``[token]``; ``gain.{site}``, ``bias.{site}`` ``[d_model]``
 - ``residual.{stack}.{layer}.{place}`` ``[token]``; ``heads.{column}`` ``[head of the model]``, a
@@ -126,6 +127,7 @@ def _describe(trace: Trace, arrays: Arrays) -> dict[str, Any]:
         _put(arrays, f"gain.{site}", gain)
         _put(arrays, f"bias.{site}", bias)
     _put(arrays, "logits", trace.logits)
+    _put(arrays, "output", trace.output)
     return {
         "format": FORMAT,
         "source": dataclasses.asdict(trace.source),
@@ -167,6 +169,7 @@ def _rebuild(words: Mapping[str, Any], arrays: Arrays) -> Trace:
         residuals=_join(frames["residuals"], RESIDUAL_KEYS, _residual_name, arrays),
         positions={name: arrays[f"positions.{name}"] for name in words["positions"]},
         logits=arrays.get("logits"),
+        output=arrays.get("output"),
         report=_report(words["report"]),
         manifest=words["manifest"],
         intervention=Intervention.from_json(words["intervention"]),

@@ -104,9 +104,7 @@ def _key_side(record: AttentionRecord, kind: str) -> str:
 
 
 def _array(x: Tensor | None) -> np.ndarray | None:
-    if x is None:
-        return None
-    return read_only(x[0].detach().to("cpu", torch.float32, copy=True).numpy())
+    return None if x is None else to_numpy(x[0])
 
 
 def norms_of(run: Run) -> pd.DataFrame:
@@ -177,8 +175,11 @@ def gains_of(run: Run) -> dict[str, tuple[np.ndarray | None, np.ndarray | None]]
 
 
 def _vector(x: Tensor | None) -> np.ndarray | None:
-    if x is None:
-        return None
+    return None if x is None else to_numpy(x)
+
+
+def to_numpy(x: Tensor) -> np.ndarray:
+    """A tensor as a read-only float32 array that owns its data."""
     return read_only(x.detach().to("cpu", torch.float32, copy=True).numpy())
 
 

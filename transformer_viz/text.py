@@ -9,12 +9,10 @@ occurs before gets a number, ``the (2)``.
 
 from __future__ import annotations
 
-import threading
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import sentencepiece
 
@@ -57,6 +55,20 @@ class Tokenizer(Protocol):
         ...
 
 
+class PairTokenizer(Tokenizer, Protocol):
+    """A tokenizer of a model that reads two texts at once."""
+
+    def pair_ids(self, first: str, second: str) -> tuple[list[int], list[int]]:
+        """Both texts as one source, and for each token 0 or 1: whose it is."""
+        ...
+
+
+def target_side(tokenizer: Tokenizer) -> Tokenizer:
+    """The vocabulary of what a decoder reads and writes; nearly all have one for both sides."""
+    target: Tokenizer = getattr(tokenizer, "target", tokenizer)
+    return target
+
+
 class SentencePieceText:
     """A sentencepiece model, from its file or from the bytes of it.
 
@@ -71,7 +83,7 @@ class SentencePieceText:
         self, model: bytes | str | Path, *, bos_id: int | None = None, eos_id: int | None = None
     ):
         content = model if isinstance(model, bytes) else Path(model).read_bytes()
-        self._processor = _processor(content)
+        self._processor = processor(content)
         self.bos_id = self._processor.bos_id() if bos_id is None else bos_id
         self.eos_id = self._processor.eos_id() if eos_id is None else eos_id
         size = self._processor.get_piece_size()
@@ -94,13 +106,13 @@ class SentencePieceText:
 
     def tokens(self, ids: Sequence[int]) -> Tokens:
         special = [i in self._special for i in ids]
-        return _arrange(ids, [_piece(self.pieces, i) for i in ids], "▁", special)
+        return arrange(ids, [piece(self.pieces, i) for i in ids], "▁", special)
 
     def lost(self, text: str) -> tuple[str, ...]:
-        return _swallowed(text, self._encode)
+        return swallowed(text, self._encode)
 
     def _encode(self, text: str) -> list[int]:
-        return self._processor.encode(_whole(text))
+        return self._processor.encode(whole(text))
 
     def _named(self, role: str, word: str, token: int) -> int:
         if token < 0:
@@ -108,64 +120,6 @@ class SentencePieceText:
                 f"This vocabulary names no {role} token; say which id it is with {word}=."
             )
         return token
-
-
-class HuggingFaceText:
-    """Wraps a tokenizer of the transformers library, which the caller opened.
-
-    Sources get the special tokens that the tokenizer itself adds. ``start_id`` is the decoder's
-    start token (``decoder_start_token_id`` of the model's config).
-
-    The wrapped object switches modes while it works (text or target text, padding), so calls
-    wait for each other.
-    """
-
-    def __init__(self, tokenizer: Any, *, start_id: int | None = None):
-        self._tokenizer = tokenizer
-        self._start = [] if start_id is None else [start_id]
-        self._lock = threading.Lock()
-        self._special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
-        if start_id is not None:
-            self._special.add(start_id)
-
-    @cached_property
-    def pieces(self) -> Sequence[str]:
-        size = len(self._tokenizer)
-        return tuple(str(p) for p in self._tokenizer.convert_ids_to_tokens(list(range(size))))
-
-    @cached_property
-    def _mark(self) -> str:
-        """How this vocabulary writes word boundaries: the mark that most pieces carry."""
-        counts = {mark: sum(p.startswith(mark) for p in self.pieces) for mark in ("▁", "Ġ", "##")}
-        counts["</w>"] = sum(p.endswith("</w>") for p in self.pieces)
-        mark = max(counts, key=lambda name: counts[name])
-        return mark if counts[mark] else ""
-
-    def source_ids(self, text: str) -> list[int]:
-        with self._lock:
-            return list(self._tokenizer(_whole(text))["input_ids"])
-
-    def target_ids(self, text: str) -> list[int]:
-        with self._lock:
-            made = self._tokenizer(text_target=_whole(text), add_special_tokens=False)
-        return [*self._start, *made["input_ids"]]
-
-    def prompt_ids(self, text: str) -> list[int]:
-        ids = self.source_ids(text)
-        end = self._tokenizer.eos_token_id
-        return ids[:-1] if len(ids) > 1 and ids[-1] == end else ids
-
-    def decode(self, ids: Sequence[int]) -> str:
-        known = [int(i) for i in ids if 0 <= i < len(self.pieces) and i not in self._special]
-        with self._lock:
-            return str(self._tokenizer.decode(known))
-
-    def tokens(self, ids: Sequence[int]) -> Tokens:
-        special = [i in self._special for i in ids]
-        return _arrange(ids, [_piece(self.pieces, i) for i in ids], self._mark, special)
-
-    def lost(self, text: str) -> tuple[str, ...]:
-        return _swallowed(text, self.source_ids)
 
 
 class PlainIds:
@@ -204,7 +158,7 @@ class PlainIds:
         return " ".join(str(i) for i in ids if i not in self._special)
 
     def tokens(self, ids: Sequence[int]) -> Tokens:
-        return _arrange(ids, [str(i) for i in ids], "", [i in self._special for i in ids])
+        return arrange(ids, [str(i) for i in ids], "", [i in self._special for i in ids])
 
     def lost(self, text: str) -> tuple[str, ...]:
         return ()
@@ -225,7 +179,7 @@ class PlainIds:
         return [int(word) for word in words]
 
 
-def _processor(content: bytes) -> sentencepiece.SentencePieceProcessor:
+def processor(content: bytes) -> sentencepiece.SentencePieceProcessor:
     try:
         if content:  # the library takes no bytes for "nothing to load yet"
             return sentencepiece.SentencePieceProcessor(model_proto=content)
@@ -238,27 +192,36 @@ def _processor(content: bytes) -> sentencepiece.SentencePieceProcessor:
     )
 
 
-def _whole(text: str) -> str:
+def whole(text: str) -> str:
     """The text without half characters (lone surrogates), which no tokenizer can read."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _piece(pieces: Sequence[str], token: int) -> str:
+def piece(pieces: Sequence[str], token: int) -> str:
     """A piece by its id; an id that the vocabulary lacks shows its number."""
     return pieces[token] if 0 <= token < len(pieces) else f"#{token}"
 
 
-def _swallowed(text: str, encode: Callable[[str], list[int]]) -> tuple[str, ...]:
+def swallowed(text: str, encode: Callable[[str], list[int]]) -> tuple[str, ...]:
     """Characters that leave no trace between two letters, as labels; spaces are not counted."""
     plain = encode("ab")
-    odd = [c for c in dict.fromkeys(_whole(text)) if not (c.isspace() or "!" <= c <= "~")]
-    return tuple(_visible(c) for c in odd if encode(f"a{c}b") == plain)
+    odd = [c for c in dict.fromkeys(whole(text)) if not (c.isspace() or "!" <= c <= "~")]
+    return tuple(visible(c) for c in odd if encode(f"a{c}b") == plain)
 
 
-def _arrange(
-    ids: Sequence[int], pieces: Sequence[str], mark: str, special: Sequence[bool]
+def arrange(
+    ids: Sequence[int],
+    pieces: Sequence[str],
+    mark: str,
+    special: Sequence[bool],
+    starts: Sequence[bool] | None = None,
 ) -> Tokens:
-    """Tokens from ids and pieces of a vocabulary that marks words with ``mark``."""
+    """Tokens from ids and pieces of a vocabulary that marks words with ``mark``.
+
+    ``starts`` says which tokens begin a word, where the mark alone does not.
+    """
+    if starts is None:
+        starts = [_starts(pieces, i, mark) for i in range(len(pieces))]
     parts = [
         piece.encode() if alone else _part(piece, mark)
         for piece, alone in zip(pieces, special, strict=True)
@@ -268,7 +231,7 @@ def _arrange(
         ids=tuple(int(i) for i in ids),
         pieces=tuple(pieces),
         labels=numbered(text + rest for text, rest in zip(texts, rests, strict=True)),
-        words=_words([_starts(pieces, i, mark) for i in range(len(pieces))], texts, rests, special),
+        words=_words(starts, texts, rests, special),
         special=tuple(special),
     )
 
@@ -314,7 +277,7 @@ def _characters(parts: Sequence[bytes]) -> tuple[list[str], list[str]]:
         at = len(texts)
         for count in range(1, min(LONGEST, len(parts) - at) + 1):
             try:
-                text = _visible(b"".join(parts[at : at + count]).decode())
+                text = visible(b"".join(parts[at : at + count]).decode())
                 break
             except UnicodeDecodeError:
                 continue
@@ -325,7 +288,7 @@ def _characters(parts: Sequence[bytes]) -> tuple[list[str], list[str]]:
     return texts, rests
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     """Text without its outer spaces, in which every character can be seen."""
     text = text.strip(" ") or ("␣" if text else "")
     if text and unicodedata.combining(text[0]):
