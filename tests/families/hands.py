@@ -38,7 +38,8 @@ def cooled(family: Family, implementation: str) -> nn.Module:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if ends(name, family.queries):
-                query_rows(family, parameter).div_(2)
+                gain = family.plus if name.endswith("norm.weight") else 0.0  # it acts as gain + w
+                query_rows(family, parameter).add_(gain).div_(2).sub_(gain)
             elif ends(name, family.biases):
                 parameter.div_(2)
     for module in model.modules():  # c tanh(s / c) / 2 is c' tanh(s' / c') with both halved

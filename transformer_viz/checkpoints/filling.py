@@ -6,8 +6,7 @@ names and shapes are compared with the file's first: a config that lies about si
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from .reading import CheckpointError, Weights, refuse_non_finite
+from .renaming import Table, file_name, nearest, pattern, uncut
 
 #: The functions that fill a tensor with random numbers.
 DRAWS = {
@@ -43,10 +43,18 @@ class NoFirstWeights(TorchFunctionMode):
         return func(*args, **named)
 
 
-def build(make: Callable[[], nn.Module], weights: Weights) -> nn.Module:
+def build(
+    make: Callable[[], nn.Module],
+    weights: Weights,
+    table: Table = (),
+    optional: Sequence[str] = (),
+) -> nn.Module:
     """The module that ``make`` gives, with the file's weights, in evaluation mode, on the CPU.
 
-    Half-precision weights become the module's float32.
+    Half-precision weights become the module's float32. ``table`` are pairs of the file's names and
+    the module's, see :mod:`.renaming`; errors speak of the file's. ``optional`` are forms of the
+    module's names for biases that a code base can leave out: where the file has none of a form,
+    the module goes without.
 
     Raises:
         CheckpointError: a weight that is missing, unknown, of another shape, or not finite.
@@ -59,9 +67,26 @@ def build(make: Callable[[], nn.Module], weights: Weights) -> nn.Module:
             f"The config asks for more memory than there is; {weights.path.name} is much smaller. "
             "Check the sizes in the config."
         ) from error
-    compare(module, weights)
-    fill(module, weights)
+    _leave_out(module, weights, table, optional)
+    compare(module, weights, table)
+    fill(module, weights, table)
     return module.eval()
+
+
+def _leave_out(module: nn.Module, weights: Weights, table: Table, optional: Sequence[str]) -> None:
+    """Take biases out of a module where the file has none of their form."""
+    wanted = _wanted(module, weights, table)
+    for form in map(pattern, optional):
+        names = {own: file for own, file in wanted.items() if form.fullmatch(own)}
+        if not any(file in weights.tensors for file in names.values()):
+            for name in names:
+                path, _, last = name.rpartition(".")
+                setattr(module.get_submodule(path), last, None)
+
+
+def _wanted(module: nn.Module, weights: Weights, table: Table) -> dict[str, str]:
+    """The file's name for each parameter and stored buffer of a module."""
+    return {name: file_name(name, table, weights.tensors) for name in module.state_dict()}
 
 
 def shared_names(module: nn.Module) -> list[list[str]]:
@@ -72,27 +97,29 @@ def shared_names(module: nn.Module) -> list[list[str]]:
     return list(names.values())
 
 
-def compare(module: nn.Module, weights: Weights) -> None:
+def compare(module: nn.Module, weights: Weights, table: Table = ()) -> None:
     """Hold the names and shapes of a file against those of a module.
 
     Raises:
         CheckpointError: names the first weight that is missing, unknown, or of another shape.
     """
-    wanted = module.state_dict(keep_vars=True)
+    told = _wanted(module, weights, table)
+    wanted = {told[name]: tensor for name, tensor in module.state_dict(keep_vars=True).items()}
     found, file = weights.tensors, weights.path.name
     for names in shared_names(module):
-        if not any(name in found for name in names):
-            near = _nearest(names[0], set(found) - set(wanted))
+        if not any(told[name] in found for name in names):
+            lost = uncut(told[names[0]])
+            near = nearest(lost, set(map(uncut, set(found) - set(wanted))))
             raise CheckpointError(
-                f"{file} lacks the weight {names[0]}{near}. Missing weights are not made up; "
-                "check that the config fits the file."
+                f"{file} lacks the weight {lost}{near}. Missing weights are not made up; check "
+                "that the config fits the file."
             )
     for name, tensor in found.items():
         if name not in wanted:
-            near = _nearest(name, set(wanted) - set(found))
+            near = nearest(uncut(name), set(map(uncut, set(wanted) - set(found))))
             raise CheckpointError(
-                f"{file} has a weight {name} that this model does not know{near}. Check that the "
-                "config fits the file."
+                f"{file} has a weight {uncut(name)} that this model does not know{near}. Check "
+                "that the config fits the file."
             )
         if tensor.shape != wanted[name].shape:
             raise CheckpointError(
@@ -101,26 +128,23 @@ def compare(module: nn.Module, weights: Weights) -> None:
             )
 
 
-def fill(module: nn.Module, weights: Weights) -> None:
+def fill(module: nn.Module, weights: Weights, table: Table = ()) -> None:
     """Copy the file's weights into a module that :func:`compare` found fitting."""
-    wanted = module.state_dict()
+    wanted, told = module.state_dict(), _wanted(module, weights, table)
     for names in shared_names(module):
-        present = [name for name in names if name in weights.tensors]
+        present = [told[name] for name in names if told[name] in weights.tensors]
         value = weights.tensors[present[0]]
-        refuse_non_finite(present[0], value, weights.path)
+        if not weights.allow_nonfinite:
+            refuse_non_finite(present[0], value, weights.path)
         for other in present[1:]:
             _require_equal(present[0], value, other, weights.tensors[other])
         wanted[names[0]].copy_(value)
 
 
 def _require_equal(first: str, value: Tensor, other: str, second: Tensor) -> None:
-    if not torch.equal(value, second):
+    same = (value == second) | (value.isnan() & second.isnan())
+    if not bool(same.all()):
         raise CheckpointError(
             f"The config ties {first} and {other}, but the file holds two different matrices; "
             "override tied= (none, embeddings, output or all)."
         )
-
-
-def _nearest(name: str, others: set[str]) -> str:
-    close = difflib.get_close_matches(name, sorted(others), n=1, cutoff=0.5)
-    return f" (the nearest name is {close[0]})" if close else ""

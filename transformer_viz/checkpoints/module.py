@@ -8,7 +8,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ..hugging_face_text import HuggingFaceText
 from ..text import PlainIds, Tokenizer
+from . import hf_model
 from .model import Calls, Model
 from .reading import CheckpointError
 
@@ -27,7 +29,7 @@ TARGET = "decoder_input_ids"  # modules with this name take a target by name, ot
 
 def wrap(
     module: nn.Module,
-    tokenizer: Tokenizer | None = None,
+    tokenizer: Any = None,
     name: str = "",
     *,
     device: str | None = None,
@@ -36,13 +38,17 @@ def wrap(
 ) -> Model:
     """A Model around any module, put into evaluation mode; its class gives the name.
 
-    ``kind`` None: a forward with a target, or with two inputs that must be given, is that of an
-    encoder-decoder, any other that of an encoder. ``overrides`` may say ``pad_id``, ``bos_id``,
-    ``eos_id`` and ``max_tokens``.
+    A model of the transformers library tells by its config, and by a trial run, what it is. Of any
+    other: ``kind`` None means that a forward with a target, or with two inputs that must be given,
+    is that of an encoder-decoder, any other that of an encoder. ``tokenizer`` is ours or one of the
+    transformers library; None reads ids typed as numbers. ``overrides`` may say ``pad_id``,
+    ``bos_id``, ``eos_id`` and ``max_tokens``.
 
     Raises:
         CheckpointError: an unknown kind or override; names those there are.
     """
+    if hf_model.of_library(module) and kind is None:
+        return hf_model.wrap(module, tokenizer, name, device=device, **overrides)
     for word in overrides:
         if word not in WORDS:
             raise CheckpointError(
@@ -60,7 +66,7 @@ def wrap(
         module=module,
         kind=kind or _kind(module),
         config={},
-        tokenizer=_plain_ids(overrides) if tokenizer is None else tokenizer,
+        tokenizer=_face(tokenizer, overrides),
         device="cpu" if first is None else str(first.device),
         calls=make_calls(module),
         layout=NAME,
@@ -123,7 +129,13 @@ def first_tensor(output: Any) -> Tensor:
     )
 
 
-def _plain_ids(words: dict[str, Any]) -> PlainIds:
+def _face(tokenizer: Any, words: dict[str, Any]) -> Tokenizer:
+    """The tokenizer behind our own face; ids typed as numbers where there is none."""
+    if hf_model.of_library(tokenizer):
+        return HuggingFaceText(tokenizer, start_id=words.get("bos_id"))
+    if tokenizer is not None:
+        given: Tokenizer = tokenizer
+        return given
     return PlainIds(**{word: words.get(word) for word in ("pad_id", "bos_id", "eos_id")})
 
 

@@ -8,6 +8,7 @@ dict of a ``Transformer`` opens too, if a config.json or overrides give the word
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,15 @@ from torch import Tensor
 from ..model import ModelConfig, Transformer
 from ..text import PlainIds, SentencePieceText, Tokenizer
 from .filling import build
+from .found import Found
 from .model import Calls, Model
-from .reading import CheckpointError, Weights, digest
-from .shelf import VOCABULARY, WEIGHTS
+from .reading import CheckpointError, Weights
+from .shelf import PREFERRED, VOCABULARY, WEIGHTS
 
 NAME = "transformer_viz"
-NOTES = ("layout", "kind", "title", "steps", "snapshots")  # what config.json says beside the words
+#: What config.json says beside the words.
+NOTES = ("layout", "kind", "title", "steps", "snapshots", "mask_id")
+IDS = ("pad_id", "bos_id", "eos_id")
 MAX_TABLE = 2**28  # numbers in a table that is computed, not read
 TYPES: dict[str, tuple[tuple[type, ...], str]] = {
     "int": ((int,), "a whole number from 0"),
@@ -30,35 +34,44 @@ TYPES: dict[str, tuple[tuple[type, ...], str]] = {
     "bool": ((bool,), "true or false"),
     "str": ((str,), "a word"),
 }
+WORDS = tuple(field.name for field in dataclasses.fields(ModelConfig))
+NAMES: tuple[str, ...] = (
+    r"(encoder|decoder)\.embedding\..*",
+    r"(encoder|decoder)\.layers\.\d+\.(self|cross)_attention\.(query|key|value|output|score)\..*",
+    r"(encoder|decoder)\.layers\.\d+\.(self|cross|feed_forward)_norm\..*",
+    r"(encoder|decoder)\.layers\.\d+\.feed_forward\.(inner|gate|outer)\..*",
+    r"(encoder|decoder)\.norm\..*",
+    r"output\..*",
+)
 _FIELDS = {field.name: str(field.type) for field in dataclasses.fields(ModelConfig)}
 
 
-def recognise(weights: Weights, config: dict[str, Any]) -> bool:
+def recognise(found: Found) -> bool:
     """Whether the config names this layout, or a weight bears one of its names."""
-    return config.get("layout") == NAME or any(
-        name.endswith(".layers.0.self_attention.query.weight") for name in weights.tensors
+    return found.config.get("layout") == NAME or any(
+        name.endswith(".layers.0.self_attention.query.weight") for name in found.weights.tensors
     )
 
 
-def open(
-    weights: Weights, config: dict[str, Any], tokenizer: Tokenizer | None, **overrides: Any
-) -> Model:
+def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
     """The reference Transformer that the words describe, with the file's weights, in float32.
 
     Raises:
         CheckpointError: words that are missing, unknown or impossible; weights that do not fit.
     """
+    weights, config = found.weights, found.config
     words, provenance = _words(weights, config, overrides)
     module = build(lambda: Transformer(words), weights)
     assert isinstance(module, Transformer)
-    folder = weights.path.parent
+    folder = found.folder
     if tokenizer is None and (folder / VOCABULARY).is_file():
-        tokenizer = _vocabulary(folder / VOCABULARY, words)
+        tokenizer = vocabulary(folder / VOCABULARY, words)
     return dataclasses.replace(
-        wrap(module, tokenizer, _name(weights.path)),
+        wrap(module, tokenizer, name_of(weights.path)),
         title=str(config.get("title", "")),
+        mask_id=_mask_id(config, words),
         file_dtype=str(next(iter(weights.tensors.values())).dtype).removeprefix("torch."),
-        hash=digest(weights.path),
+        hash=found.hash,
         folder=folder,
         provenance=provenance,
     )
@@ -96,12 +109,12 @@ def wrap(
         device=str(first.device),
         calls=make_calls(module),
         layout=NAME,
-        pad_id=config.pad_id,
-        bos_id=config.bos_id,
-        eos_id=config.eos_id,
+        takes="text" if config.source_vocab or config.kind == "decoder-only" else "vectors",
+        gives="words" if config.target_vocab else "vectors",
         max_tokens=config.max_positions,
         dtype=str(first.dtype).removeprefix("torch."),
         provenance=dict.fromkeys(config.to_dict(), "module"),
+        **special_ids(config.to_dict()),
     )
 
 
@@ -154,14 +167,15 @@ def _words(
 ) -> tuple[ModelConfig, dict[str, str]]:
     """The configuration, and for each word whether file, override or default gave it."""
     file = {word: value for word, value in config.items() if word not in NOTES}
-    _check_types(file | overrides)
+    check_types(file | overrides)
     if ("heads" in overrides or "d_model" in overrides) and file.get("heads"):
         for width in ("d_k", "d_v"):  # a width that only followed from the others follows again
             if file.get(width) == file.get("d_model", 0) / file["heads"]:
                 file.pop(width)
-    _check_sizes(file | overrides, weights)
+    check_sizes(file | overrides, weights)
     try:
         words = ModelConfig.from_dict(file | overrides)
+        check_ids(file | overrides, words)
     except (ValueError, ArithmeticError) as error:
         hint = "" if config else " There is no config.json beside it; give the words as overrides."
         raise CheckpointError(f"{weights.path.name}: {error}{hint}") from error
@@ -169,7 +183,20 @@ def _words(
     return words, {word: origin.get(word, "default") for word in words.to_dict()}
 
 
-def _check_types(words: dict[str, Any]) -> None:
+def _mask_id(config: dict[str, Any], words: ModelConfig) -> int | None:
+    """The token that stands for a hidden word, which must be one that the model knows."""
+    mask = config.get("mask_id")
+    if mask is None:
+        return None
+    if type(mask) is not int or not 0 <= mask < words.source_vocab:
+        raise CheckpointError(
+            f"The configuration word mask_id needs a token from 0 to {words.source_vocab - 1}; "
+            f"got {mask!r}."
+        )
+    return mask
+
+
+def check_types(words: dict[str, Any]) -> None:
     """Refuse values of the wrong kind (``"heads": "8"``) before they are reckoned with."""
     for word, value in words.items():
         wanted = _FIELDS.get(word, "")
@@ -177,13 +204,14 @@ def _check_types(words: dict[str, Any]) -> None:
             continue
         types, words_for_it = TYPES[wanted]
         right = isinstance(value, types) and (wanted == "bool") == isinstance(value, bool)
-        if not right or (wanted == "int" and value < 0):
+        none = word in IDS and value == -1  # a model without such a token
+        if not right or (wanted == "int" and value < 0 and not none):
             raise CheckpointError(
                 f"The configuration word {word} needs {words_for_it}; got {value!r}."
             )
 
 
-def _check_sizes(words: dict[str, Any], weights: Weights) -> None:
+def check_sizes(words: dict[str, Any], weights: Weights) -> None:
     """Refuse sizes that would cost time or memory before the file could contradict them."""
     layers = words.get("encoder_layers", 0) + words.get("decoder_layers", 0)
     if layers > len(weights.tensors):
@@ -199,7 +227,24 @@ def _check_sizes(words: dict[str, Any], weights: Weights) -> None:
         )
 
 
-def _vocabulary(path: Path, words: ModelConfig) -> SentencePieceText:
+def check_ids(given: Mapping[str, Any], words: ModelConfig) -> None:
+    """Refuse special tokens that were named and that the model does not know.
+
+    Raises:
+        ValueError: names the token, and the largest there is.
+    """
+    size = max(words.source_vocab, words.target_vocab)
+    for word in IDS:
+        if size and given.get(word, -1) >= size:
+            raise ValueError(f"{word}={given[word]}, but this model knows tokens 0 to {size - 1}.")
+
+
+def special_ids(words: Mapping[str, Any]) -> dict[str, Any]:
+    """Padding, start and end token, None for one that the model does not have (-1)."""
+    return {word: None if words[word] < 0 else words[word] for word in IDS}
+
+
+def vocabulary(path: Path, words: ModelConfig) -> SentencePieceText:
     """The vocabulary beside the weights, which must be that of the model."""
     text = SentencePieceText(path, bos_id=words.bos_id, eos_id=words.eos_id)
     size = max(words.source_vocab, words.target_vocab)
@@ -216,15 +261,13 @@ def _plain_ids(words: ModelConfig) -> PlainIds:
     return PlainIds(
         (words.source_vocab if words.encoder_layers else words.target_vocab) or None,
         target_size=words.target_vocab or None,
-        pad_id=words.pad_id,
-        bos_id=words.bos_id,
-        eos_id=words.eos_id,
+        **special_ids(words.to_dict()),
     )
 
 
-def _name(path: Path) -> str:
+def name_of(path: Path) -> str:
     """The folder's name; with the file's where the folder holds several checkpoints."""
-    if path.name == WEIGHTS:
-        return path.resolve().parent.name
+    if path.name in PREFERRED:
+        return path.parent.resolve().name
     beside = (path.parent / WEIGHTS).is_file()
-    return f"{path.resolve().parent.name}/{path.stem}" if beside else path.stem
+    return f"{path.parent.resolve().name}/{path.stem}" if beside else path.stem

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,40 +14,69 @@ from torch import nn
 
 from ..model import Transformer
 from ..text import Tokenizer
-from . import module as plain
-from . import native
-from .model import Model
-from .reading import (
-    SUFFIXES,
-    CheckpointError,
-    CheckpointMissing,
-    Weights,
-    read_config,
-    read_weights,
+from . import (
+    annotated,
+    fairseq,
+    gpt2,
+    hugging_face,
+    jadore_2018,
+    jadore_2019,
+    jadore_2020,
+    labml,
+    mingpt,
+    nanogpt,
+    native,
+    opennmt,
+    timm,
+    torch_core,
+    torch_tutorial,
 )
-from .shelf import CONFIG, PRETRAINED, WEIGHTS, available, shelved
+from . import module as plain
+from .found import Found
+from .model import Model
+from .reading import SUFFIXES, CheckpointError, CheckpointMissing, file_size, read_config
+from .shelf import CONFIG, EXAMPLE, PREFERRED, PRETRAINED, WEIGHTS, available, shelved
 
 
 class Layout(Protocol):
-    """What a layout's file offers: its name, whether a checkpoint is its own, and the opening."""
+    """What a layout's file offers: its name, its words and weights, and the opening.
+
+    ``WORDS`` are the words that a user may override; ``NAMES`` regular expressions of which every
+    weight of this layout matches one, so that a file nobody knows can be told what it is nearest.
+    """
 
     NAME: str
+    WORDS: tuple[str, ...]
+    NAMES: tuple[str, ...]
 
-    def recognise(self, weights: Weights, config: dict[str, Any]) -> bool:
-        """Whether the file's names, or its config, are this layout's."""
+    def recognise(self, found: Found) -> bool:
+        """Whether the config, or the names of the weights, are this layout's."""
 
-    def open(
-        self,
-        weights: Weights,
-        config: dict[str, Any],
-        tokenizer: Tokenizer | None,
-        **overrides: Any,
-    ) -> Model:
+    def open(self, found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
         """The Model, in evaluation mode, on the CPU."""
 
 
 #: Every layout, asked in this order. A new one is a file beside this one and a word here.
-layouts: tuple[Layout, ...] = (native,)
+layouts: tuple[Layout, ...] = (
+    hugging_face,
+    native,
+    jadore_2020,
+    jadore_2019,
+    jadore_2018,
+    annotated,
+    labml,
+    nanogpt,
+    mingpt,
+    gpt2,
+    fairseq,
+    opennmt,
+    timm,
+    torch_tutorial,
+    torch_core,
+)
+BESIDE = ("vocab.pt", "training_args.bin", "optimizer.pt", "scheduler.pt", "rng_state.pth", EXAMPLE)
+AUTO = "auto"  # a device: as many as the model needs, where its layout can do that
+OURS = ("layout", "allow_nonfinite", "weights")  # overrides that are not a layout's own
 
 
 def load(
@@ -57,9 +89,13 @@ def load(
 
     ``thing`` is a name in ``pretrained/`` (``en-de``; a snapshot of it as ``en-de-small/step-64``),
     a folder, a weights file, or a module in memory, which is put into evaluation mode and stays on
-    its device unless one is given. ``device`` None is a GPU if one is present. ``tokenizer`` None
+    its device unless one is given. ``device`` None is a GPU if one is present, ``"auto"`` spreads a
+    Hugging Face model over all there are. ``tokenizer`` None
     takes the vocabulary beside the weights, or else ids typed as numbers. ``overrides`` are words
-    of :class:`ModelConfig`; they win over the file, and ``Model.provenance`` says so.
+    of the layout (:class:`ModelConfig` for our own); they win over the file, and
+    ``Model.provenance`` says so. ``layout=`` names the layout instead of recognising it,
+    ``allow_nonfinite=True`` opens weights that are NaN or infinite, and ``weights="ema"`` takes the
+    running average of the weights where a file holds it too.
 
     Raises:
         CheckpointMissing: nothing of that name (a FileNotFoundError too).
@@ -71,16 +107,78 @@ def load(
         if isinstance(thing, Transformer):
             return native.wrap(thing, tokenizer, device=place, **overrides)
         return plain.wrap(thing, tokenizer, device=place, **overrides)
-    place = choose_device(device)
+    place = None if device == AUTO else choose_device(device)
+    found, words = discover(thing, overrides)
+    if place is None:
+        words["device"] = AUTO
+    model = layout_of(found, overrides.get("layout")).open(found, tokenizer, words)
+    model = replace(model, **_of_the_file(found))
+    if found.allow_nonfinite:
+        note = f"{found.path.name} was opened although it may hold NaN or infinite weights."
+        model = replace(model, notes=(*model.notes, note))
+    return model if place is None else model.to(place)
+
+
+def _of_the_file(found: Found) -> dict[str, Any]:
+    """What every layout would say alike of a file: its size, and what was taken off its names."""
+    read = found.__dict__.get("weights")  # a layout may have taken another way to the tensors
+    return {
+        "file_size": file_size(found.path),
+        "unwrapped": () if read is None else read.unwrapped,
+    }
+
+
+def discover(
+    thing: str | os.PathLike[str], overrides: Mapping[str, Any]
+) -> tuple[Found, dict[str, Any]]:
+    """What stands on disk under a name, and the overrides that are its layout's own."""
     path = find(thing)
-    weights, config = read_weights(path), read_config(path.parent / CONFIG)
+    allow = overrides.get("allow_nonfinite", False)
+    if not isinstance(allow, bool):
+        raise CheckpointError(f"allow_nonfinite is true or false; got {allow!r}.")
+    which = overrides.get("weights", "trained")
+    if which not in ("trained", "ema"):
+        raise CheckpointError(f"weights are 'trained' or 'ema' (their average); got {which!r}.")
+    words = {word: overrides[word] for word in overrides if word not in OURS}
+    return Found(path, read_config(path.parent / CONFIG), allow, which == "ema"), words
+
+
+def layout_of(found: Found, wanted: str | None = None) -> Layout:
+    """The layout of a checkpoint: the one asked for, or the first that recognises it.
+
+    Raises:
+        CheckpointError: no layout of that name; or none knows the file, with the nearest one.
+    """
+    names = [layout.NAME for layout in layouts]
+    if wanted is not None:
+        if wanted not in names:
+            raise CheckpointError(f"There is no layout {wanted!r}; known are {', '.join(names)}.")
+        return layouts[names.index(wanted)]
     for layout in layouts:
-        if layout.recognise(weights, config):
-            return layout.open(weights, config, tokenizer, **overrides).to(place)
+        if layout.recognise(found):
+            return layout
     raise CheckpointError(
-        f"The layout of {path.name} is not known; its first weight is {min(weights.tensors)}. "
-        f"Known are {', '.join(layout.NAME for layout in layouts)}. Build the module with its own "
+        f"The layout of {found.path.name} is not known; {_nearest(found)}. "
+        f"Known are {', '.join(names)}. Build the module with its own "
         "code and give it to load(module, tokenizer=...)."
+    )
+
+
+def _nearest(found: Found) -> str:
+    """Which layout comes closest to a file that none recognises, and what does not fit."""
+    names = sorted(found.weights.tensors)
+    near, strange = "", names
+    for layout in layouts:
+        patterns = [re.compile(pattern) for pattern in layout.NAMES]
+        left = [name for name in names if not any(p.fullmatch(name) for p in patterns)]
+        if len(left) < len(strange):
+            near, strange = layout.NAME, left
+    if not near:
+        return f"its first weight is {names[0]}, and no weight bears a known name"
+    known = len(names) - len(strange)
+    odd = f"; {strange[0]} is the first that does not" if strange else ", and others are missing"
+    return (
+        f"{near} comes closest ({known} of its {len(names)} weights bear that layout's names{odd})"
     )
 
 
@@ -107,19 +205,25 @@ def find(thing: str | os.PathLike[str]) -> Path:
 
     Raises:
         CheckpointMissing: no such name or path, or a folder without weights.
-        CheckpointError: a folder with several weights files and none called weights.safetensors.
+        CheckpointError: a folder with several weights files and none of a name that settles it.
     """
     path = (shelved(thing) if isinstance(thing, str) else None) or Path(thing)
-    if path.is_file():
+    try:
+        is_file, is_folder = path.is_file(), path.is_dir()
+    except (OSError, ValueError):  # names too long, or with characters that no name may have
+        is_file = is_folder = False
+    if is_file:
         return path
-    if not path.is_dir():
+    if not is_folder:
         raise CheckpointMissing(
             f"There is no model, folder or file {str(thing)!r}. In the box: "
             f"{', '.join(available()) or f'nothing yet ({PRETRAINED} is empty)'}."
         )
-    if (path / WEIGHTS).is_file():
-        return path / WEIGHTS
-    files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES and file.is_file())
+    for name in PREFERRED:
+        if (path / name).is_file():
+            return path / name
+    files = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
+    files = [file for file in files if file.is_file() and file.name not in BESIDE]
     if not files:
         raise CheckpointMissing(
             f"The folder {path} holds no weights; expected {WEIGHTS} or a file ending in "

@@ -1,21 +1,18 @@
 """Weights from a file, read with suspicion: nothing in it is run, nothing outgrows the file.
 
 Preferred is safetensors, which holds numbers only. A file of ``torch.save`` is a zip with a pickle
-inside; it is opened with ``weights_only`` and a short list of harmless classes, after its zip
-members were found uncompressed and no larger together than the file.
+inside; the pickle is gone through with stand-ins first (:mod:`.pickles`), then opened with
+``weights_only`` and a short list of harmless classes. Numbers stay on disk until they are used.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import hashlib
-import json
+import io
 import pathlib
-import pickle
-import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,12 +23,25 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from .errors import CheckpointError as CheckpointError
+from .errors import CheckpointMissing as CheckpointMissing
+from .pickles import look_through
+from .sharded import is_index, parts_of
+from .sniffing import kind_of
+from .strict_json import parse, read_json
+from .unwrapping import unwrap
+from .zips import damaged, members
+
 MAX_FILE = 16 * 2**30  # bytes of weights
 MAX_CONFIG = 2**20  # bytes of config.json
-TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt", ".chkpt")
+MAX_HEADER = 2**24  # bytes of the table of contents of a safetensors file
+MAX_PICKLE = 2**26  # bytes of that of a file of torch.save
+MAX_TENSORS = 100_000
+MAX_SHARED = 20  # times the file's own size that its tensors may claim together
+PIECE = 2**24  # numbers that are looked at together
+LEGACY_PICKLES = 5  # magic number, protocol, machine, content, keys of the storages
+TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt", ".chkpt", ".pth.tar")  # the last is no tar file
 SUFFIXES = (".safetensors", *TORCH_SUFFIXES)
-CONTAINERS = ("model", "state_dict", "model_state_dict", "net")  # where trainers put the weights
-PREFIXES = ("module.", "_orig_mod.")  # what data-parallel and compiled modules put before names
 
 _SCALAR, _RECONSTRUCT = np.float64(0).__reduce__()[0], np.zeros(0).__reduce__()[0]
 
@@ -39,6 +49,9 @@ _SCALAR, _RECONSTRUCT = np.float64(0).__reduce__()[0], np.zeros(0).__reduce__()[
 HARMLESS: list[Any] = [
     argparse.Namespace,
     pathlib.PosixPath,
+    (pathlib.PosixPath, "pathlib._local.PosixPath"),  # as Python 3.13 writes it
+    (pathlib.PureWindowsPath, "pathlib.WindowsPath"),
+    (pathlib.PureWindowsPath, "pathlib._local.WindowsPath"),
     np.ndarray,
     np.dtype,
     _SCALAR,
@@ -49,66 +62,90 @@ HARMLESS: list[Any] = [
 ]
 
 
-class CheckpointError(ValueError):
-    """A checkpoint that cannot be opened; the message says what came and what to do."""
-
-
-class CheckpointMissing(CheckpointError, FileNotFoundError):
-    """A checkpoint, or a file it needs, that is not there."""
-
-
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """The tensors of one file by name, and whatever else the file held (``extra``)."""
+    """The tensors of one file by name, whatever else the file held (``extra``), and in words what
+    was taken off around them (``unwrapped``). ``allow_nonfinite`` opens what is NaN or infinite."""
 
     path: Path
     tensors: dict[str, Tensor]
     extra: dict[str, Any]
+    unwrapped: tuple[str, ...] = ()
+    allow_nonfinite: bool = False
 
 
-def read_weights(path: Path) -> Weights:
-    """Every tensor of a weights file, on the CPU, in the dtype of the file.
+def read_weights(path: Path, averaged: bool = False) -> Weights:
+    """Every tensor of a weights file, or of all parts of an index, in the dtype of the file.
+
+    Args:
+        path: the file, or a ``*.index.json``.
+        averaged: the running average of the weights, where the file holds one beside them.
 
     Raises:
         CheckpointMissing: no such file.
         CheckpointError: too large, damaged, compressed, holding objects or programs instead of
             tensors, or tensors larger than their data; says which and what to do.
     """
-    if not path.is_file():
-        raise CheckpointMissing(f"There is no weights file {path.name} in {path.parent}.")
-    size = path.stat().st_size
-    if not 0 < size <= MAX_FILE:
+    content = _parts(path) if is_index(path) else _content(path)
+    weights = Weights(path, *unwrap(content, averaged))
+    if not weights.tensors:
+        raise _without_tensors(path, content)
+    if averaged and not any("average" in note for note in weights.unwrapped):
         raise CheckpointError(
-            f"{path.name} has {size:,} bytes; a weights file has between 1 and {MAX_FILE:,}."
+            f"{path.name} holds no running average of the weights; open it without weights='ema'."
         )
-    if path.suffix == ".safetensors":
-        return Weights(path, _read_safetensors(path), {})
-    if path.suffix in TORCH_SUFFIXES:
-        return _read_torch(path)
-    raise CheckpointError(
-        f"{path.name} is no weights file by its name; expected one of {', '.join(SUFFIXES)}."
-    )
+    _check_tensors(weights, file_size(path))
+    return weights
 
 
 def read_config(path: Path) -> dict[str, Any]:
     """The words of a ``config.json``; empty where there is no such file."""
-    if not path.is_file():
-        return {}
-    if path.stat().st_size > MAX_CONFIG:
-        raise CheckpointError(f"{path} is larger than {MAX_CONFIG:,} bytes; that is no config.")
+    return read_json(path, MAX_CONFIG) if path.is_file() else {}
+
+
+def shapes_of(path: Path) -> dict[str, tuple[str, list[int]]]:
+    """Dtype and shape of each tensor of a safetensors file, from its header alone.
+
+    Raises:
+        CheckpointError: a header that is damaged, too large, or names a tensor twice.
+    """
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > min(MAX_HEADER, path.stat().st_size - 8):
+            raise CheckpointError(
+                f"{path.name} is not a sound safetensors file: a header of {length:,} bytes is too "
+                f"large, {MAX_HEADER:,} are the most. Copy or save it again."
+            )
+        content = file.read(length)
+    if (count := content.count(b'"dtype"')) > MAX_TENSORS:
+        raise CheckpointError(
+            f"{path.name} holds {count:,} tensors, and {MAX_TENSORS:,} are the most."
+        )
+    header = parse(content, f"The header of {path.name}")
+    header.pop("__metadata__", None)
     try:
-        words = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise CheckpointError(f"{path} is not JSON: {error}. Mend or remove it.") from error
-    if not isinstance(words, dict):
-        raise CheckpointError(f"{path} holds {type(words).__name__}; a config is a JSON object.")
-    return words
+        return {name: (str(item["dtype"]), list(item["shape"])) for name, item in header.items()}
+    except (TypeError, KeyError) as error:
+        raise CheckpointError(
+            f"{path.name} is not a sound safetensors file: its header lacks a dtype or a shape. "
+            "Copy or save it again."
+        ) from error
 
 
 def digest(path: Path) -> str:
-    """The SHA-256 of a file, as 64 hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """The SHA-256 of a file, or of an index and its parts in order, as 64 hexadecimal digits."""
+    if not is_index(path):
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    whole = hashlib.sha256(path.read_bytes())
+    for part in sorted(parts_of(path)):
+        whole.update(bytes.fromhex(digest(part)))
+    return whole.hexdigest()
+
+
+def file_size(path: Path) -> int:
+    """The bytes of a weights file, or of all parts of an index."""
+    return sum(part.stat().st_size for part in (parts_of(path) if is_index(path) else (path,)))
 
 
 def refuse_non_finite(name: str, tensor: Tensor, path: Path) -> None:
@@ -119,7 +156,8 @@ def refuse_non_finite(name: str, tensor: Tensor, path: Path) -> None:
     """
     if not tensor.is_floating_point():
         return
-    bad = int((~torch.isfinite(tensor.float())).sum())
+    pieces = tensor.detach().reshape(-1).split(PIECE)  # so that a large one is never held twice
+    bad = sum(int((~torch.isfinite(piece.float())).sum()) for piece in pieces)
     if bad:
         raise CheckpointError(
             f"{name} in {path.name} has {bad:,} values that are NaN or infinite; the training "
@@ -127,114 +165,175 @@ def refuse_non_finite(name: str, tensor: Tensor, path: Path) -> None:
         )
 
 
+def _content(path: Path) -> Any:
+    """What one file holds, whatever it is."""
+    if not path.is_file():
+        raise CheckpointMissing(f"There is no weights file {path.name} in {path.parent}.")
+    if not path.name.endswith(SUFFIXES):
+        raise CheckpointError(
+            f"{path.name} is no weights file by its name; expected one of {', '.join(SUFFIXES)}."
+        )
+    size = path.stat().st_size
+    if not 0 < size <= MAX_FILE:
+        raise CheckpointError(
+            f"{path.name} has {size:,} bytes; a weights file has between 1 and {MAX_FILE:,}."
+        )
+    kind = kind_of(path)
+    return _read_safetensors(path) if kind == "safetensors" else _read_torch(path, kind == "zip")
+
+
+def _parts(path: Path) -> dict[str, Any]:
+    """The content of all parts of an index, each from the part that the index names."""
+    if not path.is_file():
+        raise CheckpointMissing(f"There is no index {path.name} in {path.parent}.")
+    whole: dict[str, Any] = {}
+    for part, names in parts_of(path).items():
+        content = _content(part)
+        found = content if isinstance(content, dict) else {}
+        odd = sorted(set(names) ^ set(map(str, found)))
+        if odd:
+            said, does = ("holds", "does not") if odd[0] in names else ("does not hold", "does")
+            raise CheckpointError(
+                f"{path.name} says that {part.name} {said} {odd[0]}, and it {does}; the parts do "
+                "not belong together. Copy the folder again."
+            )
+        whole |= found
+    return whole
+
+
 def _read_safetensors(path: Path) -> dict[str, Tensor]:
+    if not shapes_of(path):
+        raise CheckpointError(f"{path.name} holds no tensors; take the file with the weights.")
     try:
         return safetensors.torch.load_file(path)
-    except (safetensors.SafetensorError, OSError, ValueError) as error:
+    except (safetensors.SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
         raise CheckpointError(
-            f"{path.name} is not a sound safetensors file: {error}. Copy or save it again."
+            f"{path.name} is not a sound safetensors file: {reason}. Copy or save it again."
         ) from error
 
 
-def _read_torch(path: Path) -> Weights:
-    with path.open("rb") as file:
-        zipped = file.read(4) == b"PK\x03\x04"  # older files are bare pickles
+def _read_torch(path: Path, zipped: bool) -> Any:
+    """The content of a file of torch.save: a zip, or what it wrote before 2020, a bare pickle."""
+    if path.suffix == ".safetensors":  # torch would go by the name too
+        raise CheckpointError(f"{path.name} is a file of torch.save; let its name end in .pt.")
     if zipped:
-        _check_members(path)
+        _check_zip(path)
+    else:
+        _check_pickles(path)
     try:
         with torch.serialization.safe_globals(HARMLESS):
-            content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged pickle can raise nearly anything
-        raise _refusal(path, error) from error
-    return _sorted(path, content)
-
-
-def _check_members(path: Path) -> None:
-    """Refuse zips that would unpack to more than they are, and those that hold programs."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-    except zipfile.BadZipFile as error:
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
+    except Exception as error:  # a damaged file can raise nearly anything
+        reason = " ".join(str(error).split())[:120] or type(error).__name__
         raise CheckpointError(
-            f"{path.name} is a damaged zip file: {error}. Copy or save it again."
+            f"{path.name} cannot be read as weights: {reason}. It is damaged or of another kind; "
+            "save the state dict again with torch.save, or as safetensors."
         ) from error
-    names = [member.filename for member in members]
+
+
+def _check_pickles(path: Path) -> None:
+    """Go through the pickles of an old file, whose storages must fit into it."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        claimed = sum(look_through(file, size, path, LEGACY_PICKLES).values())
+    if claimed > size:
+        raise CheckpointError(
+            f"{path.name} cannot be read as weights: its tensors claim {claimed:,} bytes and the "
+            f"file has {size:,}. It is damaged; copy or save it again."
+        )
+
+
+def _check_zip(path: Path) -> None:
+    """Refuse zips that would unpack to more than they are, and those that hold programs."""
+    found = members(path)
+    names = [member.filename for member in found]
     if any(name.endswith(("/constants.pkl", "models/model.json")) for name in names):
         raise CheckpointError(
             f"{path.name} holds a program (TorchScript or torch.export), which would run when "
             "used. Save weights instead: torch.save(model.state_dict(), 'weights.pt')."
         )
-    compressed = [m.filename for m in members if m.compress_type != zipfile.ZIP_STORED]
-    if compressed or sum(m.file_size for m in members) > path.stat().st_size:
+    content = [name for name in names if name.endswith("/data.pkl")]
+    if len(content) != 1 or len({name.casefold() for name in names}) < len(names):
+        raise CheckpointError(
+            f"{path.name} is a zip file, but not of torch.save, which writes one data.pkl and no "
+            "name twice. If it is a packed folder, unpack it first."
+        )
+    compressed = [m.filename for m in found if m.compress_type != zipfile.ZIP_STORED]
+    if compressed or sum(m.file_size for m in found) > path.stat().st_size:
         raise CheckpointError(
             f"{path.name} would unpack to more than its own size"
             f"{f' ({compressed[0]} is compressed)' if compressed else ''}; files of torch.save "
             "are never compressed. Save the state dict again with torch.save."
         )
+    _check_records(path, content[0], {member.filename: member.file_size for member in found})
 
 
-def _refusal(path: Path, error: Exception) -> CheckpointError:
-    """The reason why torch would not open a file, in a sentence."""
-    found = re.findall(r"GLOBAL ([\w.]+)", str(error))
-    if isinstance(error, pickle.UnpicklingError):
-        # older and damaged files cannot be asked: then the message is all there is
-        with contextlib.suppress(Exception), torch.serialization.safe_globals(HARMLESS):
-            found = torch.serialization.get_unsafe_globals_in_checkpoint(str(path)) or found
-    if found:
-        return CheckpointError(
-            f"{path.name} holds Python objects ({', '.join(sorted(found)[:3])}), not only tensors; "
-            "opening them could run code, so they are refused. Where the model was trained, save "
-            "its weights: torch.save(model.state_dict(), 'weights.pt')."
+def _check_records(path: Path, content: str, sizes: dict[str, int]) -> None:
+    """Go through the pickle of a zip, and hold the storages that it names against the records."""
+    if sizes[content] > MAX_PICKLE or len(sizes) > MAX_TENSORS:
+        raise CheckpointError(
+            f"{path.name} has a table of contents of {sizes[content]:,} bytes and {len(sizes):,} "
+            f"records; {MAX_PICKLE:,} and {MAX_TENSORS:,} are the most."
         )
-    reason = str(error).strip().partition("\n")[0][:120]
-    if isinstance(error, pickle.UnpicklingError) or not reason:
-        reason = "it is no file of torch.save"
+    try:
+        with zipfile.ZipFile(path) as archive:
+            table = archive.read(content)
+    except (zipfile.BadZipFile, OSError, RuntimeError, EOFError) as error:
+        raise damaged(path, error) from error
+    folder = content.removesuffix("data.pkl")
+    for key, claimed in look_through(io.BytesIO(table), len(table), path).items():
+        stored = sizes.get(f"{folder}data/{key}", 0)
+        if claimed != stored:
+            raise CheckpointError(
+                f"{path.name} cannot be read as weights: record data/{key[:40]} has {stored:,} "
+                f"bytes and should have {claimed:,}. It is damaged; copy or save it again."
+            )
+
+
+def _without_tensors(path: Path, content: Any) -> CheckpointError:
+    """The sentence about a file that holds no state dict, with what it does hold."""
+    kind = type(content).__name__
+    inside = ", ".join(str(key)[:40] for key in list(content)[:5]) if type(content) is dict else ""
     return CheckpointError(
-        f"{path.name} cannot be read as weights: {reason}. It is damaged or of another kind; save "
-        "the state dict again with torch.save, or as safetensors."
+        f"{path.name} holds no named tensors but a {kind}{f' ({inside})' if inside else ''}; "
+        "expected a state dict, or a dictionary with one under model, state_dict, "
+        "model_state_dict or net."
     )
 
 
-def _sorted(path: Path, content: Any) -> Weights:
-    """Tensors on one side, everything else on the other."""
-    outer = content if isinstance(content, Mapping) else {}
-    inner = next(
-        (outer[word] for word in CONTAINERS if isinstance(outer.get(word), Mapping)), outer
-    )
-    tensors = {
-        str(name): value.detach() for name, value in inner.items() if isinstance(value, Tensor)
-    }
-    if not tensors:
+def _check_tensors(weights: Weights, size: int) -> None:
+    """Refuse tensors that claim more numbers than were stored, or whose numbers are of no use."""
+    path, total = weights.path, 0
+    for name, tensor in (*weights.tensors.items(), *_tensors_in(weights.extra)):
+        plain = tensor.layout is torch.strided and tensor.device.type == "cpu"
+        if not plain or tensor.is_quantized or tensor.is_complex():
+            what = "complex" if tensor.is_complex() else f"{tensor.layout} on {tensor.device}"
+            raise CheckpointError(
+                f"{name} in {path.name} is {what}; only plain tensors of real numbers can be "
+                "opened. Save the weights of the model as it was trained."
+            )
+        claimed, stored = tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes()
+        if claimed > stored:
+            raise CheckpointError(
+                f"{name} in {path.name} claims {claimed:,} bytes and has {stored:,}; such a tensor "
+                "would fill the memory when copied. Save it with .contiguous()."
+            )
+        total += claimed
+    if total > MAX_SHARED * size:
         raise CheckpointError(
-            f"{path.name} holds no named tensors but {type(content).__name__}; expected a state "
-            "dict, or a dictionary with one under " + ", ".join(CONTAINERS) + "."
-        )
-    for name, tensor in tensors.items():
-        _check_storage(name, tensor, path)
-    extra = {str(name): value for name, value in outer.items() if value is not inner}
-    return Weights(path, _strip(tensors), extra if inner is not outer else {})
-
-
-def _check_storage(name: str, tensor: Tensor, path: Path) -> None:
-    """Refuse a tensor that claims more numbers than were stored: copying it would fill memory."""
-    plain = tensor.layout is torch.strided and tensor.device.type == "cpu"
-    if not plain or tensor.is_quantized:
-        raise CheckpointError(
-            f"{name} in {path.name} is a {tensor.layout} tensor on {tensor.device}; only plain "
-            "tensors with their numbers can be opened. Save the weights of the model as it was "
-            "trained: unquantised, dense, on the CPU."
-        )
-    claimed, stored = tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes()
-    if claimed > stored:
-        raise CheckpointError(
-            f"{name} in {path.name} claims {claimed:,} bytes and has {stored:,}; such a tensor "
-            "would fill the memory when copied. Save it with .contiguous()."
+            f"The tensors of {path.name} share their numbers so often that they claim {total:,} "
+            f"bytes of a file of {size:,}; save each of them with .clone()."
         )
 
 
-def _strip(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The same tensors without the prefixes that every one of the names carries."""
-    for prefix in PREFIXES * len(PREFIXES):
-        if all(name.startswith(prefix) for name in tensors):
-            tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
-    return tensors
+def _tensors_in(content: Any, deep: int = 4) -> Iterator[tuple[str, Tensor]]:
+    """The tensors in dictionaries and lists, which a layout may take for weights too."""
+    pairs: Any = content.items() if isinstance(content, Mapping) else ()
+    if isinstance(content, list | tuple):
+        pairs = enumerate(content)
+    for name, value in pairs:
+        if isinstance(value, Tensor):
+            yield str(name), value
+        elif deep:
+            yield from _tensors_in(value, deep - 1)

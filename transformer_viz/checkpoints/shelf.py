@@ -6,6 +6,14 @@ from pathlib import Path
 
 PRETRAINED = Path(__file__).resolve().parents[2] / "pretrained"
 CONFIG, WEIGHTS, VOCABULARY = "config.json", "weights.safetensors", "vocabulary.model"
+#: Which file of a folder holds the weights, the first that is there; an index names its parts.
+PREFERRED = (
+    WEIGHTS,
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
 EXAMPLE = "example.safetensors"  # a stored trace, so that a picture stands before torch does
 
 

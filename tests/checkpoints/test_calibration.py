@@ -1,0 +1,189 @@
+"""Words that no file says: found by how probable they make sample text, or marked as usual."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+import transformer_viz as tv
+from tests.conftest import make_model
+from transformer_viz.checkpoints import shelf
+from transformer_viz.checkpoints.calibration import (
+    SAMPLES,
+    calibrated,
+    calibrated_heads,
+    sample_losses,
+)
+from transformer_viz.checkpoints.model import Model
+from transformer_viz.text import PlainIds, SentencePieceText
+
+
+def as_labml(name: str, folder: Path) -> Path:
+    """A model in the box as labml would have saved it; its vocabulary beside it."""
+    module = tv.load(name, device="cpu").module
+    parts = {
+        **{f"self_attention.{x}": f"self_attn.{x}.linear" for x in ("query", "key", "value")},
+        **{f"cross_attention.{x}": f"src_attn.{x}.linear" for x in ("query", "key", "value")},
+        "self_attention.output": "self_attn.output",
+        "cross_attention.output": "src_attn.output",
+        "feed_forward.inner": "feed_forward.layer1",
+        "feed_forward.outer": "feed_forward.layer2",
+        "feed_forward_norm": "norm_ff",
+        "self_norm": "norm_self_attn",
+        "cross_norm": "norm_src_attn",
+        "encoder.embedding.tokens": "src_embed.linear",
+        "decoder.embedding.tokens": "tgt_embed.linear",
+        "output": "generator.projection",
+    }
+    held = {}
+    for name, tensor in module.state_dict().items():
+        path, _, last = name.rpartition(".")
+        own = next((part for part in parts if path == part or path.endswith(f".{part}")), "")
+        held[f"{path.removesuffix(own) + parts[own] if own else path}.{last}"] = tensor
+    held["generator.projection.bias"] = torch.zeros(module.config.target_vocab)
+    for stack, embed in (("encoder", "src_embed"), ("decoder", "tgt_embed")):
+        table = getattr(module, stack).embedding.positions.table
+        held[f"{embed}.positional_encodings"] = table[:, None]
+    torch.save(held, folder / "model.pt")
+    shutil.copy(shelf.PRETRAINED / "en-de-small" / shelf.VOCABULARY, folder)
+    return folder / "model.pt"
+
+
+@pytest.mark.shipped
+def test_the_heads_of_a_file_that_does_not_say_them_are_found(tmp_path):
+    path = as_labml("en-de-small", tmp_path)
+    model = tv.load(path, device="cpu", pad_id=0)
+    assert (model.layout, model.config["heads"], model.config["d_k"]) == ("labml", 4, 24)
+    assert {model.provenance[word] for word in ("heads", "d_k", "d_v")} == {"calibration"}
+    losses = {h: sample_losses(tv.load(path, device="cpu", pad_id=0, heads=h)) for h in (2, 4)}
+    assert min(losses[4], key=lambda pair: losses[4][pair]) == "en-de"
+    assert model.notes == (
+        "heads=4 was chosen because sample text is most probable with it: loss "
+        f"{losses[4]['en-de']:.2f} nats, next best 2 with {losses[2]['en-de']:.2f}.",
+    )
+    own = tv.load("en-de-small", device="cpu")
+    said = [tv.translate(m, "The cat sat on the mat.")[0].text for m in (model, own)]
+    assert said[0] == said[1]
+
+
+@pytest.mark.shipped
+@pytest.mark.parametrize(("name", "heads"), [("en-de-small", 4), ("en-de", 8)])
+def test_the_heads_of_our_own_models_are_found(name, heads, tmp_path):
+    source = shelf.PRETRAINED / name
+    config = json.loads((source / shelf.CONFIG).read_text())
+    bare = {w: v for w, v in config.items() if w not in ("heads", "d_k", "d_v", "snapshots")}
+    safetensors.torch.save_file(
+        safetensors.torch.load_file(source / shelf.WEIGHTS), tmp_path / shelf.WEIGHTS
+    )
+    shutil.copy(source / shelf.VOCABULARY, tmp_path)
+    (tmp_path / shelf.CONFIG).write_text(json.dumps(bare))
+    model = calibrated_heads(
+        {"d_k": config["d_model"]}, lambda chosen: tv.load(tmp_path, device="cpu", **chosen)
+    )
+    assert (model.config["heads"], model.provenance["heads"]) == (heads, "calibration")
+
+
+@pytest.fixture(scope="module")
+def reader(tiny_vocabulary: bytes) -> Model:
+    """A translator that reads text, with fixed uneven weights."""
+    module = make_model(source_vocab=331, target_vocab=331)
+    return replace(module, tokenizer=SentencePieceText(tiny_vocabulary))
+
+
+def by_hand(model: Model, target: list[int], source: list[int] | None) -> list[float]:
+    """The loss of each token of one sentence, alone in its batch."""
+    given = (torch.tensor([target[:-1]]),) if source is None else None
+    given = given or (torch.tensor([source]), torch.tensor([target[:-1]]))
+    with torch.inference_mode():
+        logits = model.calls.forward(*given)[0].double().numpy()
+    whole = np.log(np.exp(logits).sum(1))
+    return [float(whole[t] - logits[t, token]) for t, token in enumerate(target[1:])]
+
+
+def test_the_loss_is_the_mean_over_all_tokens_of_the_sentences(reader, tiny_vocabulary):
+    read = reader.tokenizer
+    losses = sample_losses(reader)
+    assert len(losses) == 12
+    for one, other in (("en", "de"), ("es", "fr")):
+        each = [
+            loss
+            for a, b in zip(SAMPLES[one], SAMPLES[other], strict=True)
+            for loss in by_hand(reader, [*read.target_ids(b), 3][:43], read.source_ids(a)[:43])
+        ]
+        assert losses[f"{one}-{other}"] == pytest.approx(np.mean(each), abs=1e-5)
+        only = sample_losses(reader, f"{one}-{other}")
+        assert only == {f"{one}-{other}": losses[f"{one}-{other}"]}
+    gpt = make_model(encoder_layers=0, source_vocab=0, target_vocab=331, max_positions=127)
+    gpt = replace(gpt, tokenizer=SentencePieceText(tiny_vocabulary))
+    each = [loss for text in SAMPLES["fr"] for loss in by_hand(gpt, read.prompt_ids(text), None)]
+    assert sample_losses(gpt)["fr"] == pytest.approx(np.mean(each), abs=1e-5)
+    assert list(sample_losses(gpt)) == list(SAMPLES)
+
+
+class Digits(PlainIds):
+    """A character vocabulary that leaves nothing of ordinary sentences but one token of some."""
+
+    def prompt_ids(self, text: str) -> list[int]:
+        return [4] if "A" in text else [4, 5, 6] if text.startswith("We") else []
+
+
+def test_sentences_of_which_a_vocabulary_leaves_nothing_are_left_out():
+    gpt = replace(make_model(encoder_layers=0, source_vocab=0), tokenizer=Digits(41))
+    each = by_hand(gpt, [4, 5, 6], None)
+    assert sample_losses(gpt) == {"en": pytest.approx(np.mean(each), abs=1e-5)}
+
+
+def test_models_that_predict_no_next_word_have_no_loss(reader):
+    assert sample_losses(make_model(decoder_layers=0)) == {}
+    assert sample_losses(replace(reader, gives="vectors")) == {}
+
+
+def test_a_model_that_knows_no_language_leaves_the_usual_choice(reader):
+    asked = []
+
+    def make(chosen: dict[str, int]) -> Model:
+        asked.append(chosen["heads"])
+        return reader
+
+    model = calibrated(("heads", "d_k"), (1, 2, 3), 2, make, "Say heads= if you know.")
+    assert set(asked) == {1, 2, 3}
+    assert (model.provenance["heads"], model.provenance["d_k"]) == ("convention", "convention")
+    assert model.notes == (
+        "heads=2 is a guess, the usual choice: nothing in the file says it. Say heads= if you "
+        "know.",
+    )
+
+
+def test_without_a_vocabulary_nothing_is_tried(tiny_model):
+    asked = []
+
+    def make(chosen: dict[str, int]) -> Model:
+        asked.append(chosen["heads"])
+        return tiny_model
+
+    assert calibrated(("heads",), (1, 2), 2, make).provenance["heads"] == "convention"
+    assert asked == [2]
+
+
+def test_losses_that_are_no_numbers_are_left_out(reader):
+    calls = replace(
+        reader.calls, forward=lambda *given: torch.full((6, given[1].shape[1], 331), torch.nan)
+    )
+    assert sample_losses(replace(reader, calls=calls)) == {}
+    model = calibrated(("heads",), (1, 2), 2, lambda _: replace(reader, calls=calls))
+    assert model.provenance["heads"] == "convention"
+
+
+def test_a_vocabulary_that_cannot_be_read_with_leaves_the_usual_choice(make_vocabulary):
+    for small, options in ((331, {"bos_id": -1}), (37, {})):
+        text = SentencePieceText(make_vocabulary(**options))
+        model = replace(make_model(source_vocab=small, target_vocab=small), tokenizer=text)
+        found = calibrated(("heads",), (1, 2), 2, lambda _, model=model: model)
+        assert found.provenance["heads"] == "convention"

@@ -1,0 +1,245 @@
+"""What stands around the weights is taken off and told; parts of a checkpoint are one again."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import pathlib
+from collections import Counter, OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from transformer_viz.checkpoints import CheckpointError, load
+from transformer_viz.checkpoints.reading import (
+    CheckpointMissing,
+    digest,
+    file_size,
+    read_config,
+    read_weights,
+    refuse_non_finite,
+    shapes_of,
+)
+from transformer_viz.checkpoints.unwrapping import unwrap
+
+from ..test_checkpoints import BOTH, ramp_model
+
+TENSORS = {"a.weight": torch.arange(6.0).reshape(2, 3), "b.bias": torch.arange(5.0)}
+
+
+def same(found: dict[str, Tensor], wanted: dict[str, Tensor] = TENSORS) -> bool:
+    return found.keys() == wanted.keys() and all(torch.equal(found[n], wanted[n]) for n in wanted)
+
+
+def prefixed(*prefixes: str) -> dict[str, Tensor]:
+    return {"".join(prefixes) + name: tensor for name, tensor in TENSORS.items()}
+
+
+LIGHTNING = {"pytorch-lightning_version": "2.5", "hyper_parameters": {"heads": 3}}
+WRAPPED: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "bare": (TENSORS, ()),
+    "ordered": (OrderedDict(TENSORS), ()),
+    "model": ({"model": TENSORS, "epoch": 3}, ("under 'model'",)),
+    "model_state_dict": ({"model_state_dict": TENSORS}, ("under 'model_state_dict'",)),
+    "net": ({"net": prefixed("module.")}, ("under 'net'", "'module.'")),
+    "twice": ({"model": {"state_dict": TENSORS}}, ("under 'model'", "under 'state_dict'")),
+    "words beside": ({"model": {"heads": 3}, "state_dict": TENSORS}, ("under 'state_dict'",)),
+    "only an average": ({"ema": TENSORS, "model": None}, ("under 'ema'",)),
+    "parallel": (prefixed("module."), ("'module.'",)),
+    "compiled": (prefixed("_orig_mod."), ("'_orig_mod.'",)),
+    "both": (prefixed("_orig_mod.", "module."), ("'_orig_mod.'", "'module.'")),
+    "both the other way": (prefixed("module.", "_orig_mod."), ("'module.'", "'_orig_mod.'")),
+    "Lightning": ({"state_dict": prefixed("model.")} | LIGHTNING, ("'state_dict'", "'model.'")),
+    "Lightning, compiled": (
+        {"state_dict": prefixed("net.", "_orig_mod.")} | LIGHTNING,
+        ("'state_dict'", "'net.'", "'_orig_mod.'"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRAPPED)
+def test_what_stands_around_the_weights_is_taken_off_and_told(case: str, tmp_path: Path) -> None:
+    content, notes = WRAPPED[case]
+    torch.save(content, tmp_path / "w.pt")
+    weights = read_weights(tmp_path / "w.pt")
+    assert same(weights.tensors)
+    assert len(weights.unwrapped) == len(notes)
+    assert all(part in said for part, said in zip(notes, weights.unwrapped, strict=True))
+
+
+def test_a_prefix_stays_where_one_name_lacks_it_or_where_layouts_need_it(tmp_path: Path) -> None:
+    mixed = prefixed("module.") | {"other": torch.ones(2)}
+    for content in (mixed, prefixed("model."), prefixed("transformer."), {"state_dict": mixed}):
+        torch.save(content, tmp_path / "w.pt")
+        wanted = content.get("state_dict", content)
+        assert isinstance(wanted, dict)
+        assert same(read_weights(tmp_path / "w.pt").tensors, wanted)
+
+
+def test_what_else_the_file_holds_is_kept(tmp_path: Path) -> None:
+    extra = {
+        "args": argparse.Namespace(heads=3, path=pathlib.PosixPath("a/b")),
+        "vocab": Counter({"a": 2}),
+        "loss": np.float64(1.5),
+        "curve": np.arange(3.0),
+        "optimizer": {"state": [{"step": torch.tensor(3)}], "betas": (0.9, 0.98)},
+        "ordered": OrderedDict(a=1),
+        "shape": torch.Size([2, 3]),
+        "dtype": torch.float16,
+        "device": torch.device("cpu"),
+        "seen": {1, 2},
+        "merges": {("a", "b"): 0},
+        "raw": b"\x00\xff",
+    }
+    torch.save({"model": TENSORS} | extra, tmp_path / "w.pt")
+    found = read_weights(tmp_path / "w.pt")
+    assert same(found.tensors)
+    assert found.extra.keys() == extra.keys()
+    for name in ("args", "vocab", "ordered", "shape", "dtype", "device", "seen", "merges", "raw"):
+        assert found.extra[name] == extra[name]
+    assert found.extra["loss"] == 1.5
+    assert np.array_equal(found.extra["curve"], np.arange(3.0))
+    assert found.extra["optimizer"]["state"][0]["step"] == 3
+
+
+def test_files_from_before_2020_open_too(tmp_path: Path) -> None:
+    torch.save({"model": TENSORS}, tmp_path / "w.pt", _use_new_zipfile_serialization=False)
+    assert same(read_weights(tmp_path / "w.pt").tensors)
+
+
+def test_parameters_and_tied_weights_open(tmp_path: Path) -> None:
+    whole = torch.arange(12.0)
+    content = {"a": nn.Parameter(whole), "b": whole, "c": whole[2:8].reshape(2, 3).T}
+    torch.save(content, tmp_path / "w.pt")
+    assert same(read_weights(tmp_path / "w.pt").tensors, content)
+
+
+def test_the_average_is_taken_only_when_asked(tmp_path: Path) -> None:
+    average = {name: tensor + 1 for name, tensor in TENSORS.items()}
+    torch.save({"state_dict": TENSORS, "state_dict_ema": average}, tmp_path / "w.pt")
+    plain = read_weights(tmp_path / "w.pt")
+    assert same(plain.tensors)
+    assert any("running average" in note for note in plain.unwrapped)
+    assert same(read_weights(tmp_path / "w.pt", averaged=True).tensors, average)
+    torch.save(TENSORS, tmp_path / "w.pt")
+    with pytest.raises(CheckpointError, match="holds no running average"):
+        read_weights(tmp_path / "w.pt", averaged=True)
+
+
+def test_load_takes_the_average_by_a_word(tmp_path: Path) -> None:
+    trained = ramp_model().state_dict()
+    average = {name: tensor / 2 for name, tensor in trained.items()}
+    torch.save({"model": trained, "ema": average}, tmp_path / "w.pt")
+    for words, wanted in (({}, trained), ({"weights": "ema"}, average)):
+        model = load(tmp_path / "w.pt", device="cpu", **BOTH, **words)
+        assert torch.equal(model.module.state_dict()["output.weight"], wanted["output.weight"])
+    with pytest.raises(CheckpointError, match="weights are 'trained' or 'ema'"):
+        load(tmp_path / "w.pt", device="cpu", **BOTH, weights="best")
+
+
+def in_parts(folder: Path, safe: bool = True) -> Path:
+    """The tiny tensors in two parts with an index."""
+    table = {}
+    for number, (name, tensor) in enumerate(prefixed("module.").items()):
+        part = f"part-{number}.{'safetensors' if safe else 'bin'}"
+        save = safetensors.torch.save_file if safe else torch.save
+        save({name: tensor}, folder / part)
+        table[name] = part
+    index = folder / ("model.safetensors.index.json" if safe else "pytorch_model.bin.index.json")
+    index.write_text(json.dumps({"metadata": {"total_size": 44}, "weight_map": table}))
+    return index
+
+
+@pytest.mark.parametrize("safe", [True, False])
+def test_parts_are_one_checkpoint_again(safe: bool, tmp_path: Path) -> None:
+    index = in_parts(tmp_path, safe)
+    weights = read_weights(index)
+    assert same(weights.tensors)
+    assert weights.unwrapped == ("the prefix 'module.' was taken off every name",)
+    parts = sorted(path for path in tmp_path.iterdir() if path != index)
+    assert file_size(index) == sum(path.stat().st_size for path in parts)
+    whole = index.read_bytes() + b"".join(
+        hashlib.sha256(path.read_bytes()).digest() for path in parts
+    )
+    assert digest(index) == hashlib.sha256(whole).hexdigest()
+    with pytest.raises(CheckpointMissing, match=r"no index none\.index\.json"):
+        read_weights(tmp_path / "none.index.json")
+
+
+def test_parts_may_be_links_in_a_snapshot_of_the_hugging_face_cache(tmp_path: Path) -> None:
+    folder = tmp_path / "models--x" / "snapshots" / "f00"
+    blobs = tmp_path / "models--x" / "blobs"
+    folder.mkdir(parents=True)
+    blobs.mkdir()
+    index = in_parts(folder)
+    for number, part in enumerate(sorted(folder.glob("part-*"))):
+        part.rename(blobs / str(number))
+        part.symlink_to(blobs / str(number))
+    assert same(read_weights(index).tensors)
+
+
+def test_shapes_are_read_from_the_header_alone(tmp_path: Path) -> None:
+    safetensors.torch.save_file(TENSORS, tmp_path / "w.safetensors", {"format": "pt"})
+    assert shapes_of(tmp_path / "w.safetensors") == {
+        "a.weight": ("F32", [2, 3]),
+        "b.bias": ("F32", [5]),
+    }
+
+
+def test_the_content_decides_and_not_the_name(tmp_path: Path) -> None:
+    safetensors.torch.save_file(TENSORS, tmp_path / "w.bin")
+    torch.save(TENSORS, tmp_path / "w.safetensors")
+    assert same(read_weights(tmp_path / "w.bin").tensors)
+    with pytest.raises(CheckpointError, match=r"let its name end in \.pt"):
+        read_weights(tmp_path / "w.safetensors")
+    torch.save(TENSORS, tmp_path / "checkpoint-3.pth.tar")
+    assert same(read_weights(tmp_path / "checkpoint-3.pth.tar").tensors)
+
+
+def test_files_larger_than_the_limit_are_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.save(TENSORS, tmp_path / "w.pt")
+    monkeypatch.setattr("transformer_viz.checkpoints.reading.MAX_FILE", 1000)
+    with pytest.raises(CheckpointError, match="a weights file has between 1 and 1,000"):
+        read_weights(tmp_path / "w.pt")
+    with pytest.raises(CheckpointMissing, match=r"no weights file v\.pt"):
+        read_weights(tmp_path / "v.pt")
+
+
+def test_bad_numbers_are_counted_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transformer_viz.checkpoints.reading.PIECE", 4)
+    tensor = torch.ones(3, 7, dtype=torch.float16)
+    refuse_non_finite("a", tensor, Path("w.pt"))
+    refuse_non_finite("a", torch.ones(3, dtype=torch.int64), Path("w.pt"))
+    tensor[0, 5] = tensor[2, 6] = torch.inf
+    tensor[1, 1] = torch.nan
+    with pytest.raises(CheckpointError, match=r"^a in w\.pt has 3 values that are NaN or infinite"):
+        refuse_non_finite("a", tensor.T, Path("w.pt"))
+
+
+def test_weights_that_are_not_finite_open_when_asked(tmp_path: Path) -> None:
+    state = ramp_model().state_dict()
+    state["output.weight"][2, 3] = torch.nan
+    torch.save(state, tmp_path / "w.pt")
+    model = load(tmp_path / "w.pt", device="cpu", **BOTH, allow_nonfinite=True)
+    assert model.module.state_dict()["output.weight"][2, 3].isnan()
+    assert any("NaN" in note for note in model.notes)
+
+
+def test_a_config_is_read_as_it_is_written(tmp_path: Path) -> None:
+    words = {"a": [1, 2.5, -3, True, None, "ü"], "b": {"c": {"d": -(2**62)}}}
+    (tmp_path / "config.json").write_text("\ufeff" + json.dumps(words), encoding="utf-8")
+    assert read_config(tmp_path / "config.json") == words
+    assert read_config(tmp_path / "none.json") == {}
+
+
+def test_content_without_tensors_gives_none() -> None:
+    assert unwrap([TENSORS]) == ({}, {}, ())
+    assert unwrap({"a": 1}) == ({}, {}, ())

@@ -1,0 +1,281 @@
+"""Files that a visitor brings: a zip of a folder, several files, or a path on the server.
+
+Nothing in them is believed: sizes are counted while they are written, names are cleaned, and what
+is not a plain file or folder is refused. Needs no torch.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import unicodedata
+import zipfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePosixPath
+from typing import IO, NoReturn
+
+from .errors import CheckpointError, CheckpointMissing
+from .zips import damaged, members
+
+MAX_TOTAL = 4 * 2**30  # bytes that a zip may unpack to
+MAX_RATIO = 100  # times its own size, beyond the first MAX_FREE bytes
+MAX_FREE = 16 * 2**20
+MAX_MEMBERS = 2000
+MAX_DEPTH = 8  # folders in folders
+MAX_NAME = 200  # bytes of a file's name
+PIECE = 2**20  # bytes that are written at once
+JUNK = ("__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini")  # what file managers leave behind
+
+
+def unpack(archive: Path, into: Path) -> Path:
+    """Unpack an uploaded zip of a folder, or of one weights file.
+
+    Args:
+        archive: the zip file.
+        into: a folder that is empty or not there yet; after a refusal nothing is left in it.
+
+    Returns:
+        ``into``, or where the zip held one file alone, that file. A folder that holds everything
+        else in the zip is left out of the names.
+
+    Raises:
+        CheckpointError: no sound zip; or one whose members are encrypted, links, devices, too
+            many, too large, or named so that they would land elsewhere. Says which.
+    """
+    if not zipfile.is_zipfile(archive):
+        raise CheckpointError(
+            f"{archive.name} is no zip file; pack the folder as a zip, or give its files."
+        )
+    _refuse_filled(into)
+    wanted = _plan(archive)
+    into.mkdir(parents=True, exist_ok=True)
+    try:
+        _write(archive, wanted, into)
+    except CheckpointError:
+        _empty(into)
+        raise
+    except Exception as error:  # the errors of damaged zips have no common home
+        _empty(into)
+        raise damaged(archive, error) from error
+    return into if len(wanted) > 1 else into / next(iter(wanted))
+
+
+def place_files(files: Iterable[tuple[str, IO[bytes]]], into: Path) -> Path:
+    """Put uploaded files side by side: weights, ``config.json``, a vocabulary.
+
+    Args:
+        files: each file's name, of which the last part counts, and its open content.
+        into: a folder that is empty or not there yet; after a refusal nothing is left in it.
+
+    Returns:
+        ``into``, or where one file came alone, that file.
+
+    Raises:
+        CheckpointError: no files, a name that is none, or the same name twice.
+    """
+    _refuse_filled(into)
+    into.mkdir(parents=True, exist_ok=True)
+    places: dict[str, Path] = {}
+    try:
+        for name, content in files:
+            parts = _parts(name, "The upload")
+            place = into / parts[-1]
+            if _same(parts[-1]) in places:
+                raise CheckpointError(f"Two files are called {parts[-1]}; give each of them once.")
+            places[_same(parts[-1])] = place
+            with place.open("xb") as file:
+                shutil.copyfileobj(content, file, PIECE)
+    except Exception:
+        _empty(into)
+        raise
+    if not places:
+        raise CheckpointError("No file came; give a weights file, and its config.json beside it.")
+    return into if len(places) > 1 else next(iter(places.values()))
+
+
+def allowed(path: str | os.PathLike[str], roots: Sequence[Path]) -> Path:
+    """A path on the server, if it lies below one of the folders that its operator opened.
+
+    Links are followed before that is decided, and those beside the weights too. A path that does
+    not begin at the top is looked for in each of the folders. Errors name the folders, but not
+    where on the server they are.
+
+    Raises:
+        CheckpointError: outside of the folders.
+        CheckpointMissing: inside, and not there.
+    """
+    tops = [Path(root).resolve() for root in roots]
+    named = ", ".join(f"the folder {top.name!r}" for top in tops) or "no folder at all"
+    inside = [place for place in _places(path, tops) if _below(place, tops)]
+    if not inside:
+        raise CheckpointError(
+            f"{_shown(path)} is outside of what may be opened here; give a path below {named}."
+        )
+    found = next((place for place in inside if place.is_file() or place.is_dir()), None)
+    if found is None:
+        raise CheckpointMissing(f"There is no folder or file {_shown(path)} below {named}.")
+    folder = found if found.is_dir() else found.parent
+    for beside in folder.iterdir():
+        if beside.is_symlink() and beside.is_file() and not _below(beside, tops):
+            raise CheckpointError(
+                f"{beside.name} in {folder.name} is a link out of what may be opened here; put the "
+                f"file itself below {named}."
+            )
+    return found
+
+
+def _places(path: str | os.PathLike[str], tops: list[Path]) -> list[Path]:
+    """Where a path may mean, links followed; nowhere for what is no path."""
+    try:
+        return [(top / path).resolve() for top in tops]
+    except (ValueError, OSError, RuntimeError):  # a null character, too long, links in a circle
+        return []
+
+
+def _below(place: Path, tops: list[Path]) -> bool:
+    try:
+        real = place.resolve()
+        return any(real.is_relative_to(top) for top in tops)
+    except (OSError, RuntimeError):
+        return False
+
+
+def _shown(path: str | os.PathLike[str]) -> str:
+    """A path as it may stand in a sentence: on one line and not endless."""
+    text = ascii(os.fspath(path))[1:-1] if not str(path).isprintable() else str(path)
+    return repr(text if len(text) <= 200 else text[:200] + "…")
+
+
+def _refuse_filled(into: Path) -> None:
+    if into.exists() and (not into.is_dir() or any(into.iterdir())):
+        raise CheckpointError(
+            f"{into.name} is not empty; files are unpacked to a place of their own."
+        )
+
+
+def _plan(archive: Path) -> dict[PurePosixPath, zipfile.ZipInfo]:
+    """Which member goes where; the sizes that the zip claims are checked first, it is cheap."""
+    found = members(archive)
+    if any(member.filename.endswith("/data.pkl") for member in found):
+        raise CheckpointError(
+            f"{archive.name} is a file of torch.save and no packed folder; let its name end in .pt."
+        )
+    if len(found) > MAX_MEMBERS:
+        raise CheckpointError(
+            f"{archive.name} holds {len(found):,} files, and {MAX_MEMBERS:,} are the most; pack "
+            "the weights, config.json and the vocabulary only."
+        )
+    plan: dict[PurePosixPath, zipfile.ZipInfo] = {}
+    for member in found:
+        parts = _parts(member.filename, archive.name)
+        if any(part in JUNK or part.startswith("._") for part in parts):
+            continue
+        _check_member(member, archive)
+        if not member.is_dir():
+            place = PurePosixPath(*parts)
+            if place in plan:
+                _twice(archive, place)
+            plan[place] = member
+    _check_clashes(plan, archive)
+    if not plan:
+        raise CheckpointError(f"{archive.name} holds no files; pack the folder of a checkpoint.")
+    _check_total(sum(member.file_size for member in plan.values()), archive)
+    tops = {place.parts[0] for place in plan}
+    if len(tops) == 1 and all(len(place.parts) > 1 for place in plan):
+        plan = {PurePosixPath(*place.parts[1:]): member for place, member in plan.items()}
+    return plan
+
+
+def _check_clashes(plan: Iterable[PurePosixPath], archive: Path) -> None:
+    """Refuse two files of one name, as some file systems take names, and files that are folders."""
+    folders = {_same(str(parent)) for place in plan for parent in place.parents}
+    taken: set[str] = set()
+    for place in plan:
+        name = _same(str(place))
+        if name in taken or name in folders:
+            _twice(archive, place)
+        taken.add(name)
+
+
+def _twice(archive: Path, place: PurePosixPath) -> NoReturn:
+    raise CheckpointError(f"{archive.name} holds {place} twice; pack each file once.")
+
+
+def _check_member(member: zipfile.ZipInfo, archive: Path) -> None:
+    """Refuse what is not a plain file or folder."""
+    kind = stat.S_IFMT(member.external_attr >> 16)
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        what = "a link" if kind == stat.S_IFLNK else "no plain file"
+        raise CheckpointError(
+            f"{member.filename!r} in {archive.name} is {what}; pack the files themselves."
+        )
+    if member.flag_bits & 1:
+        raise CheckpointError(
+            f"{member.filename!r} in {archive.name} is encrypted; pack it without a password."
+        )
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise CheckpointError(
+            f"{member.filename!r} in {archive.name} is compressed in an unusual way; pack it as an "
+            "ordinary zip (stored or deflated)."
+        )
+
+
+def _check_total(total: int, archive: Path) -> None:
+    """Refuse more than a zip of this size may become."""
+    most = min(MAX_TOTAL, MAX_FREE + MAX_RATIO * archive.stat().st_size)
+    if total > most:
+        raise CheckpointError(
+            f"{archive.name} would unpack to more than {most:,} bytes; that is no packed "
+            "checkpoint. Pack the folder again, or give its files one by one."
+        )
+
+
+def _write(archive: Path, plan: dict[PurePosixPath, zipfile.ZipInfo], into: Path) -> None:
+    """Write the members out; what comes is counted, whatever the zip says."""
+    total = 0
+    with zipfile.ZipFile(archive) as opened:
+        for place, member in plan.items():
+            target = into / place
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with opened.open(member) as source, target.open("xb") as file:
+                while piece := source.read(PIECE):
+                    total += len(piece)
+                    _check_total(total, archive)
+                    file.write(piece)
+
+
+def _parts(name: str, whose: str) -> list[str]:
+    """The parts of a file's name, in one spelling, none of which leads elsewhere."""
+    plain = unicodedata.normalize("NFC", name).replace("\\", "/")
+    parts = [part for part in plain.removesuffix("/").split("/") if part != "."]
+    strange = (
+        not parts
+        or len(parts) > MAX_DEPTH
+        or ":" in plain
+        or not plain.isprintable()
+        or any(part in ("", "..") or part != part.strip() for part in parts)
+    )
+    if strange:
+        raise CheckpointError(
+            f"{whose} has a file named {_shown(name)}; names must be plain, without drives, dots "
+            "that lead up, or control characters. Rename it."
+        )
+    if any(len(part.encode()) > MAX_NAME for part in parts):
+        raise CheckpointError(
+            f"{whose} has a file whose name is longer than {MAX_NAME} bytes; give it a shorter one."
+        )
+    return parts
+
+
+def _same(name: str) -> str:
+    """Names that some file systems take for one and the same."""
+    return unicodedata.normalize("NFC", name.casefold())
+
+
+def _empty(folder: Path) -> None:
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            entry.unlink(missing_ok=True)
