@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -16,11 +17,15 @@ import pytest
 import safetensors.torch
 import torch
 from click.testing import CliRunner, Result
+from PIL import Image
 
 import transformer_viz as tv
+from transformer_viz import inspection
 from transformer_viz.cli import main
 from transformer_viz.model import ModelConfig, Transformer
 from transformer_viz.terminal import OneSentence
+
+from .hostile.hugging import hugging
 
 ROOT = Path(__file__).resolve().parent.parent
 WORDS = {"d_model": 22, "heads": 2, "d_ff": 31, "max_positions": 29}
@@ -128,6 +133,28 @@ def test_inspect_for_a_reader(translator: str) -> None:
     )
 
 
+def test_inspect_says_what_the_library_says(translator: str) -> None:
+    own = inspection.inspect(tv.load(translator)).to_dict()
+    found = json.loads(answer("inspect", translator, "--json"))
+    assert found == json.loads(json.dumps(own))
+    told = answer("inspect", translator)
+    for block in own["blocks"]:
+        assert f"{block['count']:>14,}" in told
+    for finding in own["findings"]:
+        assert finding["sentence"] in told
+    assert "heads" in told
+    assert "the file says so" in told
+
+
+def test_inspect_shows_a_name_that_would_move_the_cursor_as_it_is_spelled(tmp_path: Path) -> None:
+    folder = checkpoint_folder(tmp_path / "tiny", **SIZES)
+    words = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(words | {"title": "a\x1b[2Jb"}))
+    told = answer("inspect", str(folder))
+    assert "a\\x1b[2Jb" in told
+    assert "\x1b" not in told
+
+
 def test_inspect_of_a_model_without_encoder(writer: str) -> None:
     found = json.loads(answer("inspect", writer, "--json"))
     assert [(s["stack"], s["block"]) for s in found["sites"]] == [("decoder", "self")] * 2
@@ -182,6 +209,87 @@ def test_trace_takes_vectors(tmp_path: Path) -> None:
     out = str(tmp_path / "run.safetensors")
     answer("trace", str(folder), "--vectors", str(tmp_path / "x.npy"), "--out", out)
     assert tv.Trace.load(out).attention("encoder").shape == (2, 2, 5, 5)
+
+
+def test_trace_takes_a_picture(tmp_path: Path) -> None:
+    from transformer_viz.checkpoints.timm import VisionTransformer
+    from transformer_viz.checkpoints.vision import VisionConfig
+
+    sizes = {"d_model": 12, "heads": 3, "d_ff": 24, "encoder_layers": 2, "classes": 5}
+    torch.manual_seed(5)
+    module = VisionTransformer(
+        VisionConfig(**sizes, image_size=(8, 8), patch_size=(2, 2), channels=1)
+    )
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    safetensors.torch.save_file(module.state_dict(), folder / "weights.safetensors")
+    words = {
+        "architecture": "vit_tiny",
+        "num_classes": 5,
+        "model_args": {"img_size": 8, "patch_size": 2, "in_chans": 1, "num_heads": 3},
+    }
+    (folder / "config.json").write_text(json.dumps(words))
+    Image.fromarray(np.arange(64, dtype=np.uint8).reshape(8, 8) * 4).save(tmp_path / "x.png")
+    out = str(tmp_path / "run.safetensors")
+    answer("trace", str(folder), "--image", str(tmp_path / "x.png"), "--out", out)
+    own = tv.trace(tv.load(folder), Image.open(tmp_path / "x.png"))
+    stored = tv.Trace.load(out)
+    assert stored.attention("encoder").shape == (2, 3, 17, 17)
+    assert np.array_equal(stored.attention("encoder"), own.attention("encoder"))
+    said = refusal("trace", str(folder), "a text", "--out", out)
+    assert "takes a picture; give it --image" in said
+    assert json.loads(answer("inspect", str(folder), "--json"))["report"] == "green"
+
+
+def test_trace_takes_a_pair(tmp_path: Path) -> None:
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cats", "sleep", "dogs", "bark"]
+    files = {
+        "vocab.txt": "\n".join(words),
+        "tokenizer_config.json": '{"tokenizer_class": "BertTokenizer"}',
+    }
+    folder = tmp_path / "pairs"
+    folder.mkdir()
+    hugging(files)(folder, tmp_path / "canary")
+    out = str(tmp_path / "run.safetensors")
+    answer("trace", str(folder), "--pair", "cats sleep", "dogs bark", "--out", out)
+    stored = tv.Trace.load(out)
+    assert stored.source.pieces == (
+        *("[CLS]", "cats", "sleep", "[SEP]"),
+        *("dogs", "bark", "[SEP]"),
+    )
+    own = tv.trace(tv.load(folder), ("cats sleep", "dogs bark"))
+    assert np.array_equal(stored.attention("encoder"), own.attention("encoder"))
+
+
+def test_a_checkpoint_without_config_is_opened_by_its_words(tmp_path: Path) -> None:
+    folder = checkpoint_folder(tmp_path / "tiny", **SIZES)
+    words = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").unlink()
+    given = [f"--set={word}={value}" for word, value in (WORDS | SIZES).items()]
+    out = str(tmp_path / "run.safetensors")
+    answer("trace", str(folder), "5 6 7 3", "--target", "8 9", *given, "--out", out)
+    assert tv.Trace.load(out).attention("cross").shape == (2, 2, 2, 4)
+    (line,) = answer("translate", str(folder), *given, stdin="5 6 7 3\n").splitlines()
+    (folder / "config.json").write_text(json.dumps(words))
+    assert line == tv.translate(tv.load(folder), "5 6 7 3")[0].text
+
+
+@pytest.mark.parametrize("folder", [None, "more"])
+def test_app_names_the_folders_below_which_paths_may_be_opened(
+    folder: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "more").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TRANSFORMER_VIZ_ROOTS", raising=False)
+    seen: dict[str, str] = {}
+    monkeypatch.setattr(os, "execve", lambda program, words, names: seen.update(names))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    answer("app", "--port", str(port), *(("--models", folder) if folder else ()))
+    whole = tmp_path / folder if folder else tmp_path
+    assert seen["TRANSFORMER_VIZ_ROOTS"] == str(whole)
+    assert seen.get("TRANSFORMER_VIZ_MODELS") == (str(whole) if folder else None)
 
 
 def test_translate_answers_line_by_line(translator: str) -> None:
@@ -255,9 +363,21 @@ BAD = {
         ("trace", "{model}", "5 3", "--target", "2", "--target-ids", "2", "--out", "{out}"),
         "one target",
     ),
-    "a picture": (
+    "a picture that is not there": (
         ("trace", "{model}", "--image", "cat.png", "--out", "{out}"),
-        "takes no pictures",
+        "There is no picture 'cat.png'",
+    ),
+    "a picture for a model of words": (
+        ("trace", "{model}", "--image", "{root}/README.md", "--out", "{out}"),
+        "takes no pictures; give it a text, --ids or --vectors",
+    ),
+    "a pair for a model of one text": (
+        ("trace", "{model}", "--pair", "5", "3", "--out", "{out}"),
+        "reads one text; got 2 of them",
+    ),
+    "a target of no vectors": (
+        ("trace", "{model}", "--vectors", "{root}/README.md", "--out", "{out}"),
+        "no .npy file",
     ),
     "vectors that are not there": (
         ("trace", "{model}", "--vectors", "none.npy", "--out", "{out}"),
@@ -299,6 +419,16 @@ BAD = {
     "the wrong kind": (("generate", "{model}"), "needs a model of kind decoder-only"),
     "no recipe": (("train", "none.toml", "--data", "."), "no recipe 'none.toml'"),
     "no data": (("train", "{root}/recipes/en-de.toml", "--data", "nowhere"), "no folder 'nowhere'"),
+    "data left out": (("train", "{root}/recipes/en-de.toml"), "learns from sentences; name the"),
+    "no TOML": (("train", "{root}/README.md"), "README.md is not a recipe"),
+    "translating with a word too many": (
+        ("translate", "{model}", "--set", "hats=5"),
+        "Unknown configuration word 'hats'",
+    ),
+    "an override that is no number": (
+        ("inspect", "{model}", "--set", "norm_eps=NaN"),
+        "norm_eps needs a number; got 'NaN'",
+    ),
     "no such command": (("dance",), "No such command 'dance'"),
     "no such option": (("inspect", "{model}", "--jason"), "--jason"),
     "a port too far": (("app", "--port", "70000"), "--port"),

@@ -20,12 +20,18 @@ FLOORS = {
     "storage": 0,
     "model": 1,
     "text": 1,
+    "images": 1,
+    "words": 1,
+    "hugging_face_text": 1,
     "watch": 2,
     "checkpoints": 2,
     "inputs": 2,
     "decode": 2,
     "tables": 2,
     "tracing": 2,
+    "sources": 2,
+    "outcome": 2,
+    "inspection": 2,
     "metrics": 3,
     "views": 4,
     "components": 4,
@@ -45,7 +51,7 @@ HOMES = {
     "transformers": {1, 2},
 }
 EXTRA_HOMES = {("training", "torch"), ("training", "sentencepiece")}
-PLAIN = {*sys.stdlib_module_names, "transformer_viz", "numpy", "pandas", "safetensors"}
+PLAIN = {*sys.stdlib_module_names, "transformer_viz", "numpy", "pandas", "safetensors", "PIL"}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,13 +37,16 @@ def config_word(text: str) -> tuple[str, Any]:
     if not (word and equals) or word in ("thing", "device", "tokenizer"):  # load's own words
         raise ValueError(f"--set takes WORD=VALUE, like --set heads=8; got {text!r}.")
     try:
-        return word, json.loads(value)
-    except json.JSONDecodeError:
+        return word, json.loads(value, parse_constant=_no_number)
+    except (ValueError, RecursionError):
         return word, value  # a bare word such as norm=post
 
 
+def _no_number(word: str) -> Any:
+    raise ValueError(f"{word} is no finite number")
+
+
 def one_source(
-    path: str,
     text: str | None,
     pair: tuple[str, str] | None,
     ids: str | None,
@@ -57,14 +61,22 @@ def one_source(
             f"A run takes one input, and {' and '.join(names) or 'none'} came; give a text, "
             "--pair, --ids, --image or --vectors."
         )
-    if image is not None:
-        raise ValueError(
-            f"{path!r} takes no pictures, and --image gave {image!r}; give it a text, --ids or "
-            "--vectors."
-        )
+    if image is not None and not Path(image).is_file():
+        raise ValueError(f"There is no picture {image!r}; --image names a file.")
     if ids is not None:
         return token_ids("--ids", ids)
-    return text if text is not None else pair or vectors_file(Path(str(vectors)))
+    if vectors is not None:
+        return vectors_file("--vectors", Path(vectors))
+    return text if text is not None else pair or image
+
+
+def one_target(text: str | None, ids: str | None, vectors: bool) -> Any:
+    """The target that was given, if any; beside vectors it is a file of them."""
+    if text is not None and ids is not None:
+        raise ValueError("--target and --target-ids both came; a run has one target, give one.")
+    if ids is not None:
+        return token_ids("--target-ids", ids)
+    return vectors_file("--target", Path(text)) if vectors and text is not None else text
 
 
 def token_ids(flag: str, text: str) -> list[int]:
@@ -75,18 +87,37 @@ def token_ids(flag: str, text: str) -> list[int]:
     return [int(word) for word in words]
 
 
-def vectors_file(path: Path) -> np.ndarray:
+def vectors_file(flag: str, path: Path) -> np.ndarray:
     """The floats ``[token, d_model]`` of a .npy file; nothing in it is run."""
     import numpy as np
 
+    if not path.is_file():
+        raise ValueError(f"There is no file {str(path)!r}; {flag} names a .npy file.")
     try:
         array = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise ValueError(f"{path} is no .npy file of plain numbers ({error}).") from error
     if not (isinstance(array, np.ndarray) and array.ndim == 2 and array.dtype.kind == "f"):
         came = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else "an archive"
-        raise ValueError(f"--vectors needs floats [token, d_model]; {path} holds {came}.")
+        raise ValueError(f"{flag} needs floats [token, d_model]; {path} holds {came}.")
     return array
+
+
+def recipe_data(recipe: Path, folder: str | None) -> Path | None:
+    """The folder of a recipe's data, which only a recipe with data of its own goes without."""
+    if folder is not None and not Path(folder).is_dir():
+        raise ValueError(
+            f"There is no folder {folder!r}; --data names the one with the recipe's sentences."
+        )
+    try:
+        words = tomllib.loads(recipe.read_text(encoding="utf-8")).get("data", {})
+    except ValueError as error:
+        raise ValueError(f"{recipe.name} is not a recipe: {error}.") from error
+    if folder is None and words.get("train"):
+        raise ValueError(
+            f"{recipe.name} learns from sentences; name the folder they are in with --data DIR."
+        )
+    return None if folder is None else Path(folder)
 
 
 def kept_parts(words: tuple[str, ...]) -> tuple[str, ...]:

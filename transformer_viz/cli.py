@@ -10,7 +10,7 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,23 +23,29 @@ from .arguments import (
     kept_parts,
     known_checkpoint,
     one_source,
+    one_target,
     read_intervention,
-    token_ids,
+    recipe_data,
 )
-from .terminal import OneSentence, after_a_second, line_by_line
+from .terminal import OneSentence, after_a_second, inspected, line_by_line
 
 if TYPE_CHECKING:
     from .checkpoints.model import Model
-    from .records import Trace
 
 ROOT = Path(__file__).resolve().parent.parent
-FACTS = ("name", "title", "layout", "kind", "parameters", "file_dtype", "dtype", "device", "hash")
 
 model_path = click.argument("path", metavar="PATH")
 intervention_option = click.option(
     "--intervention",
     metavar="FILE|JSON",
     help="What to change in the run, as JSON or a file of it.",
+)
+set_option = click.option(
+    "--set",
+    "words",
+    metavar="WORD=VALUE",
+    multiple=True,
+    help="Override a word of the checkpoint, such as heads=8; may be repeated.",
 )
 
 
@@ -58,12 +64,17 @@ def main(context: click.Context) -> None:
 
 @main.command()
 @click.option("--model", metavar="PATH", help="The model to show first.")
-@click.option("--models", metavar="DIR", help="A folder of further checkpoints to offer.")
+@click.option(
+    "--models",
+    metavar="DIR",
+    help="A folder of further checkpoints to offer, below which paths may be opened.",
+)
 @click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 def app(model: str | None, models: str | None, port: int, host: str) -> None:
     """Start the app and keep it running until Ctrl-C."""
-    surroundings = dict(os.environ)
+    # Set here: the app starts in another folder, where "the working directory" means its own.
+    surroundings = {"TRANSFORMER_VIZ_ROOTS": str(Path.cwd())} | os.environ
     if model is not None:
         surroundings["TRANSFORMER_VIZ_MODEL"] = known_checkpoint(model)
     if models is not None:
@@ -71,7 +82,8 @@ def app(model: str | None, models: str | None, port: int, host: str) -> None:
             raise ValueError(
                 f"There is no folder {models!r}; --models names a folder of checkpoints."
             )
-        surroundings["TRANSFORMER_VIZ_MODELS"] = str(Path(models).resolve())
+        whole = str(Path(models).resolve())
+        surroundings |= {"TRANSFORMER_VIZ_MODELS": whole, "TRANSFORMER_VIZ_ROOTS": whole}
     _require_free(host, port)
     words = [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py")]
     words += ["--server.address", host, "--server.port", str(port)]
@@ -111,64 +123,16 @@ def models() -> None:
 @main.command()
 @model_path
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
-@click.option("--set", "words", metavar="WORD=VALUE", multiple=True, help="Override a config word.")
+@set_option
 def inspect(path: str, as_json: bool, words: tuple[str, ...]) -> None:
     """Say what a checkpoint holds: layout, config and where each value came from, sites."""
-    overrides = dict(config_word(text) for text in words)
-    found = _inspected(_load(path, overrides))
-    click.echo(json.dumps(found, indent=2) if as_json else "\n".join(_told(found)))
+    model = _load(path, words)
+    from .inspection import inspect as look
 
-
-def _inspected(model: Model) -> dict[str, Any]:
-    """What `inspect` says, as plain data."""
-    trace = _smallest_trace(model)
-    counted = trace.heads.groupby(["stack", "block", "layer"], sort=False)["head"].count()
-    sites = [
-        {"stack": stack, "block": block, "layer": int(layer), "heads": int(heads)}
-        for (stack, block, layer), heads in counted.items()
-    ]
-    return {
-        "name": model.name,
-        "title": model.title,
-        "layout": model.layout,
-        "kind": model.kind,
-        "parameters": model.parameters,
-        "dtype": model.dtype,
-        "file_dtype": model.file_dtype,
-        "device": model.device,
-        "hash": model.hash,
-        "config": model.config,
-        "provenance": model.provenance,
-        "sites": sites,
-        "report": trace.report.status,
-    }
-
-
-def _smallest_trace(model: Model) -> Trace:
-    """A run of one token: enough to see every site and to prove its capture."""
-    import numpy as np
-
-    from .tracing import trace
-
-    vectors = model.kind != "decoder-only" and model.config.get("source_vocab") == 0
-    width = model.config.get("d_model", 1)
-    source: Any = np.ones((1, width), np.float32) if vectors else [max(0, model.eos_id or 0)]
-    target = [max(0, model.bos_id or 0)] if model.kind == "encoder-decoder" else None
-    with after_a_second("Running one token to find the sites"):
-        return trace(model, source, target=target)
-
-
-def _told(found: dict[str, Any]) -> Iterator[str]:
-    """The lines of `inspect` for a reader."""
-    for word in FACTS:
-        value = found[word]
-        yield f"{word:<12}{value:,}" if word == "parameters" else f"{word:<12}{value}"
-    yield "\nconfig"
-    for word, value in found["config"].items():
-        yield f"  {word:<20}{value!s:<14}{found['provenance'].get(word, '')}".rstrip()
-    yield f"\nsites (capture report: {found['report']})"
-    for site in found["sites"]:
-        yield f"  {site['stack']} {site['block']} L{site['layer']:<4}{site['heads']} heads"
+    with after_a_second("Running a sample to see and prove the capture"):
+        found = look(model)
+    lines = json.dumps(found.to_dict(), indent=2) if as_json else "\n".join(inspected(found))
+    click.echo(lines)
 
 
 @main.command()
@@ -178,24 +142,36 @@ def _told(found: dict[str, Any]) -> Iterator[str]:
 @click.option("--ids", metavar='"2 45 3"', help="Token ids, start and end as given.")
 @click.option("--image", metavar="F", help="A picture, for models that take pictures.")
 @click.option("--vectors", metavar="F.npy", help="Floats [token, d_model], for bare cores.")
-@click.option("--target", metavar="T", help="The target text; left out, it is decoded.")
+@click.option(
+    "--target", metavar="T", help="The target text; left out, it is decoded. With --vectors a .npy."
+)
 @click.option("--target-ids", metavar='"2 11"', help="The decoder's input ids, start included.")
 @intervention_option
+@set_option
 @click.option("--keep", multiple=True, metavar="WHAT", help=f"What to keep: {', '.join(KEEP)}.")
 @click.option("--out", required=True, metavar="F", help="The trace file, run.safetensors.")
-def trace(path: str, target: str | None, target_ids: str | None, out: str, **words: Any) -> None:
+def trace(
+    path: str,
+    target: str | None,
+    target_ids: str | None,
+    out: str,
+    words: tuple[str, ...],
+    **given: Any,
+) -> None:
     """Run one input and store everything that happened in a trace file."""
-    intervention = read_intervention(words.pop("intervention"))
-    keep = kept_parts(words.pop("keep"))
-    if target is not None and target_ids is not None:
-        raise ValueError("--target and --target-ids both came; a run has one target, give one.")
-    source = one_source(path, **words)
-    aim = target if target_ids is None else token_ids("--target-ids", target_ids)
+    intervention = read_intervention(given.pop("intervention"))
+    keep = kept_parts(given.pop("keep"))
+    source = one_source(**given)
+    aim = one_target(target, target_ids, vectors=given["vectors"] is not None)
     if not Path(out).resolve().parent.is_dir():
         raise ValueError(f"There is no folder {Path(out).parent} for --out; make it first.")
     if Path(out).is_dir():
         raise ValueError(f"--out names a file for the trace, and {out!r} is a folder.")
-    model = _load(path)
+    model = _load(path, words)
+    if (given["image"] is None) == (model.takes == "image"):
+        needs = "a picture" if model.takes == "image" else "no pictures"
+        flag = "--image" if model.takes == "image" else "a text, --ids or --vectors"
+        raise ValueError(f"{path!r} takes {needs}; give it {flag}.")
     from .tracing import trace as run
 
     with after_a_second("Running"):
@@ -209,10 +185,11 @@ def trace(path: str, target: str | None, target_ids: str | None, out: str, **wor
 @model_path
 @click.option("--beam", type=click.IntRange(1), default=1, show_default=True, help="Beam size.")
 @intervention_option
-def translate(path: str, beam: int, intervention: str | None) -> None:
+@set_option
+def translate(path: str, beam: int, intervention: str | None, words: tuple[str, ...]) -> None:
     """Translate: sentences on stdin, translations on stdout, line by line."""
     edits = read_intervention(intervention)
-    model = _of_kind(_load(path), "translate", "encoder-decoder")
+    model = _of_kind(_load(path, words), "translate", "encoder-decoder")
     from .decode import translate_lines
 
     def answer(texts: list[str], tell: Callable[[int], None]) -> list[str]:
@@ -226,9 +203,10 @@ def translate(path: str, beam: int, intervention: str | None) -> None:
 @model_path
 @click.option("--sample", type=click.FloatRange(0), metavar="T", help="Draw at this temperature.")
 @click.option("--max", "most", type=click.IntRange(1), metavar="N", help="New tokens at most.")
-def generate(path: str, sample: float | None, most: int | None) -> None:
+@set_option
+def generate(path: str, sample: float | None, most: int | None, words: tuple[str, ...]) -> None:
     """Go on with a text, for GPT-like models: texts on stdin, continuations on stdout."""
-    model = _of_kind(_load(path), "generate", "decoder-only")
+    model = _of_kind(_load(path, words), "generate", "decoder-only")
     from .decode import translate
 
     def answer(texts: list[str], tell: Callable[[int], None]) -> list[str]:
@@ -257,14 +235,14 @@ def _of_kind(model: Model, command: str, kind: str) -> Model:
 
 @main.command()
 @click.argument("recipe", metavar="RECIPE.toml")
-@click.option("--data", required=True, metavar="DIR", help="The folder of the recipe's data.")
+@click.option("--data", metavar="DIR", help="The folder of the recipe's data, if it needs any.")
 @click.option("--device", help="cpu or cuda; left out, a GPU if there is one.")
 @click.option("--folder", metavar="DIR", help="Where the run is kept: runs/NAME if left out.")
 @click.option("--out", metavar="DIR", help="Where the model goes: model/ in that folder.")
 @click.option("--continue-from", metavar="PATH", help="Begin with the weights of this model.")
 def train(
     recipe: str,
-    data: str,
+    data: str | None,
     device: str | None,
     folder: str | None,
     out: str | None,
@@ -273,20 +251,19 @@ def train(
     """Train a recipe; the same command again goes on where a stopped run was saved last."""
     if not Path(recipe).is_file():
         raise ValueError(f"There is no recipe {recipe!r}; name a file such as recipes/en-de.toml.")
-    if not Path(data).is_dir():
-        raise ValueError(f"There is no folder {data!r}; --data names the one with the pairs.")
+    sentences = recipe_data(Path(recipe), data)
     start = None if continue_from is None else known_checkpoint(continue_from)
     kept = Path(folder) if folder else Path("runs") / Path(recipe).stem
     made = Path(out) if out else kept / "model"
     with after_a_second("Reading the data"):
         from .training.command import run
-    run(Path(recipe), Path(data), kept, made, device, continue_from=start)
+    run(Path(recipe), sentences, kept, made, device, continue_from=start)
     click.echo(f"{made}: look inside with transformer-viz app --model {made}")
 
 
-def _load(path: str, overrides: dict[str, Any] | None = None) -> Model:
-    known = known_checkpoint(path)
+def _load(path: str, words: tuple[str, ...] = ()) -> Model:
+    known, overrides = known_checkpoint(path), dict(map(config_word, words))
     with after_a_second(f"Loading {path}"):
         from .checkpoints import load
 
-        return load(known, **(overrides or {}))
+        return load(known, **overrides)

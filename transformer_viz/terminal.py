@@ -7,11 +7,14 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
+
+if TYPE_CHECKING:
+    from .inspection import Inspection
 
 BAD_INPUT = 2
 STOPPED = 130  # what shells expect of a program ended by Ctrl-C
@@ -164,3 +167,69 @@ def _text(line: bytes, number: int) -> str:
         raise ValueError(
             f"Line {number} is not UTF-8 ({error.reason}); convert it first."
         ) from error
+
+
+def inspected(found: Inspection) -> Iterator[str]:
+    """The lines of an inspection for a reader: what it is, its words, its parts, the proof."""
+    yield _visible(f"{found.name}: {found.title}" if found.title else found.name)
+    yield f"layout {found.layout}, {found.kind}, takes {found.takes}, gives {found.gives}"
+    yield (
+        f"{found.parameters:,} parameters; file of {found.size:,} bytes in "
+        f"{found.file_dtype or found.dtype}, computed in {found.dtype} on {found.device}"
+    )
+    yield f"SHA-256 {found.hash or 'none: it is in memory'}"
+    yield from (f"note: {_visible(note)}" for note in (*found.notes, *found.unwrapped))
+    yield from _section(
+        "config",
+        ((row.word, _short(row.value), row.meaning or "not said") for row in found.config),
+    )
+    yield from _section(
+        "parameters", ((block.label, f"{block.count:>14,}", "") for block in found.blocks)
+    )
+    yield from _vocabulary(found)
+    yield f"\ncapture report: {found.status}"
+    for finding in found.findings:
+        yield f"  {finding.status:<6} {finding.sentence}"
+        yield from (f"         {line}" for line in finding.details if line.startswith("not "))
+    yield from _section(
+        "attention",
+        (
+            (f"{site.stack} {site.block} L{site.layer}", f"{site.heads} heads", "")
+            for site in found.sites
+        ),
+    )
+
+
+def _section(title: str, rows: Iterable[tuple[str, str, str]]) -> Iterator[str]:
+    """A title and its rows in three columns; nothing where there are no rows."""
+    shown = list(rows)
+    if shown:
+        yield f"\n{title}"
+    first = max((len(name) for name, _, _ in shown), default=0)
+    second = max((len(value) for _, value, _ in shown), default=0)
+    for name, value, more in shown:
+        yield f"  {name:<{first}}  {value:<{second}}  {more}".rstrip()
+
+
+def _vocabulary(found: Inspection) -> Iterator[str]:
+    words = found.vocabulary
+    if found.takes != "text":
+        return
+    yield "\nvocabulary"
+    if words.typed:
+        yield f"  none beside the weights: ids are typed as numbers, {words.size:,} are known"
+    else:
+        yield f"  {words.size:,} pieces, such as {' '.join(map(_visible, words.sample[::4]))}"
+    yield from (
+        f"  {role:<8} {token:>6}  {_visible(piece)}" for role, token, piece in words.special
+    )
+
+
+def _visible(piece: str) -> str:
+    """A piece on one line, its control characters as escapes."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in piece)
+
+
+def _short(value: Any) -> str:
+    text = _visible(str(value))
+    return text if len(text) <= 40 else f"{text[:39]}…"
