@@ -90,8 +90,8 @@ def test_words_that_the_softmax_rounds_to_nothing_keep_their_rank() -> None:
 def test_what_is_not_there_is_named(clean: Trace) -> None:
     with pytest.raises(LookupError, match="no logits of words"):
         candidates(replace(clean, logits=None), 0)
-    with pytest.raises(LookupError, match="no logits of words"):
-        probabilities(replace(clean, logits=np.zeros(3, np.float32)), 0)
+    with pytest.raises(LookupError, match="rows 0 to 0; got row 1"):
+        probabilities(replace(clean, logits=np.zeros(3, np.float32)), 1)
     rows = len(clean.logits) if clean.logits is not None else 0
     with pytest.raises(LookupError, match=rf"rows 0 to {rows - 1}; got row {rows}"):
         candidates(clean, rows)
@@ -99,6 +99,16 @@ def test_what_is_not_there_is_named(clean: Trace) -> None:
         candidates(clean, 0, held=41)
     with pytest.raises(ValueError, match="at least 1; got count=0"):
         candidates(clean, 0, 0)
+
+
+def test_classes_are_one_row(clean: Trace) -> None:
+    run = replace(clean, logits=np.log(np.array([0.2, 0.7, 0.1], np.float32)))
+    assert np.allclose(probabilities(run, 0), [0.2, 0.7, 0.1], rtol=1e-6)
+    table = candidates(run, 0, 3)
+    assert list(table["id"]) == [1, 0, 2] and list(table["rank"]) == [1, 2, 3]
+    drawn = picture(run, run, 0, ["no", "yes", "perhaps"], count=3)
+    assert "classes" in drawn.caption and "held" not in drawn.html + drawn.caption
+    assert re.findall(r">(0\.\d+)<", drawn.html) == ["0.700", "0.200", "0.100"] * 2
 
 
 def test_the_picture_tells_both_runs_and_marks_the_held_word() -> None:

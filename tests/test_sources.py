@@ -176,6 +176,9 @@ def test_masking_by_number_keeps_the_rest() -> None:
     model = masked_model()
     run = trace(model, "2 9 10 11 12 3", masked=[2, 4])
     assert run.source.ids == (2, 9, MASK, 11, MASK, 3)
+    assert run.source.special == (True, False, False, False, False, True)  # 2 starts, 3 ends
+    marked = replace(model, tokenizer=PlainIds(37, pad_id=MASK, bos_id=2, eos_id=3))
+    assert trace(marked, "2 9 10 11 12 3", masked=[2, 4]).source.special == run.source.special
     with pytest.raises(ValueError, match="masked names token 6, and this source has 0 to 5"):
         trace(model, "2 9 10 11 12 3", masked=[6])
     with pytest.raises(ValueError, match="has no mask token"):

@@ -117,7 +117,7 @@ def models() -> None:
         size = (folder / WEIGHTS).stat().st_size / 1e6
         snapshots = len(list(folder.glob("step-*.safetensors")))
         more = f", {snapshots} snapshots of its training" if snapshots else ""
-        click.echo(f"{name:<16}{title:<28}{size:5.1f} MB{more}")
+        click.echo(f"{name:<16}{title:<44}{size:5.1f} MB{more}")
 
 
 @main.command()

@@ -15,6 +15,7 @@ from .records import Tokens
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 MAX_BYTES = 20 * 10**6  # of a file
 MAX_PIXELS = 2**26  # of a picture; below this, Pillow's own guard stays quiet
+MAX_PATCHES = 2**12  # each attends to each: a map of so many has 64 MB
 INTERPOLATIONS = {
     "nearest": Image.Resampling.NEAREST,
     "bilinear": Image.Resampling.BILINEAR,
@@ -60,6 +61,11 @@ class ImageReader:
             raise ValueError(
                 f"A model that reads {self.height:,} x {self.width:,} pixels is beyond what can be "
                 f"drawn; {MAX_PIXELS:,} in all are the most."
+            )
+        if (count := self.grid[0] * self.grid[1]) > MAX_PATCHES:
+            raise ValueError(
+                f"A model that cuts pictures into {count:,} patches is beyond what can be drawn; "
+                f"{MAX_PATCHES:,} are the most."
             )
         for word, values in (("mean", self.mean), ("std", self.std)):
             if len(values) not in (1, self.channels) or not np.isfinite(values).all():

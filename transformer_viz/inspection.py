@@ -235,7 +235,7 @@ def _ids(model: Model, size: int) -> list[int]:
 def _watched(model: Model, about: Inspection) -> Inspection:
     """The same, with what a watched run of the sample showed."""
     try:
-        run = trace(model, sample_source(model), sample_target(model))
+        run = trace(model, sample_source(model), sample_target(model), keep=())
     except Exception as error:  # a module of any kind can raise anything
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         failed = Finding(f"A sample could not be run through this model: {reason}", "amber")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -99,7 +99,7 @@ def _words(
     elif produced is not None:
         said = tuple(int(i) for i in produced)
     return Read(
-        model.tokenizer.tokens(padded),
+        _tokens(model, padded),
         None if rows is None else target_side(model.tokenizer).tokens(rows),
         (
             torch.tensor([padded], device=model.device),
@@ -133,6 +133,15 @@ def _masked(model: Model, ids: list[int], places: Sequence[int]) -> list[int]:
             )
         made[place] = model.mask_id
     return made
+
+
+def _tokens(model: Model, ids: list[int]) -> Tokens:
+    """The tokens of a source; a mask stands for a word, so it is no mark like start and end."""
+    tokens = model.tokenizer.tokens(ids)
+    if model.mask_id not in ids:
+        return tokens
+    marks = zip(ids, tokens.special, strict=True)
+    return replace(tokens, special=tuple(mark and i != model.mask_id for i, mark in marks))
 
 
 def _row(model: Model, segments: list[int] | None, length: int) -> Tensor | None:

@@ -28,7 +28,21 @@ SOURCES = torch.tensor(
 )
 TARGETS = torch.tensor([[END, 40, 17, 9, 9], [END, 4, 28, PAD, PAD], [END, PAD, 33, 6, 5]])
 ONLY_PADDING = torch.tensor([[PAD, PAD, PAD]])  # every row of the encoder is empty
-ACTS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
+
+
+def gelu_fast(x: Tensor) -> Tensor:
+    return 0.5 * x * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)))
+
+
+ACTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_fast": gelu_fast,
+    "gelu_accurate": gelu_fast,
+    "tanh": torch.tanh,
+    "swish": F.silu,
+    "linear": lambda x: x,
+}
 
 
 @dataclass(frozen=True)
@@ -56,6 +70,11 @@ VARIANTS = {
         share="all", act="swish", container="hierarchy", before=True
     ),
     "old names: fused projections, numbered norms": Variant(old=True, before=True),
+    "no positions, no last norm in the decoder, gelu_fast": Variant(
+        before=True,
+        act="gelu_fast",
+        more={"no_token_positional_embeddings": True, "no_decoder_final_norm": True},
+    ),
 }
 
 
@@ -89,7 +108,7 @@ def weights(v: Variant) -> dict[str, Tensor]:
             linear(layer + "fc1", F_, D)
             linear(layer + "fc2", D, F_)
             normed(layer + "final_layer_norm")
-        if v.before:
+        if v.before and not v.more.get(f"no_{stack}_final_norm"):
             normed(stack + ".layer_norm")
     shapes["decoder.output_projection.weight"] = (VT, D)
     made = drawn(shapes, "norm", seed=11)
@@ -209,7 +228,8 @@ def forward(held: dict[str, Tensor], v: Variant, source: Tensor, target: Tensor)
         x = t[stack + ".embed_tokens.weight"][ids] * (1 if v.no_scale else D**0.5)
         numbers = positions(ids)
         table = t.get(stack + ".embed_positions.weight")
-        x = x + (sinusoid(numbers) if table is None else table[numbers])
+        if not v.more.get("no_token_positional_embeddings"):
+            x = x + (sinusoid(numbers) if table is None else table[numbers])
         return ln(x, stack + ".layernorm_embedding") if v.embedding_norm else x
 
     def sublayer(x: Tensor, name: str, run: Callable[[Tensor], Tensor]) -> Tensor:
@@ -250,7 +270,7 @@ def forward(held: dict[str, Tensor], v: Variant, source: Tensor, target: Tensor)
         cross = attention(layer + "encoder_attn", memory, padding)
         y = sublayer(y, layer + "encoder_attn_layer_norm", cross)
         y = sublayer(y, layer + "final_layer_norm", feed_forward(layer))
-    y = ln(y, "decoder.layer_norm") if v.before else y
+    y = ln(y, "decoder.layer_norm") if "decoder.layer_norm.weight" in t else y
     return maps, y @ t["decoder.output_projection.weight"].T
 
 

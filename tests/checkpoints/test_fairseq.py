@@ -11,6 +11,7 @@ import torch
 
 import transformer_viz as tv
 from tests.checkpoints import fairseq
+from tests.checkpoints.drawn import row
 from tests.checkpoints.fairseq import END, PAD, VS, VT, Variant, save
 from tests.checkpoints.greedy import greedy
 from transformer_viz.checkpoints import CheckpointError
@@ -36,15 +37,26 @@ def test_each_word_says_where_it_came_from(name, tmp_path):
     assert set(model.provenance) == set(model.config) == words
     assert set(model.provenance.values()) <= set(ORIGINS)
     assert (model.layout, model.guesses) == ("fairseq", ())
-    assert (model.pad_id, model.bos_id, model.eos_id, model.max_tokens) == (1, 2, 2, fairseq.P)
+    assert (model.pad_id, model.bos_id, model.eos_id) == (1, 2, 2)
+    unplaced = "no_token_positional_embeddings" in variant.more
+    assert model.max_tokens == (None if unplaced else fairseq.P)
     told = {word: model.config[word] for word in ("heads", "norm", "source_lang", "target_lang")}
     before = "pre" if variant.before else "post"
     assert told == {"heads": 2, "norm": before, "source_lang": "de", "target_lang": "en"}
     assert {model.provenance[word] for word in told} == {"file"}
     assert model.config["final_norm"] == variant.before
     assert model.config["embedding_norm"] == variant.embedding_norm
-    assert model.config["positions"] == ("learned" if variant.learned else "sinusoidal_halves")
+    placed = "learned" if variant.learned else "sinusoidal_halves"
+    assert model.config["positions"] == ("none" if unplaced else placed)
     assert model.config["tied"] == {"decoder": "output"}.get(variant.share, variant.share)
+
+
+@pytest.mark.parametrize("act", ["gelu_accurate", "tanh", "linear"])
+def test_activations_are_those_that_the_options_name(act, tmp_path):
+    path, held = save(tmp_path, Variant(act=act))
+    inputs = (fairseq.SOURCES, fairseq.TARGETS)
+    witness = fairseq.forward(held, Variant(act=act), *inputs)
+    assert row("fairseq", act, tv.load(path, device="cpu"), inputs, witness).passed
 
 
 def test_a_bare_state_dict_opens_with_guesses_that_say_so(tmp_path):
@@ -112,7 +124,8 @@ def test_a_learned_table_bounds_the_positions(tmp_path):
     assert tv.load(path, max_positions=7).max_tokens == 7
     with pytest.raises(CheckpointError, match=r"max_positions=20 needs more rows than the 21"):
         tv.load(path, max_positions=20)
-    path, _ = save(tmp_path, Variant())
+    path, _ = save(tmp_path, Variant(more={"max_target_positions": 7}))
+    assert tv.load(path).max_tokens == 7
     with pytest.raises(CheckpointError, match=r"lacks the weight encoder\.embed_positions\.weight"):
         tv.load(path, positions="learned")
     with pytest.raises(

@@ -78,6 +78,7 @@ def test_without_biases_none_are_invented(tmp_path):
         (3, 48, {"model_type": "gpt-nano", "n_layer": None, "n_head": None}, 3, "sidecar"),
         (2, 22, {"model_type": None, "n_layer": 2, "n_head": 11}, 11, "sidecar"),
         (2, 22, {"model_type": "gpt-nano", "n_head": None}, 2, "convention"),
+        (2, 48, {"model_type": "gpt-nano", "n_head": None}, 8, "convention"),
         (2, 128, None, 2, "convention"),
     ],
 )

@@ -47,6 +47,8 @@ def test_every_kind_of_file_is_recognised_and_opens(variant: Variant, tmp_path):
     assert model.config["heads"] == H and model.config["encoder_layers"] == 2
     assert model.image.grid == variant.grid and len(model.image.prefix) == variant.prefix
     assert set(model.provenance) == set(model.config) == set(timm.WORDS)
+    names = {"checkpoint": "checkpoint-3", "folder": tmp_path.name}
+    assert model.name == names.get(variant.kind, "weights")
 
 
 def test_batches_do_not_mix():

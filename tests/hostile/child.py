@@ -13,6 +13,9 @@ from transformer_viz.checkpoints import CheckpointError, load
 from .files import FILES
 from .folders import FOLDERS
 from .hugging import HUGGING
+from .tables import TABLES
+
+CASES = (*FILES, *FOLDERS, *HUGGING, *TABLES)
 
 
 def peak() -> float:
@@ -27,7 +30,7 @@ def forget() -> None:
 
 
 def main(place: Path) -> None:
-    for number, case in enumerate(case for case in (*FILES, *FOLDERS, *HUGGING) if case.heavy):
+    for number, case in enumerate(case for case in CASES if case.heavy):
         folder, canary = place / str(number), place / f"canary {number}"
         folder.mkdir()
         path = case.make(folder, canary)

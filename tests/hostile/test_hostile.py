@@ -20,13 +20,11 @@ from transformer_viz.cli import main
 from transformer_viz.text import PlainIds
 
 from .case import Case
-from .files import FILES
-from .folders import FOLDERS
-from .hugging import HUGGING, hugging
+from .child import CASES
+from .hugging import hugging
 from .uploads import UPLOADS, Upload
 
 ROOT = Path(__file__).resolve().parents[2]
-CASES = [*FILES, *FOLDERS, *HUGGING]
 SECONDS, MEGABYTES = 10, 1024
 
 
@@ -148,7 +146,33 @@ def test_a_file_that_may_not_be_read_is_named(
     refused(lambda: load(tmp_path / "w.pt", device="cpu"), r"w\.pt cannot be read \(Permission")
 
 
+def tokenizer(**parts: Any) -> dict[str, str]:
+    """The files of a tokenizer of four words, some parts of which are others."""
+    words = {"[UNK]": 0, "a": 1, "the": 2, "cat": 3}
+    whole = {"version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": "Whitespace"}}
+    whole |= {"model": {"type": "WordLevel", "vocab": words, "unk_token": "[UNK]"}}
+    beside = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "[UNK]"}
+    return {
+        "tokenizer.json": json.dumps(whole | parts),
+        "tokenizer_config.json": json.dumps(beside),
+    }
+
+
+DOUBLED = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
 TOKENIZERS = {
+    "letters doubled 40 times": tokenizer(
+        normalizer={"type": "Sequence", "normalizers": [DOUBLED] * 40}
+    ),
+    "bytes for bytes 40 times": tokenizer(
+        pre_tokenizer={
+            "type": "Sequence",
+            "pretokenizers": [{"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True}]
+            * 40,
+        }
+    ),
+    "a billion pieces made up": {
+        "tokenizer_config.json": '{"tokenizer_class": "ByT5Tokenizer", "extra_ids": 1000000000}'
+    },
     "garbage": {"tokenizer.json": "garbage"},
     "an empty object": {"tokenizer.json": "{}"},
     "no pieces": {"spiece.model": "garbage", "tokenizer_config.json": '{"a": 1}'},
@@ -157,6 +181,13 @@ TOKENIZERS = {
         "tokenizer_config.json": '{"tokenizer_class": "T", "auto_map": {"AutoTokenizer": "code.T"}}'
     },
 }
+
+
+def test_a_sound_tokenizer_is_opened(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    hugging(tokenizer(normalizer=DOUBLED))(tmp_path / "folder", tmp_path / "canary")
+    model = load(tmp_path / "folder", device="cpu")
+    assert model.tokenizer.source_ids("the cat") == [2, 0]  # "caat" is no word of it
 
 
 @pytest.mark.parametrize("case", TOKENIZERS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,9 @@ VOCABULARIES = (
     *("sentencepiece.bpe.model", "tokenizer.model", "source.spm", "spm.model"),
 )
 GENERATION = "generation_config.json"
+MAX_TOKENIZER = 2**27  # bytes of tokenizer.json
+MAX_GROWTH = 4096  # times its length that a text may grow while it is cut into pieces
+MAX_EXTRA = 2**20  # of any number of pieces that a tokenizer is told to make up
 
 
 def open_tokenizer(transformers: Any, folder: Path, size: int | None) -> tuple[Any, str]:
@@ -26,6 +31,7 @@ def open_tokenizer(transformers: Any, folder: Path, size: int | None) -> tuple[A
     if not any((folder / name).is_file() for name in VOCABULARIES):
         return None, ""
     try:
+        refuse_growth(folder)
         tokenizer = transformers.AutoTokenizer.from_pretrained(
             str(folder), local_files_only=True, trust_remote_code=False
         )
@@ -39,6 +45,53 @@ def open_tokenizer(transformers: Any, folder: Path, size: int | None) -> tuple[A
             "they do not belong together. Take the tokenizer that the model was trained with."
         )
     return tokenizer, ""
+
+
+def refuse_growth(folder: Path) -> None:
+    """Refuse a tokenizer that would fill the memory: with pieces, or with the text as it grows.
+
+    Thirty steps that each write one letter twice make 10^9 letters of one.
+
+    Raises:
+        ValueError: says which of its files asks for it.
+    """
+    words = _json(folder / "tokenizer_config.json")
+    for word, value in words.items():
+        if "length" not in word and isinstance(value, int) and value > MAX_EXTRA:
+            raise ValueError(f"it asks for {word}={value:,}, and {MAX_EXTRA:,} are the most")
+    growth = 1
+    whole = _json(folder / "tokenizer.json")
+    for step in _steps([whole.get(part) for part in ("normalizer", "pre_tokenizer", "decoder")]):
+        growth *= _growth(step)
+        if growth > MAX_GROWTH:
+            raise ValueError(f"its steps may make a text {MAX_GROWTH:,} times as long and more")
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """The object in a file of the library's, whose numbers may be endless; empty without one."""
+    if not path.is_file():
+        return {}
+    if path.stat().st_size > MAX_TOKENIZER:
+        raise ValueError(f"{path.name} has more than {MAX_TOKENIZER:,} bytes")
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return found if isinstance(found, dict) else {}
+
+
+def _steps(part: Any) -> Iterator[dict[str, Any]]:
+    """Every object in a part of ``tokenizer.json``, at any depth."""
+    if isinstance(part, dict):
+        yield part
+        part = list(part.values())
+    for inner in part if isinstance(part, list) else ():
+        yield from _steps(inner)
+
+
+def _growth(step: dict[str, Any]) -> int:
+    """How many times as long a text may get in one step."""
+    written = step.get("content", step.get("prepend"))
+    if step.get("type") in ("Replace", "Prepend") and isinstance(written, str):
+        return max(1, len(written))
+    return 2 if step.get("type") in ("ByteLevel", "Precompiled") else 1
 
 
 def _unread(reason: str) -> str:

@@ -269,5 +269,5 @@ def name_of(path: Path) -> str:
     """The folder's name; with the file's where the folder holds several checkpoints."""
     if path.name in PREFERRED:
         return path.parent.resolve().name
-    beside = (path.parent / WEIGHTS).is_file()
-    return f"{path.parent.resolve().name}/{path.stem}" if beside else path.stem
+    beside, stem = (path.parent / WEIGHTS).is_file(), path.stem.removesuffix(".pth")  # of .pth.tar
+    return f"{path.parent.resolve().name}/{stem}" if beside else stem

@@ -10,20 +10,26 @@ from .errors import CheckpointError
 
 MAX_DIRECTORY = 16 * 2**20  # bytes of a zip's table of contents: some 150,000 members
 _END, _LOCATOR, _END_64 = b"PK\x05\x06", b"PK\x06\x07", b"PK\x06\x06"
-_TAIL = 22 + 65535  # bytes: the end record and the longest comment behind it
+_SHORTEST = 22  # bytes of the end record
+_TAIL = _SHORTEST + 65535  # and of the longest comment behind it
 
 
 def members(path: Path) -> list[zipfile.ZipInfo]:
     """The table of contents of a zip file, which is read only when it is of a sensible size.
 
     Raises:
-        CheckpointError: damaged, or with an endless table of contents.
+        CheckpointError: damaged, or with a table of contents that is endless or misplaced.
     """
-    size = _directory_size(path)
+    size, placed = _directory(path)
     if size > MAX_DIRECTORY:
         raise CheckpointError(
             f"{path.name} has a table of contents of {size:,} bytes, and {MAX_DIRECTORY:,} are the "
             "most; that is no checkpoint."
+        )
+    if not placed:
+        raise CheckpointError(
+            f"{path.name} is a damaged zip file: its table of contents is not where it says. Copy "
+            "or save it again."
         )
     try:
         with zipfile.ZipFile(path) as archive:
@@ -39,24 +45,29 @@ def damaged(path: Path, error: Exception) -> CheckpointError:
     return CheckpointError(f"{path.name} is a damaged zip file: {reason}. Copy or save it again.")
 
 
-def _directory_size(path: Path) -> int:
-    """How long the table of contents says it is; 0 where no end record is found."""
+def _directory(path: Path) -> tuple[int, bool]:
+    """How long the table of contents says it is, and whether it stands where it says.
+
+    Where it does not, readers disagree on which table is meant, and what was checked is not what
+    is read. ``(0, True)`` where no end record is found.
+    """
     with path.open("rb") as file:
         start = max(0, file.seek(0, 2) - _TAIL)
         file.seek(start)
         tail = file.read()
-        at = tail.rfind(_END)
-        if at < 0 or len(tail) < at + 22:
-            return 0
-        (size,) = struct.unpack_from("<I", tail, at + 12)
-        if at < 20 or not tail.startswith(_LOCATOR, at - 20):
-            return int(size)
-        (where,) = struct.unpack_from("<Q", tail, at - 20 + 8)
-        try:
+        at = tail.rfind(_END, 0, max(0, len(tail) - _SHORTEST + len(_END)))
+        if at < 0:
+            return 0, True
+        size, offset = struct.unpack_from("<II", tail, at + 12)
+        end = start + at
+        if at >= 20 and tail.startswith(_LOCATOR, at - 20):
+            (where,) = struct.unpack_from("<Q", tail, at - 20 + 8)
+            end -= 20 + 56
+            if where != end:
+                return size, False
             file.seek(where)
-        except OSError:
-            return int(size)
-        record = file.read(56)
-        if len(record) < 56 or not record.startswith(_END_64):
-            return int(size)
-        return max(int(size) % 0xFFFFFFFF, struct.unpack_from("<Q", record, 40)[0])
+            record = file.read(56)
+            if len(record) < 56 or not record.startswith(_END_64):
+                return size, False
+            size, offset = struct.unpack_from("<QQ", record, 40)
+        return size, offset + size == end
