@@ -14,7 +14,16 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import streamlit as st
 
-from transformer_viz.pages import about, explore, frame, norms, positions, visit
+from transformer_viz.pages import (
+    about,
+    checkpoint,
+    explore,
+    frame,
+    norms,
+    positions,
+    uploads,
+    visit,
+)
 from transformer_viz.pages.engine import Engine
 
 
@@ -35,12 +44,16 @@ def main() -> None:
         st.Page(lambda: explore.draw(engine), title="Explore", url_path="explore", default=True),
         st.Page(lambda: positions.draw(engine), title="Positions", url_path="positions"),
         st.Page(lambda: norms.draw(engine), title="Norms", url_path="norms"),
+        st.Page(
+            lambda: checkpoint.draw(engine, pages[0]), title="Checkpoint", url_path="checkpoint"
+        ),
         st.Page(about.draw, title="About", url_path="about"),
     ]
     chosen = st.navigation(pages, position="top")
+    uploads.attend()
     visit.begin(engine)
     frame.style()
-    if chosen.title != "About":
+    if chosen.title not in ("Checkpoint", "About"):
         frame.sentence_box(engine)
     chosen.run()
     visit.save(engine)

@@ -45,7 +45,7 @@ EDITS = (
     '"><script>alert(1)</script>',
     "null",
 )
-PAGES = ("", "positions", "norms", "about")
+PAGES = ("", "positions", "norms", "checkpoint", "about")
 VALUES = ("0", "2", "99", "-1", "x", "on", "off", "both", "cross", "encoder", "é" * 300, "")
 NAMES = (*(name for name in DEFAULTS if name != "edits"), "other")
 PATIENT = 0.7  # of all actions so many are waited for

@@ -1,6 +1,6 @@
 """`make bench`: run the benchmarks named, or all of them, and write RESULTS.md.
 
-    python -m benchmarks.run [capture memory path start slider] [--quick]
+    python -m benchmarks.run [capture memory path start slider base] [--quick]
 
 Exit code 1 where a budget is missed.
 """
@@ -24,6 +24,7 @@ BENCHMARKS = {
     "path": ("path", "small_model"),
     "start": ("start", "start"),
     "slider": ("slider", "slider"),
+    "base": ("slider", "base_size"),
 }
 
 

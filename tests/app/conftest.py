@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
+from tests.app.kinds import write_kinds
 from transformer_viz.checkpoints.shelf import CONFIG, VOCABULARY, WEIGHTS
 from transformer_viz.model import Transformer
 from transformer_viz.text import SentencePieceText
@@ -31,7 +32,7 @@ def shelf(
     words = len(SentencePieceText(tiny_vocabulary).pieces)
     module = build_module(source_vocab=words, target_vocab=words, max_positions=700)
     save_file(module.state_dict(), folder / WEIGHTS)
-    config = {"layout": "transformer_viz"} | module.config.to_dict()
+    config = {"layout": "transformer_viz", "title": "English to German"} | module.config.to_dict()
     (folder / CONFIG).write_text(json.dumps(config), encoding="utf-8")
     (folder / VOCABULARY).write_bytes(tiny_vocabulary)
     return folder.parent
@@ -47,6 +48,29 @@ def visit(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest
         app = AppTest.from_file(str(APP), default_timeout=TIMEOUT)
         app._page_hash = calc_hash(page) if page else ""  # as st.Page names a page of its own
         for name, text in ({"text": "The cat sat."} | link).items():
+            app.query_params[name] = text
+        return app.run()
+
+    return open_app
+
+
+@pytest.fixture(scope="session")
+def kinds(tmp_path_factory: pytest.TempPathFactory, make_vocabulary: Callable[..., bytes]) -> Path:
+    """A folder with a tiny model of each kind; see `tests.app.kinds`."""
+    return write_kinds(tmp_path_factory.mktemp("kinds"), make_vocabulary)
+
+
+@pytest.fixture
+def meet(shelf: Path, kinds: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
+    """Opens a page with one of those models in the link, beside the translation model."""
+
+    monkeypatch.setenv("TRANSFORMER_VIZ_MODEL", str(shelf / "tiny"))
+    monkeypatch.setenv("TRANSFORMER_VIZ_MODELS", str(kinds))
+
+    def open_app(model: str, page: str = "", **link: str) -> AppTest:
+        app = AppTest.from_file(str(APP), default_timeout=TIMEOUT)
+        app._page_hash = calc_hash(page) if page else ""
+        for name, text in ({"model": model} | link).items():
             app.query_params[name] = text
         return app.run()
 

@@ -83,8 +83,8 @@ def test_a_task_hears_how_far_its_run_is(engine: Engine) -> None:
 def test_who_gives_up_waiting_for_a_model_leaves_it_loading(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    go, load, found = threading.Event(), engine._load, []
-    monkeypatch.setattr(engine, "_load", lambda *words: (go.wait(LONG), load(*words)))
+    go, load, found = threading.Event(), engine.models._load, []
+    monkeypatch.setattr(engine.models, "_load", lambda *words: (go.wait(LONG), load(*words)))
     task = Task()
 
     def ask() -> None:

@@ -10,15 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from safetensors.torch import save_file
 from streamlit.testing.v1 import AppTest
 
-from transformer_viz.checkpoints.shelf import CONFIG, EXAMPLE, VOCABULARY, WEIGHTS
+from transformer_viz.checkpoints.shelf import EXAMPLE, WEIGHTS
 from transformer_viz.interventions import Intervention, Pad, ScaleHead, Temperature
-from transformer_viz.model import Transformer
 from transformer_viz.pages.engine import Engine, Question, whole_layer
 from transformer_viz.pages.link import LONG
-from transformer_viz.text import SentencePieceText
 
 from .seen import address, chart, charts, chips, html, tiles, told
 
@@ -242,26 +239,6 @@ def test_a_missing_model_is_explained(visit: Visit, monkeypatch: pytest.MonkeyPa
     assert not app.exception and len(app.error) == 1
     assert "no-such-model" in told(app)
     assert app.text_input(key="text").value == "The cat sat."
-
-
-def test_a_model_without_cross_attention_is_explained(
-    visit: Visit,
-    shelf: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    build_module: Callable[..., Transformer],
-) -> None:
-    folder = tmp_path / "gpt"
-    folder.mkdir()
-    words = len(SentencePieceText(shelf / "tiny" / VOCABULARY).pieces)
-    module = build_module(encoder_layers=0, source_vocab=0, target_vocab=words)
-    save_file(module.state_dict(), folder / WEIGHTS)
-    (folder / CONFIG).write_text(json.dumps(module.config.to_dict()), encoding="utf-8")
-    (folder / VOCABULARY).write_bytes((shelf / "tiny" / VOCABULARY).read_bytes())
-    monkeypatch.setenv("TRANSFORMER_VIZ_MODEL", str(folder))
-    app = visit()
-    assert not app.exception
-    assert "gpt is decoder-only; this page shows models with" in told(app)
 
 
 def test_changing_the_sentence_keeps_the_edits(visit: Visit) -> None:

@@ -47,7 +47,7 @@ EDIT = strategies.one_of(
 )
 
 FULL = {
-    "model": "en-de",
+    "model": 'path:ckpt.pt//{"heads":8,"norm":"post"}',
     "text": "Ünïcode & so = on? #1 🙂",
     "target": "Ein Satz.",
     "beam": 2,
@@ -70,6 +70,13 @@ FULL = {
     "statistic": "output_mean",
     "reach": "encoder",
     "order": 4,
+    "second": "Und noch einer.",
+    "masked": (2, 5, 11),
+    "picture": "seven",
+    "seed": 6,
+    "over": "gradients",
+    "chosen": 7,
+    "checkpoint": 'path:runs/ckpt.pt//{"heads":8}',
 }
 NUMBER = strategies.integers(0, 99_999)
 #: What each key may hold; the words of the edits are whatever an intervention can say.
@@ -79,6 +86,12 @@ STATES = strategies.fixed_dictionaries(
         "text": TEXT,
         "target": TEXT,
         "site": TEXT,
+        "second": TEXT,
+        "picture": TEXT,
+        "checkpoint": TEXT,
+        "masked": strategies.sets(NUMBER).map(lambda numbers: tuple(sorted(numbers))),
+        "over": strategies.sampled_from(link.OVERS),
+        "chosen": strategies.none() | NUMBER,
         "beam": strategies.integers(1, 8),
         "edits": strategies.lists(EDIT, max_size=12).map(
             lambda e: Intervention(tuple(e)).to_json()
@@ -92,7 +105,8 @@ STATES = strategies.fixed_dictionaries(
         "words": strategies.booleans(),
         "special": strategies.booleans(),
         **dict.fromkeys(
-            ("layer", "head", "token", "answer", "place", "shift", "pair", "word", "order"), NUMBER
+            ("layer", "head", "token", "answer", "place", "shift", "pair", "word", "order", "seed"),
+            NUMBER,
         ),
     }
 )
@@ -132,6 +146,9 @@ def test_long_edits_are_compressed_and_come_back() -> None:
         ("layer", "²", "whole number"),
         ("head", "1e9", "whole number"),
         ("token", "", "whole number"),
+        ("masked", "3,four", "whole number"),
+        ("masked", "3,,4", "whole number"),
+        ("over", "everything", "weights, gradients"),
         ("compare", "<script>", "now, before, difference"),
         ("words", "maybe", "on, off"),
         ("scope", "universe", "everything"),

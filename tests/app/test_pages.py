@@ -73,6 +73,13 @@ def random_state(seed: int) -> dict[str, Any]:
         "statistic": draw.choice(STATISTICS).name,
         "reach": draw.choice(list(REACHES)),
         "order": draw.randrange(3),
+        "second": draw.choice(("", "A dog.")),
+        "masked": draw.choice(((), (1,), (0, 2))),
+        "picture": draw.choice(("", "seven")),
+        "seed": draw.randrange(3),
+        "over": draw.choice(("weights", "gradients")),
+        "chosen": draw.choice((None, 3)),
+        "checkpoint": "",
     }
 
 
@@ -80,7 +87,8 @@ def random_state(seed: int) -> dict[str, Any]:
 def test_a_random_state_comes_back_from_its_link_on_every_page(visit: Visit, seed: int) -> None:
     state = random_state(seed)
     assert set(state) == {key.name for key in KEYS}
-    link = {key.name: key.write(state[key.name]) for key in KEYS if state[key.name] != ""}
+    said = {name: value for name, value in state.items() if value not in ("", None)}
+    link = {key.name: key.write(said[key.name]) for key in KEYS if key.name in said}
     for page in PAGES:
         first = go(visit(**link), page)
         assert not first.exception and not first.error, told(first)

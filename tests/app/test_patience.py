@@ -99,9 +99,9 @@ def test_long_work_shows_a_bar_and_leaves_nothing_of_it(
     shown: list[tuple[float, str]] = []
     busy, free = threading.Event(), threading.Event()
 
-    def progress(place: Any, value: float, text: str) -> Any:
+    def progress(value: float, text: str) -> Any:
         shown.append((value, text))
-        return drawn(place, value, text)
+        return drawn(value, text)
 
     def work(task: Task) -> str:
         task.step(1, 4)
@@ -116,9 +116,9 @@ def test_long_work_shows_a_bar_and_leaves_nothing_of_it(
             free.set()
         return real(runs, seconds)
 
-    real, drawn = patience.wait, patience.DeltaGenerator.progress
+    real, drawn = patience.wait, patience.st.progress
     monkeypatch.setattr(patience, "wait", look)
-    monkeypatch.setattr(patience.DeltaGenerator, "progress", progress)
+    monkeypatch.setattr(patience.st, "progress", progress)
     app = open_page(work)
     assert set(shown) == {(0.25, "Loading the model ...")}
     assert texts(app) == ["slow", "more"] and not bars(app) and not app.button

@@ -34,7 +34,7 @@ FLAGS = [
 #: first: two answers 404 in the console before it looks where it is. Nothing else is forgiven.
 STREAMLIT_LOOKS = {
     f"/{page}/_stcore/{what}"
-    for page in ("positions", "norms", "about")
+    for page in ("positions", "norms", "checkpoint", "about")
     for what in ("health", "host-config")
 }
 

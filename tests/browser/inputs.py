@@ -21,9 +21,8 @@ from benchmarks.rest import rest
 from tests.browser.conftest import running_app
 from tests.conftest import make_module
 from transformer_viz.checkpoints import available
-from transformer_viz.checkpoints.shelf import CONFIG, PRETRAINED, VOCABULARY, WEIGHTS
+from transformer_viz.checkpoints.shelf import CONFIG, WEIGHTS
 from transformer_viz.interventions import Edit, Intervention, Pad, Temperature
-from transformer_viz.text import SentencePieceText
 
 BOX = "English sentence"
 BEGIN = "Type an English sentence above, or choose one of the examples."
@@ -105,7 +104,8 @@ TYPED = (
 )  # fmt: skip
 OPENED = (
     Input("link-model", "the link names a model that is not there", (
-        f"In the link, model is '../../etc', which is not here; there is {BOXED}. It was left out.",
+        "The model that was asked for is not here. There is no model '../../etc' here; there is "
+        f"{', '.join(['en-de', *(name for name in available() if name != 'en-de')])}.",
     ), link={"model": "../../etc"}),
     _bad("edits", "{", f"cannot be read: {NO_JSON[:-1]}"),
     Input("edits-kind", "the link's edits are of a kind that is not there", (
@@ -151,12 +151,12 @@ OPENED = (
         "There is no layer 99 here; there are 0 to 2. Layer 0 is shown.",
     ), link={"layer": "99", "head": "x", "block": "sideways"}),
 )  # fmt: skip
-#: Where the app was started with a checkpoint that is missing, and with one of another kind.
+#: Where the app was started with a checkpoint that is missing, beside a model that takes ids.
 ODD = (
-    Input("not-translating", "a model that does not translate", (
-        f"{GPT} is decoder-only; this page shows models with an encoder and a decoder so far. "
-        "transformer-viz trace runs any of them.",
-    ), link={"model": GPT}),
+    Input("no-ids", "words for a model without a vocabulary", (
+        "'words' is no token id. This model has no vocabulary: type token ids such as 2 45 3, each "
+        "from 0 to 40.",
+    ), link={"model": GPT, "text": "words"}),
     Input("no-checkpoint", "a checkpoint that is missing", (
         f"There is no model, folder or file '{MISSING}'. In the box: {BOXED}.",
     )),
@@ -175,14 +175,11 @@ def odd_app() -> Iterator[str]:
 
 
 def write_gpt(folder: Path) -> None:
-    """A tiny decoder-only checkpoint, as `transformer-viz` writes them, for the list of models."""
+    """A tiny decoder-only checkpoint that came without its vocabulary, for the list of models."""
     (folder / GPT).mkdir()
-    vocabulary = (PRETRAINED / "en-de" / VOCABULARY).read_bytes()
-    words = len(SentencePieceText(vocabulary).pieces)
-    module = make_module(encoder_layers=0, source_vocab=0, target_vocab=words)
+    module = make_module(encoder_layers=0, source_vocab=0)
     save_file(module.state_dict(), folder / GPT / WEIGHTS)
     (folder / GPT / CONFIG).write_text(json.dumps(module.config.to_dict()), encoding="utf-8")
-    (folder / GPT / VOCABULARY).write_bytes(vocabulary)
 
 
 def do(page: Page, url: str, strange: Input) -> None:

@@ -18,7 +18,15 @@ from transformer_viz.pages.link import KEYS
 
 pytestmark = pytest.mark.browser
 
-PAGES = {"Explore": "", "Positions": "positions", "Norms": "norms", "About": "about"}
+PAGES = {
+    "Explore": "",
+    "Positions": "positions",
+    "Norms": "norms",
+    "Checkpoint": "checkpoint",
+    "About": "about",
+}
+#: What tells that a page without a footer stands.
+STANDS = {"About": "text=Attention is not Explanation", "Checkpoint": '[data-what="finding-2"]'}
 MAP = "charts.head-map"
 WARM = Intervention((Temperature(value=2.5, stack="decoder", block="cross"),))
 CHANGED = Intervention(
@@ -56,6 +64,13 @@ KEPT: dict[str, Any] = {
     "statistic": "rms",
     "reach": "decoder",
     "order": "1",
+    "second": "A dog sat there too.",
+    "masked": "1,3",
+    "picture": "seven",
+    "seed": "5",
+    "over": "gradients",
+    "chosen": "4",
+    "checkpoint": "en-de-small",
 }
 
 
@@ -65,20 +80,20 @@ def stations(browser: Browser, url: str) -> dict[str, dict[str, str]]:
     found = {}
     with visit(browser) as page:
         go(page, hands.address(url, **KEPT))
-        for name in ("Positions", "Norms", "About", "Norms", "Positions", "Explore"):
+        for name in ("Positions", "Norms", "Checkpoint", "About", "Norms", "Positions", "Explore"):
             hands.visit_page(page, name)
             expect(page).to_have_url(re.compile(f"^{url}/{PAGES[name]}\\?"))
             _arrived(page, name)
             found[f"{len(found)}: on {name}"] = query(page)
-            go(page, page.url) if name != "About" else page.reload()
+            go(page, page.url) if name not in STANDS else page.reload()
             _arrived(page, name)
             found[f"{len(found)}: reloaded there"] = query(page)
     return found
 
 
 def _arrived(page: Page, name: str) -> None:
-    if name == "About":
-        expect(page.get_by_text("Attention is not Explanation", exact=True)).to_be_visible()
+    if name in STANDS:
+        expect(page.locator(STANDS[name]).first).to_be_visible()
         return
     mark = {"Explore": "hide", "Positions": "reach", "Norms": "statistic"}[name]
     expect(page.locator(f".st-key-{mark}")).to_be_visible()

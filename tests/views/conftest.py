@@ -182,7 +182,7 @@ def make_trace(temperature: float = 1.0, probability: float = 0.9) -> Trace:
         positions={"table.encoder": table(5), "table.decoder": table(4)},
         logits=_logits(produced.ids, probability),
         report=Report((), 0.0, None, {}),
-        manifest={"model": "by hand"},
+        manifest={"model": "by hand", "image": {"grid": [2, 2], "prefix": 1}},
         **_through(temperature),
     )
 

@@ -32,8 +32,10 @@ NAMES = [f"word {token}" for token in range(12)]
 WORDS: dict[str, tuple[object, ...]] = {
     "overview": ("cross",),
     "head_map": ("cross", 1, 2),
+    "over_image": ("encoder", 1, 2, 0, np.zeros((4, 6, 3), np.uint8)),
     "outcome": (),
     "candidates": (None, 1, NAMES),
+    "vector_change": (None, "encoder"),
     "position_table": ("table.encoder",),
     "position_similarity": ("table.encoder",),
     "wavelengths": ("table.encoder",),

@@ -13,7 +13,7 @@ def probabilities(trace: Trace, row: int) -> np.ndarray:
 
     Args:
         trace: a run of a model with an output layer.
-        row: the place, from 0; row t of a decoder says token t + 1.
+        row: the place, from 0; row t of a decoder says token t + 1. Classes stand in row 0.
 
     Returns:
         ``[vocabulary]`` float64; sums to 1.
@@ -27,14 +27,15 @@ def probabilities(trace: Trace, row: int) -> np.ndarray:
 
 
 def _logits(trace: Trace, row: int) -> np.ndarray:
-    if trace.logits is None or trace.logits.ndim != 2:
+    if trace.logits is None:
         raise LookupError(
             "This run has no logits of words, so there are no candidates; they come from a model "
             "with an output layer over its vocabulary."
         )
-    if not 0 <= row < len(trace.logits):
-        raise LookupError(f"This run has rows 0 to {len(trace.logits) - 1}; got row {row}.")
-    return np.asarray(trace.logits[row], np.float64)
+    rows = np.atleast_2d(trace.logits)  # classes are one row
+    if not 0 <= row < len(rows):
+        raise LookupError(f"This run has rows 0 to {len(rows) - 1}; got row {row}.")
+    return np.asarray(rows[row], np.float64)
 
 
 def candidates(trace: Trace, row: int, count: int = 5, held: int | None = None) -> pd.DataFrame:

@@ -79,6 +79,8 @@ def _statistic(trace: Trace, site: Site, name: str) -> float:
 def output_changes(before: Trace, after: Trace) -> pd.DataFrame:
     """Each produced word's probability and rank in two runs that speak about the same words.
 
+    The second run may have rows of its own behind them, as padding makes them; they are left out.
+
     Returns:
         One row a produced token: ``token``, ``probability_before``, ``probability_after``,
         ``rank_before``, ``rank_after`` (rank 1: the most probable).
@@ -91,7 +93,8 @@ def output_changes(before: Trace, after: Trace) -> pd.DataFrame:
         raise LookupError(
             "This model has no output layer, so its words have no probabilities to compare."
         )
-    if before.produced.ids != after.produced.ids:
+    rows = len(before.produced.ids)
+    if before.produced.ids != after.produced.ids[:rows]:
         raise ValueError(
             f"The two runs speak about different words ({' '.join(before.produced.pieces)!r} and "
             f"{' '.join(after.produced.pieces)!r}); trace the second one with the first one's "
@@ -101,8 +104,44 @@ def output_changes(before: Trace, after: Trace) -> pd.DataFrame:
         {
             "token": before.produced.labels,
             "probability_before": before.produced.probability,
-            "probability_after": after.produced.probability,
+            "probability_after": after.produced.probability[:rows],
             "rank_before": before.produced.rank,
-            "rank_after": after.produced.rank,
+            "rank_after": after.produced.rank[:rows],
         }
     )
+
+
+def vector_changes(before: Trace, after: Trace, stack: str) -> pd.DataFrame:
+    """How far each vector that leaves a stack moved between two runs of the same input.
+
+    Args:
+        stack: ``encoder`` or ``decoder``, whose words the vectors belong to; where a model gives
+            something else than vectors, the last of its hidden states are compared.
+
+    Returns:
+        One row a token of the first run: ``token``, ``length_before``, ``length_after`` and
+        ``change``, the Euclidean length of the difference.
+
+    Raises:
+        LookupError: hidden states that were not kept.
+        ValueError: the second run has fewer tokens; states both numbers.
+    """
+    was, now = (_output(trace, stack).astype(np.float64) for trace in (before, after))
+    if len(now) < len(was):
+        raise ValueError(
+            f"The runs have {len(was)} and {len(now)} tokens, so their vectors do not compare; "
+            "trace the second one with the first one's input."
+        )
+    now = now[: len(was)]
+    return pd.DataFrame(
+        {
+            "token": before.words_of(stack).labels,
+            "length_before": np.linalg.norm(was, axis=1),
+            "length_after": np.linalg.norm(now, axis=1),
+            "change": np.linalg.norm(now - was, axis=1),
+        }
+    )
+
+
+def _output(trace: Trace, stack: str) -> np.ndarray:
+    return trace.hidden(stack)[-1] if trace.output is None else trace.output

@@ -7,9 +7,10 @@ import streamlit as st
 ABOUT = """
 ### What you see
 
-A Transformer was trained to translate English into German. When you type a sentence it really
-runs, and every picture shows numbers of that run. When you move a control it runs again with
-the change inside it: the pictures and the translation are what became of it.
+The models here are trained Transformers: one translates English into German, others go on with a
+text, guess hidden words or read digits, and you may open your own. When you type a sentence the
+model really runs, and every picture shows numbers of that run. When you move a control it runs
+again with the change inside it: the pictures and the answer are what became of it.
 
 ### Attention weights are not explanations
 
@@ -38,13 +39,17 @@ A model that loses its positions after training is not a model that was trained 
 meets inputs it has never seen. A word whose vector is far longer than the others is often a
 resting place of attention; what the model keeps there is not said by its length.
 
-### Whose sentences
+### Whose sentences, whose digits
 
-The translation model in the box learned from sentence pairs of the
+The models in the box that read sentences learned from sentence pairs of the
 [Tatoeba Project](https://tatoeba.org), in the bilingual editions of
 [manythings.org/anki](https://www.manythings.org/anki/), by the Tatoeba contributors, under
 [CC BY 2.0](https://creativecommons.org/licenses/by/2.0/). Changes: normalised, de-duplicated,
-filtered by length, split. The sentences are short and everyday, and so is what it can do.
+filtered by length, split. The sentences are short and everyday, and so is what they can do.
+
+The digits were written for E. Alpaydin and C. Kaynak (1998),
+[Optical Recognition of Handwritten Digits](https://archive.ics.uci.edu/dataset/80), UCI Machine
+Learning Repository, under [CC BY 4.0](https://creativecommons.org/licenses/by/4.0/).
 """
 
 

@@ -11,6 +11,7 @@ from ..records import Tokens, Trace
 from . import edits, moves, visit
 from .bar import at, chips, ways_back
 from .edits import HALF, HEAD_STATES, SCOPES, Place
+from .kinds import Kind
 from .scene import Scene
 
 #: Temperatures from hard (0) to 5, evenly spaced in their logarithm, with 1 in the middle.
@@ -20,6 +21,10 @@ TEMPERATURES = (
     *(1.1, 1.25, 1.4, 1.6, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0),
 )
 OFF = "off"
+CROSSED = (
+    "Cross-attention has no causal mask: it reads the other sentence. Choose Encoder or Decoder, "
+    "or apply to everything."
+)
 MOST_PADDING = 20  # tokens; more would say nothing new
 WINDOWS: tuple[int | str, ...] = (*range(11), 12, 16, 24, 32, OFF)
 
@@ -52,13 +57,14 @@ def controls(scene: Scene) -> None:
         chips(scene)
         with st.container(horizontal=True, vertical_alignment="top", gap="medium"):
             _temperature()
-            _causal(place)
+            _causal(scene)
             _window()
             _head_state()
         with st.container(horizontal=True, vertical_alignment="top", gap="medium"):
-            _hide(keys)
+            _hide(keys, scene.kind)
             _edge(keys)
-            _padding()
+            if scene.kind.padded:
+                _padding()
 
 
 def keys_of(trace: Trace, block: str) -> Tokens:
@@ -101,7 +107,9 @@ def _temperature() -> None:
     )
 
 
-def _causal(place: Place) -> None:
+def _causal(scene: Scene) -> None:
+    place = scene.place
+    crossed = "cross" in scene.before.maps
     st.segmented_control(
         "causal mask",
         ["on", OFF],
@@ -110,8 +118,7 @@ def _causal(place: Place) -> None:
         on_change=_moved,
         args=("causal",),
         disabled=_no_causal(place),
-        help="On hides later words. Cross-attention has no causal mask: it reads the other "
-        "sentence. Choose Encoder or Decoder, or apply to everything.",
+        help="On hides later words. " + (CROSSED if crossed else ""),
     )
 
 
@@ -160,15 +167,16 @@ def _head_state() -> None:
         )
 
 
-def _hide(keys: Tokens) -> None:
+def _hide(keys: Tokens, kind: Kind) -> None:
+    what = "patches" if kind.takes == "image" else f"{kind.thing}s"
     st.multiselect(
-        "hide words",
+        f"hide {what}",
         _options(keys, "hide"),
         key="hide",
         format_func=lambda key: at(keys.labels, key),
         on_change=_moved,
         args=("hide",),
-        placeholder="choose words that nobody may look at",
+        placeholder=f"choose {what} that nobody may look at",
         width=420,
     )
 
@@ -181,7 +189,7 @@ def _edge(keys: Tokens) -> None:
         format_func=lambda key: at(keys.labels, key),
         on_change=_moved,
         args=("edge",),
-        placeholder="choose words that this row may not look at",
+        placeholder="choose what this row may not look at",
         width=420,
         disabled=st.session_state["words"] or not st.session_state["special"],
         help="Needs the map in pieces, with its marks: a row is then one token of the model.",
@@ -198,8 +206,8 @@ def _padding() -> None:
             on_change=_moved,
             args=("pad",),
             width=130,
-            help="Empty places behind the source, as shorter sentences get them when several are "
-            "translated together. The mask hides them; without it the model looks at them.",
+            help="Empty places behind the text, as shorter sentences get them when several are "
+            "read together. The mask hides them; without it the model looks at them.",
         )
         st.toggle(
             "masked",

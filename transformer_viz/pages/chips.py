@@ -1,9 +1,8 @@
-"""The translation and both sentences as chips, linked with the picture that a page is about."""
+"""What the model says and its sentences as chips, linked with the picture a page is about."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from html import escape
 
 import numpy as np
 import streamlit as st
@@ -13,6 +12,7 @@ from ..records import Tokens
 from ..views.cells import Cells
 from . import mount, visit
 from .edits import hidden
+from .lead import lead
 from .scene import Scene
 from .words import listed, spelled_in_bytes
 
@@ -22,14 +22,18 @@ PICKED = "_picked"
 def sentences(
     scene: Scene, rows: list[ChipRow], chart: str, chosen: Callable[[Picked], None]
 ) -> None:
-    """The translation to read, and the chips; ``chart`` is the picture that is lit with them."""
+    """What the model says, and the chips; ``chart`` is the picture that is lit with them.
+
+    Patches are no words to read: a picture has no chips.
+    """
     _notices(scene)
-    held = '<span class="tv-quiet">held</span> ' if scene.question.target else ""
-    text = f'<span data-what="translation">{escape(scene.answer.text)}</span>'
-    st.html(f'<p class="tv-lead">{held}{text}</p>')
-    mount.tokens(
-        rows,
-        key="tokens",
+    said = lead(scene)
+    if said:
+        st.html(f'<p class="tv-lead">{said}</p>')
+    words = scene.kind.takes != "image"
+    mount.tokens(  # also without words: it tells when the page turns dark
+        rows if words else [],
+        key="tokens" if words else "no-tokens",
         chart=chart,
         dark=visit.dark(),
         chosen=chosen,
@@ -45,7 +49,8 @@ def _notices(scene: Scene) -> None:
     if spelled:
         st.info(
             f"The model's vocabulary has no piece for {listed(spelled)}: it reads bytes instead, "
-            "which it has hardly met in training. Do not trust this translation."
+            "which it has hardly met in training. Do not trust "
+            f"{'this translation' if scene.kind.translates else 'what it says'}."
         )
 
 
@@ -54,9 +59,12 @@ def of_map(scene: Scene, found: Cells) -> list[ChipRow]:
     place, lit = scene.place, st.session_state["token"]
     made = []
     for side, tokens in _sides(scene):
-        looked_at = side == ("target" if place.block == "decoder" else "source")
+        looked_at = scene.now.target is None or side == (
+            "target" if place.block == "decoder" else "source"
+        )
         gone = hidden(scene.changes, place) if looked_at else ()
-        own = [row_token(place.block, side, token) for token in range(len(tokens))]
+        whose = "target" if scene.kind.stacks == ("decoder",) else side
+        own = [row_token(place.block, whose, token) for token in range(len(tokens))]
         chips = [
             Chip(
                 text,
@@ -74,9 +82,10 @@ def of_map(scene: Scene, found: Cells) -> list[ChipRow]:
 
 def of_stack(scene: Scene, stack: str, lit: int, axis: str) -> list[ChipRow]:
     """Chips of which one sentence runs along an axis (``row`` or ``column``) of the picture."""
-    own = "source" if stack == "encoder" else "target"
+    sides = _sides(scene)
+    own = sides[0][0] if stack == "encoder" else sides[-1][0]
     made = []
-    for side, tokens in _sides(scene):
+    for side, tokens in sides:
         chips = [
             Chip(
                 text,
@@ -92,8 +101,10 @@ def of_stack(scene: Scene, stack: str, lit: int, axis: str) -> list[ChipRow]:
 
 
 def _sides(scene: Scene) -> list[tuple[str, Tokens]]:
-    sides = [("source", scene.now.source)]
-    return sides if scene.now.target is None else [*sides, ("target", scene.now.target)]
+    if scene.now.target is None:
+        alone = "vectors" if scene.kind.takes == "vectors" else "text"
+        return [(alone, scene.now.source)]
+    return [("source", scene.now.source), ("target", scene.now.target)]
 
 
 def row_token(block: str, side: str, token: int) -> int | None:
@@ -103,13 +114,27 @@ def row_token(block: str, side: str, token: int) -> int | None:
     before its own input, and the start token at none.
     """
     if block == "encoder":
-        return token if side == "source" else None
+        return token if side != "target" else None
     return token - 1 if side == "target" and token > 0 else None
 
 
 def keep(chip: Picked) -> None:
     """Keep what was clicked until the map that explains it stands."""
     st.session_state[PICKED] = chip
+
+
+def hide(tokens: Tokens) -> Callable[[Picked], None]:
+    """For a masked model: a click puts a word behind the mask, or back; marks stay as they are."""
+
+    def turned(chip: Picked) -> None:
+        state = st.session_state
+        masked = set(state["masked"])
+        if chip.token in masked or not tokens.special[chip.token]:
+            state["masked"] = tuple(sorted(masked ^ {chip.token}))
+        state["answer"] = chip.token
+        keep(chip)
+
+    return turned
 
 
 def settle_picked(found: Cells) -> None:

@@ -39,12 +39,13 @@ Selectors = dict[str, Any]
 
 @dataclass(frozen=True)
 class Place:
-    """The selected head, and how far a change reaches from there."""
+    """The selected head, how far a change reaches from there, and the maps that the model has."""
 
     block: str
     layer: int
     head: int
     scope: str = "head"
+    maps: tuple[str, ...] = tuple(MAPS)
 
     @property
     def site(self) -> Site:
@@ -214,7 +215,8 @@ def _readers(place: Place) -> list[Selectors]:
     if place.scope != "everything":
         return [place.selectors]
     maps = ("decoder",) if place.block == "decoder" else ("encoder", "cross")
-    return [dict(zip(("stack", "block"), MAPS[name], strict=True)) for name in maps]
+    here = [name for name in maps if name in place.maps]
+    return [dict(zip(("stack", "block"), MAPS[name], strict=True)) for name in here]
 
 
 def _write(

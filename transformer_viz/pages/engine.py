@@ -6,50 +6,36 @@ first question of a visit, so a picture stands before torch does.
 
 from __future__ import annotations
 
-import gc
 import os
-import threading
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
-from ..interventions import Intervention, Pad
+import numpy as np
+
+from ..interventions import Intervention
 from ..records import Trace
 from ..sites import MAPS, Site
-from ..text import Tokenizer
+from ..text import Tokenizer, target_side
+from . import runs
 from .cache import MEGABYTE, Cache
 from .gate import Gate
-from .shelf import shelf
+from .kinds import Kind, of_model
+from .loading import Models
+from .question import Answer, Question
+from .shelf import Shelf, joined
 from .task import Task
 from .vocabulary import Names, another_order
 
 if TYPE_CHECKING:
     from ..checkpoints import Model
     from ..decode import Hypothesis
+    from ..inspection import Inspection
 
-LONGEST = 128  # tokens of a sentence that the app takes; the model itself may take more
-PAINTING = 1.5  # seconds that a browser may need for its first picture on a busy machine
 WHOLE = 8 * MEGABYTE  # matrices of all heads are kept while they are smaller than this
-KEEP = ("weights", "scores", "hidden")  # what the pages show of a run
-
-
-@dataclass(frozen=True)
-class Question:
-    """What a visitor asks: a sentence, for one model, with a typed target or by beam search."""
-
-    model: str
-    text: str
-    target: str = ""
-    beam: int = 4
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """The clean run: its trace, and the text of the target words that every edit holds."""
-
-    trace: Trace
-    text: str
 
 
 class Engine:
@@ -60,34 +46,22 @@ class Engine:
     """
 
     def __init__(self, first: str, further: str = "", limit: int = 256 * MEGABYTE) -> None:
-        self.shelf = shelf(first, further)
+        self.shelf = Shelf(first, further)
+        self.models = Models(self.shelf)
         self.cache = Cache(limit)
         self.gate = Gate(int(os.environ.get("TRANSFORMER_VIZ_FORWARDS", 2)))
-        self._models: dict[str, Future[Model]] = {}
-        self._lock = threading.Lock()
 
     def start(self, name: str) -> Future[Model]:
         """Begin to load a model in the background, once; a failed attempt may be tried again."""
-        with self._lock:
-            known = self._models.get(name)
-            if known is not None and not (known.done() and known.exception()):
-                return known
-            promise: Future[Model] = Future()
-            self._models[name] = promise
-        threading.Thread(target=self._load, args=(name, promise), daemon=True).start()
-        return promise
+        return self.models.start(name)
 
     def prepare(self, name: str) -> None:
         """Begin to load a model a moment later, when the browser has painted what it was sent."""
-        if name not in self._models:
-            timer = threading.Timer(PAINTING, self.start, args=(name,))
-            timer.daemon = True
-            timer.start()
+        self.models.prepare(name)
 
     def ready(self, name: str) -> bool:
         """Whether a model is loaded."""
-        promise = self._models.get(name)
-        return promise is not None and promise.done() and not promise.exception()
+        return self.models.ready(name)
 
     def model(self, name: str, task: Task | None = None) -> Model:
         """The model, waited for if need be.
@@ -96,34 +70,50 @@ class Engine:
             ValueError: the checkpoint is missing or cannot be used; says why and what to do.
             Abandoned: the task was given up; the model goes on loading for the next visitor.
         """
-        promise = self.start(name)
-        (task or Task()).until(
-            lambda seconds: bool(wait([promise], seconds).done), f"Loading {name} ..."
-        )
-        return promise.result()
+        return self.models.get(name, task or Task())
 
-    def _load(self, name: str, promise: Future[Model]) -> None:
-        try:
-            from .. import decode, tracing  # noqa: F401 - so that the first run finds them imported
-            from ..checkpoints import load
+    def inspection(self, name: str, task: Task | None = None) -> Inspection:
+        """What a checkpoint holds, and whether a run of it is seen right.
 
-            model = load(str(self.shelf[name].path))
-        except BaseException as error:
-            promise.set_exception(error)
-            return
-        # Torch leaves a great many objects behind; frozen, no later collection walks over them.
-        gc.collect()
-        gc.freeze()
-        promise.set_result(model)
+        Raises:
+            ValueError: the checkpoint is missing or cannot be used; says why and what to do.
+            Abandoned: the task was given up.
+        """
+        task = task or Task()
+        model = self.model(name, task)
+        found: Inspection = self._run(("inspection", ref(model)), task, _inspected, model)
+        return found
+
+    def kind(self, name: str) -> Kind | None:
+        """What a model takes and gives; None where only the loaded model can say."""
+        if self.ready(name):
+            return of_model(self.model(name))
+        shelved = self.shelf.get(name)
+        return None if shelved is None else shelved.kind
+
+    def first(self, name: str) -> dict[str, Any]:
+        """What the boxes of a model hold at first, where that is not the text of all others."""
+        shelved, kind = self.shelf.get(name), self.kind(name)
+        if shelved is None or kind is None or kind.takes != "text":
+            return {}
+        if not kind.spelled:
+            return {"text": kind.first}
+        asked = None if kind.translates else shelved.asked
+        return {} if asked is None else {"text": asked.text, "masked": asked.masked}
 
     def example(self, question: Question) -> Answer | None:
         """The stored run, where it answers this very question."""
-        trace = self.shelf[question.model].example
-        if trace is None or trace.produced is None:
+        shelved = self.shelf[question.model]
+        trace, kind = shelved.example, shelved.kind
+        if trace is None or kind is None:
             return None
-        if question != Question(question.model, example_text(trace)):
+        beam = question.beam if kind.translates else Question.beam  # it searches for a target
+        if replace(question, beam=beam) != shelved.asked:
             return None
-        return Answer(trace, _joined(trace.produced.pieces[:-1]))  # the last one ends the sentence
+        if trace.target is None or trace.produced is None:
+            return Answer(trace)
+        said = trace.produced.pieces[:-1]  # the last one ends the sentence
+        return Answer(trace, joined(said, [False] * len(said)))
 
     def opening(self, name: str, block: str) -> dict[str, int]:
         """The head that a visit without a link begins with: the stored run's most decided one."""
@@ -148,20 +138,21 @@ class Engine:
             return stored
         task = task or Task()
         model = self.model(question.model, task)
-        if model.kind != "encoder-decoder":
-            raise ValueError(
-                f"{model.name} is {model.kind}; this page shows models with an encoder and a "
-                "decoder so far. transformer-viz trace runs any of them."
-            )
         only = self._only(model, question, place, Intervention())
-        target: Any = question.target
-        text = question.target
-        if not target:
-            best = self._best(question, question.text, Intervention(), task)
-            target = [model.bos_id, *(best.ids[:-1] if best.finished else best.ids)]
-            text = best.text
-        key = ("clean", model.hash, question, only)
-        return Answer(self._run(key, task, _clean, model, question, target, only), text)
+        held, text = runs.held_of(model, question, None, Intervention()), ""
+        if of_model(model).translates and model.takes == "text":
+            held, text = self._target(model, question, task)
+        key = ("clean", ref(model), question, only)
+        words = (model, question, self._picture(question), held, Intervention(), only)
+        return Answer(self._run(key, task, runs.traced, *words), text)
+
+    def _target(self, model: Model, question: Question, task: Task) -> tuple[runs.Held, str]:
+        """The target that is typed, or else searched for: as the decoder reads it, and as text."""
+        if question.target:
+            return {"target": question.target}, question.target
+        best = self._best(question, question.text, Intervention(), task)
+        ids = best.ids[:-1] if best.finished else best.ids
+        return {"target": [model.bos_id, *ids]}, best.text
 
     def changed(
         self,
@@ -180,10 +171,49 @@ class Engine:
         task = task or Task()
         model = self.model(question.model, task)
         only = self._only(model, question, place, intervention)
-        key = ("changed", model.hash, question, intervention.to_json(), only)
-        words = (model, question, answer, intervention, only)
-        trace: Trace = self._run(key, task, _changed, *words)
+        key = ("changed", ref(model), question, intervention.to_json(), only)
+        held = runs.held_of(model, question, answer.trace, intervention)
+        words = (model, question, self._picture(question), held, intervention, only)
+        trace: Trace = self._run(key, task, runs.traced, *words)
         return trace
+
+    def gradients(
+        self,
+        question: Question,
+        chosen: int,
+        intervention: Intervention,
+        place: Site,
+        task: Task | None = None,
+    ) -> Trace:
+        """A run of a classifier with d(logit of the chosen class) / d(weights) of one layer.
+
+        Raises:
+            ValueError: a class that is not there, or an edit that fits no place.
+            Abandoned: the task was given up.
+        """
+        task = task or Task()
+        model = self.model(question.model, task)
+        key = ("gradients", ref(model), question, chosen, intervention.to_json(), place)
+        held, keep = {"produced": [chosen]}, ("weights", "gradients")
+        words = (model, question, self._picture(question), held, intervention, (place,), keep)
+        trace: Trace = self._run(key, task, runs.traced, *words)
+        return trace
+
+    def picture(self, question: Question) -> np.ndarray:
+        """The picture of a question as the model sees it: uint8 ``[height, width, 3]``.
+
+        Raises:
+            ValueError: no picture, or one that cannot be read.
+        """
+        path = self._picture(question)
+        if path is not None and not self.ready(question.model) and self.example(question):
+            return runs.as_it_is(path)  # a stored picture has the model's own size
+        model = self.model(question.model)
+        assert model.image is not None
+        return model.image.shown(runs.source_of(model, question, path))
+
+    def _picture(self, question: Question) -> Path | None:
+        return self.shelf[question.model].pictures.get(question.picture)
 
     def free(self, question: Question, intervention: Intervention, task: Task | None = None) -> str:
         """What the model says by itself when nobody holds its words."""
@@ -210,15 +240,28 @@ class Engine:
         Special tokens and the punctuation at the end stay where they are.
         """
         tokenizer = self._tokenizer(question.model)
-        return another_order(tokenizer.tokens(tokenizer.source_ids(question.text)), seed)
+        kind = self.kind(question.model)
+        goes_on = kind is not None and kind.continues
+        read = tokenizer.prompt_ids if goes_on else tokenizer.source_ids
+        return another_order(tokenizer.tokens(read(question.text)), seed)
+
+    def places_of(self, name: str, text: str, word: str) -> tuple[int, ...]:
+        """The numbers of the tokens that make a word of a text, where it stands there first."""
+        tokenizer = self._tokenizer(name)
+        tokens = tokenizer.tokens(tokenizer.source_ids(text))
+        for number in dict.fromkeys(tokens.words):
+            places = tuple(p for p, owner in enumerate(tokens.words) if owner == number)
+            if "".join(tokens.labels[place] for place in places) == word:
+                return places
+        return ()
 
     def text_of(self, name: str, ids: Sequence[int]) -> str:
         """The text that tokens make; special tokens are left out."""
         return self._tokenizer(name).decode(ids)
 
     def pieces(self, name: str) -> Sequence[str]:
-        """What every token of a model's vocabulary is called, ``[id]``; seldom needs the model."""
-        return Names(self._tokenizer(name))
+        """What every token that a model writes is called, ``[id]``; seldom needs the model."""
+        return Names(target_side(self._tokenizer(name)))
 
     def _tokenizer(self, name: str) -> Tokenizer:
         """The vocabulary beside the weights, or else the loaded model's."""
@@ -233,16 +276,17 @@ class Engine:
         task: Task,
     ) -> Hypothesis:
         model = self.model(question.model, task)
-        key = ("best", model.hash, source, question.beam, intervention.to_json())
+        asked = (question.model, source, question.beam)
+        key = ("best", ref(model), asked, intervention.to_json())
         words = (model, source, question.beam, intervention, task)
-        best: Hypothesis = self._run(key, task, _search, *words)
+        best: Hypothesis = self._run(key, task, runs.search, *words)
         return best
 
     def lost(self, question: Question) -> tuple[str, ...]:
         """Characters of the text that the model's vocabulary cannot see."""
-        if self.example(question) is not None:
+        if not question.text or self.example(question) is not None:
             return ()
-        return self.model(question.model).tokenizer.lost(question.text)
+        return self.model(question.model).tokenizer.lost(question.text + question.second)
 
     def _run(self, key: Hashable, task: Task, run: Callable[..., Any], *words: Any) -> Any:
         """A run that is remembered, made through the gate if nobody has asked for it before."""
@@ -258,7 +302,7 @@ class Engine:
         self, model: Model, question: Question, place: Site, intervention: Intervention
     ) -> tuple[Site, ...] | None:
         """Which matrices to keep: all while they are small, or else the layer on the screen."""
-        tokens = _length(model, question, intervention)
+        tokens = runs.length(model, question, intervention)
         heads = int(model.config.get("heads", 12))
         layers = sum(
             int(model.config.get(f"{stack}_layers", 12)) for stack in ("encoder", "decoder")
@@ -266,84 +310,12 @@ class Engine:
         return None if 3 * layers * heads * tokens**2 * 4 <= WHOLE else (place,)
 
 
-def example_text(trace: Trace) -> str:
-    """The sentence of a stored run."""
-    return _joined(
-        p for p, mark in zip(trace.source.pieces, trace.source.special, strict=True) if not mark
-    )
-
-
-def _joined(pieces: Iterable[str]) -> str:
-    """Pieces of a sentencepiece vocabulary as text, without the library that made them."""
-    return "".join(pieces).replace("▁", " ").strip()
-
-
 def whole_layer(block: str, layer: int) -> Site:
     """The site of all heads of a layer."""
     return Site(*MAPS[block], layer)
 
 
-def _length(model: Model, question: Question, intervention: Intervention) -> int:
-    """How many tokens the longer sentence has, those included that an edit appends.
+def _inspected(model: Model) -> Inspection:
+    from ..inspection import inspect
 
-    Raises:
-        ValueError: nothing to read, or more than the app takes.
-    """
-    tokens = len(model.tokenizer.source_ids(question.text))
-    padding = sum(edit.count for edit in intervention if isinstance(edit, Pad))
-    target = len(model.tokenizer.target_ids(question.target))
-    for name, length in (("text", tokens), ("target", target)):
-        if length > LONGEST:
-            raise ValueError(
-                f"This {name} has {length:,} tokens and the app takes at most {LONGEST}: its "
-                "pictures show one sentence. Shorten it, or use transformer-viz trace for long "
-                "texts."
-            )
-    if tokens + padding > LONGEST:
-        raise ValueError(
-            f"This text has {tokens} tokens and its padding {padding:,}; the app takes at most "
-            f"{LONGEST} in all. Take padding away."
-        )
-    return max(tokens + padding, target, int(1.4 * tokens) + 8)  # as long as decoding may go
-
-
-def _clean(
-    model: Model, question: Question, target: str | list[int], only: tuple[Site, ...] | None
-) -> Trace:
-    from ..tracing import trace
-
-    return trace(model, question.text, target=target, keep=KEEP, only=only, check=False)
-
-
-def _changed(
-    model: Model,
-    question: Question,
-    answer: Answer,
-    intervention: Intervention,
-    only: tuple[Site, ...] | None,
-) -> Trace:
-    from ..tracing import trace
-
-    assert answer.trace.target is not None and answer.trace.produced is not None
-    return trace(
-        model,
-        question.text,
-        target=list(answer.trace.target.ids),
-        produced=list(answer.trace.produced.ids),
-        intervention=intervention,
-        keep=KEEP,
-        only=only,
-        check=False,
-    )
-
-
-def _search(
-    model: Model,
-    source: str | tuple[int, ...],
-    beam: int,
-    intervention: Intervention,
-    task: Task,
-) -> Hypothesis:
-    from ..decode import translate
-
-    return translate(model, source, beam=beam, intervention=intervention, tell=task.step)[0]
+    return inspect(model)

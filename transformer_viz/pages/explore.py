@@ -8,11 +8,16 @@ from . import chips, head
 from .change import controls
 from .engine import Engine
 from .page import show
+from .patches import patches
 from .pictures import pictures
 from .result import came_of_it
 from .scene import Scene
 
 QUESTION = "Which words does each head look at?"
+QUESTIONS = {
+    "image": "Which parts of the picture does each head look at?",
+    "vectors": "Which vectors does each head look at?",
+}
 
 
 def draw(engine: Engine) -> None:
@@ -20,11 +25,15 @@ def draw(engine: Engine) -> None:
     show(engine, _body)
 
 
-def _body(scene: Scene) -> Callable[[], None]:
+def _body(scene: Scene) -> Callable[[], None] | None:
     found = head.cells_of(scene)
     head.settle_row(found)
     chips.settle_picked(found)
-    chips.sentences(scene, chips.of_map(scene, found), head.CHART, chips.keep)
-    pictures(scene, found, QUESTION)
+    source = scene.before.source
+    chosen = chips.keep if scene.kind.mask_id is None else chips.hide(source)
+    chips.sentences(scene, chips.of_map(scene, found), head.CHART, chosen)
+    pictures(scene, found, QUESTIONS.get(scene.kind.takes, QUESTION))
+    if scene.kind.takes == "image":
+        patches(scene)
     controls(scene)
     return came_of_it(scene)

@@ -10,17 +10,11 @@ import streamlit as st
 
 from ..records import Trace
 from ..views.theme import palette
-from . import visit
+from . import boxes, visit
 from .engine import Engine
-from .link import BEAMS
+from .kinds import Kind
 
 STYLE = Path(__file__).with_name("style.css")
-EXAMPLES = (
-    "The animal didn't cross the street because it was too tired.",
-    "I would like a cup of coffee without sugar.",
-    "She gave him the book that he wanted to read.",
-    "We can't go home before it stops raining.",
-)
 ATTENTION_NOTE = "attention weights are not explanations"
 
 
@@ -33,58 +27,27 @@ def style() -> None:
 
 
 def sentence_box(engine: Engine) -> None:
-    """The sentence, examples of it, the model, and how the target comes about."""
+    """What the model at hand is asked: a box for what it takes, the model, examples to click."""
+    kind = engine.kind(st.session_state["model"]) or Kind()
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.text_input(
-            "English sentence",
-            key="text",
-            placeholder="Type a sentence",
-            max_chars=20_000,
-            on_change=visit.asked,
-        )
+        framed = boxes.box(engine, kind)
         st.selectbox(
             "Model",
-            list(engine.shelf),
+            visit.models(engine),
             key="model",
             on_change=visit.asked,
-            format_func=lambda name: _named(engine, name),
+            format_func=lambda name: engine.shelf[name].label,
             width=210,
         )
-        with st.popover("Target"):
-            st.text_input(
-                "Hold these target words",
-                key="target",
-                on_change=visit.asked,
-                placeholder="leave empty: the model translates",
-                help="A translation of your own. The model is then asked about its words.",
-            )
-            st.selectbox(
-                "Beam",
-                list(BEAMS),
-                key="beam",
-                on_change=visit.asked,
-                help="How many translations the search keeps at once; 1 is greedy.",
-            )
-    with st.container(horizontal=True, key="examples", gap="small", vertical_alignment="center"):
-        st.html('<span class="tv-quiet">try</span>', width="content")
-        for number, text in enumerate(EXAMPLES):
-            st.button(text, key=f"example-{number}", type="tertiary", on_click=_take, args=(text,))
-
-
-def _named(engine: Engine, name: str) -> str:
-    size = engine.shelf[name].parameters
-    return name if size is None else f"{name} · {size / 1e6:.1f} M"
-
-
-def _take(text: str) -> None:
-    st.session_state.update(text=text, target="")
-    visit.asked()
+        framed += ("model", *boxes.choices(kind))
+    boxes.examples(engine, kind)
+    visit.frame_has(framed)
 
 
 def footer(engine: Engine, trace: Trace | None, seconds: float | None) -> None:
     """Model, checkpoint, device, and how long the last change took on the server."""
     shelved = engine.shelf[st.session_state["model"]]
-    parts = [shelved.name]
+    parts = [shelved.called]
     if shelved.hash:
         parts[0] += f" · sha256 {shelved.hash[:8]}"
     if trace is not None:

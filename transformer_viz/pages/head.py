@@ -17,6 +17,7 @@ from .scene import Scene
 from .words import plain
 
 CHART = "head-map"
+ROWS = "rows look at columns"
 
 
 def cells_of(scene: Scene) -> Cells:
@@ -46,12 +47,13 @@ def settle_row(found: Cells) -> None:
 def opened(scene: Scene, found: Cells) -> None:
     """The card of the opened head."""
     place = scene.place
+    rows = "rows say their word and look at columns" if scene.kind.continues else ROWS
     with st.container(
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
     ):
         st.html(
             f'<h2 class="tv-question">{place.site.label} '
-            f'<span class="tv-quiet">{place.block} · rows look at columns</span></h2>',
+            f'<span class="tv-quiet">{place.block} · {rows}</span></h2>',
             width="content",
         )
         st.selectbox(

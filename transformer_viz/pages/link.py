@@ -16,6 +16,7 @@ from typing import Any
 from ..interventions import Intervention
 from ..metrics.norms import STATISTICS
 from ..sites import MAPS, STACKS
+from . import own
 from .edits import REACHES, SCOPES
 
 CLEAN = Intervention().to_json()
@@ -23,7 +24,9 @@ LONG = 200  # characters of edits from which on they are compressed
 MOST = 200_000  # characters that edits may unfold to: a link is no place for more
 PACKED = "z."  # how compressed edits begin
 FIRST_TEXT = "The animal didn't cross the street because it was too tired."
+SET = "set"  # in the link, what a visitor changed in the model's config stands by itself
 COMPARES = ("now", "before", "difference")
+OVERS = ("weights", "gradients")
 BEAMS = range(1, 9)
 
 
@@ -57,6 +60,14 @@ def _beam(text: str) -> int:
     if text not in map(str, BEAMS):
         raise ValueError(f"is {shortened(text)!r}; it can be {BEAMS[0]} to {BEAMS[-1]}")
     return int(text)
+
+
+def _places(text: str) -> tuple[int, ...]:
+    return tuple(sorted({_number(part) for part in text.split(",")})) if text else ()
+
+
+def _listed(places: tuple[int, ...]) -> str:
+    return ",".join(map(str, places))
 
 
 def _switch(text: str) -> bool:
@@ -105,12 +116,20 @@ def _edits(text: str) -> str:
         raise ValueError(f"cannot be read: {error}") from error
 
 
+def _model(name: str) -> str:
+    """The place of a model; what was changed in its config has a key of its own."""
+    return own.parted(own.shared(name))[0]
+
+
 #: Every key of the link, in the order in which it is written. `scope` is what a change applies to,
 #: `answer` the target row whose candidates are shown. The last ones belong to Positions and Norms:
 #: whose sentence, which position, shift, pair of dimensions, word, norm, statistic, whose
-#: positions change, and which other order of the words.
+#: positions change, and which other order of the words. Some belong to kinds of models: the second
+#: text of a pair, the tokens behind a mask, the example picture, the seed of random vectors, what
+#: is laid over a picture, and the class it is about (None: the most probable). `checkpoint` is the
+#: model that the page of this name looks at; where it is empty, that of the visit.
 KEYS: tuple[Key, ...] = (
-    Key("model", "", str),
+    Key("model", "", str, _model),
     Key("text", FIRST_TEXT, str),
     Key("target", "", str),
     Key("beam", 4, _beam),
@@ -133,6 +152,13 @@ KEYS: tuple[Key, ...] = (
     Key("statistic", "input_norm", _one_of(*(s.name for s in STATISTICS))),
     Key("reach", "both", _one_of(*REACHES)),
     Key("order", 0, _number),
+    Key("second", "", str),
+    Key("masked", (), _places, _listed),
+    Key("picture", "", str),
+    Key("seed", 0, _number),
+    Key("over", "weights", _one_of(*OVERS)),
+    Key("chosen", None, _number),
+    Key("checkpoint", "", str, own.shared),
 )
 DEFAULTS = {key.name: key.default for key in KEYS}
 
@@ -148,18 +174,25 @@ def read(link: Mapping[str, str], defaults: Mapping[str, Any]) -> tuple[dict[str
                 complaints.append(
                     f"In the link, {key.name} {error}. It was left out.".replace("..", ".")
                 )
+    try:
+        words = own.read_words(link.get(SET, ""))
+        values["model"] = own.named(values["model"], words)
+    except ValueError as error:
+        complaints.append(f"In the link, {SET} {error}. It was left out.")
     return values, complaints
 
 
 def write(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, str]:
     """The link that `read` turns into these values; what is at its default is left out."""
-    return {
+    found = {
         key.name: key.write(values[key.name])
         for key in KEYS
         if values.get(key.name, defaults[key.name]) not in (None, defaults[key.name])
     }
+    words = own.parted(values.get("model", ""))[1]
+    return found | {SET: own.written(words)} if words else found
 
 
 def others(link: Mapping[str, str]) -> dict[str, str]:
     """What stands in an address that is not ours."""
-    return {name: text for name, text in link.items() if name not in DEFAULTS}
+    return {name: text for name, text in link.items() if name not in DEFAULTS and name != SET}

@@ -73,7 +73,7 @@ def _choices(scene: Scene) -> None:
     ):
         st.html(f'<h2 class="tv-question">{QUESTION}</h2>', width="content")
         with st.container(horizontal=True, width="content"):
-            sentence()
+            sentence(scene)
             compare(scene)
 
 

@@ -68,20 +68,21 @@ def _answers(scene: Scene, waiting: DeltaGenerator) -> tuple[list[tuple[str, str
         straight = freely(scene, changes, waiting)
         same = told == straight
         lines.append((name, told))
-    return lines, NUMBERED if numbered else verdict(bool(scene.changes), same)
+    verb = "goes on from" if scene.kind.continues else "translates"
+    return lines, NUMBERED if numbered else verdict(bool(scene.changes), same, verb)
 
 
-def verdict(changed: bool, same: bool) -> str:
-    """What the comparison of the two orders says."""
+def verdict(changed: bool, same: bool, verb: str = "translates") -> str:
+    """What the comparison of the two orders says; ``verb`` is what the model does with them."""
     if changed and same:
         return (
-            "The changed model translates this order and the other alike: to it they are the "
-            "same bag of words."
+            f"The changed model {verb} this order and the other alike: to it they are the same "
+            "bag of words."
         )
     if changed:
         return "The changed model still tells the two orders apart."
     if same:
-        return "The model translates this order and the other alike."
+        return f"The model {verb} this order and the other alike."
     return "The model tells the two orders apart. Drop the positions above, and look again."
 
 
@@ -91,7 +92,7 @@ def _free_ids(
     return patiently(
         lambda task: scene.engine.free_ids(scene.question, ids, changes, task),
         key="order-changed" if changes else "order-clean",
-        say="Translating the other order ...",
+        say="Running the other order ...",
         about=(scene.question, ids, changes.to_json()),
         where=where,
     )

@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from . import frame, moves, visit
+from . import boxes, frame, moves, visit
 from .engine import Engine
-from .patience import Stopped
-from .scene import Scene, scene_of
+from .kinds import Kind
+from .patience import Stopped, patiently
+from .scene import Scene, loading, scene_of
 from .words import plain, spoken
 
 #: What a page draws of a scene; it may give back what is to follow when the rest stands.
@@ -46,18 +48,39 @@ def _page(engine: Engine, body: Body) -> None:
 
 
 def _answer(engine: Engine, body: Body) -> None:
-    question = visit.question()
-    if not question.text:
-        st.info("Type an English sentence above, or choose one of the examples.")
+    waiting = st.container(key="waiting")
+    kind = _kind(engine, waiting)
+    question = visit.question(engine, kind)
+    if not (question.text or question.picture or question.file or kind.takes == "vectors"):
+        st.info(boxes.todo(kind))
         frame.footer(engine, None, None)
         return
     began = time.perf_counter()
-    scene = scene_of(engine, question, st.container(key="waiting"))
+    scene = scene_of(engine, question, kind, waiting)
     later = body(scene)
     visit.answered()
     frame.footer(engine, scene.now, time.perf_counter() - began)
     if later is not None:
         later()
+
+
+def _kind(engine: Engine, where: DeltaGenerator) -> Kind:
+    """What the model takes and gives; where only the model itself can say, it is waited for.
+
+    The frame was drawn without knowing, so it is drawn once more.
+    """
+    model = st.session_state["model"]
+    kind = engine.kind(model)
+    if kind is not None and st.session_state.get(visit.SUITED) == model:
+        return kind
+    patiently(
+        lambda task: engine.model(model, task),
+        key="load",
+        say=loading(engine),
+        about=model,
+        where=where,
+    )
+    st.rerun(scope="app")
 
 
 @contextmanager

@@ -31,14 +31,15 @@ def _choices(scene: Scene, question: str) -> None:
     ):
         st.html(f'<h2 class="tv-question">{question}</h2>', width="content")
         with st.container(horizontal=True, width="content"):
-            st.segmented_control(
-                "block",
-                list(scene.before.maps),
-                key="block",
-                format_func=BLOCKS.__getitem__,
-                required=True,
-                label_visibility="collapsed",
-            )
+            if len(scene.before.maps) > 1:
+                st.segmented_control(
+                    "block",
+                    list(scene.before.maps),
+                    key="block",
+                    format_func=BLOCKS.__getitem__,
+                    required=True,
+                    label_visibility="collapsed",
+                )
             compare(scene)
 
 
@@ -55,8 +56,10 @@ def compare(scene: Scene) -> None:
     )
 
 
-def sentence() -> None:
+def sentence(scene: Scene) -> None:
     """Whose sentence a page speaks about: the one that the encoder reads, or the decoder."""
+    if len(scene.kind.stacks) == 1:
+        return
     st.segmented_control(
         "sentence",
         list(SENTENCES),
@@ -87,12 +90,15 @@ def _overview(scene: Scene, found: Cells) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.selectbox("layer", range(layers), key="layer", format_func=lambda n: f"L{n}", width=100)
         st.selectbox("head", range(heads), key="head", format_func=lambda n: f"H{n}", width=100)
-        st.toggle("whole words", key="words", help="Pieces of a word are put together.")
-        st.toggle(
-            "start and end marks",
-            key="special",
-            help="Without them each row is divided by what is left.",
-        )
+        if scene.kind.takes == "text" and scene.kind.spelled:
+            st.toggle("whole words", key="words", help="Pieces of a word are put together.")
+        if scene.kind.takes != "vectors":
+            marks = (
+                "start and end marks" if scene.kind.takes == "text" else "tokens without a patch"
+            )
+            st.toggle(
+                marks, key="special", help="Without them each row is divided by what is left."
+            )
 
 
 def _open_head(layer: int, head: int) -> None:

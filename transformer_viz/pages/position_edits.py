@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..interventions import Edit, Intervention, ScalePositions, ShufflePositions
-from ..sites import STACKS
+from ..sites import MAPS, STACKS
+
+
+def stack_of(name: str) -> str:
+    """The stack whose words get the positions of this name: a table, angles, or a bias."""
+    kind, _, place = name.partition(".")
+    return MAPS[place.partition(".")[0]][0] if kind == "bias" else place
 
 
 def stacks_of(reach: str) -> tuple[str, ...]:

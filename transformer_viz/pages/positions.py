@@ -9,7 +9,6 @@ import streamlit as st
 
 from ..metrics.positions import pair_count, position_array
 from ..records import Tokens, Trace
-from ..sites import MAPS
 from ..views import (
     position_shift,
     position_similarity,
@@ -25,10 +24,10 @@ from .engine import Engine
 from .order import order_card
 from .page import show
 from .pictures import pictures, sentence
+from .position_edits import stack_of
 from .result import came_of_it
 from .scene import Scene
 
-QUESTION = "How does the model know where each word stands?"
 SCALES = (0.0, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 1.0)
 
 
@@ -62,31 +61,28 @@ def _body(scene: Scene) -> Callable[[], None]:
     head.settle_row(found)
     pictures(scene, found, "What do the heads do with it?")
     follow = came_of_it(scene)
-    bag = order_card(scene)
+    bag = order_card(scene) if scene.kind.writes else None
 
     def later() -> None:
-        follow()
-        bag()
+        for work in (follow, bag):
+            if work is not None:
+                work()
 
     return later
 
 
 def name_of(trace: Trace, stack: str) -> str | None:
     """Where a stack's positions stand in the trace: a table, angles, or a bias of the scores."""
-    for name in trace.positions:
-        kind, _, place = name.partition(".")
-        owner = MAPS[place.partition(".")[0]][0] if kind == "bias" else place
-        if owner == stack:
-            return name
-    return None
+    return next((name for name in trace.positions if stack_of(name) == stack), None)
 
 
 def _choices(scene: Scene) -> None:
     with st.container(
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
     ):
-        st.html(f'<h2 class="tv-question">{QUESTION}</h2>', width="content")
-        sentence()
+        question = f"How does the model know where each {scene.kind.thing} stands?"
+        st.html(f'<h2 class="tv-question">{question}</h2>', width="content")
+        sentence(scene)
 
 
 def _pictures(scene: Scene, name: str) -> None:
@@ -98,7 +94,7 @@ def _pictures(scene: Scene, name: str) -> None:
         with left.container(border=True, height="stretch", key="card-table"):
             chart(
                 "position-table",
-                "What is added to each word?",
+                f"What is added to each {scene.kind.thing}?",
                 lambda: position_table(
                     now,
                     name,
@@ -202,19 +198,21 @@ def _switches(scene: Scene) -> None:
             horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
         ):
             with st.container(horizontal=True, vertical_alignment="center", width="content"):
+                two = len(scene.kind.stacks) > 1
+                of = '<span class="tv-quiet">the positions of</span>' if two else "the positions"
                 st.html(
-                    '<h2 class="tv-question">Change it '
-                    '<span class="tv-quiet">the positions of</span></h2>',
+                    f'<h2 class="tv-question">Change {"it " if two else ""}{of}</h2>',
                     width="content",
                 )
-                st.segmented_control(
-                    "the positions of",
-                    list(REACHES),
-                    key="reach",
-                    format_func=REACHES.__getitem__,
-                    required=True,
-                    label_visibility="collapsed",
-                )
+                if two:
+                    st.segmented_control(
+                        "the positions of",
+                        list(REACHES),
+                        key="reach",
+                        format_func=REACHES.__getitem__,
+                        required=True,
+                        label_visibility="collapsed",
+                    )
             with st.container(horizontal=True, width="content"):
                 ways_back(disabled=not scene.changes)
         bar.chips(scene)

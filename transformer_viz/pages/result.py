@@ -1,4 +1,4 @@
-"""What came of it: sentences before and after, the held words' probabilities, the candidates."""
+"""What came of it: what the model writes before and after, and the held words' probabilities."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from ..interventions import Intervention, ShufflePositions
-from ..views import candidates, outcome
+from ..views import outcome
 from . import visit
 from .edits import answers_itself
+from .outcomes import came_out, candidates_at, choose_place, drawn
 from .patience import Stopped, patiently
 from .scene import Scene
 from .words import changed_words, spoken
@@ -28,49 +29,44 @@ RESHUFFLED = (
 )
 
 
-def came_of_it(scene: Scene) -> Callable[[], None]:
-    """The card of sentences and probabilities; what is given back fills in the free sentence."""
+def came_of_it(scene: Scene) -> Callable[[], None] | None:
+    """The card of what the model says; what is given back fills in what it writes freely."""
     with st.container(border=True, key="card-outcome"):
         st.html('<h2 class="tv-question">What came of it</h2>')
+        if not scene.kind.writes:
+            came_out(scene)
+            return None
         follow = st.empty()
         with follow:
             _sentences(scene)
         waiting = st.container(key="waiting-free")
-        if answers_itself(scene.changes):
-            st.caption(FLATTERED)
-        if any(isinstance(e, ShufflePositions) and e.stack != "encoder" for e in scene.changes):
-            st.caption(RESHUFFLED)
-        if scene.before.produced is not None:
-            after = scene.now if scene.changes else None
-            picture = outcome(scene.before, after, dark=visit.dark())
-            st.html(picture.html)
-            st.html(f'<span class="tv-quiet">{escape(picture.caption)}</span>')
-            _candidates(scene)
+        _cautions(scene)
+        _probabilities(scene)
     return lambda: _follow_up(scene, follow, waiting)
 
 
-def _candidates(scene: Scene) -> None:
-    """The most probable words at one place of the translation, before and after."""
-    state, produced = st.session_state, scene.before.produced
-    assert produced is not None
-    _follow_row(scene)
-    visit.fit("answer", len(produced.ids), "word")
-    visit.relabel("answer")
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.html('<h3 class="tv-question">What else could stand here?</h3>', width="content")
-        st.selectbox(
-            "instead of",
-            range(len(produced.ids)),
-            key="answer",
-            format_func=produced.labels.__getitem__,
-            width=170,
-            label_visibility="collapsed",
-        )
+def _cautions(scene: Scene) -> None:
+    """What makes the held pass and the free one hard to compare."""
+    if answers_itself(scene.changes):
+        st.caption(FLATTERED)
+    if any(isinstance(e, ShufflePositions) and e.stack != "encoder" for e in scene.changes):
+        st.caption(RESHUFFLED)
+
+
+def _probabilities(scene: Scene) -> None:
+    """The held words' probabilities, and what else could stand at one place."""
+    produced = scene.before.produced
+    if produced is None:
+        return
     after = scene.now if scene.changes else None
+    drawn(outcome(scene.before, after, dark=visit.dark()))
     names = scene.engine.pieces(scene.question.model)
-    picture = candidates(scene.before, after, state["answer"], names, dark=visit.dark())
-    st.html(picture.html)
-    st.html(f'<span class="tv-quiet">{escape(picture.caption)}</span>')
+    if scene.kind.continues:
+        st.html('<h3 class="tv-question">What could come next?</h3>')
+        candidates_at(scene, len(produced.ids) - 1, names)
+    _follow_row(scene)
+    question = "What else could stand here?"
+    candidates_at(scene, choose_place(produced.labels, question), names)
 
 
 def _follow_row(scene: Scene) -> None:
@@ -84,22 +80,29 @@ def _follow_row(scene: Scene) -> None:
 
 def _follow_up(scene: Scene, follow: DeltaGenerator, waiting: DeltaGenerator) -> None:
     """The sentence of the changed model when nobody holds its words, put where it belongs."""
-    if not scene.changes and not scene.question.target:
+    continues = scene.kind.continues
+    if not (scene.changes or scene.question.target or continues):
         return
     before, after = scene.answer.text, "…"
     try:
-        if scene.question.target:
+        if scene.question.target or continues:
             before = "…"
             before = freely(scene, Intervention(), waiting)
         if scene.changes:
             said = freely(scene, scene.changes, waiting)
-            after = changed_words(before, said) if said else NOTHING
+            gap = " " if continues and said != said.lstrip() else ""
+            after = gap + changed_words(before, said) if said else NOTHING
     except Stopped:
-        after = "<i>stopped</i>"
+        before, after = _instead(before, "stopped")
     except (ValueError, LookupError) as error:
-        after = f"<i>{escape(spoken(error))}</i>"
+        before, after = _instead(before, spoken(error))
     with follow:
         _sentences(scene, before, after)
+
+
+def _instead(before: str, words: str) -> tuple[str, str]:
+    """What is shown where a sentence was to come: of both, if not even the first one came."""
+    return words if before == "…" else before, f"<i>{escape(words)}</i>"
 
 
 def freely(scene: Scene, changes: Intervention, where: DeltaGenerator) -> str:
@@ -107,7 +110,7 @@ def freely(scene: Scene, changes: Intervention, where: DeltaGenerator) -> str:
     return patiently(
         lambda task: scene.engine.free(scene.question, changes, task),
         key="free-changed" if changes else "free-clean",
-        say="Translating freely ...",
+        say="Going on with the text ..." if scene.kind.continues else "Translating freely ...",
         about=(scene.question, changes.to_json()),
         where=where,
     )
@@ -119,16 +122,20 @@ def _sentences(scene: Scene, before: str = "…", after: str = "…") -> None:
     ``after`` is HTML, its new words marked.
     """
     held, changed = bool(scene.question.target), bool(scene.changes)
-    if not held:
+    if not (held or scene.kind.continues):
         before = scene.answer.text
+    said = escape(before) or f" {NOTHING}"
     lines = [
         ("held", escape(scene.answer.text), held),
-        ("now", escape(before), not changed),
-        ("before", escape(before), changed),
+        ("now", said, not changed),
+        ("before", said, changed),
         ("after", after, changed),
     ]
+    start = f'<span class="tv-start">{escape(scene.question.text)}</span>'
+    start = start if scene.kind.continues else ""
     spans = "".join(
-        f'<span class="tv-quiet">{name}</span><span data-what="{name}">{text}</span>'
+        f'<span class="tv-quiet">{name}</span><span>{start}<span data-what="{name}">{text}</span>'
+        "</span>"
         for name, text, shown in lines
         if shown
     )

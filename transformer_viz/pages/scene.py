@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from ..interventions import Intervention
 from ..records import Trace
-from ..sites import Site
+from ..sites import MAPS, Site
 from . import visit
 from .edits import Place
-from .engine import Answer, Engine, Question, whole_layer
+from .engine import Engine, whole_layer
+from .kinds import Kind
+from .link import DEFAULTS
 from .patience import patiently
+from .question import Answer, Question
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +29,7 @@ class Scene:
     now: Trace
     place: Place
     changes: Intervention
+    kind: Kind
 
     @property
     def before(self) -> Trace:
@@ -48,7 +52,7 @@ class Scene:
         )
 
 
-def scene_of(engine: Engine, question: Question, where: DeltaGenerator) -> Scene:
+def scene_of(engine: Engine, question: Question, kind: Kind, where: DeltaGenerator) -> Scene:
     """Run what has to be run. The selection from the link is fitted to what the model has.
 
     Args:
@@ -62,6 +66,8 @@ def scene_of(engine: Engine, question: Question, where: DeltaGenerator) -> Scene
     layer = whole_layer(state["block"], state["layer"])
     answer = _clean(engine, question, layer, where)
     _settle(answer.trace)
+    question = _settle_masks(answer.trace, question)
+    visit.drop_misfits(answer.trace, kind)
     place, changes = visit.place(), visit.intervention()
     layer = whole_layer(place.block, place.layer)
     answer = _clean(engine, question, layer, where)  # the link may have named another one
@@ -74,7 +80,7 @@ def scene_of(engine: Engine, question: Question, where: DeltaGenerator) -> Scene
             about=(question, changes.to_json()),
             where=where,
         )
-    return Scene(engine, question, answer, now, place, changes)
+    return Scene(engine, question, answer, now, place, changes, kind)
 
 
 def _clean(engine: Engine, question: Question, layer: Site, where: DeltaGenerator) -> Answer:
@@ -85,19 +91,46 @@ def _clean(engine: Engine, question: Question, layer: Site, where: DeltaGenerato
     return patiently(
         lambda task: engine.clean(question, layer, task),
         key="clean-run",
-        say="Translating ..." if engine.ready(question.model) else f"Loading {question.model} ...",
+        say="Running the model ..." if engine.ready(question.model) else loading(engine),
         about=question,
         where=where,
     )
 
 
+def loading(engine: Engine) -> str:
+    """What is said while the model of this visit is being loaded."""
+    return f"Loading {engine.shelf[st.session_state['model']].called} ..."
+
+
 def _settle(trace: Trace) -> None:
+    """Bring block, layer, head and stack to what this model has; what a link named is told."""
     state = st.session_state
+    state[visit.HERE] = trace.maps
     if state["block"] not in trace.maps:
-        visit.complaints().append(
-            f"This model has no {state['block']} attention; it has {', '.join(trace.maps)}."
-        )
+        if state.get(visit.FRESH) and state["block"] != DEFAULTS["block"]:
+            visit.complaints().append(
+                f"This model has no {state['block']} attention; it has {', '.join(trace.maps)}."
+            )
         state["block"] = trace.maps[-1]
+    stacks = tuple(dict.fromkeys(MAPS[name][0] for name in trace.maps))
+    if state["stack"] not in stacks:
+        state["stack"] = stacks[0]
+    if len(stacks) == 1:
+        state["reach"] = "both"
     layers, heads = trace.thumbnail(state["block"]).shape[:2]
     visit.fit("layer", layers, "layer")
     visit.fit("head", heads, "head")
+
+
+def _settle_masks(trace: Trace, question: Question) -> Question:
+    """Masks are at tokens that there are; a link may have named others."""
+    kept = tuple(place for place in question.masked if place < len(trace.source))
+    if kept == question.masked:
+        return question
+    if st.session_state.get(visit.FRESH):
+        visit.complaints().append(
+            f"In the link, masked names token {question.masked[len(kept)]}; there are 0 to "
+            f"{len(trace.source) - 1}."
+        )
+    st.session_state["masked"] = kept
+    return replace(question, masked=kept)

@@ -11,10 +11,15 @@ from streamlit.errors import StreamlitAPIException
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from ..interventions import Intervention
-from . import link
+from ..records import Trace
+from ..sites import MAPS
+from . import link, own
 from .edits import Place
-from .engine import Engine, Question
+from .engine import Engine
+from .fitting import fitting
 from .history import History
+from .kinds import Kind
+from .question import File, Question
 
 OPENED = "_opened"
 COMPLAINTS = "_complaints"
@@ -25,16 +30,27 @@ COUNTS = "_counts"
 HELD = "_held"
 ASKED = "_asked"
 OPENING = {"layer": "0", "head": "0"}
-FRAME = ("text", "model", "target", "beam")
+FRAME = ("text", "second", "model", "target", "beam", "picture", "seed")
+FRAMED = "_framed"  # which of them have a box for the model at hand
+SUITED = "_suited"  # the model that the rest of the state was fitted to
+SWITCHED = "_switched"  # another model was chosen, and the edits are still those of the last one
+FILES = "_files"
+HERE = "_maps"
 FRESH = "_fresh"  # the link has just been read, and nothing was chosen since
 HISTORY = "_history"
+OWN = "_own"  # the models that this visitor brought, besides those in the box
+LOOKED = "_looked"  # those that the page Checkpoint has looked at
 RECOLOUR = "_recolour"
-NUMBERS = ("layer", "head", "token", "answer", "place", "shift", "pair", "word", "order")
+NUMBERS = (
+    *("layer", "head", "token", "answer", "place", "shift", "pair", "word", "order"),
+    "chosen",
+)
 
 
-def defaults(engine: Engine) -> dict[str, Any]:
-    """The value of every key in a link that says nothing."""
-    return link.DEFAULTS | {"model": next(iter(engine.shelf))}
+def defaults(engine: Engine, model: str | None = None) -> dict[str, Any]:
+    """The value of every key in a link that says nothing, or only the model."""
+    first = next(iter(engine.shelf))
+    return link.DEFAULTS | {"model": first} | engine.first(model or first)
 
 
 def begin(engine: Engine) -> None:
@@ -48,24 +64,28 @@ def begin(engine: Engine) -> None:
     context = get_script_run_ctx()
     if OPENED not in state or (context is not None and context.is_history_navigation):
         given = st.query_params.to_dict()
-        values, complaints = link.read(given, defaults(engine))
+        values, complaints = link.read(given, defaults(engine, given.get("model")))
         if link.others(given) == given:  # nothing of ours in it
             values |= engine.opening(values["model"], values["block"])
-        if values["model"] not in engine.shelf:
-            complaints.append(_no_model(values["model"], engine))
-            values["model"] = defaults(engine)["model"]
+        for name in ("model", "checkpoint"):
+            values[name] = _known(values[name])
         state.update(values)
         state[COMPLAINTS], state[OPENED], state[FRESH] = complaints, True, True
+        _settle_model(engine)
         state[PAGE] = None if context is None else context.page_script_hash
+        state[SUITED] = None if engine.kind(values["model"]) is None else values["model"]
+        suit(engine)
         return
     page = None if context is None else context.page_script_hash
     moved = state.get(PAGE, page) != page
     state[PAGE] = page
     if moved:
-        newer = {"edits", *(FRAME if state.pop(ASKED, False) else ())}
+        newer = {"edits", "masked", *(FRAME if state.pop(ASKED, False) else ())}
         kept = defaults(engine) | state.get(KEPT, {})
         state.update(kept | {name: state[name] for name in newer if name in state})
     restore(engine)
+    _settle_model(engine)
+    suit(engine)
 
 
 def asked() -> None:
@@ -73,12 +93,17 @@ def asked() -> None:
     st.session_state[ASKED] = True
 
 
+def frame_has(names: tuple[str, ...]) -> None:
+    """Note which keys have a widget in the frame; a fragment draws it not, but it stands there."""
+    st.session_state[FRAMED] = names
+
+
 def restore(engine: Engine) -> None:
     """Bring back what had no widget in the last run: one that comes now begins at its default."""
     state = st.session_state
-    kept = defaults(engine) | state.get(KEPT, {})
+    kept = defaults(engine, state.get("model")) | state.get(KEPT, {})
     for name in link.DEFAULTS:
-        if name not in state:
+        if state.get(name) is None:  # nor does a choice stand whose options went away
             state[name] = kept[name]
     for name in state.pop(HELD, ()):
         relabel(name)
@@ -90,20 +115,43 @@ def hold() -> None:
     Streamlit drops the state of widgets that a run did not draw, and would then find what was
     written under the same key long ago.
     """
-    held = []
+    held, framed = [], st.session_state.get(FRAMED, ())
     for name in link.DEFAULTS:
-        if name not in FRAME:  # a fragment does not draw the frame, which stands all the same
+        if name not in framed:
             with suppress(StreamlitAPIException):  # it has a widget here: nothing to do
                 relabel(name)
                 held.append(name)
     st.session_state[HELD] = held
 
 
-def _no_model(name: str, engine: Engine) -> str:
-    return (
-        f"In the link, model is {link.shortened(name)!r}, which is not here; "
-        f"there is {', '.join(engine.shelf)}. It was left out."
-    )
+def models(engine: Engine) -> tuple[str, ...]:
+    """The models to choose from in this visit: those in the box, and those that it brought."""
+    brought: tuple[str, ...] = st.session_state.get(OWN, ())
+    return (*engine.shelf, *(name for name in brought if name in engine.shelf))
+
+
+def bring(engine: Engine, name: str) -> None:
+    """Let a model that is not in the box be one of this visit's."""
+    if name not in models(engine):
+        st.session_state[OWN] = (*st.session_state.get(OWN, ()), name)
+
+
+def _known(name: str) -> str:
+    """The name of an upload of this visit from the link, which does not say in which room it is."""
+    state, name = st.session_state, own.shared(name)
+    known = (*state.get(LOOKED, ()), *state.get(OWN, ()))
+    return next((one for one in reversed(known) if own.shared(one) == name), name)
+
+
+def _settle_model(engine: Engine) -> None:
+    """Let the model of the visit be one that is here; a file may be gone since the last look."""
+    state = st.session_state
+    try:
+        engine.shelf[state["model"]]
+    except KeyError as error:
+        complaints().append(f"The model that was asked for is not here. {error.args[0]}")
+        state["model"] = defaults(engine)["model"]
+    bring(engine, state["model"])
 
 
 def save(engine: Engine) -> None:
@@ -121,7 +169,7 @@ def _address(shown: dict[str, str], engine: Engine) -> dict[str, str]:
     """What the address bar should say."""
     state = st.session_state
     values = {name: state[name] for name in link.DEFAULTS}
-    ours = link.write(values, defaults(engine))
+    ours = link.write(values, defaults(engine, state["model"]))
     if not ours and engine.opening(state["model"], state["block"]):
         ours = OPENING  # an empty link would open another head
     return link.others(shown) | ours
@@ -179,10 +227,77 @@ def relabel(name: str) -> None:
     st.session_state[name] = st.session_state[name]
 
 
-def question() -> Question:
-    """The sentence, model, typed target and beam as they stand."""
+def question(engine: Engine, kind: Kind) -> Question:
+    """What is asked of the model as things stand; what its kind does not take is left out."""
     state = st.session_state
-    return Question(state["model"], _tidy(state["text"]), _tidy(state["target"]), state["beam"])
+    model = state["model"]
+    if kind.takes == "image":
+        first = next(iter(engine.shelf[model].pictures), "")
+        return Question(model, picture=state["picture"] or first, file=file_of(kind))
+    if kind.takes == "vectors":
+        return Question(model, seed=state["seed"] or 0, file=file_of(kind))
+    return Question(
+        model,
+        _tidy(state["text"]),
+        _tidy(state["target"]) if kind.translates and kind.writes else "",
+        state["beam"] if kind.writes else Question.beam,
+        _tidy(state["second"]) if kind.pairs else "",
+        state["masked"] if kind.mask_id is not None else (),
+    )
+
+
+def file_of(kind: Kind) -> File | None:
+    """The visitor's own file for models that take pictures, or vectors."""
+    found: File | None = st.session_state.get(FILES, {}).get(kind.takes)
+    return found
+
+
+def give(takes: str, file: File | None) -> None:
+    """Put a visitor's own file in the place of examples; None goes back to them."""
+    st.session_state[FILES] = st.session_state.get(FILES, {}) | {takes: file}
+    asked()
+
+
+def typed() -> None:
+    """Note in a callback that another text was typed: masks were numbers of the old one's words."""
+    st.session_state["masked"] = ()
+    asked()
+
+
+def suit(engine: Engine) -> None:
+    """Fit what was asked of another model, or before this one was known, to the model of now."""
+    state = st.session_state
+    model, before = state["model"], state.get(SUITED)
+    kind = engine.kind(model)
+    if kind is None:
+        return
+    if kind.takes == "image":
+        _settle_picture(tuple(engine.shelf[model].pictures))
+    if model == before:
+        return
+    state[SUITED], state[SWITCHED] = model, before is not None
+    first = defaults(engine, model)
+    was = link.DEFAULTS if before is None else defaults(engine, before)
+    if state["text"] == was["text"] or not (kind.spelled or _is_ids(state["text"])):
+        state["text"] = first["text"]
+    if before is not None:
+        state["masked"] = first["masked"] if state["text"] == first["text"] else ()
+
+
+def _settle_picture(known: tuple[str, ...]) -> None:
+    """Let the chosen picture be one that there is; an unknown one from the link is told."""
+    state = st.session_state
+    if state["picture"] and state["picture"] not in known:
+        if state.get(FRESH):
+            complaints().append(
+                f"In the link, picture is {link.shortened(state['picture'])!r}, which is not "
+                f"here; there is {', '.join(known) or 'none'}. It was left out."
+            )
+        state["picture"] = ""
+
+
+def _is_ids(text: str) -> bool:
+    return all(word.isdecimal() for word in text.replace(",", " ").split())
 
 
 def _tidy(text: str | None) -> str:
@@ -225,10 +340,25 @@ def redo() -> None:
     state[HISTORY], state["edits"] = history().redo(state["edits"])
 
 
+def drop_misfits(trace: Trace, kind: Kind) -> None:
+    """After another model was chosen, take away the changes that mean nothing in it.
+
+    What the last model did to a sentence cannot be undone in this one.
+    """
+    state = st.session_state
+    if not state.get(SWITCHED):
+        return
+    state[SWITCHED] = False
+    kept = fitting(intervention(), trace, kind)
+    if kept != intervention():
+        state["edits"], state[HISTORY] = kept.to_json(), History()
+
+
 def place() -> Place:
     """The selected head, and what a change applies to."""
     state = st.session_state
-    return Place(state["block"], state["layer"], state["head"], state["scope"])
+    here = state.get(HERE, tuple(MAPS))
+    return Place(state["block"], state["layer"], state["head"], state["scope"], here)
 
 
 def recolour(dark: bool) -> None:

@@ -15,6 +15,7 @@ from .gain_bias import gain_bias
 from .head_map import head_map
 from .norm_map import norm_map
 from .outcome import outcome
+from .over_image import over_image
 from .overview import overview
 from .picture import Picture
 from .position_shift import position_shift
@@ -22,6 +23,7 @@ from .position_similarity import position_similarity
 from .position_table import position_table
 from .position_waves import position_waves
 from .stream_length import stream_length
+from .vector_change import vector_change
 from .wavelengths import wavelengths
 
 __all__ = [
@@ -33,12 +35,14 @@ __all__ = [
     "head_map",
     "norm_map",
     "outcome",
+    "over_image",
     "overview",
     "position_shift",
     "position_similarity",
     "position_table",
     "position_waves",
     "stream_length",
+    "vector_change",
     "wavelengths",
 ]
 
@@ -63,8 +67,10 @@ VIEWS: tuple[View, ...] = tuple(
     for draw in (
         overview,
         head_map,
+        over_image,
         outcome,
         candidates,
+        vector_change,
         position_table,
         position_similarity,
         wavelengths,

@@ -14,6 +14,7 @@ from .theme import Palette, palette
 
 LINE = 27  # pixels of a word's line
 CAPTION = "The most probable words at this place; a full bar is probability 1."
+CLASSES = "The most probable classes; a full bar is probability 1."
 HELD = " “held” is the word that the run is asked about."
 
 
@@ -28,14 +29,14 @@ def candidates(
 ) -> Picture:
     """The most probable words at one place of the output, before and after, with their bars.
 
-    The held word is marked, and stands below the others where it is not one of them; its room is
-    always there, so that nothing jumps.
+    Of a classifier, whose only place is 0, the classes. The held word is marked, and stands below
+    the others where it is not one of them; its room is always there, so that nothing jumps.
 
     Args:
         before: the clean run.
         after: a changed run over the same words; None shows the clean run alone.
         row: the place, from 0: the row of the decoder that says the word.
-        names: what the words of the vocabulary are called, ``[id]``.
+        names: what the words of the vocabulary, or the classes, are called, ``[id]``.
         count: how many words of each run.
         dark: colours for a dark background.
 
@@ -52,16 +53,20 @@ def candidates(
         "display:flex;flex-wrap:wrap;gap:12px 40px;font-variant-numeric:tabular-nums;"
         f"color:{colours.ink};font-size:14px;line-height:{LINE}px"
     )
-    caption = CAPTION + (HELD if held is not None else "")
+    words = before.logits is None or before.logits.ndim > 1
+    caption = (CAPTION if words else CLASSES) + (HELD if held is not None else "")
     return Picture(f'<div style="{style}">{lists}</div>', caption)
 
 
 def _held(before: Trace, after: Trace | None, row: int) -> int | None:
-    """The word that both runs are asked about; None where a run is asked about none."""
-    if before.produced is None:
+    """The word that both runs are asked about; None where a run is asked about none.
+
+    A class is not held: it is what comes out, and nothing of it goes in.
+    """
+    if before.produced is None or before.logits is None or before.logits.ndim == 1:
         return None
     ids = before.produced.ids
-    if after is not None and (after.produced is None or after.produced.ids != ids):
+    if after is not None and (after.produced is None or after.produced.ids[: len(ids)] != ids):
         raise ValueError(
             "The two runs are asked about different words, so their candidates do not compare; "
             "trace the second one with the first one's target and produced ids."
@@ -87,7 +92,7 @@ def _list(
     room = (count + (held is not None)) * LINE + 1
     return (
         f'<div style="flex:1 1 280px;max-width:460px"><div style="color:{colours.quiet}">{title}'
-        f'</div><div role="list" aria-label="most probable words, {title}" '
+        f'</div><div role="list" aria-label="most probable, {title}" '
         f'style="min-height:{room}px">{lines}</div></div>'
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 import pandas as pd
@@ -14,12 +15,19 @@ from .theme import Palette, palette
 HEIGHT = 46  # pixels of a bar of probability 1
 
 
-def outcome(before: Trace, after: Trace | None = None, *, dark: bool = False) -> Picture:
+def outcome(
+    before: Trace,
+    after: Trace | None = None,
+    *,
+    rows: Sequence[int] | None = None,
+    dark: bool = False,
+) -> Picture:
     """Probability and rank of every target word, before and after, as small bars in a row.
 
     Args:
         before: the clean run.
         after: a changed run over the same words; left out, only the clean run is shown.
+        rows: the places to show, such as the masked ones; left out, all of them.
         dark: colours for a dark background.
 
     Raises:
@@ -27,6 +35,7 @@ def outcome(before: Trace, after: Trace | None = None, *, dark: bool = False) ->
         ValueError: the runs speak about different words.
     """
     table = output_changes(before, after or before)
+    table = table if rows is None else table.iloc[list(rows)]
     colours = palette(dark)
     words = "".join(_word(row, after is not None, colours) for _, row in table.iterrows())
     caption = "Probability of each held word, and its rank among all words (1: the most probable)."

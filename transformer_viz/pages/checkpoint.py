@@ -1,0 +1,189 @@
+"""Checkpoint: which model is it, what was understood of it, and can its pictures be trusted?"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from html import escape
+from typing import TYPE_CHECKING
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+from streamlit.navigation.page import StreamlitPage
+
+from . import checkpoint_facts, checkpoint_words, own, uploads, visit
+from .engine import Engine
+from .patience import Stopped, patiently
+from .words import plain, spoken
+
+if TYPE_CHECKING:
+    from ..inspection import Inspection
+
+TROUBLE = "_trouble"  # why the path or the files that came last were refused
+PLACED = "_placed"  # the uploaded files that lie in the room already
+
+
+def draw(engine: Engine, explore: StreamlitPage) -> None:
+    """The page Checkpoint; ``explore`` is the page to go on to with a model."""
+    state = st.session_state
+    visit.heed(engine)
+    for complaint in visit.complaints():
+        st.warning(plain(complaint))
+    name = state["checkpoint"] or state["model"]
+    with st.container(key="pictures-checkpoint"):
+        left, right = st.columns([5, 13])
+        with left.container(border=True, key="card-models"):
+            _box(engine, name)
+            _path()
+            _drop(engine)
+        with right:
+            _understood(engine, name, explore)
+
+
+def _box(engine: Engine, name: str) -> None:
+    """The models of the box and of this visit, as a choice; each attempt at one only once."""
+    state, place = st.session_state, own.parted(name)[0]
+    looked = [one for one in state.get(visit.LOOKED, ()) if one in engine.shelf]
+    looked = [one for one in looked if own.parted(one)[0] != place]
+    names = dict.fromkeys((*visit.models(engine), *looked, name))
+    labels = {one: _label(engine, one) for one in names}
+    state[visit.LOOKED] = labels
+    state["checkpoint-box"] = name  # another one may have been opened below
+    st.html('<h2 class="tv-question">Which model?</h2>')
+    st.radio(
+        "Which model?",
+        list(labels),
+        key="checkpoint-box",
+        format_func=labels.__getitem__,
+        on_change=_choose,
+        label_visibility="collapsed",
+    )
+
+
+def _label(engine: Engine, name: str) -> str:
+    shelved = engine.shelf.get(name)
+    return plain(own.shared(name) if shelved is None else shelved.label)
+
+
+def _choose() -> None:
+    _look_at(st.session_state["checkpoint-box"])
+
+
+def _look_at(name: str) -> None:
+    st.session_state["checkpoint"] = name
+    st.session_state.pop(TROUBLE, None)
+
+
+def _path() -> None:
+    folders = " or ".join(f"“{root.resolve().name}”" for root in own.roots())
+    said = f"A weights file or a folder below the folder {folders}"
+    st.html('<h3 class="tv-question">Open a path on the server</h3>')
+    st.text_input(
+        "Path on the server",
+        key="checkpoint-path",
+        placeholder="runs/ckpt.pt",
+        on_change=_open_path,
+        label_visibility="collapsed",
+    )
+    _trouble("path")
+    st.html(f'<span class="tv-quiet">{escape(said)}</span>')
+
+
+def _open_path() -> None:
+    text = st.session_state["checkpoint-path"].strip()
+    if not text:
+        return
+    try:
+        _look_at(own.path_name(text))
+    except (ValueError, OSError) as error:
+        st.session_state[TROUBLE] = ("path", spoken(error))
+
+
+def _drop(engine: Engine) -> None:
+    """Files from the visitor's own machine; what came is placed once."""
+    st.html('<h3 class="tv-question">Or drop files</h3>')
+    files = st.file_uploader(
+        "Files of a checkpoint",
+        accept_multiple_files=True,
+        key="checkpoint-files",
+        label_visibility="collapsed",
+    )
+    _trouble("files")
+    st.html(
+        '<span class="tv-quiet">Weights, with config.json and the vocabulary beside them if there '
+        "are any, or a zip of a folder. They stay on this server until your visit ends, and nobody "
+        "else can open them.</span>"
+    )
+    came = tuple(file.file_id for file in files)
+    if not came or came == st.session_state.get(PLACED):
+        return
+    room = uploads.room(engine)
+    try:
+        name = patiently(
+            lambda task: room.put([(file.name, file) for file in files]),
+            key="placing",
+            say="Unpacking ...",
+            about=came,
+        )
+        _look_at(name)
+    except Stopped:
+        return
+    except (ValueError, OSError) as error:
+        st.session_state[TROUBLE] = ("files", spoken(error))
+    st.session_state[PLACED] = came
+    st.rerun()
+
+
+def _trouble(where: str) -> None:
+    kind, sentence = st.session_state.get(TROUBLE, ("", ""))
+    if kind == where:
+        st.error(plain(sentence))
+
+
+def _understood(engine: Engine, name: str, explore: StreamlitPage) -> None:
+    """What was understood of a model, or why it cannot be opened and what might help."""
+    waiting = st.container(key="waiting-checkpoint")
+    found = _asked(engine, name, waiting)
+    if found is None:
+        return
+    with st.container(key="checkpoint-head"):  # however many notes: what follows keeps its place
+        checkpoint_facts.head(found, engine.shelf[name].called)
+    if st.button("Explore this model", key="explore", type="primary"):
+        st.session_state["model"] = name
+        visit.bring(engine, name)
+        visit.asked()
+        visit.answered()  # what this model lacks of the last one's state was not asked for
+        st.switch_page(explore)
+    checkpoint_facts.trust(found)
+    checkpoint_words.table(found, name, _look_at)
+    checkpoint_facts.contents(found)
+
+
+def _inspection(engine: Engine, name: str, where: DeltaGenerator) -> Inspection:
+    called = engine.shelf[name].called
+    return patiently(
+        lambda task: engine.inspection(name, task),
+        key="inspection",
+        say=f"Opening {called} ...",
+        about=name,
+        where=where,
+    )
+
+
+def _asked(engine: Engine, name: str, waiting: DeltaGenerator) -> Inspection | None:
+    """What was understood; or else a sentence on the page, and the words that may be said."""
+    try:
+        return _inspection(engine, name, waiting)
+    except Stopped:  # says so itself, and offers to go on
+        return None
+    except (ValueError, LookupError, OSError) as error:
+        sentence = spoken(error)
+    except Exception as error:  # the last net: a visitor never meets a traceback
+        traceback.print_exc(file=sys.stderr)
+        sentence = f"This did not work ({type(error).__name__}: {spoken(error)})."
+    shelved = engine.shelf.get(name)
+    called = own.shared(name) if shelved is None else shelved.called
+    st.html(f'<h2 class="tv-question" data-what="checkpoint">{escape(called)}</h2>')
+    st.error(plain(sentence))
+    checkpoint_words.rescue(None if shelved is None else shelved.path, name, sentence, _look_at)
+    return None

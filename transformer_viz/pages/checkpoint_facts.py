@@ -1,0 +1,140 @@
+"""What a checkpoint holds: its facts in a line, whether it can be trusted, and its contents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import streamlit as st
+
+from ..views.parameters import parameters
+from . import visit
+from .charts import chart
+
+if TYPE_CHECKING:
+    from ..inspection import Finding, Inspection, Vocabulary
+
+MARKS = {"green": ("✓", "as it should be"), "amber": ("!", "look at this")}
+
+
+def head(found: Inspection, called: str) -> None:
+    """What it is, in two lines, and what whoever looks at it must know.
+
+    Args:
+        found: what was understood.
+        called: the model's name, with the words that were changed.
+    """
+    title = f' <span class="tv-quiet">{escape(found.title)}</span>' if found.title else ""
+    st.html(f'<h2 class="tv-question" data-what="checkpoint">{escape(called)}{title}</h2>')
+    size = f", {found.size / 1e6:,.1f} MB" if found.size else ""
+    types = found.file_dtype or found.dtype
+    if types != found.dtype:
+        types = f"{types} in the file, computed in {found.dtype}"
+    facts = [
+        f"layout {found.layout}",
+        f"{found.kind}: takes {found.takes}, gives {found.gives}",
+        f"{found.parameters:,} parameters{size}",
+        types,
+        f"sha256 {found.hash[:12]}" if found.hash else "",
+        *found.unwrapped,
+    ]
+    spans = "".join(f"<span>{escape(fact)}</span>" for fact in facts if fact)
+    st.html(f'<div class="tv-facts" data-what="facts">{spans}</div>')
+    for note in found.notes:
+        st.html(f'<p class="tv-note">{_mark("amber")} {escape(note)}</p>')
+
+
+def trust(found: Inspection) -> None:
+    """The capture report: three sentences with their marks, and every detail folded away."""
+    with st.container(border=True, key="card-trust"):
+        st.html('<h2 class="tv-question">Is what you will see what the model did?</h2>')
+        for number, finding in enumerate(found.findings):
+            st.html(
+                f'<p class="tv-say" data-what="finding-{number}" data-status="{finding.status}">'
+                f"{_mark(finding.status)} {escape(finding.sentence)}</p>"
+            )
+        details = [line for finding in found.findings for line in finding.details]
+        if details:
+            with st.expander(f"Every place that was found or checked ({len(details)})"):
+                st.html("".join(_details(finding) for finding in found.findings))
+
+
+def _mark(status: str) -> str:
+    sign, words = MARKS[status]
+    return f'<span class="tv-mark tv-{status}" role="img" aria-label="{words}">{sign}</span>'
+
+
+def _details(finding: Finding) -> str:
+    return f'<ul class="tv-details">{_items(finding.details)}</ul>' if finding.details else ""
+
+
+def _items(lines: Iterable[str]) -> str:
+    return "".join(f"<li>{escape(line)}</li>" for line in lines)
+
+
+def contents(found: Inspection) -> None:
+    """Where the parameters are, what the vocabulary holds, and what stands on the card."""
+    with st.container(border=True, key="card-parameters"):
+        chart(
+            "parameters",
+            "Where in the model are its parameters?",
+            lambda: parameters(block_table(found), dark=visit.dark()),
+        )
+    with st.container(border=True, key="card-vocabulary"):
+        _vocabulary(found)
+    if found.card or found.licence:
+        with st.container(border=True, key="card-card"):
+            st.html('<h2 class="tv-question">What do its makers say?</h2>')
+            if found.licence:
+                st.html(f'<pre class="tv-card-text">{escape(found.licence)}</pre>')
+            if found.card:
+                with st.expander("The first lines of its card"):
+                    st.html(f'<pre class="tv-card-text">{escape(found.card)}</pre>')
+
+
+def block_table(found: Inspection) -> pd.DataFrame:
+    """A row for each block: the place where its bar stands, its kind, and how many numbers."""
+    rows = [
+        (
+            block.block if block.layer is None else f"{block.stack} L{block.layer}",
+            block.block,
+            block.count,
+        )
+        for block in found.blocks
+    ]
+    return pd.DataFrame(rows, columns=["place", "block", "parameters"])
+
+
+def _vocabulary(found: Inspection) -> None:
+    if found.takes == "text":
+        st.html('<h2 class="tv-question">What does its vocabulary hold?</h2>')
+        st.html(_words(found.vocabulary))
+    elif not found.labels:
+        st.html('<h2 class="tv-question">What does it read?</h2>')
+        st.html(f'<span class="tv-quiet">It reads {escape(found.takes)}: no vocabulary.</span>')
+    if found.labels:
+        st.html(f'<h2 class="tv-question">Which {len(found.labels)} classes does it know?</h2>')
+        st.html(f'<div class="tv-pieces">{_pieces(found.labels[:40])}</div>')
+
+
+def _words(vocabulary: Vocabulary) -> str:
+    special = ", ".join(
+        f"{role} {escape(piece)} ({token})" for role, token, piece in vocabulary.special
+    )
+    marks = f"; special: {special}" if special else ""
+    if vocabulary.typed:
+        known = f"{vocabulary.size:,} tokens" if vocabulary.size else "its tokens"
+        return (
+            f'<span class="tv-quiet">No vocabulary stands beside the weights: {known} are typed as '
+            f"numbers{marks}.</span>"
+        )
+    return (
+        f'<div class="tv-pieces">{_pieces(vocabulary.sample)}</div><span class="tv-quiet">'
+        f"{vocabulary.size:,} pieces, these from all over{marks}</span>"
+    )
+
+
+def _pieces(words: Iterable[str]) -> str:
+    return "".join(f"<code>{escape(word)}</code>" for word in words)

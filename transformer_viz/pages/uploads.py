@@ -1,0 +1,132 @@
+"""Files that a visitor uploads: they lie in a room of their own, which goes when the visit ends."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+import streamlit as st
+
+from . import own
+from .engine import Engine
+
+GRACE = 120.0  # seconds in which a visit that lost its connection may come back to its files
+MOST = 3  # uploads that one visit keeps
+ROOM = "_room"
+BESIDE = (".json", ".txt", ".model", ".md")  # what stands beside weights
+
+
+class Room:
+    """A temporary folder for the uploads of one visit.
+
+    It stays a little while after the visitor has left, since a connection may only be broken.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.name = f"{own.UPLOAD}{secrets.token_hex(8)}/"
+        self.open = True
+        self.engine = engine
+        self.folder = Path(tempfile.mkdtemp(prefix="transformer-viz-"))
+        self._remove = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self._uploads: list[tuple[str, Path]] = []
+        self._count = 0
+        self.end: threading.Timer | None = None
+
+    def put(self, files: Sequence[tuple[str, IO[bytes]]]) -> str:
+        """Place files side by side, or unpack a zip; the name under which the shelf knows them.
+
+        Args:
+            files: each file's name and its open content.
+
+        Raises:
+            ValueError: files that are refused; says why.
+        """
+        from ..checkpoints.unpacking import place_files, unpack
+
+        self._count += 1
+        place = self.folder / str(self._count)
+        name = _title(max(files, key=_weighs)[0])
+        into = place / name
+        try:
+            if len(files) == 1 and files[0][0].lower().endswith(".zip"):
+                archive = place_files([(f"{name}.zip", files[0][1])], place / "archive")
+                path = unpack(archive, into)
+                shutil.rmtree(place / "archive")
+            else:
+                path = place_files(files, into)
+        except BaseException:
+            shutil.rmtree(place, ignore_errors=True)
+            raise
+        known = f"{self.name}{self._count}/{path.name}"
+        self.engine.shelf.put(known, path)
+        self._uploads.append((known, place))
+        for old, folder in self._uploads[:-MOST]:
+            self._forget(old)
+            shutil.rmtree(folder, ignore_errors=True)
+        self._uploads = self._uploads[-MOST:]
+        return known
+
+    def leave(self) -> None:
+        """The visitor has gone: close the room unless they come back soon."""
+        self.end = threading.Timer(GRACE, self.close)
+        self.end.daemon = True
+        self.end.start()
+
+    def stay(self) -> None:
+        """The visitor is here, or has come back."""
+        if self.end is not None:
+            self.end.cancel()
+
+    def close(self) -> None:
+        """Remove the files, and let go of the models that were loaded from them."""
+        self.open = False
+        self._forget(self.name)
+        self._remove()
+
+    def _forget(self, beginning: str) -> None:
+        self.engine.shelf.take(beginning)
+        self.engine.models.forget(lambda name: name.startswith(beginning))
+
+
+@st.cache_resource(scope="session", show_spinner=False, on_release=Room.leave)
+def _attended(name: str, _room: Room) -> Room:
+    """The room of this name, which Streamlit lets go of when the visit ends or its line breaks."""
+    _room.stay()
+    return _room
+
+
+def room(engine: Engine) -> Room:
+    """The room of this visit."""
+    state = st.session_state
+    if ROOM not in state or not state[ROOM].open:
+        state[ROOM] = Room(engine)
+    attend()
+    found: Room = state[ROOM]
+    return found
+
+
+def attend() -> None:
+    """Keep the room of a visit that has one: its visitor is here."""
+    found = st.session_state.get(ROOM)
+    if found is not None and found.open:
+        _attended(found.name, found)
+
+
+def _title(name: str) -> str:
+    """A plain name for the folder of an upload, after the file that came."""
+    return re.sub(r"[^\w.-]+", "_", Path(name).stem).strip("._")[:60] or "upload"
+
+
+def _weighs(file: tuple[str, IO[bytes]]) -> tuple[bool, int]:
+    """By which the file with the weights is told from those beside it."""
+    name, content = file
+    length = content.seek(0, 2)
+    content.seek(0)
+    return not name.lower().endswith(BESIDE), length
