@@ -1,10 +1,12 @@
 """Takes the pictures in docs/pictures from the running app: `make screenshots`.
 
-    python docs/make_screenshots.py [pages] [inputs]
+    python docs/make_screenshots.py [pages] [uploads] [inputs]
 
 Starts the app on a free port, opens it in the system's Chromium, and ends it again. `pages` are the
-pages, light and dark, wide and narrow, each with an edit active; `inputs` are the strange inputs of
-`tests/browser/inputs.py`, each with what the screen then says, which also writes docs/inputs.md.
+pages, light and dark, wide and narrow, with an edit active, and Explore for each kind of model;
+`uploads` what the page Checkpoint makes of four files that a visitor drops there; `inputs` are the
+strange inputs of `tests/browser/inputs.py`, each with what the screen then says, which also writes
+docs/inputs.md.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from collections.abc import Sequence
 from html import escape
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 from urllib.parse import urlencode
 
 from PIL import Image
@@ -25,6 +29,8 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.rest import rest  # noqa: E402
 from tests.browser.conftest import FLAGS, chromium, running_app  # noqa: E402
 from tests.browser.inputs import ODD, OPENED, TYPED, Input, do, odd_app, said  # noqa: E402
+from tests.browser.test_checkpoint import FILES, drop  # noqa: E402
+from transformer_viz.checkpoints import available  # noqa: E402
 from transformer_viz.interventions import (  # noqa: E402
     Intervention,
     ScalePositions,
@@ -35,8 +41,9 @@ PICTURES = ROOT / "docs" / "pictures"
 TABLE = ROOT / "docs" / "inputs.md"
 WARM = Intervention((Temperature(value=2.5, stack="decoder", block="cross"),)).to_json()
 HALF = Intervention((ScalePositions(value=0.25),)).to_json()
+Shot = tuple[str, str, dict[str, Any]]
 #: Name of the picture, page, and the link that shows something worth seeing.
-PAGES = (
+PAGES: tuple[Shot, ...] = (
     (
         "explore",
         "",
@@ -58,8 +65,17 @@ PAGES = (
             "compare": "difference",
         },
     ),
+    ("checkpoint", "checkpoint", {}),
     ("about", "about", {}),
 )
+#: Explore once more for each other kind of model in the box; one that is not there is left out.
+KINDS: tuple[Shot, ...] = (
+    ("language", "", {"model": "en-lm"}),
+    ("masked", "", {"model": "en-mlm"}),
+    ("picture", "", {"model": "digits", "over": "gradients"}),
+)
+#: What tells that a page stands, where that is not the footer.
+STANDS = {"about": "h3", "checkpoint": '[data-what="finding-2"]'}
 WIDTHS = {1440: "", 800: "-800"}
 COLOURS = ("light", "dark")
 MOST = {"page": 350_000, "input": 60_000}  # bytes of a picture
@@ -77,7 +93,7 @@ this list.
 
 def main(asked: Sequence[str]) -> None:
     """Take every picture, or only those asked for."""
-    jobs = {"pages": pages, "inputs": inputs}
+    jobs = {"pages": pages, "uploads": uploads, "inputs": inputs}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
         for name in asked or jobs:
@@ -99,12 +115,36 @@ def pages(browser: Browser) -> None:
         for colours in COLOURS:
             for width, ending in WIDTHS.items():
                 page = tab(browser, width, colours)
-                for name, path, words in PAGES:
+                for name, path, words in (*PAGES, *kinds()):
                     page.set_viewport_size({"width": width, "height": 1000})
                     page.goto(f"{url}/{path}?{urlencode(words)}")
-                    page.locator("h3" if name == "about" else ".tv-foot").first.wait_for()
+                    page.locator(STANDS.get(name, ".tv-foot")).first.wait_for()
                     whole(page, width, PICTURES / f"{name}-{colours}{ending}.png")
                 page.context.close()
+
+
+def kinds() -> list[Shot]:
+    """The pictures of models that are in the box."""
+    return [shot for shot in KINDS if shot[2]["model"] in available()]
+
+
+def uploads(browser: Browser) -> None:
+    """A file of each kind, dropped on the page Checkpoint; the core is told how many heads."""
+    with running_app() as url, TemporaryDirectory() as folder:
+        for name, make in FILES.items():
+            place = Path(folder) / name
+            place.mkdir()
+            page = tab(browser, 1440)
+            drop(page, url, make(place))
+            if name == "core":
+                box = page.locator(".st-key-row-heads").get_by_role("textbox")
+                box.fill("6")
+                box.press("Enter")
+                page.get_by_text("you said so").first.wait_for()
+            ends = ".stAlert" if name == "hostile" else STANDS["checkpoint"]
+            page.locator(ends).first.wait_for()
+            whole(page, 1440, PICTURES / "uploads" / f"{name}.png")
+            page.context.close()
 
 
 def whole(page: Page, width: int, path: Path) -> None:
