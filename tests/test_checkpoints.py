@@ -331,8 +331,8 @@ def test_what_is_in_the_box_opens_and_tells_its_sources():
     notice = (shelf.PRETRAINED / "NOTICE").read_text(encoding="utf-8")
     attributions = [" ".join(part.split()) for part in notice.split("\n\n")]
     sentences, digits = (
-        next(part for part in attributions if part.startswith(start))
-        for start in ("Contains sentence pairs", "Contains images of")
+        next(part[part.index(start) :] for part in attributions if start in part)
+        for start in ("from the Tatoeba Project (", "Contains images of")
     )
     for name in available():
         model = load(name, device="cpu")
@@ -367,3 +367,16 @@ def test_a_mask_token_that_the_model_does_not_know_is_refused(tmp_path, mask):
         load(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(words | {"mask_id": 4}))
     assert load(tmp_path).mask_id == 4
+
+
+def test_a_model_that_was_kept_in_a_field_opens(tmp_path):
+    folder = put(tmp_path / "whole", make_module())
+    words = json.loads((folder / "config.json").read_text())
+    del words["layout"]
+    tensors = safetensors.torch.load_file(folder / "weights.safetensors")
+    (tmp_path / "config.json").write_text(json.dumps(words))
+    torch.save({f"net_g.{name}": tensor for name, tensor in tensors.items()}, tmp_path / "mine.pt")
+    model, wanted = load(tmp_path / "mine.pt", device="cpu"), load(folder, device="cpu")
+    assert model.unwrapped == ("the prefix 'net_g.' was taken off every name",)
+    for one, other in zip(model.module.parameters(), wanted.module.parameters(), strict=True):
+        assert torch.equal(one, other)

@@ -377,3 +377,15 @@ def test_a_model_in_double_precision_is_traced() -> None:
     assert double.report.status == "green"
     wanted = single.residuals["norm"].to_numpy()
     assert np.abs(double.residuals["norm"].to_numpy() - wanted).max() < 1e-5 * wanted.max()
+
+
+def test_a_run_that_would_fill_the_memory_is_refused_before_it_begins(tiny_model, monkeypatch):
+    monkeypatch.setattr("transformer_viz.tracing.memory", lambda: 2000)
+    trace(tiny_model, SOURCE, TARGET, keep=(), check=False)  # statistics are small
+    with pytest.raises(ValueError, match=r"GB of maps for \d+ tokens.*Give a shorter input"):
+        trace(tiny_model, SOURCE, TARGET)
+    site = Site("encoder", "self", 0)
+    monkeypatch.setattr("transformer_viz.tracing.memory", lambda: 2 * 2 * len(SOURCE) ** 2 * 4)
+    trace(tiny_model, SOURCE, TARGET, only=(site,), check=False)
+    with pytest.raises(ValueError, match="GB of maps"):
+        trace(tiny_model, SOURCE, TARGET, check=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -31,6 +32,7 @@ from .tables import (
 from .watch import Run, Want, probe
 
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients")
+MOST = 0.5  # of the memory that the maps of a run may take
 
 
 def trace(
@@ -67,11 +69,12 @@ def trace(
 
     Raises:
         ValueError: an input the model cannot read, an unknown word in ``keep``, an edit that
-            matches no place; each says what to do.
+            matches no place, maps that the memory does not hold; each says what to do.
     """
     intervention = intervention or Intervention()
     words = _words(keep)
     read = read_source(model, source, target, intervention, produced, masked)
+    _refuse_flood(model, read, words, only, check)
     want = _want(model, words, only, read, check and not intervention)
     run, output, leaves = _watch(model, read, intervention, want, words)
     logits = logits_of(model, read, output, intervention)
@@ -185,6 +188,35 @@ def _rebuilt(record: Any) -> float | None:
     again = torch.softmax(record.scores.double(), -1).nan_to_num(0.0)
     off = float((again - record.weights.double().nan_to_num(0.0)).abs().max())
     return max(record.rebuilt, off)
+
+
+def _refuse_flood(
+    model: Model, read: Read, words: tuple[str, ...], only: Sequence[Site] | None, check: bool
+) -> None:
+    """Refuse a run whose maps would fill the machine's memory before it begins.
+
+    Raises:
+        ValueError: says how much it would take and what to do.
+    """
+    rows = max(len(read.source), len(read.target or ()))
+    layers = sum(int(model.config.get(f"{s}_layers") or 0) for s in ("encoder", "decoder"))
+    kinds = len(set(MATRICES) & set(words)) + check  # the proof holds the scores as well
+    blocks = layers if only is None or check else len(only)
+    needed = blocks * int(model.config.get("heads") or 0) * rows**2 * 4 * kinds
+    if needed > MOST * memory():
+        raise ValueError(
+            f"This run would keep about {needed / 1e9:,.0f} GB of maps for {rows:,} tokens, and "
+            f"the machine has {memory() / 1e9:,.0f}. Give a shorter input, or keep less: check=False "
+            "and only= with a few sites."
+        )
+
+
+def memory() -> int:
+    """The bytes of memory of this machine; where it does not say, more than any has."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError):
+        return 2**60
 
 
 @cache

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .reading import Weights, digest, read_weights
+from .unwrapping import bared
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,16 @@ class Found:
         """The tensors of the file, read and checked when first asked for."""
         weights = read_weights(self.path, self.averaged)
         return replace(weights, allow_nonfinite=self.allow_nonfinite)
+
+    def in_a_field(self) -> tuple[Found, ...]:
+        """The same without the first part of the weights' names, if all have the same one."""
+        tensors, taken = bared(self.weights.tensors)
+        if not taken:
+            return ()
+        other = replace(self)
+        unwrapped = (*self.weights.unwrapped, *taken)
+        other.__dict__["weights"] = replace(self.weights, tensors=tensors, unwrapped=unwrapped)
+        return (other,)
 
     @cached_property
     def hash(self) -> str:

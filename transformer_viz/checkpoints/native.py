@@ -48,9 +48,8 @@ _FIELDS = {field.name: str(field.type) for field in dataclasses.fields(ModelConf
 
 def recognise(found: Found) -> bool:
     """Whether the config names this layout, or a weight bears one of its names."""
-    return found.config.get("layout") == NAME or any(
-        name.endswith(".layers.0.self_attention.query.weight") for name in found.weights.tensors
-    )
+    first = {f"{stack}.layers.0.self_attention.query.weight" for stack in ("encoder", "decoder")}
+    return found.config.get("layout") == NAME or not first.isdisjoint(found.weights.tensors)
 
 
 def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:

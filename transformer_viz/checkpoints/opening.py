@@ -111,7 +111,8 @@ def load(
     found, words = discover(thing, overrides)
     if place is None:
         words["device"] = AUTO
-    model = layout_of(found, overrides.get("layout")).open(found, tokenizer, words)
+    layout, found = recognised(found, overrides.get("layout"))
+    model = layout.open(found, tokenizer, words)
     model = replace(model, **_of_the_file(found))
     if found.allow_nonfinite:
         note = f"{found.path.name} was opened although it may hold NaN or infinite weights."
@@ -144,7 +145,15 @@ def discover(
 
 
 def layout_of(found: Found, wanted: str | None = None) -> Layout:
-    """The layout of a checkpoint: the one asked for, or the first that recognises it.
+    """The layout of a checkpoint, see :func:`recognised`."""
+    return recognised(found, wanted)[0]
+
+
+def recognised(found: Found, wanted: str | None = None) -> tuple[Layout, Found]:
+    """The layout asked for, or the first that recognises a checkpoint, and what it is to open.
+
+    Where none does, the name of the field in which a larger module kept the model (``gpt.``) is
+    taken off all names, if all carry it, and everyone is asked once more.
 
     Raises:
         CheckpointError: no layout of that name; or none knows the file, with the nearest one.
@@ -153,10 +162,11 @@ def layout_of(found: Found, wanted: str | None = None) -> Layout:
     if wanted is not None:
         if wanted not in names:
             raise CheckpointError(f"There is no layout {wanted!r}; known are {', '.join(names)}.")
-        return layouts[names.index(wanted)]
-    for layout in layouts:
-        if layout.recognise(found):
-            return layout
+        return layouts[names.index(wanted)], found
+    for what in (found, *found.in_a_field()):
+        for layout in layouts:
+            if layout.recognise(what):
+                return layout, what
     raise CheckpointError(
         f"The layout of {found.path.name} is not known; {_nearest(found)}. "
         f"Known are {', '.join(names)}. Build the module with its own "

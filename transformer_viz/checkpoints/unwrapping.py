@@ -44,6 +44,15 @@ def unwrap(
     return tensors, extra, (*notes, *taken)
 
 
+def bared(tensors: dict[str, Tensor]) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    """The same tensors without the first part of their names, if all share it, and a note."""
+    field = next(iter(tensors), "").partition(".")[0] + "."
+    if not _all_begin(tensors, field):
+        return tensors, ()
+    bare = {name.removeprefix(field): tensor for name, tensor in tensors.items()}
+    return bare, (f"the prefix {field!r} was taken off every name",)
+
+
 def strip(
     tensors: dict[str, Tensor], lightning: bool = False
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
