@@ -51,6 +51,12 @@ def test_the_shorter_side_is_scaled_and_the_middle_kept(
     assert np.array_equal(reader.shown(reader.pixels(image)), expected)
 
 
+def test_more_patches_than_can_be_drawn_are_refused() -> None:
+    assert ImageReader(64, 64, 1, (1, 1)).grid == (64, 64)
+    with pytest.raises(ValueError, match="into 4,160 patches is beyond"):
+        ImageReader(64, 65, 1, (1, 1))
+
+
 def test_an_oblong_size_is_covered_and_its_middle_kept() -> None:
     reader = ImageReader(8, 16, 1, (4, 4), mean=(0.0,), std=(1.0,), crop=1.0)
     ramp = Image.fromarray(np.arange(16 * 32, dtype=np.uint16).reshape(16, 32).astype(np.uint8))

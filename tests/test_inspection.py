@@ -179,8 +179,8 @@ def test_what_does_not_agree_turns_amber(
 ) -> None:
     changes, place, sentence = CHANGED[case]
 
-    def altered(*args: Any) -> Trace:
-        run = tv.trace(*args)
+    def altered(*args: Any, **words: Any) -> Trace:
+        run = tv.trace(*args, **words)
         return dataclasses.replace(run, report=dataclasses.replace(run.report, **changes))
 
     monkeypatch.setattr(inspection, "trace", altered)
@@ -194,8 +194,8 @@ def test_what_does_not_agree_turns_amber(
 def test_what_could_not_be_checked_is_counted(
     tiny_model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def altered(*args: Any) -> Trace:
-        run = tv.trace(*args)
+    def altered(*args: Any, **words: Any) -> Trace:
+        run = tv.trace(*args, **words)
         rebuilt = {"cross L0": None, "cross L1": 1e-7}
         return dataclasses.replace(run, report=dataclasses.replace(run.report, rebuilt=rebuilt))
 

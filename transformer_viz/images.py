@@ -15,6 +15,7 @@ from .records import Tokens
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 MAX_BYTES = 20 * 10**6  # of a file
 MAX_PIXELS = 2**26  # of a picture; below this, Pillow's own guard stays quiet
+LEAST_CROP = 0.1  # of the picture's shorter side; less would blow it up beyond use
 MAX_PATCHES = 2**12  # each attends to each: a map of so many has 64 MB
 INTERPOLATIONS = {
     "nearest": Image.Resampling.NEAREST,
@@ -80,8 +81,8 @@ class ImageReader:
                 f"There is no interpolation {self.interpolation!r}; choose one of "
                 f"{', '.join(INTERPOLATIONS)}."
             )
-        if self.crop is not None and not 0 < self.crop <= 1:
-            raise ValueError(f"crop is a fraction above 0 and at most 1; got {self.crop}.")
+        if self.crop is not None and not LEAST_CROP <= self.crop <= 1:
+            raise ValueError(f"crop is a fraction from {LEAST_CROP} to 1; got {self.crop}.")
 
     @property
     def grid(self) -> tuple[int, int]:

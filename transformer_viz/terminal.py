@@ -73,7 +73,7 @@ def sentence(error: Exception) -> str:
         text = str(error)
     else:
         text = f"{type(error).__name__}: {error}; --debug shows where."
-    return " ".join(text.split())
+    return _visible(" ".join(text.split()))  # names in a file may hold a terminal's commands
 
 
 @contextmanager

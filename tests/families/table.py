@@ -53,10 +53,10 @@ Figures are rounded up to a power of ten; 0 is an exact zero.
 
 """
 FOOT = """
-Any other architecture of the library opens the same way: its class runs once on a small input when
-it is opened, and the maps are what the probe sees there. Where there is nothing to show, a sentence
-says why. Models that `tv.load` has no input for (sound, several inputs at once) or no picture for
-(windows) can still be run inside `tv.probe`, as their rows above were.
+Any other architecture of the library is opened the same way: its class runs once on a small input
+when it is opened, and the maps are what the probe sees there. Where there is nothing to show, a
+sentence says why. Models that `tv.load` has no input for (sound, several inputs at once) or no
+picture for (windows) can still be run inside `tv.probe`, as their rows above were.
 """
 
 
@@ -129,7 +129,7 @@ def from_folder(family: Family, model: Model) -> float:
 def rows() -> list[Row]:
     """Every kind, by name, those that are refused by name last."""
     found = sorted((row(family) for family in EACH), key=lambda one: one.name)
-    refused = [Row(name, "no", 0, note=f"{why}.") for name, why in sorted(UNSHOWN.items())]
+    refused = [Row(name, "no", 0, note=why) for name, why in sorted(UNSHOWN.items())]
     return found + refused
 
 

@@ -89,6 +89,12 @@ HUGGING = [
     Case("a great vocabulary", hugging(vocab_size=10**12), "2,097,152 are the most", heavy=True),
     Case("another one", hugging(src_vocab_size=10**11), "src_vocab_size=100,0.*most", heavy=True),
     Case("layers of layers", hugging(attention_types=[[["a"], 10**10]]), "holds only", heavy=True),
+    Case(
+        "classes for an empty weight",
+        hugging(num_labels=10**9, weights={"x": torch.zeros(10**9, 0)}),
+        "num_labels=1,000,000,000",
+        heavy=True,
+    ),
     Case("dense layers", hugging(first_k_dense_replace=10**10), "file holds only", heavy=True),
     Case("many positions", hugging(max_position_embeddings=10**12), "are the most", heavy=True),
     Case("a bias missing", hugging(weights={BIAS: None}), f"lacks the weight {BIAS}"),

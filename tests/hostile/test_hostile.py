@@ -13,15 +13,17 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 from transformer_viz.checkpoints import load
+from transformer_viz.checkpoints.hf_beside import MAX_BESIDE
 from transformer_viz.cli import main
 from transformer_viz.text import PlainIds
 
 from .case import Case
 from .child import CASES
-from .hugging import hugging
+from .hugging import FOREIGN, hugging
 from .uploads import UPLOADS, Upload
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -134,6 +136,13 @@ def test_the_command_line_says_the_same_on_one_line(name: str, tmp_path: Path) -
     assert not (tmp_path / "canary").exists()
 
 
+def test_names_in_a_file_give_the_terminal_no_commands(tmp_path: Path) -> None:
+    torch.save({"a\x1b[2J\x07.b": torch.zeros(2)}, tmp_path / "w.pt")
+    done = CliRunner().invoke(main, ["inspect", str(tmp_path / "w.pt")])
+    assert done.exit_code == 2
+    assert r"its first weight is a\x1b[2J\x07.b" in done.stderr
+
+
 def test_a_file_that_may_not_be_read_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,6 +197,15 @@ def test_a_sound_tokenizer_is_opened(tmp_path: Path) -> None:
     hugging(tokenizer(normalizer=DOUBLED))(tmp_path / "folder", tmp_path / "canary")
     model = load(tmp_path / "folder", device="cpu")
     assert model.tokenizer.source_ids("the cat") == [2, 0]  # "caat" is no word of it
+
+
+def test_a_vocabulary_without_end_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    hugging({"tokenizer_config.json": FOREIGN})(tmp_path / "folder", tmp_path / "canary")
+    with (tmp_path / "folder" / "vocab.txt").open("wb") as file:
+        file.truncate(MAX_BESIDE + 1)
+    model = load(tmp_path / "folder", device="cpu")
+    assert any("vocab.txt has more than" in note for note in model.notes)
 
 
 @pytest.mark.parametrize("case", TOKENIZERS)

@@ -17,7 +17,8 @@ VOCABULARIES = (
     *("sentencepiece.bpe.model", "tokenizer.model", "source.spm", "spm.model"),
 )
 GENERATION = "generation_config.json"
-MAX_TOKENIZER = 2**27  # bytes of tokenizer.json
+MAX_BESIDE = 2**26  # bytes of any file of a tokenizer
+WRITTEN = (".json", ".txt", ".model", ".spm", ".bpe", ".vocab", ".jinja")  # how their names end
 MAX_GROWTH = 4096  # times its length that a text may grow while it is cut into pieces
 MAX_EXTRA = 2**20  # of any number of pieces that a tokenizer is told to make up
 
@@ -53,8 +54,11 @@ def refuse_growth(folder: Path) -> None:
     Thirty steps that each write one letter twice make 10^9 letters of one.
 
     Raises:
-        ValueError: says which of its files asks for it.
+        ValueError: says what asks for it.
     """
+    for file in folder.iterdir():
+        if file.suffix in WRITTEN and file.stat().st_size > MAX_BESIDE:
+            raise ValueError(f"{file.name} has more than {MAX_BESIDE:,} bytes")
     words = _json(folder / "tokenizer_config.json")
     for word, value in words.items():
         if "length" not in word and isinstance(value, int) and value > MAX_EXTRA:
@@ -71,8 +75,6 @@ def _json(path: Path) -> dict[str, Any]:
     """The object in a file of the library's, whose numbers may be endless; empty without one."""
     if not path.is_file():
         return {}
-    if path.stat().st_size > MAX_TOKENIZER:
-        raise ValueError(f"{path.name} has more than {MAX_TOKENIZER:,} bytes")
     found = json.loads(path.read_text(encoding="utf-8"))
     return found if isinstance(found, dict) else {}
 

@@ -26,12 +26,15 @@ SILENT = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "id2l
 REPEATED = re.compile(
     r"layers?$|blocks?$|^depths?$|_depth$|hidden_groups$|stages$|dense_replace$|attention_types$"
 )
-LISTED = re.compile(r"experts?$|^num_labels$")
+EXPERTS = re.compile(r"experts?$")
+LISTED = re.compile(rf"{EXPERTS.pattern}|^num_labels$")
 LONG = re.compile(r"position|seq_len|ctx$")
 VOCABULARY = re.compile(r"vocab_size$")  # of which some architectures have more than they use
 MAX_POSITIONS = 2**24
 MAX_PIECES = 2**21
-FEW = 256  # layers that cost nothing to build and compare
+MAX_LISTED = 2**16  # classes with names, experts
+FEW, MAX_LAYERS = 256, 1024  # layers that cost nothing, or seconds, to build and compare
+MAX_EXPERTS = 2**15  # in all layers together
 #: Architectures whose attention is never a matrix of queries and keys, and what it is instead.
 UNSHOWN = {
     "mamba": "a state space passes one state from token to token",
@@ -116,7 +119,8 @@ def check_sizes(words: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None
     Raises:
         CheckpointError: names the word, its value, and what the file holds.
     """
-    widest = max((max(t.shape, default=1) for t in tensors.values()), default=1)
+    sides = [max(t.shape, default=1) for t in tensors.values() if t.numel()]
+    widest = min(max(sides, default=1), MAX_LISTED)
     for word, value in _numbers(words):
         if value < 0 and REPEATED.search(word):
             raise CheckpointError(f"The config asks for {word}={value}; give a number from 0.")
@@ -124,16 +128,23 @@ def check_sizes(words: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None
         if LONG.search(word) or VOCABULARY.search(word):
             most = MAX_POSITIONS if LONG.search(word) else MAX_PIECES
         elif REPEATED.search(word):
-            most = max(len(tensors), FEW)
+            most = min(max(len(tensors), FEW), MAX_LAYERS)
         elif LISTED.search(word):
             most = max(len(tensors), widest)
         if most is not None and value > most:
             raise CheckpointError(
                 f"The config asks for {word}={value:,}, and {most:,} are the most."
-                if most in (MAX_POSITIONS, MAX_PIECES)
+                if most in (MAX_POSITIONS, MAX_PIECES, MAX_LAYERS)
                 else f"The config asks for {word}={value:,}, but the file holds only "
                 f"{len(tensors):,} weights; they do not belong together."
             )
+    layers = max((n for word, n in _numbers(words) if REPEATED.search(word)), default=1)
+    experts = max((n for word, n in _numbers(words) if EXPERTS.search(word)), default=1)
+    if layers * experts > max(len(tensors), MAX_EXPERTS):
+        raise CheckpointError(
+            f"The config asks for {experts:,} experts in {layers:,} layers, but the file holds "
+            f"only {len(tensors):,} weights; they do not belong together."
+        )
 
 
 def _numbers(words: Mapping[str, Any]) -> Iterator[tuple[str, int]]:

@@ -82,7 +82,7 @@ def takes(cls: Any, config: Any) -> str:
     several = [part for part in parts if "vision" in part or "audio" in part]
     given = getattr(cls, "main_input_name", "input_ids")
     if several or given not in INPUTS:
-        what = f"a {several[0]} model and others at once" if several else f"{given}, not text"
+        what = "several kinds of input at once" if several else f"{given}, not text"
         raise CheckpointError(
             f"{cls.__name__} reads {what}, for which there is no input here; call it with inputs "
             "of your own inside `with tv.probe(module) as run:`."

@@ -345,7 +345,8 @@ def _check_types(words: Mapping[str, Any]) -> None:
 
 def _check_sizes(words: Mapping[str, Any], weights: Weights) -> None:
     """Refuse sizes that would cost time or memory before the file could contradict them."""
-    longest = max((side for tensor in weights.tensors.values() for side in tensor.shape), default=0)
+    held = [tensor for tensor in weights.tensors.values() if tensor.numel()]
+    longest = max((side for tensor in held for side in tensor.shape), default=0)
     for word in ("d_model", "d_ff", "channels", "classes", "registers", "patch_size"):
         if np.max(words[word]) > longest:
             raise CheckpointError(

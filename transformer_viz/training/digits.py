@@ -1,9 +1,9 @@
 """Learning handwritten digits: a task of the training loop for a small Vision Transformer.
 
 The images come with scikit-learn: 1,797 of 8x8 pixels, the test part of the UCI "Optical
-Recognition of Handwritten Digits" (Alpaydin and Kaynak 1998). Everybody wrote the same sheet of
-about 130 digits, and the sheets stand one after another; the last three are never learned from,
-so that the accuracy tells about hands that the model has not seen.
+Recognition of Handwritten Digits" (Alpaydin and Kaynak 1998). They are 14 sheets of about
+130 digits in the same order, one after another, by 13 people; the last three are never learned
+from, so that the accuracy tells about other hands than the model knows, but for one at most.
 """
 
 from __future__ import annotations

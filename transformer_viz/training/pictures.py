@@ -22,8 +22,9 @@ SHOWN = (
 )
 HELD = (
     "on the last three of the 14 sheets in the data, which were not trained on: every sheet has "
-    "the same order of digits, as if one hand each had filled it in, so this is about hands that "
-    "the model has not seen."
+    "the same order of digits, as if one hand each had filled it in, so this is about other hands "
+    "than those it learned from (but 13 people filled the 14 sheets, so that one hand may stand in "
+    "both)."
 )
 INTRODUCED = (
     "The first image of each digit on the held-out sheets, and the held-out image whose digit the "
