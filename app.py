@@ -53,7 +53,10 @@ def main() -> None:
     uploads.attend()
     visit.begin(engine)
     frame.style()
-    if chosen.title not in ("Checkpoint", "About"):
+    if chosen.title in ("Checkpoint", "About"):
+        visit.frame_has(())
+        visit.hold()
+    else:
         frame.sentence_box(engine)
     chosen.run()
     visit.save(engine)

@@ -206,8 +206,8 @@ def _refuse_flood(
     if needed > MOST * memory():
         raise ValueError(
             f"This run would keep about {needed / 1e9:,.0f} GB of maps for {rows:,} tokens, and "
-            f"the machine has {memory() / 1e9:,.0f}. Give a shorter input, or keep less: check=False "
-            "and only= with a few sites."
+            f"the machine has {memory() / 1e9:,.0f}. Give a shorter input, or keep less: "
+            "check=False and only= with a few sites."
         )
 
 

@@ -421,6 +421,40 @@ def test_only_the_last_uploads_of_a_visit_are_kept(visit: Visit, below: Path) ->
     room.close()
 
 
+def test_a_zip_among_other_files_is_refused(visit: Visit, below: Path) -> None:
+    files = {"first__zip": zipped(below / "mine"), "config__json": b"{}"}
+    app = drop(look(visit), **files)
+    assert "drop it alone" in told(app) and len(app.error) == 1
+
+
+def test_the_visit_keeps_its_state_however_long_one_looks_at_checkpoints(
+    visit: Visit, below: Path
+) -> None:
+    app = visit(beam="8", layer="1")
+    app = app.text_input(key="text").set_value("A dog sat.").run()
+    app = go(app, PAGE)
+    before = address(app)
+    assert before["text"] == "A dog sat." and before["beam"] == "8"
+    for number in range(3):
+        app = drop(app, **{f"my{number}__zip": zipped(below / "mine")})
+        assert address(app) == before | {"checkpoint": address(app)["checkpoint"]}
+    app = go(app, "")
+    assert app.session_state["text"] == "A dog sat." and not app.error and not app.warning
+
+
+def test_the_upload_that_is_explored_stays(visit: Visit, below: Path) -> None:
+    app = drop(look(visit), my__zip=zipped(below / "mine"))
+    app = app.button(key="explore").click().run()
+    name = app.session_state["model"]
+    app = go(app, PAGE)
+    for number in range(uploads.MOST + 1):
+        app = drop(app, **{f"my{number}__zip": zipped(below / "mine")})
+        assert app.session_state["model"] == name and not app.error
+    room = app.session_state[uploads.ROOM]
+    assert name in room.engine.shelf and len(list(room.folder.iterdir())) == uploads.MOST
+    room.close()
+
+
 class Payload:
     """A pickle that would leave a file behind where it is opened carelessly."""
 

@@ -249,3 +249,12 @@ def test_without_positions_the_source_is_a_bag_of_words(engine: Engine) -> None:
     mixed = {engine.free_ids(ASKED, engine.reordered(ASKED, n), dropped) for n in range(3)}
     assert mixed == {straight}
     assert engine.free(ASKED, Intervention()) != straight  # so the positions were there before
+
+
+def test_a_search_that_never_ends_is_held_as_far_as_the_model_reads(engine: Engine) -> None:
+    model = engine.model("tiny")
+    short = replace(model, max_tokens=13, eos_id=None)
+    engine.model = lambda name, task=None: short  # type: ignore[method-assign]
+    answer = engine.clean(ASKED, PLACE)
+    assert len(translate(short, ASKED.text, beam=2)[0].ids) == 13
+    assert len(answer.trace.target.ids) == 13

@@ -515,3 +515,10 @@ def test_the_stored_run_of_each_model_in_the_box_is_what_the_app_would_run(name:
     if kind.takes == "image":
         assert np.array_equal(stored.picture(question), fresh.picture(question))
         assert not stored.ready(name)
+
+
+def test_questions_of_norms_and_positions_speak_of_patches(meet: Meet) -> None:
+    text = html(go(meet("vit"), "norms"))
+    assert "each patch&#x27;s vector" in text or "each patch's vector" in text
+    text = html(go(meet("vit"), "positions"))
+    assert "Is k patches further" in text and "along the picture" in text

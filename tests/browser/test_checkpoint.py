@@ -130,6 +130,22 @@ def test_a_zip_of_a_folder_opens_with_its_vocabulary(page: Page, url: str, tmp_p
     expect(page.locator(".st-key-heads [data-painted]")).to_be_visible()
 
 
+def test_other_weights_are_another_model_and_what_stands_beside_them_joins(
+    page: Page, url: str, tmp_path: Path
+) -> None:
+    drop(page, url, bert_zip(tmp_path))
+    opened(page, "layout hugging_face")
+    files = page.locator('.st-key-checkpoint-files input[type="file"]')
+    files.set_input_files(nanogpt(tmp_path))  # Streamlit's box keeps the zip
+    opened(page, "layout nanogpt")
+    expect(page.locator(HEADING)).to_have_text("ckpt.pt")
+    (tmp_path / "README.md").write_text("Learned from nothing.", encoding="utf-8")
+    files.set_input_files(tmp_path / "README.md")
+    expect(page.locator(HEADING)).to_have_text("ckpt")
+    opened(page, "layout nanogpt")
+    assert page.get_by_test_id("stAlert").count() == 0
+
+
 def test_a_guess_is_put_right_beside_where_it_stands(page: Page, url: str, tmp_path: Path) -> None:
     drop(page, url, torch_core(tmp_path))
     opened(page, "layout torch_transformer")

@@ -242,6 +242,6 @@ def find(thing: str | os.PathLike[str]) -> Path:
     if len(files) > 1:
         names = ", ".join(file.name for file in files[:5])
         raise CheckpointError(
-            f"The folder {path} holds several weights files ({names}); name one of them."
+            f"The folder {path.name} holds several weights files ({names}); give one of them alone."
         )
     return files[0]

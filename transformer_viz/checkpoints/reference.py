@@ -171,7 +171,7 @@ def widths(heads: Any, rows: Mapping[str, int]) -> dict[str, int]:
     for count in rows.values():
         whole = isinstance(heads, int) and not isinstance(heads, bool) and heads > 0
         if not whole or count % heads:
-            fitting = ", ".join(map(str, divisors(count)))
+            fitting = ", ".join(map(str, divisors(math.gcd(*rows.values()))))
             raise CheckpointError(
                 f"heads={heads!r} does not divide the {count} rows of the projections; choose "
                 f"one of {fitting}."

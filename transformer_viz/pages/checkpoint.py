@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.navigation.page import StreamlitPage
+from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from . import checkpoint_facts, checkpoint_words, own, uploads, visit
 from .engine import Engine
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 TROUBLE = "_trouble"  # why the path or the files that came last were refused
 PLACED = "_placed"  # the uploaded files that lie in the room already
+ASIDE = "_aside"  # the files before them, which belong to another model
 
 
 def draw(engine: Engine, explore: StreamlitPage) -> None:
@@ -111,16 +113,18 @@ def _drop(engine: Engine) -> None:
     _trouble("files")
     st.html(
         '<span class="tv-quiet">Weights, with config.json and the vocabulary beside them if there '
-        "are any, or a zip of a folder. They stay on this server until your visit ends, and nobody "
-        "else can open them.</span>"
+        "are any, or a zip of a folder. Other weights, or another zip, are "
+        "another model. Your files stay on this server until your visit ends, and nobody else can "
+        "open them.</span>"
     )
+    files = _of_one_model(files)
     came = tuple(file.file_id for file in files)
     if not came or came == st.session_state.get(PLACED):
         return
-    room = uploads.room(engine)
+    room, used = uploads.room(engine), own.parted(st.session_state["model"])[0]
     try:
         name = patiently(
-            lambda task: room.put([(file.name, file) for file in files]),
+            lambda task: room.put([(file.name, file) for file in files], used),
             key="placing",
             say="Unpacking ...",
             about=came,
@@ -132,6 +136,22 @@ def _drop(engine: Engine) -> None:
         st.session_state[TROUBLE] = ("files", spoken(error))
     st.session_state[PLACED] = came
     st.rerun()
+
+
+def _of_one_model(files: list[UploadedFile]) -> list[UploadedFile]:
+    """The files of the model that came last; Streamlit's box keeps all that were ever dropped.
+
+    What stands beside weights may follow them later. Other weights, or a zip, begin anew.
+    """
+    state = st.session_state
+    aside, placed = state.get(ASIDE, frozenset()), state.get(PLACED, ())
+    files = [file for file in files if file.file_id not in aside]
+    old = [file for file in files if file.file_id in placed]
+    new = [file for file in files if file.file_id not in placed]
+    if all(any(uploads.begins(file.name) for file in some) for some in (old, new)):
+        state[ASIDE] = aside | set(placed)
+        return new
+    return files
 
 
 def _trouble(where: str) -> None:

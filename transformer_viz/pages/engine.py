@@ -152,6 +152,8 @@ class Engine:
             return {"target": question.target}, question.target
         best = self._best(question, question.text, Intervention(), task)
         ids = best.ids[:-1] if best.finished else best.ids
+        if model.max_tokens is not None:  # the last word of a full target is never read
+            ids = ids[: model.max_tokens - 1]
         return {"target": [model.bos_id, *ids]}, best.text
 
     def changed(

@@ -5,6 +5,7 @@ A kind is told by a folder's config.json before torch is there, or by the loaded
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,12 @@ class Kind:
     def thing(self) -> str:
         """What one token of its source is, in a sentence."""
         return {"image": "patch", "vectors": "vector"}.get(self.takes, "word")
+
+    def asked(self, question: str) -> str:
+        """A question about the words of a sentence, as it is asked of what this kind takes."""
+        if self.takes == "image":
+            return re.sub("words?", _patches, question).replace("sentence", "picture")
+        return question.replace("word", "token") if self.takes == "vectors" else question
 
     @property
     def stacks(self) -> tuple[str, ...]:
@@ -139,3 +146,7 @@ def _ids(config: Mapping[str, Any]) -> str:
     marks = {config.get(f"{name}_id") for name in ("pad", "bos", "eos")}
     known = [number for number in range(min(int(size or 12), 64)) if number not in marks]
     return " ".join(map(str, known[-6:]))
+
+
+def _patches(found: re.Match[str]) -> str:
+    return "patches" if found[0] == "words" else "patch"

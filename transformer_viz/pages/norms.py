@@ -94,7 +94,7 @@ def _map(scene: Scene, stack: str, sites: tuple[str, ...]) -> None:
     name = state["statistic"]
     chart(
         "norm-map",
-        NAMES[name].question,
+        scene.kind.asked(NAMES[name].question),
         lambda: norm_map(
             now,
             name,
@@ -150,7 +150,7 @@ def _stream(scene: Scene, stack: str) -> None:
     token = min(st.session_state["word"], len(labels) - 1)
     chart(
         "stream",
-        "How long is a word's vector on its way through the layers?",
+        scene.kind.asked("How long is a word's vector on its way through the layers?"),
         lambda: stream_length(now, stack, token, before=before, dark=visit.dark()),
         _pick_word,
     )

@@ -146,7 +146,7 @@ def _along(scene: Scene, name: str, tokens: Tokens) -> None:
         with left.container(border=True, height="stretch", key="card-waves"):
             chart(
                 "position-waves",
-                "What do the chosen two dimensions do along the sentence?",
+                scene.kind.asked("What do the chosen two dimensions do along the sentence?"),
                 lambda: position_waves(now, name, state["pair"], dark=dark),
                 lambda: _pick("position-waves", "place"),
             )
@@ -160,7 +160,7 @@ def _along(scene: Scene, name: str, tokens: Tokens) -> None:
         with right.container(border=True, height="stretch", key="card-shift"):
             chart(
                 "position-shift",
-                "Is k words further always the same turn?",
+                scene.kind.asked("Is k words further always the same turn?"),
                 lambda: position_shift(now, name, state["shift"], state["place"], dark=dark),
                 lambda: _pick("position-shift", "pair"),
             )

@@ -18,7 +18,7 @@ from .scene import Scene
 from .words import changed_words, spoken
 
 ROW = "_row"  # the row that the candidates followed last
-NOTHING = "<i>nothing: the model ends at once</i>"
+NOTHING = " <i>nothing: the model ends at once</i>"
 FLATTERED = (
     "The causal mask is off, so the held pass may look at the very words it is asked about: "
     "these probabilities flatter it. The freely decoded sentence does not."
@@ -124,7 +124,7 @@ def _sentences(scene: Scene, before: str = "…", after: str = "…") -> None:
     held, changed = bool(scene.question.target), bool(scene.changes)
     if not (held or scene.kind.continues):
         before = scene.answer.text
-    said = escape(before) or f" {NOTHING}"
+    said = escape(before) or NOTHING
     lines = [
         ("held", escape(scene.answer.text), held),
         ("now", said, not changed),

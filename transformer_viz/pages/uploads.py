@@ -39,23 +39,30 @@ class Room:
         self._count = 0
         self.end: threading.Timer | None = None
 
-    def put(self, files: Sequence[tuple[str, IO[bytes]]]) -> str:
+    def put(self, files: Sequence[tuple[str, IO[bytes]]], used: str = "") -> str:
         """Place files side by side, or unpack a zip; the name under which the shelf knows them.
 
         Args:
             files: each file's name and its open content.
+            used: the upload that the visit looks at, which stays however many come after it.
 
         Raises:
             ValueError: files that are refused; says why.
         """
         from ..checkpoints.unpacking import place_files, unpack
 
+        zips = [file for file, _ in files if file.lower().endswith(".zip")]
+        if zips and len(files) > 1:
+            raise ValueError(
+                f"{zips[0]} came with other files; a zip holds all files of a model, so drop it "
+                "alone, or drop its files without it."
+            )
         self._count += 1
         place = self.folder / str(self._count)
         name = _title(max(files, key=_weighs)[0])
         into = place / name
         try:
-            if len(files) == 1 and files[0][0].lower().endswith(".zip"):
+            if zips:
                 archive = place_files([(f"{name}.zip", files[0][1])], place / "archive")
                 path = unpack(archive, into)
                 shutil.rmtree(place / "archive")
@@ -67,10 +74,11 @@ class Room:
         known = f"{self.name}{self._count}/{path.name}"
         self.engine.shelf.put(known, path)
         self._uploads.append((known, place))
-        for old, folder in self._uploads[:-MOST]:
+        while len(self._uploads) > MOST:
+            at = next(n for n, (old, _) in enumerate(self._uploads) if old != used)
+            old, folder = self._uploads.pop(at)
             self._forget(old)
             shutil.rmtree(folder, ignore_errors=True)
-        self._uploads = self._uploads[-MOST:]
         return known
 
     def leave(self) -> None:
@@ -117,6 +125,14 @@ def attend() -> None:
     found = st.session_state.get(ROOM)
     if found is not None and found.open:
         _attended(found.name, found)
+
+
+def begins(name: str) -> bool:
+    """Whether a file that comes later is another model: weights or a zip, but no further piece."""
+    from ..checkpoints.reading import SUFFIXES
+
+    name = name.lower()
+    return name.endswith((*SUFFIXES, ".zip")) and not re.search(r"-of-\d+\.", name)
 
 
 def _title(name: str) -> str:
