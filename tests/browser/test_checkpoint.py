@@ -196,3 +196,13 @@ def test_a_path_of_the_server_is_opened_and_its_link_opens_it_elsewhere(
     with visit(browser) as other:
         there = hands.go(other, page.url)
         assert hands.differing(now, there) == set(), (now["alerts"], there["alerts"])
+
+
+def test_back_from_a_page_without_a_sentence_finds_everything(page: Page, url: str) -> None:
+    there = hands.go(page, hands.address(url, text="I love my dog.", layer=1, head=2))
+    page.get_by_role("link", name="About", exact=True).click()
+    expect(page.get_by_text("Attention weights are not explanations")).to_be_visible()
+    page.wait_for_url("**/about?*layer=1*")
+    page.go_back()
+    expect(page.locator(".st-key-heads [data-painted]")).to_be_visible()
+    assert hands.differing(there, hands.still(page)) == set()

@@ -70,6 +70,7 @@ def begin(engine: Engine) -> None:
         for name in ("model", "checkpoint"):
             values[name] = _known(values[name])
         state.update(values)
+        state.pop(HELD, None)  # all of them have just been written
         state[COMPLAINTS], state[OPENED], state[FRESH] = complaints, True, True
         _settle_model(engine)
         state[PAGE] = None if context is None else context.page_script_hash
