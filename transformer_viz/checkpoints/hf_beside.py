@@ -110,4 +110,4 @@ def makes_pairs(tokenizer: Any) -> bool:
     try:
         return int(tokenizer.num_special_tokens_to_add(pair=True)) > 0
     except (AttributeError, NotImplementedError, TypeError, ValueError):
-        return False
+        return False  # tokenizers of other makes have no such count; then one text is offered

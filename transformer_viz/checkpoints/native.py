@@ -69,7 +69,7 @@ def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -
         wrap(module, tokenizer, name_of(weights.path)),
         title=str(config.get("title", "")),
         mask_id=_mask_id(config, words),
-        file_dtype=str(next(iter(weights.tensors.values())).dtype).removeprefix("torch."),
+        file_dtype=weights.dtype,
         hash=found.hash,
         folder=folder,
         provenance=provenance,

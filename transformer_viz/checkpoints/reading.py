@@ -73,6 +73,11 @@ class Weights:
     unwrapped: tuple[str, ...] = ()
     allow_nonfinite: bool = False
 
+    @property
+    def dtype(self) -> str:
+        """The type of the numbers in the file, ``float16``; that of its first tensor."""
+        return str(next(iter(self.tensors.values())).dtype).removeprefix("torch.")
+
 
 def read_weights(path: Path, averaged: bool = False) -> Weights:
     """Every tensor of a weights file, or of all parts of an index, in the dtype of the file.

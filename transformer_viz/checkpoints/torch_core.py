@@ -104,7 +104,7 @@ def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -
         calls=make_calls(module),
         layout=NAME,
         hash=found.hash,
-        file_dtype=str(next(iter(found.weights.tensors.values())).dtype).removeprefix("torch."),
+        file_dtype=found.weights.dtype,
         folder=found.folder,
         title=str(found.config.get("title", "")),
         takes="vectors",
