@@ -18,6 +18,7 @@ FLOORS = {
     "records": 0,
     "interventions": 0,
     "storage": 0,
+    "colours": 0,
     "model": 1,
     "text": 1,
     "images": 1,
@@ -33,6 +34,7 @@ FLOORS = {
     "outcome": 2,
     "inspection": 2,
     "metrics": 3,
+    "export": 3,
     "views": 4,
     "components": 4,
     "pages": 5,
@@ -45,6 +47,7 @@ FLOORS = {
 HOMES = {
     "torch": {1, 2},
     "plotly": {4},
+    "matplotlib": {4},
     "streamlit": {5},
     "click": {5},
     "sentencepiece": {1},

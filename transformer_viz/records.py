@@ -59,7 +59,8 @@ class Attention:
     ``query`` and ``key`` name the sentence of rows and columns (``source`` or ``target``).
     Optional, where they were kept: ``scores`` ``[head, query, key]`` as the softmax got them,
     ``q`` ``[head, query, d_k]``, ``k`` ``[head, key, d_k]``, ``v`` ``[head, key, d_v]``,
-    ``gradients`` ``[head, query, key]``.
+    ``gradients`` ``[head, query, key]``; with q and k the number ``scale`` that their product was
+    multiplied with, and ``cap`` if scores were bound by cap x tanh(score / cap); None if unknown.
     """
 
     weights: np.ndarray
@@ -71,6 +72,8 @@ class Attention:
     k: np.ndarray | None = None
     v: np.ndarray | None = None
     gradients: np.ndarray | None = None
+    scale: float | None = None
+    cap: float | None = None
 
 
 @dataclass(frozen=True)

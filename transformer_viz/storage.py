@@ -45,6 +45,7 @@ PARTS = {
     "v": "v",
     "gradients": "gradients",
 }
+BESIDE = ("query", "key", "scale", "cap")  # the words and numbers of an attention block
 NORM_KEYS = ("site", "stack", "layer")
 RESIDUAL_KEYS = ("stack", "layer", "place")
 Arrays = dict[str, np.ndarray]
@@ -134,7 +135,8 @@ def _describe(trace: Trace, arrays: Arrays) -> dict[str, Any]:
         "target": None if trace.target is None else dataclasses.asdict(trace.target),
         "produced": _produced_words(trace.produced),
         "sites": [
-            dataclasses.asdict(a.site) | {"query": a.query, "key": a.key} for a in trace.attentions
+            dataclasses.asdict(a.site) | {name: getattr(a, name) for name in BESIDE}
+            for a in trace.attentions
         ],
         "intervention": trace.intervention.to_json(),
         "report": dataclasses.asdict(trace.report),
@@ -199,7 +201,8 @@ def _attention(words: dict[str, Any], arrays: Arrays) -> Attention:
     weights = parts.pop("weights")
     if weights is None:
         raise KeyError(f"attention.{_block(site)}")
-    return Attention(weights, site, words["query"], words["key"], **parts)
+    scale, cap = words.get("scale"), words.get("cap")  # older files lack them
+    return Attention(weights, site, words["query"], words["key"], **parts, scale=scale, cap=cap)
 
 
 def _tokens(words: dict[str, Any]) -> Tokens:

@@ -92,6 +92,8 @@ def attentions_of(
                 k=_array(record.k) if "qkv" in words else None,
                 v=_array(record.v) if "qkv" in words else None,
                 gradients=found.get(id(record)),
+                scale=record.scale if "qkv" in words else None,
+                cap=record.cap if "qkv" in words else None,
             )
         )
     return tuple(kept)

@@ -113,6 +113,76 @@ def sentences(trace: Trace, block: str) -> tuple[Tokens, Tokens]:
     return words, trace.source if kind == "cross" else words
 
 
+def stride(trace: Trace, block: str) -> tuple[int, int]:
+    """How many rows and how many columns of a map stand in one cell of its small pictures."""
+    rows, columns = trace.thumbnail(block).shape[2:]
+    queries, keys = (len(words) for words in sentences(trace, block))
+    return -(-queries // rows), -(-keys // columns)
+
+
+def halved(tiles: np.ndarray) -> np.ndarray:
+    """Half as many rows and columns: of each 2 x 2 cells the one of largest size is kept.
+
+    Args:
+        tiles: ``[..., query, key]`` weights or signed changes; NaN counts as nothing. Where a
+            count is odd the last cell stands alone.
+
+    Returns:
+        ``[..., ceil(query / 2), ceil(key / 2)]``, of the same type.
+    """
+    return _halved(_halved(tiles, -2), -1)
+
+
+def _halved(tiles: np.ndarray, axis: int) -> np.ndarray:
+    lines = np.moveaxis(tiles, axis, 0)
+    kept, other = lines[::2].copy(), lines[1::2]
+    pairs = kept[: len(other)]
+    if tiles.dtype.kind == "f":
+        stronger = np.isnan(pairs) | (np.abs(other) > np.abs(pairs))
+        pairs[stronger] = other[stronger]
+    else:
+        np.maximum(pairs, other, out=pairs)
+    return np.moveaxis(kept, 0, axis)
+
+
+def strongest(trace: Trace, block: str, changes: np.ndarray | None = None) -> np.ndarray:
+    """Where each head looks hardest, or where it changed most.
+
+    Exact where a cell of the small pictures is one weight, and where the whole matrix was kept;
+    else all the words of the largest cell.
+
+    Args:
+        trace: the run.
+        block: ``encoder``, ``decoder`` or ``cross``.
+        changes: what :func:`change` gave, to find the largest change instead.
+
+    Returns:
+        int32 ``[layer, head, 4]``: the first and the last row token, the first and the last
+        column token of that place.
+    """
+    small = trace.thumbnail(block)
+    sizes = small if changes is None else np.nan_to_num(np.abs(changes), nan=-1.0)
+    steps = stride(trace, block)
+    counts = [len(words) for words in sentences(trace, block)]
+    flat = sizes.reshape(*sizes.shape[:2], -1).argmax(axis=-1)
+    first = np.stack(np.unravel_index(flat, sizes.shape[2:]), axis=-1) * steps
+    last = np.minimum(first + steps, counts) - 1
+    if changes is None and max(steps) > 1:
+        _exact(trace, block, first, last)
+    spans = np.stack([first[..., 0], last[..., 0], first[..., 1], last[..., 1]], axis=-1)
+    return spans.astype(np.int32)
+
+
+def _exact(trace: Trace, block: str, first: np.ndarray, last: np.ndarray) -> None:
+    """Write the very place of each layer whose matrices were kept, ``[layer, head, side]``."""
+    for attention in trace.attentions:
+        if attention.site.map == block:
+            heads, *shape = attention.weights.shape
+            flat = attention.weights.reshape(heads, -1).argmax(axis=1)
+            place = np.stack(np.unravel_index(flat, tuple(shape)), axis=-1)
+            first[attention.site.layer, :heads] = last[attention.site.layer, :heads] = place
+
+
 def extends(now: Tokens, before: Tokens) -> bool:
     """Whether one sentence is the other with nothing but tokens appended."""
     count = len(before)

@@ -94,23 +94,32 @@ CAST = (
     | frozenset((F.dropout, torch.dropout, F.alpha_dropout))
     | _aten("_to_copy.default", "dropout.default", "alias.default")
 )
+DIVIDE = _of("div div_ divide true_divide __truediv__ __itruediv__", torch, Tensor) | _aten(
+    "div.Tensor"
+)
+TANH = _of(("tanh", "tanh_"), torch, Tensor) | frozenset((F.tanh,)) | _aten("tanh.default")
+#: Keep what lies between two bounds as it is.
+CLAMP = _of("clamp clamp_ clip maximum minimum max min", torch, Tensor)
 #: Element by element, so that a score stays a score.
 ELEMENTWISE = (
     _of(
-        """div div_ divide true_divide __truediv__ __rtruediv__ __itruediv__ neg
-    __neg__ tanh tanh_ clamp clamp_ clip maximum minimum max min exp exp_
-    sigmoid relu relu_ square pow __pow__ softplus abs""",
+        """__rtruediv__ neg __neg__ exp exp_ sigmoid relu relu_ square pow __pow__ softplus abs""",
         torch,
         Tensor,
     )
     | MULTIPLY
+    | DIVIDE
     | ADD
     | SUBTRACT
-    | frozenset((F.relu, F.sigmoid, F.tanh, F.softplus, F.silu, F.gelu, F.elu))
-    | _aten("div.Tensor", "tanh.default", "exp.default", "sigmoid.default", "relu.default")
+    | TANH
+    | CLAMP
+    | frozenset((F.relu, F.sigmoid, F.softplus, F.silu, F.gelu, F.elu))
+    | _aten("exp.default", "sigmoid.default", "relu.default")
 )
 JOIN = frozenset((torch.cat, torch.concat, torch.concatenate)) | _aten("cat.default")
 
+#: Leave the number that scores were multiplied with as it is.
+SPARE = RESHAPE | CAST | ADD | SUBTRACT | CLAMP | FILL | WHERE | JOIN
 #: Keep the role of their first operand that has one.
 PASS = RESHAPE | CAST | ELEMENTWISE | FILL | WHERE | JOIN
 IDENTITY = RESHAPE | CAST

@@ -207,6 +207,7 @@ def attend(
         record.scores = scores.detach()
     if want.qkv(site):
         record.q, record.k, record.v = q.detach(), k.detach(), v.detach()
+        record.scale = float(scale)
     if mode.want.positions and mask.bias is not None:
         shape = (1, record.heads, queries, keys)
         bias = mask.bias[:1].expand(shape)[0]

@@ -41,7 +41,8 @@ class Scores:
     ``base`` are the scores without the model's masks and ``hidden`` those masks, remembered only
     where an edit needs them; ``bias`` is what was added that is no mask. A loose one (no q) is
     some tensor that was masked like scores. ``q_labels`` and ``k_labels`` name the dimensions of
-    q and k, their token axis "q" and their width "k".
+    q and k, their token axis "q" and their width "k". ``factor`` is what the product was
+    multiplied with, and ``inner`` the part of it before a tanh; None where no number tells.
     """
 
     q: Tensor | None = None
@@ -55,6 +56,8 @@ class Scores:
     base: Tensor | None = None
     hidden: Tensor | None = None
     bias: Tensor | None = None
+    factor: Any = 1.0
+    inner: Any = None
 
     @property
     def loose(self) -> bool:

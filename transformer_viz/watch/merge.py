@@ -38,4 +38,6 @@ def joined(first: AttentionRecord, second: AttentionRecord) -> AttentionRecord:
     }
     heads = first.heads + second.heads
     parts["leaves"] = (*first.leaves, *second.leaves)
+    if (first.scale, first.cap) != (second.scale, second.cap):
+        parts["scale"] = parts["cap"] = None
     return replace(first, heads=heads, statistics=statistics, rebuilt=None, **parts)

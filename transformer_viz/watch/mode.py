@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from ..interventions import Edit, Intervention
 from . import calls
+from .factors import multiplied
 from .frames import Names
 from .marks import (
     MASK,
@@ -368,6 +369,7 @@ def follow_scores(role: Scores, x: Tensor, out: Any, func: Any, args: Any, kwarg
     if not isinstance(out, Tensor) or out.dim() < 2:
         return None
     labels = relabel(role.labels, x, out, func, args, kwargs)
+    role = multiplied(role, x, func, args, kwargs)
     bias = role.bias
     if bias is not None and func in calls.RESHAPE:
         bias = replay(func, args, kwargs, x, bias)

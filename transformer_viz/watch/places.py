@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .factors import scale_of
 from .layout import Layout
 from .marks import MASK, Mark, Scores
 from .mode import Mode
@@ -75,12 +76,13 @@ def positions_of(record: AttentionRecord, device: torch.device) -> Tensor:
 def keep(
     mode: Mode, record: AttentionRecord, layout: Layout, scores: Tensor | None, role: Scores
 ) -> None:
-    """Keep scores, q, k and a relative bias where they are wanted."""
+    """Keep scores, q, k, their scale and a relative bias where they are wanted."""
     if scores is not None and (mode.want.scores(record.site) or mode.want.check):
         record.scores = layout.canonical(scores).detach()
     if mode.want.qkv(record.site):
         record.q = vectors(role.q, role.q_labels, record.heads)
         record.k = vectors(role.k, role.k_labels, record.heads)
+        record.scale, record.cap = scale_of(role)
     if mode.want.positions and role.bias is not None:
         bias = layout.canonical(role.bias.expand(tuple(layout.shape)))[0]
         mode.run.positions[f"bias.{record.site.map}.{record.layer}"] = bias.detach()

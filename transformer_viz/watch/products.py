@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -83,7 +84,8 @@ def on_baddbmm(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, A
     bias, q, k = given
     alpha, beta = kwargs.get("alpha", 1), kwargs.get("beta", 1)
     scores = torch.bmm(q, k) * alpha
-    mode.put(scores, [q, k], started(mode, func, args, [q, k], scores))
+    begun = started(mode, func, args, [q, k], scores)
+    mode.put(scores, [q, k], replace(begun, factor=alpha))
     if beta == 0:
         return scores
     bias_marked = bias if beta == 1 else mode.plain(torch.mul, (bias, beta), {})

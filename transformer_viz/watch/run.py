@@ -50,7 +50,9 @@ class AttentionRecord:
 
     ``weights`` and ``scores`` ``[batch, head, query, key]`` (scores as the softmax got them, after
     edits), ``q, k, v`` ``[batch, head, token, width]``,
-    whatever the module's own layout. ``form`` is ``softmax``, or ``custom`` for weights that no
+    whatever the module's own layout. ``scale`` is the number that q·k was multiplied with, ``cap``
+    the bound of a tanh between them and the softmax, None where there is no such number.
+    ``form`` is ``softmax``, or ``custom`` for weights that no
     softmax made. ``rebuilt`` is the relative difference of the output rebuilt in float64, None
     where it was not checked. ``offset`` and ``first_key`` are the absolute positions of the first
     query and key. ``leaves`` collect the gradients of the weights, one a call that made some of the
@@ -69,6 +71,8 @@ class AttentionRecord:
     q: Tensor | None = None
     k: Tensor | None = None
     v: Tensor | None = None
+    scale: float | None = None
+    cap: float | None = None
     leaves: tuple[Tensor, ...] = ()
     stream: Tensor | None = None
     statistics: dict[str, Tensor] = field(default_factory=dict)

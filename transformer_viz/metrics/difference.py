@@ -1,0 +1,63 @@
+"""What became more or less in a head between two runs, cell by cell."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..records import Trace
+from .cells import Cells
+from .tiles import extends, grown, sentences
+
+
+def difference(now: Cells, was: Cells) -> np.ndarray:
+    """By how much each weight of a head grew since another run over the same words.
+
+    Words may have been appended since: a column that was not there counts as 0.
+
+    Returns:
+        ``[query, key]`` float32; NaN where nothing can be seen in either run, and in rows that
+        were not there before.
+
+    Raises:
+        ValueError: the two runs speak about different words; states both sizes.
+    """
+    shape = now.weights.shape
+    if shape != was.weights.shape:
+        _require_same_beginning(now, was)
+    old = grown(was.weights.astype(np.float64), shape)
+    missing = [(0, more) for more in np.subtract(shape, was.masked.shape)]
+    unseen = now.masked & np.pad(was.masked, missing, constant_values=True)
+    return np.where(unseen, np.nan, now.weights - old).astype(np.float32)
+
+
+def require_same_words(trace: Trace, before: Trace, block: str) -> None:
+    """Refuse to compare a map of two runs that are about different sentences.
+
+    Raises:
+        ValueError: the later run's words are not the earlier one's, or those with some appended.
+    """
+    for now, was in zip(sentences(trace, block), sentences(before, block), strict=True):
+        if not extends(now, was):
+            raise ValueError(
+                f"The two runs speak about different words: {' '.join(was.labels)!r} and "
+                f"{' '.join(now.labels)!r}; trace the second one with the first one's input and "
+                "target."
+            )
+
+
+def appended(now: Cells, was: Cells) -> str:
+    """What a reader must know of a difference between sentences of different length."""
+    rows, columns = np.subtract(now.weights.shape, was.weights.shape)
+    columns_note = "What was appended had no weight before." if columns else ""
+    return columns_note + (" Its own rows are new, and left empty." if rows else "")
+
+
+def _require_same_beginning(now: Cells, was: Cells) -> None:
+    """Words may be appended to a sentence; then its first ones must be the same."""
+    for side, old in ((now.rows.labels, was.rows.labels), (now.columns.labels, was.columns.labels)):
+        if side[: len(old)] != old:
+            raise ValueError(
+                f"The two runs speak about different words: {was.weights.shape} and "
+                f"{now.weights.shape} cells that do not begin alike; trace the second one with "
+                "the first one's target."
+            )

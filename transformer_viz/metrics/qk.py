@@ -1,0 +1,369 @@
+"""From q and k to one weight of a map, step by step, with the numbers that the model used.
+
+Vaswani et al. 2017, section 3.2.1: softmax(q·k / sqrt(d_k)); and what other models do between the
+product and the softmax. Nothing is assumed: what q·k was multiplied with comes from the run, and
+what is left of a score after the steps that are known is a step of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..interventions import (
+    BlockEdges,
+    BlockKeys,
+    Causal,
+    Edit,
+    Intervention,
+    ScaleHead,
+    Temperature,
+    UniformHead,
+    Window,
+)
+from ..records import Attention, Trace
+from ..sites import Site
+from .cells import visible
+
+COLD = 1e-30  # temperatures below it are 0, as for the probe
+EMPTY = -1e8  # a row whose scores are all as low as this has nothing to look at
+#: Of a score's largest part: less than this is rounding, by the type that the model computes in.
+ROUNDING = {"float64": 1e-6, "float32": 1e-5, "float16": 1e-2, "bfloat16": 5e-2}
+
+
+class NoProduct(LookupError):
+    """A head whose q·k cannot be shown; the message says why, in a sentence."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the chain: what it does to the number, and why.
+
+    ``kind``: ``dot`` q·k; ``scale`` times ``amount``; ``cap`` amount x tanh(number / amount);
+    ``bias``, ``row`` and ``other`` plus ``amount`` (a bias of positions; the same for a whole row;
+    anything else); ``temperature`` divided by ``amount``; ``mask`` of a hidden key, ``seen`` of one
+    in a row that hides ``amount`` others; ``softmax`` exp(number - ``most``) / ``amount``, or in
+    its place ``hard``, ``even`` and ``nothing``; ``head`` times ``amount``; ``after`` plus it.
+    """
+
+    kind: str
+    result: float
+    amount: float = 0.0
+    most: float = 0.0
+    why: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """How one query comes to look at one key: vectors, steps, and the row of the softmax.
+
+    ``q`` and ``k`` ``[d_k]`` as the model multiplies them, ``product`` element by element;
+    ``scores`` ``[key + sink]`` float64 as the softmax got them, ``weights`` and ``seen`` (which
+    keys are not masked) ``[key]``. The last step's result is the weight that the map shows.
+    ``notes`` are sentences about q and k.
+    """
+
+    site: Site
+    query: int
+    key: int
+    q: np.ndarray
+    k: np.ndarray
+    product: np.ndarray
+    steps: tuple[Step, ...]
+    scores: np.ndarray
+    weights: np.ndarray
+    seen: np.ndarray
+    notes: tuple[str, ...]
+
+    @property
+    def exponentials(self) -> np.ndarray:
+        """exp(score - the row's largest score), ``[key + sink]`` float64."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.exp(self.scores - self.scores.max()))
+
+
+def chain(trace: Trace, block: str, layer: int, head: int, query: int, key: int) -> Chain:
+    """The steps from q and k of one head to the weight of one cell of its map.
+
+    Args:
+        trace: a run with ``keep=("scores", "qkv")``.
+        block: ``encoder``, ``decoder`` or ``cross``.
+        query, key: the model's own row and column, from 0.
+
+    Raises:
+        LookupError: a map, layer, head, row or column that the trace lacks; names those it has.
+        NoProduct: (a LookupError) nothing was kept, or the scores are no product of q and k.
+    """
+    attention = require_product(trace, block, layer, head)
+    rows, columns = attention.weights.shape[1:]
+    if not (0 <= query < rows and 0 <= key < columns):
+        raise LookupError(
+            f"{block!r} L{layer} has rows 0 to {rows - 1} and columns 0 to {columns - 1}; got row "
+            f"{query} and column {key}."
+        )
+    assert attention.q is not None and attention.k is not None and attention.scores is not None
+    site = replace(attention.site, head=head)
+    q, k = attention.q[head, query], attention.k[head, key]
+    made = Chain(
+        site=site,
+        query=query,
+        key=key,
+        q=q,
+        k=k,
+        product=q.astype(np.float64) * k,
+        steps=(),
+        scores=attention.scores[head, query].astype(np.float64),
+        weights=attention.weights[head, query],
+        seen=_seen(trace, attention, site)[query],
+        notes=_notes(trace, attention, head),
+    )
+    steps = [*_score(trace, attention, made), *_weight(trace, made)]
+    shown = float(made.weights[key])
+    return replace(made, steps=tuple(_settled(steps, shown, _rounding(trace))))
+
+
+def require_product(trace: Trace, block: str, layer: int, head: int) -> Attention:
+    """The attention of one layer, if its scores are products of q and k that were kept.
+
+    Heads that share their keys (grouped queries) get them one by one.
+
+    Raises:
+        LookupError: a map, layer or head that the trace lacks; names those it has.
+        NoProduct: (a LookupError) says why there is nothing to multiply.
+    """
+    attention = trace.block(block, layer)
+    if not 0 <= head < len(attention.weights):
+        raise LookupError(
+            f"{block!r} L{layer} has heads 0 to {len(attention.weights) - 1}; got {head}."
+        )
+    kept, where = trace.manifest.get("keep", ()), f"{block} L{layer}"
+    parts = {"qkv": attention.v, "scores": attention.scores}
+    missing = [part for part, array in parts.items() if array is None and part not in kept]
+    if missing:
+        raise NoProduct(
+            f"q, k and the scores of {where} were not kept in this run; trace it again with "
+            'keep=("scores", "qkv").'
+        )
+    if attention.q is None or attention.k is None:
+        raise NoProduct(
+            f"The scores of {where} are no product of a query and a key: additive and location "
+            "attention compare them in another way, so there is no q·k to show."
+        )
+    if attention.scores is None:
+        raise NoProduct(
+            f"The weights of {where} are not made by a softmax of scores, so the steps from q·k to "
+            "a weight cannot be told."
+        )
+    heads, rows, columns = attention.weights.shape
+    q, k = _each_head(attention.q, heads), _each_head(attention.k, heads)
+    if q.shape[:2] != (heads, rows) or k.shape[:2] != (heads, columns):
+        raise NoProduct(
+            f"q and k of {where} stand in an order that is not known, so they cannot be shown."
+        )
+    return replace(attention, q=q, k=k)
+
+
+def _each_head(vectors: np.ndarray, heads: int) -> np.ndarray:
+    """One array a query head, also where several share their keys: ``[head, token, d_k]``."""
+    return vectors.repeat(heads // len(vectors), axis=0) if heads % len(vectors) == 0 else vectors
+
+
+# ---- up to the score ----------------------------------------------------------------------------
+
+
+def _score(trace: Trace, attention: Attention, at: Chain) -> list[Step]:
+    """From q·k to what the softmax gets."""
+    assert attention.q is not None and attention.k is not None
+    keys, key = len(at.weights), at.key
+    dots = attention.k[at.site.head].astype(np.float64) @ at.q.astype(np.float64)
+    scale, why = _scale(trace, attention, at)
+    own, cap = dots * scale, attention.cap
+    steps = [Step("dot", float(dots[key])), Step("scale", float(own[key]), scale, why=why)]
+    if cap is not None:
+        own = cap * np.tanh(own / cap)
+        steps.append(Step("cap", float(own[key]), cap))
+    degree = _temperature(trace, at.site)
+    complete = at.scores[:keys] * (degree or 1.0)
+    whole = _bias(trace, attention, at.site)
+    bias = None if whole is None else whole[at.query]
+    left = complete - own - (0.0 if bias is None else bias)
+    steps += _sums(float(own[key]), at, bias, left, _slack(trace, attention, at, scale))
+    if degree:
+        result = steps[-1].result / degree
+        steps.append(Step("temperature", result, degree))
+    if not at.seen[key]:
+        hidden = hidden_by(trace.intervention, at.site, at.query, key)
+        why = "the model's own mask" if hidden is None else f"an edit: {hidden.change()}"
+        steps.append(Step("mask", float(at.scores[key]), why=why))
+    elif not at.seen.all():
+        steps.append(Step("seen", steps[-1].result, float((~at.seen).sum())))
+    return steps
+
+
+def _scale(trace: Trace, attention: Attention, at: Chain) -> tuple[float, str]:
+    """What q·k is multiplied with, and where the number comes from."""
+    if attention.scale is not None:
+        return attention.scale, scale_source(attention.scale, len(at.q))
+    found = _fitted(trace, attention, at)
+    if found is None:
+        return 1.0, "what the model multiplies with is not one number; see the other terms"
+    return found, "a number of the model's own, found from all scores of this head"
+
+
+def scale_source(scale: float, width: int) -> str:
+    """Where a scale comes from, if it is a known one: 1/√d_k, 1/√(3·d_k), 1, another number."""
+    if math.isclose(scale, 1.0, rel_tol=1e-6):
+        return "nothing is multiplied here: this model has no scale, or has scaled q or k before"
+    root = 1 / scale**2 if scale > 0 else 0.0
+    if math.isclose(root, width, rel_tol=1e-5):
+        return f"1/√dₖ: dₖ, the width of q and k, is {width}"
+    if root > 0.5 and math.isclose(root, round(root), rel_tol=1e-5):
+        return f"1/√{round(root)}, the model's own choice; q and k have width {width}"
+    return "a number of the model's own"
+
+
+def _fitted(trace: Trace, attention: Attention, at: Chain) -> float | None:
+    """The number that makes the scores of a whole head from q·k; None if no number does."""
+    assert attention.q is not None and attention.k is not None and attention.scores is not None
+    head = at.site.head
+    q, k = (part[head].astype(np.float64) for part in (attention.q, attention.k))
+    seen = _seen(trace, attention, at.site)
+    degree = _temperature(trace, at.site) or 1.0
+    bias = _bias(trace, attention, at.site)
+    complete = attention.scores[head, :, : len(k)] * degree - (0.0 if bias is None else bias)
+    dots, scores = (q @ k.T)[seen], complete[seen]
+    if not dots.any():
+        return None
+    scale = float(dots @ scores / (dots @ dots))
+    close = np.abs(scores - scale * dots).max() <= _rounding(trace) * np.abs(scores).max()
+    return scale if close else None
+
+
+def _bias(trace: Trace, attention: Attention, site: Site) -> np.ndarray | None:
+    """The recorded bias of a head ``[query, key]``."""
+    found = trace.positions.get(f"bias.{site.map}.{site.layer}")
+    if found is None or site.head is None:
+        return None
+    rows, columns = attention.weights.shape[1:]
+    return found[site.head, :rows, :columns].astype(np.float64)
+
+
+def _sums(
+    start: float, at: Chain, bias: np.ndarray | None, left: np.ndarray, bound: float
+) -> list[Step]:
+    """What is added to the scaled product; of a masked cell only what was recorded is known."""
+    steps, key = [], at.key
+    if bias is not None:
+        start += float(bias[key])
+        steps.append(Step("bias", start, float(bias[key])))
+    rest = left[at.seen]
+    if not at.seen[key] or np.abs(rest).max() <= bound:
+        return steps
+    shared = np.ptp(rest) <= bound  # the softmax does not notice it
+    amount = float(left[key])
+    return [*steps, Step("row" if shared else "other", start + amount, amount)]
+
+
+def _slack(trace: Trace, attention: Attention, at: Chain, scale: float) -> float:
+    """What rounding may do to a row's scores: a part of the largest number that is summed."""
+    assert attention.k is not None
+    sizes = np.abs(attention.k[at.site.head].astype(np.float64)) @ np.abs(at.q.astype(np.float64))
+    scores = at.scores[: len(at.seen)][at.seen]
+    largest = max(abs(scale) * float(sizes.max()), float(np.abs(scores).max(initial=0.0)))
+    return _rounding(trace) * largest
+
+
+# ---- from the score to the weight ---------------------------------------------------------------
+
+
+def _weight(trace: Trace, at: Chain) -> list[Step]:
+    """The softmax over the row, or what an edit puts in its place; and a scaled head."""
+    edits, site = trace.intervention, at.site
+    steps = [_softmax(trace, at)]
+    even = edits.find(UniformHead, site)
+    if isinstance(even, UniformHead) and even.on and at.seen.any():
+        count = int(at.seen.sum()) + len(at.scores) - len(at.weights)
+        steps = [Step("even", float(at.seen[at.key]) / count, float(count))]
+    scaled = edits.find(ScaleHead, site)
+    if isinstance(scaled, ScaleHead):
+        steps.append(Step("head", steps[-1].result * scaled.value, scaled.value))
+    return steps
+
+
+def _softmax(trace: Trace, at: Chain) -> Step:
+    parts, most = at.exponentials, float(at.scores.max())
+    if not at.seen.any() and not at.weights.any():
+        return Step("nothing", 0.0)
+    if _temperature(trace, at.site) == 0 and at.seen.any():
+        best = int(np.argmax(at.scores))
+        return Step("hard", float(best == at.key), most=most)
+    total = float(parts.sum())
+    return Step("softmax", float(parts[at.key]) / total, total, most)
+
+
+def _settled(steps: list[Step], weight: float, rounding: float) -> list[Step]:
+    """The steps to the weight that the map shows: what they leave open is the last one."""
+    difference = weight - steps[-1].result
+    if not abs(difference) > rounding:  # also where neither is a number
+        return steps
+    return [*steps, Step("after", weight, difference)]
+
+
+# ---- what is true of the run --------------------------------------------------------------------
+
+
+def _rounding(trace: Trace) -> float:
+    return ROUNDING.get(str(trace.manifest.get("dtype", "float32")), ROUNDING["float32"])
+
+
+def _temperature(trace: Trace, site: Site) -> float | None:
+    """The temperature that an edit gives a head; 0 is hard attention, None no edit."""
+    found = trace.intervention.find(Temperature, site)
+    if not isinstance(found, Temperature):
+        return None
+    return found.value if found.value >= COLD else 0.0
+
+
+def _seen(trace: Trace, attention: Attention, site: Site) -> np.ndarray:
+    """Which cells of a head are not masked, bool ``[query, key]``."""
+    assert attention.scores is not None and site.head is not None
+    keys = attention.weights.shape[2]
+    scores = attention.scores[..., :keys]  # without sinks
+    words = replace(attention, scores=scores)
+    seen = visible(words, site.head, _temperature(trace, site) is not None) > 0
+    empty = (scores[site.head] <= EMPTY).all(axis=1, keepdims=True)
+    return np.asarray(seen & ~empty)
+
+
+def hidden_by(edits: Intervention, site: Site, query: int, key: int) -> Edit | None:
+    """The edit that hides a key from a query at a site, if one does."""
+    causal, window = edits.find(Causal, site), edits.find(Window, site)
+    keys, edges = edits.find(BlockKeys, site), edits.find(BlockEdges, site)
+    if isinstance(causal, Causal) and causal.on and site.block == "self" and key > query:
+        return causal
+    radius = window.radius if isinstance(window, Window) else None
+    if radius is not None and abs(key - query) > radius:
+        return window
+    if isinstance(keys, BlockKeys) and key in keys.keys:
+        return keys
+    if isinstance(edges, BlockEdges) and (query, key) in edges.edges:
+        return edges
+    return None
+
+
+def _notes(trace: Trace, attention: Attention, head: int) -> tuple[str, ...]:
+    """What a reader should know of q and k: where they were turned, and who shares them."""
+    assert attention.k is not None
+    notes, site = [], attention.site
+    if site.block == "self" and f"rotary.{site.stack}" in trace.positions:
+        notes.append(
+            "This model turns q and k by their positions (rotary); they are shown as they are "
+            "multiplied, after that."
+        )
+    same = [n for n, k in enumerate(attention.k) if np.array_equal(k, attention.k[head])]
+    if len(same) > 1:
+        heads = ", ".join(f"H{n}" for n in same)
+        notes.append(f"k is the same for {heads}: these heads share their keys (grouped queries).")
+    return tuple(notes)
