@@ -20,15 +20,16 @@ test: $(DEV) ## install what tests need and run all of them, the browser's too
 	@./.ci/chromium
 	$(BIN)/python -m pytest $(ARGS)
 
-check: $(DEV) ## format, lint and types
+check: $(DEV) ## format, lint and types, of the JavaScript too
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	./.ci/tsc --project .
 
 bench: $(DEV) ## measure, and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks.run $(ARGS)
 
-soak: $(DEV) ## a monkey for ten minutes, then two visitors at once
+soak: $(DEV) ## a monkey for ten minutes, two visitors at once, and other tools beside ours
 	@./.ci/chromium
 	$(BIN)/python -m benchmarks.soak $(ARGS)
 

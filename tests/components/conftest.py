@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Page
 
 from tests.browser.conftest import ROOT, _wait, free_port, page
+from tests.components.stage import serving
 
 __all__ = ["page", "url"]
 
@@ -35,3 +37,17 @@ def url() -> Iterator[str]:
         said = out.read().decode("utf-8", errors="replace")
     if "Traceback" in said:
         raise RuntimeError(f"The page met an error:\n{said}")
+
+
+@pytest.fixture(scope="session")
+def modules() -> Iterator[str]:
+    """The address of a server that has our modules."""
+    with serving() as address:
+        yield address
+
+
+@pytest.fixture
+def stage(page: Page, modules: str) -> Page:
+    """An empty page beside our modules; see `tests.components.stage`."""
+    page.goto(modules)
+    return page

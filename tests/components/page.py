@@ -1,42 +1,18 @@
-"""A small app around the two components and a map, with a trace made by hand.
+"""A small app around the chips, a panel and a Plotly map, with a trace made by hand.
 
-Parameters: ``block``; ``change`` (any text: the change since another run); ``layers`` and ``heads``
-(a model of that size instead); ``dark`` (draw for a dark page whatever it is); ``tiles`` (the key
-of the chart whose rows and columns the tiles share, if it is not the map). The toggle "other
-chart" hands the chips to a chart that is not there.
+The toggle "other chart" hands the chips to a chart that is not there. The button "older" gives the
+panel data of an earlier step.
 """
 
 from __future__ import annotations
 
-import dataclasses
-
-import numpy as np
-import pandas as pd
 import streamlit as st
 
 from tests.views.conftest import make_trace
-from transformer_viz.components import Chip, ChipRow, Picked
+from transformer_viz.components import Chip, ChipRow, Picked, spot
+from transformer_viz.components.ruler import rulers
 from transformer_viz.pages import mount
-from transformer_viz.records import Trace
 from transformer_viz.views import head_map
-
-
-def large(layers: int, heads: int) -> Trace:
-    """A model of any size: each head looks a few words back, further from head to head."""
-    query, key = np.mgrid[:64, :64]
-    back = np.arange(heads)[:, None, None] % 12
-    tile = np.where(query - key == back, 255, np.where(key == 0, 60, 0)).astype(np.uint8)
-    layer, head = np.mgrid[:layers, :heads].reshape(2, -1)
-    table = pd.DataFrame(
-        {"stack": "encoder", "block": "self", "layer": layer, "head": head}
-        | {"entropy": 1.5, "max": 1.0}
-    )
-    tiles = {"encoder": np.broadcast_to(tile, (layers, heads, 64, 64))}
-    return dataclasses.replace(make_trace(), heads=table, thumbnails=tiles)
-
-
-def open_head(layer: int, head: int) -> None:
-    state["place"] = (layer, head)
 
 
 def choose(chip: Picked) -> None:
@@ -52,53 +28,62 @@ def rows() -> list[ChipRow]:
     """Source tokens are columns, target tokens the rows that produce them."""
     chosen = state.get("chosen")
     source = [
-        Chip(label, column=n, mark=special, on=bool(chosen and chosen.column == n), gone=n == 2)
+        Chip(
+            label,
+            column=n,
+            mark=special,
+            on=bool(chosen and chosen.column == n),
+            gone=n == 2,
+            lights=(spot("source", n), spot("source", n)),
+        )
         for n, (label, special) in enumerate(
             zip(now.source.labels, now.source.special, strict=True)
         )
     ]
     target = [
-        Chip(label, row=n - 1 if n else None, on=bool(chosen and n and chosen.row == n - 1))
+        Chip(
+            label,
+            row=n - 1 if n else None,
+            on=bool(chosen and n and chosen.row == n - 1),
+            lights=(spot("produced", n - 1) if n else None, spot("target", n)),
+        )
         for n, label in enumerate(now.target.labels)
     ]
     return [ChipRow("source", source), ChipRow("target", target)]
 
 
-state, asked = st.session_state, st.query_params
+state = st.session_state
 st.set_page_config(layout="wide")
-place = state.setdefault("place", (1, 2))
-block = asked.get("block", "cross")
-now, before = make_trace(temperature=3.0, probability=0.25), make_trace()
-if "layers" in asked:
-    now, before, block = large(int(asked["layers"]), int(asked["heads"])), None, "encoder"
-state.setdefault("dark", "dark" in asked)
+now = make_trace(temperature=3.0, probability=0.25)
+state.setdefault("dark", False)
+state.setdefault("seq", 3)
 other = st.toggle("other chart")
 if not st.toggle("without chips"):
     mount.tokens(
         rows(),
         key="tokens",
         chart="elsewhere" if other else "map",
+        sides=rulers(now, "cross"),
         dark=state["dark"],
         chosen=choose,
         theme=set_theme,
     )
-left, right = st.columns([10, 9])
-with left.container(border=True):
-    mount.heads(
-        now,
-        block,
-        key="heads",
-        before=before if "change" in asked else None,
-        selected=place,
-        opened=open_head,
-        chart=asked.get("tiles", "map"),
-    )
-    st.text("below the tiles")
-with right.container(border=True):
-    if "layers" not in asked:
-        picture = head_map(now, block, *place, dark=state["dark"])
-        st.plotly_chart(picture, key="map", theme=None, config={"displayModeBar": False})
+words = "".join(
+    f'<b data-row="produced:{n}" tabindex="0">{label}</b> '
+    for n, label in enumerate(now.produced.labels)
+)
+mount.panel(
+    {"part": "outcome", "seq": state["seq"], "html": f"<p>step {state['seq']}: {words}</p>"},
+    key="panel",
+    picked=lambda value: state.update(word=value),
+)
+picture = head_map(now, "cross", state.get("layer", 1), 2, dark=state["dark"])
+st.plotly_chart(picture, key="map", theme=None, config={"displayModeBar": False})
 st.button("again")
+st.button("older", on_click=lambda: state.update(seq=2))
+st.button("newer", on_click=lambda: state.update(seq=5))
+st.button("other layer", on_click=lambda: state.update(layer=0))
 st.text(
-    f"place {place} · chosen {state.get('chosen')} · told {state.get('told', 0)} {state['dark']}"
+    f"chosen {state.get('chosen')} · told {state.get('told', 0)} {state['dark']} · "
+    f"word {state.get('word')}"
 )

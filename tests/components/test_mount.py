@@ -8,10 +8,6 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from transformer_viz.components import heads_height
-
-from .test_data import decoded
-
 pytestmark = pytest.mark.app
 PAGE = Path(__file__).with_name("page.py")
 
@@ -20,19 +16,19 @@ PAGE = Path(__file__).with_name("page.py")
 def test_every_visit_gets_both_components(visit: int) -> None:
     app = AppTest.from_file(str(PAGE), default_timeout=60).run()
     assert not app.exception
-    tokens, heads = (element.proto for element in app.get("bidi_component"))
-    header, tiles = decoded(heads.bytes)
-    assert header["selected"] == [1, 2] and tiles.shape == (2, 3, 4, 5)
-    assert header["height"] == heads_height(2)
+    tokens, panel = (element.proto for element in app.get("bidi_component"))
     rows = json.loads(tokens.json)["rows"]
     assert [chip["text"] for chip in rows[1]["chips"]] == ["<s>", "die", "Ka", "tze"]
-    assert [chip["row"] for chip in rows[1]["chips"]] == [None, 0, 1, 2]
-
-
-def test_the_chosen_head_travels_to_the_tiles() -> None:
-    app = AppTest.from_file(str(PAGE), default_timeout=60)
-    app.session_state["place"] = (0, 1)
-    app.query_params["change"] = "1"
-    app.run()
-    header, _ = decoded(app.get("bidi_component")[1].proto.bytes)
-    assert header["selected"] == [0, 1] and header["change"]
+    assert [chip["row"] for chip in rows[1]["chips"]] == [
+        None,
+        *(f"produced:{n}" for n in (0, 1, 2)),
+    ]
+    assert [chip["dead"] for chip in rows[1]["chips"]] == [True, False, False, False]
+    chart = json.loads(tokens.json)["chart"]
+    assert chart["key"] == "map" and chart["rows"]["sentence"] == "produced"
+    assert chart["columns"] | {"labels": 0} == {
+        "sentence": "source",
+        "labels": 0,
+        "groups": [[n] for n in range(5)],
+    }
+    assert json.loads(panel.json)["seq"] == 3

@@ -7,15 +7,19 @@ import dataclasses
 import numpy as np
 import pytest
 
+from tests.components.many import blocks_max, many
 from tests.views.conftest import make_trace
 from transformer_viz.metrics.tiles import (
     change,
     extends,
     grown,
+    halved,
     head_tiles,
     largest_change,
     own_scale,
     sentences,
+    stride,
+    strongest,
 )
 from transformer_viz.records import Tokens, Trace
 
@@ -122,3 +126,60 @@ def test_rows_and_columns_have_their_sentences(clean: Trace) -> None:
     assert sentences(clean, "decoder") == (clean.target, clean.target)
     assert extends(appended(clean.source, 3), clean.source)
     assert not extends(clean.source, appended(clean.source, 3))
+
+
+def test_a_stride_is_how_many_words_a_cell_holds(clean: Trace) -> None:
+    assert stride(clean, "cross") == (1, 1)
+    for length, step in ((64, 1), (65, 2), (129, 3), (300, 5)):
+        assert stride(many(1, 1, length, kept=False), "encoder") == (step, step)
+    assert stride(many(1, 1, 65, 200, blocks=("cross",)), "cross") == (2, 4)
+
+
+def test_half_as_many_cells_keep_the_largest() -> None:
+    tiles = many(2, 3, 7, 5, blocks=("cross",)).thumbnail("cross")
+    assert np.array_equal(halved(tiles), blocks_max(tiles, 2, 2))
+    assert halved(tiles).shape == (2, 3, 4, 3) and halved(tiles).dtype == np.uint8
+
+
+def test_half_as_many_changes_keep_the_largest_size_with_its_sign() -> None:
+    nothing = np.nan
+    changes = np.array([[0.1, -0.3, 0.2], [0.2, 0.25, -0.1], [nothing, nothing, nothing]])
+    shown = halved(changes.astype(np.float32))
+    assert np.allclose(shown, [[-0.3, 0.2], [nothing, nothing]], equal_nan=True)
+    half_gone = np.array([[nothing, -0.1], [nothing, nothing]], np.float32)
+    assert halved(half_gone).tolist() == [[pytest.approx(-0.1)]]
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(7, 5), (130, 70)], ids=["small", "pooled"])
+def test_the_strongest_link_is_the_largest_weight(queries: int, keys: int) -> None:
+    trace = many(2, 3, queries, keys, blocks=("cross",))
+    found = strongest(trace, "cross")
+    for layer, head in np.ndindex(2, 3):
+        weights = trace.attention("cross", layer=layer)[head]
+        row, column = np.unravel_index(weights.argmax(), weights.shape)
+        if queries > 64:  # else two weights may be one 255th
+            assert found[layer, head].tolist() == [row, row, column, column]
+        first, last, left, right = found[layer, head]
+        best = weights[first : last + 1, left : right + 1].max()
+        assert round(float(best) * 255) == round(float(weights.max()) * 255)
+
+
+def test_without_the_matrix_the_strongest_link_is_a_cell_of_words() -> None:
+    kept = many(1, 2, 130, 70, blocks=("cross",))
+    for head, (first, last, left, right) in enumerate(
+        strongest(dataclasses.replace(kept, attentions=()), "cross")[0]
+    ):
+        assert first % 3 == 0 and last == min(first + 2, 129)
+        assert left % 2 == 0 and right == min(left + 1, 69)
+        weights = kept.attention("cross", layer=0)[head]
+        inside = weights[first : last + 1, left : right + 1].max()
+        assert round(float(inside) * 255) == round(float(weights.max()) * 255)
+
+
+def test_the_largest_change_is_found_and_new_rows_are_none() -> None:
+    now = many(2, 3, 7)
+    changes = change(now.thumbnail("encoder"), many(2, 3, 7, seed=8).thumbnail("encoder"))
+    changes[:, :, 6] = np.nan
+    for layer, head in np.ndindex(2, 3):
+        row, _, column, _ = strongest(now, "encoder", changes)[layer, head]
+        assert abs(changes[layer, head, row, column]) == np.nanmax(np.abs(changes[layer, head]))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
+
+from .ruler import Ruler
 
 
 @dataclass(frozen=True)
 class Chip:
     """One token to point at.
 
-    ``row`` and ``column`` are where it stands in the chart, if it does. ``mark``: a start or
-    end mark; ``gone``: hidden by an edit; ``on``: the chosen one.
+    ``row`` and ``column`` are where it stands in the opened picture, if it does; ``lights`` are
+    the tokens that light up with it as rows and as columns of any picture (see `spot`). ``mark``:
+    a start or end mark; ``gone``: hidden by an edit; ``on``: the chosen one.
     """
 
     text: str
@@ -21,6 +24,19 @@ class Chip:
     on: bool = False
     gone: bool = False
     mark: bool = False
+    lights: tuple[str | None, str | None] = (None, None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the browser needs of it; one that has no place in the picture cannot be chosen."""
+        return {
+            "text": self.text,
+            "row": self.lights[0],
+            "column": self.lights[1],
+            "on": self.on,
+            "gone": self.gone,
+            "mark": self.mark,
+            "dead": self.row is None and self.column is None,
+        }
 
 
 @dataclass(frozen=True)
@@ -33,7 +49,7 @@ class ChipRow:
 
 @dataclass(frozen=True)
 class Picked:
-    """A chip that was clicked: its sentence, its number there, its place in the chart."""
+    """A chip that was clicked: its sentence, its number there, its place in the picture."""
 
     side: str
     token: int
@@ -41,17 +57,31 @@ class Picked:
     column: int | None
 
 
-def tokens_data(rows: Sequence[ChipRow], *, dark: bool, chart: str) -> dict[str, Any]:
+def spot(sentence: str, *tokens: int) -> str:
+    """Tokens of a sentence (``source``, ``target`` or ``produced``) as the browser names them."""
+    return f"{sentence}:{','.join(map(str, tokens))}"
+
+
+def tokens_data(
+    rows: Sequence[ChipRow],
+    *,
+    dark: bool,
+    chart: str | None = None,
+    sides: tuple[Ruler | None, Ruler | None] = (None, None),
+) -> dict[str, Any]:
     """What ``tokens.js`` draws.
 
     Args:
         rows: one sentence each.
         dark: the background that the rest of the page was drawn for; the browser tells when it
             turns out to be another.
-        chart: the key of the Plotly chart whose rows and columns are lit.
+        chart: the key of a Plotly chart that lights up too, if there is one.
+        sides: whose tokens stand along that chart's rows and columns.
     """
-    drawn = [{"name": row.name, "chips": [asdict(chip) for chip in row.chips]} for row in rows]
-    return {"rows": drawn, "dark": dark, "chart": chart}
+    drawn = [{"name": row.name, "chips": [chip.to_dict() for chip in row.chips]} for row in rows]
+    down, across = (side and side.to_dict() for side in sides)
+    plotly = None if chart is None else {"key": chart, "rows": down, "columns": across}
+    return {"part": "tokens", "rows": drawn, "dark": dark, "chart": plotly}
 
 
 def picked(rows: Sequence[ChipRow], value: object) -> Picked | None:

@@ -1,0 +1,135 @@
+"""The atlas as Python packs it: the captured numbers themselves, few enough bytes, true words."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.components.many import blocks_max, many, repeated, sentence
+from tests.components.stage import decoded
+from tests.views.conftest import make_trace
+from transformer_viz.components.atlas import NUMBERS, atlas_data, atlas_height
+from transformer_viz.records import Trace
+
+BLOCKS = ("encoder", "decoder", "cross")
+
+
+@pytest.fixture(scope="module")
+def clean() -> Trace:
+    return make_trace()
+
+
+@pytest.fixture(scope="module")
+def warm() -> Trace:
+    return make_trace(temperature=3.0, probability=0.25)
+
+
+def rows(trace: Trace, stack: str, kind: str) -> Any:
+    heads = trace.heads
+    return heads[(heads["stack"] == stack) & (heads["block"] == kind)]
+
+
+def test_the_pictures_travel_as_they_were_captured(clean: Trace) -> None:
+    header, arrays = decoded(atlas_data(clean, BLOCKS, seq=5, words="so it is"))
+    for number, block in enumerate(BLOCKS):
+        assert np.array_equal(arrays[f"tiles{number}"], clean.thumbnail(block))
+        assert arrays[f"tiles{number}"].dtype == np.uint8
+    assert (header["part"], header["seq"], header["words"]) == ("atlas", 5, "so it is")
+    assert [one["name"] for one in header["blocks"]] == list(BLOCKS) and header["limit"] == 0
+    assert [(one["rows"], one["columns"]) for one in header["blocks"]] == [
+        ("source", "source"),
+        ("produced", "target"),
+        ("produced", "source"),
+    ]
+    assert header["sentences"]["produced"] == ["die", "Ka", "tze", "</s>"]
+    assert header["blocks"][2]["stride"] == [1, 1] and header["blocks"][2]["counts"] == [3, 3]
+
+
+def test_every_head_has_its_numbers(clean: Trace) -> None:
+    _, arrays = decoded(atlas_data(clean, ["decoder", "cross"]))
+    for row in rows(clean, "decoder", "cross").itertuples():
+        found = dict(zip(NUMBERS, arrays["numbers1"][:, row.layer, row.head], strict=True))
+        for name in ("entropy", "distance", "max", "sink"):
+            assert found[name] == np.float32(getattr(row, name))
+        assert np.isnan(found["change"]) and np.isnan(found["before"])
+
+
+def test_a_change_shares_one_symmetric_scale(clean: Trace, warm: Trace) -> None:
+    header, arrays = decoded(atlas_data(warm, BLOCKS, before=clean))
+    largest = 0.0
+    for number, block in enumerate(BLOCKS):
+        steps = warm.thumbnail(block).astype(float) - clean.thumbnail(block)
+        largest = max(largest, np.abs(steps).max() / 255)
+        shown = (arrays[f"tiles{number}"].astype(float) - 128) / 127 * header["limit"]
+        assert np.abs(shown - steps / 255).max() <= header["limit"] / 254 + 1e-6
+        told = dict(zip(NUMBERS, arrays[f"numbers{number}"], strict=True))
+        flat = steps.reshape(2, 3, -1) / 255
+        most = np.take_along_axis(flat, np.abs(flat).argmax(-1)[..., None], -1)[..., 0]
+        assert np.allclose(told["change"], most)
+    assert header["limit"] == pytest.approx(largest)
+    was = rows(clean, "decoder", "cross")["entropy"].to_numpy().reshape(2, 3)
+    assert np.allclose(told["before"], was)
+
+
+def test_rows_that_were_not_there_are_marked(clean: Trace) -> None:
+    wide = np.pad(clean.thumbnail("encoder"), ((0, 0), (0, 0), (0, 2), (0, 2)))
+    source = dataclasses.replace(
+        sentence(7), ids=(*clean.source.ids, 0, 0), pieces=(*clean.source.pieces, "x", "y")
+    )
+    padded = dataclasses.replace(clean, source=source, thumbnails={"encoder": wide})
+    _, arrays = decoded(atlas_data(padded, ["encoder"], before=clean))
+    assert (arrays["tiles0"][:, :, 5:] == 0).all() and (arrays["tiles0"][:, :, :5] == 128).all()
+
+
+def test_layers_with_fewer_heads_are_counted(clean: Trace) -> None:
+    heads = clean.heads
+    fewer = heads[~((heads["block"] == "cross") & (heads["layer"] == 0) & (heads["head"] == 2))]
+    header, arrays = decoded(atlas_data(dataclasses.replace(clean, heads=fewer), ["cross"]))
+    assert header["blocks"][0]["counts"] == [2, 3]
+    assert np.isnan(arrays["numbers0"][:, 0, 2]).all()
+
+
+def test_an_atlas_of_144_heads_is_small() -> None:
+    data = atlas_data(many(12, 12, 64, kept=False), ["encoder"])
+    assert len(data) <= 650_000
+    header, _ = decoded(data)
+    assert header["blocks"][0]["stride"] == [1, 1]
+
+
+def test_several_blocks_are_pooled_to_stay_below_a_megabyte() -> None:
+    trace = many(12, 12, 64, blocks=BLOCKS, kept=False)
+    data = atlas_data(trace, BLOCKS)
+    header, arrays = decoded(data)
+    assert len(data) <= 1_000_000
+    for number, block in enumerate(BLOCKS):
+        assert header["blocks"][number]["stride"] == [2, 2]
+        assert np.array_equal(arrays[f"tiles{number}"], blocks_max(trace.thumbnail(block), 2, 2))
+
+
+def test_three_thousand_heads_of_long_sentences_stay_below_a_megabyte() -> None:
+    tile = many(1, 64, 128, kept=False)
+    large = repeated(tile, 48)
+    data = atlas_data(large, ["encoder"])
+    header, arrays = decoded(data)
+    assert len(data) < 1_000_000 and arrays["tiles0"].shape == (48, 64, 16, 16)
+    assert header["blocks"][0]["stride"] == [8, 8]  # 2 of the thumbnail, and 4 of the atlas
+    assert np.array_equal(arrays["tiles0"][7], blocks_max(tile.thumbnail("encoder")[0], 4, 4))
+
+
+def test_few_layers_take_little_height_and_many_no_more_than_some() -> None:
+    heights = [atlas_height(many(n, 4, 3, kept=False), ["encoder"]) for n in (1, 2, 4, 12, 48)]
+    assert 250 < heights[0] < heights[1] < heights[2] and max(heights) == heights[-1] < 700
+    header, _ = decoded(atlas_data(many(4, 4, 3), ["encoder"]))
+    assert header["height"] == heights[2]
+
+
+def test_what_cannot_be_drawn_is_said(clean: Trace) -> None:
+    with pytest.raises(LookupError, match="it has encoder, decoder, cross"):
+        atlas_data(clean, ["sideways"])
+    with pytest.raises(ValueError, match="An atlas needs a block"):
+        atlas_data(clean, [])
+    with pytest.raises(ValueError, match="different words"):
+        atlas_data(clean, ["encoder"], before=many(2, 3, 9))

@@ -1,0 +1,185 @@
+"""Chips, a panel and a Plotly map on one page, in a real browser: clicks, keys, and the light."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+pytestmark = pytest.mark.browser
+
+BANDS = ".tv-band:visible"
+SAY = """detail => dispatchEvent(new CustomEvent("tv-light", { detail }))"""
+
+
+def _open(page: Page, url: str) -> None:
+    page.goto(url)
+    expect(page.locator("[data-painted]")).to_have_count(2)
+    expect(page.locator(".heatmaplayer image")).to_be_visible()
+
+
+def _area(page: Page) -> dict[str, float]:
+    box = page.locator(".nsewdrag").first.bounding_box()
+    assert box is not None
+    return dict(box)
+
+
+def _light(row: tuple[str, int] | None, column: tuple[str, int] | None) -> dict[str, Any]:
+    spots = [spot and {"sentence": spot[0], "tokens": [spot[1]]} for spot in (row, column)]
+    return dict(zip(("row", "column"), spots, strict=True))
+
+
+def test_a_chip_lights_its_column_in_the_map(page: Page, url: str) -> None:
+    _open(page, url)
+    chip = page.get_by_role("button", name="c", exact=True)  # column 1 of 5
+    chip.hover()
+    band = page.locator(BANDS)
+    expect(band).to_have_count(1)
+    lit, whole = band.bounding_box(), _area(page)
+    assert lit is not None
+    assert lit["width"] == pytest.approx(whole["width"] / 5, abs=2)
+    assert lit["x"] == pytest.approx(whole["x"] + whole["width"] / 5, abs=2)
+    assert lit["height"] == pytest.approx(whole["height"], abs=2)
+    expect(chip).to_have_class(re.compile(r"\blit\b"))
+    page.mouse.move(5, 5)
+    expect(band).to_have_count(0)
+    expect(chip).not_to_have_class(re.compile(r"\blit\b"))
+
+
+def test_a_word_of_the_panel_lights_its_chip_and_its_row(page: Page, url: str) -> None:
+    _open(page, url)
+    page.locator("b").nth(1).hover()
+    expect(page.locator(".tv-chip.lit")).to_have_text(["Ka"])
+    expect(page.locator(BANDS)).to_have_count(1)
+    page.locator("b").nth(1).click()
+    expect(page.get_by_text("word {'row': 'produced:1', 'column': None}")).to_be_visible()
+    page.mouse.move(5, 5)
+    page.get_by_role("button", name="Ka", exact=True).hover()
+    expect(page.locator("b.tv-lit")).to_have_text(["Ka"])
+    page.locator("b").first.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("word {'row': 'produced:0', 'column': None}")).to_be_visible()
+
+
+def test_tokens_of_another_sentence_light_nothing(page: Page, url: str) -> None:
+    _open(page, url)
+    lit, band = page.locator(".tv-chip.lit"), page.locator(BANDS)
+    page.evaluate(SAY, _light(("produced", 0), ("source", 1)))
+    expect(lit).to_have_text(["c", "die"])
+    expect(band).to_have_count(2)
+    page.evaluate(SAY, _light(("nobody", 0), ("nobody", 1)))
+    expect(lit).to_have_count(0)
+    expect(band).to_have_count(0)
+
+
+def test_a_chart_that_is_not_there_is_not_lit(page: Page, url: str) -> None:
+    _open(page, url)
+    page.get_by_text("other chart").click()
+    page.get_by_role("button", name="c", exact=True).hover()
+    expect(page.locator(".tv-chip.lit")).to_have_text(["c"])
+    expect(page.locator(BANDS)).to_have_count(0)
+
+
+def test_the_keyboard_lights_chips_too(page: Page, url: str) -> None:
+    _open(page, url)
+    page.get_by_role("toolbar", name="target").get_by_role("button").first.focus()
+    page.keyboard.press("ArrowRight")
+    chip = page.get_by_role("button", name="die", exact=True)
+    expect(chip).to_be_focused()
+    expect(chip).to_have_class(re.compile(r"\blit\b"))
+    expect(page.locator(BANDS)).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("chosen Picked(side='target', token=1, row=0")).to_be_visible()
+    expect(chip).to_have_attribute("aria-pressed", "true")
+    expect(chip).to_be_focused()
+    page.keyboard.press("End")
+    expect(page.get_by_role("button", name="tze", exact=True)).to_be_focused()
+
+
+def test_pointing_into_the_map_lights_both_words(page: Page, url: str) -> None:
+    _open(page, url)
+    for _ in range(2):  # and again after the chart was drawn anew
+        area = _area(page)
+        # Row 1 is what "Ka" stands for; column 3 is the second "the".
+        for down in (0.35, 0.37):
+            page.mouse.move(area["x"] + area["width"] * 0.7, area["y"] + area["height"] * down)
+        expect(page.locator(".tv-chip.lit")).to_have_text(["the (2)", "Ka"])
+        expect(page.locator("b.tv-lit")).to_have_text(["Ka"])
+        expect(page.locator(BANDS)).to_have_count(2)
+        page.mouse.move(5, 5)
+        expect(page.locator(".tv-chip.lit")).to_have_count(0)
+        page.get_by_role("button", name="other layer").click()
+        page.wait_for_timeout(500)
+
+
+def test_a_lit_word_stays_lit_when_the_map_is_drawn_anew(page: Page, url: str) -> None:
+    _open(page, url)
+    page.get_by_role("button", name="the", exact=True).focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(BANDS)).to_have_count(1)
+    page.keyboard.press("Enter")  # the page runs again; the keyboard stays where it is
+    expect(page.get_by_text("chosen Picked(side='source', token=1")).to_be_visible()
+    page.evaluate("document.querySelector('.tv-band').remove()")  # as when plotly draws anew
+    page.evaluate("document.querySelector('.st-key-map').append(document.createElement('i'))")
+    expect(page.locator(BANDS)).to_have_count(1)
+
+
+def test_chips_that_are_gone_listen_no_more(page: Page, url: str) -> None:
+    _open(page, url)
+    page.evaluate("window.heard = []; addEventListener('tv-light', e => heard.push(e.detail.row))")
+    toggle = page.get_by_text("without chips")
+    for shown in (True, False, True):
+        expect(page.locator(".tv-chip")).to_have_count(9 if shown else 0)
+        area = _area(page)
+        for step in (0.3, 0.4):
+            page.mouse.move(area["x"] + area["width"] * step, area["y"] + 10)
+            page.wait_for_timeout(150)
+        heard = page.evaluate("heard.splice(0).filter(row => row !== null)")
+        assert bool(heard) == shown and len(heard) <= 2  # one view speaks, not two
+        page.mouse.move(5, 5)
+        page.evaluate("heard.splice(0)")
+        toggle.click()
+
+
+def test_a_word_outside_the_map_cannot_be_chosen(page: Page, url: str) -> None:
+    _open(page, url)
+    first = page.get_by_role("button", name="<s>", exact=True)
+    expect(first).to_have_attribute("aria-disabled", "true")
+    first.click(force=True)
+    page.get_by_role("button", name="again").click()
+    expect(page.get_by_text("chosen None")).to_be_visible()
+    expect(page.get_by_role("button", name="at (hidden)")).to_have_class(re.compile("tv-gone"))
+
+
+def test_a_dark_page_says_so_once(page: Page, url: str) -> None:
+    page.emulate_media(color_scheme="dark")
+    _open(page, url)
+    expect(page.get_by_text("told 1 True")).to_be_visible()
+    page.get_by_role("button", name="again").click()
+    page.wait_for_timeout(500)
+    expect(page.get_by_text("told 1 True")).to_be_visible()
+    page.emulate_media(color_scheme="light")
+    expect(page.get_by_text("told 2 False")).to_be_visible()
+
+
+FRAME = """seq => dispatchEvent(new CustomEvent("tv-frame", {
+  detail: {part: "outcome", data: {part: "outcome", seq, html: `<p>live ${seq}</p>`}}}))"""
+
+
+def test_a_live_frame_is_shown_until_something_newer_comes(page: Page, url: str) -> None:
+    """What is older than what stands there is left out, from wherever it comes."""
+    _open(page, url)
+    shown = page.locator(".st-key-panel p")
+    expect(shown).to_contain_text("step 3")
+    page.evaluate("addEventListener('tv-painted', e => window.told = e.detail)")
+    page.evaluate(FRAME, 4)
+    expect(shown).to_have_text("live 4")
+    page.wait_for_function("window.told?.seq === 4 && window.told.part === 'outcome'")
+    page.evaluate(FRAME, 3)
+    page.get_by_role("button", name="older").click()
+    page.wait_for_timeout(500)
+    expect(shown).to_have_text("live 4")
+    page.get_by_role("button", name="newer").click()
+    expect(shown).to_contain_text("step 5")

@@ -1,0 +1,192 @@
+"""All heads at once: the small pictures and the numbers that ``browser/atlas.js`` draws from.
+
+The pictures travel as they were captured, 255 = weight 1; which colour a weight has is decided in
+the browser, where scale, colour map, gamma and threshold change without asking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..metrics.tiles import halved, head_tiles, largest_change, stride, strongest
+from ..records import Trace
+from ..sites import MAPS
+from .blob import both_palettes, pack
+from .ruler import rulers
+
+#: What is known of each head, in the order of the array ``numbers``; ``change`` is signed, and
+#: ``before`` is the entropy of the other run. Unknown is NaN.
+NUMBERS = ("entropy", "distance", "max", "sink", "change", "before")
+TITLES = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Cross"}
+UNCHANGED = 128  # in a picture of changes; 0 is a row that was not there before
+CELLS = 900_000  # more cells than this are pooled, so that an atlas stays below a megabyte
+AROUND = (154, 126)  # pixels for names, legend and controls, of one block and of several
+ROW = (18, 150)  # a layer's tiles are at least and at most so high, their gap included
+MOST = 460  # pixels that the rows of tiles share while they can shrink
+TALLEST = 1.4  # a tile is at most so much higher than wide
+ROOM = (600, 1140)  # pixels that the tiles of one block, and of several, probably have across
+
+
+@dataclass(frozen=True)
+class _Tiles:
+    """A block's pictures ``[layer, head, row, column]``: weights uint8, or changes float32."""
+
+    block: str
+    cells: np.ndarray
+    stride: tuple[int, int]
+    links: np.ndarray
+
+
+def atlas_data(
+    trace: Trace,
+    blocks: Sequence[str],
+    *,
+    before: Trace | None = None,
+    opened: tuple[str, int, int] | None = None,
+    overlaid: Sequence[tuple[int, int]] = (),
+    sort: str = "layer",
+    scale: str = "head",
+    ramp: str = "ink",
+    gamma: float = 1.0,
+    threshold: float = 0.0,
+    seq: int = 0,
+    words: str = "",
+) -> bytes:
+    """Every layer and head of one block, or of several side by side, as bytes for the browser.
+
+    Args:
+        trace: the run to show.
+        blocks: of ``encoder``, ``decoder`` and ``cross``, in the order in which they stand.
+        before: another run over the same words; then what changed since is drawn.
+        opened: block, layer and head of the one that stands beside.
+        overlaid: layers and heads of the opened block that are laid over it as lines.
+        sort: ``layer``, or by which number heads are ranked: ``entropy``, ``distance``, ``max``,
+            ``sink``, ``change``.
+        scale: ``head`` (each by its own largest weight) or ``common``.
+        ramp: one of :data:`transformer_viz.colours.RAMPS`.
+        gamma: power that amounts are raised to before they are coloured.
+        threshold: weights below it are blank, 0...1.
+        seq: the number of the change that this picture belongs to.
+        words: a sentence to show below.
+
+    Raises:
+        LookupError: a map that the trace lacks; names those it has.
+        ValueError: no block, or two runs that cannot be compared; says why.
+    """
+    if not blocks:
+        raise ValueError("An atlas needs a block: encoder, decoder or cross; got none.")
+    found = _pooled([_tiles(trace, block, before) for block in blocks])
+    limit = 0.0 if before is None else max(largest_change(tiles.cells) for tiles in found)
+    how = {"sort": sort, "scale": scale, "ramp": ramp, "gamma": gamma, "threshold": threshold}
+    header = {
+        "part": "atlas",
+        "seq": seq,
+        "colours": both_palettes(),
+        "height": atlas_height(trace, blocks),
+        "words": words,
+        "opened": opened and list(opened),
+        "overlaid": [list(place) for place in overlaid],
+        "how": how,
+        "limit": limit,
+        "sentences": _sentences(trace, blocks),
+        "blocks": [_block(trace, tiles) for tiles in found],
+    }
+    return pack(header, **dict(_arrays(trace, before, found, limit)))
+
+
+def atlas_height(trace: Trace, blocks: Sequence[str]) -> int:
+    """Pixels that the atlas takes, so that they can be kept free before it is drawn."""
+    layers, heads = zip(*(trace.thumbnail(block).shape[:2] for block in blocks), strict=True)
+    several = len(blocks) > 1
+    wide = TALLEST * ROOM[several] / sum(heads)
+    row = int(np.clip(min(MOST // max(layers), wide), *ROW))
+    return AROUND[several] + min(MOST, max(layers) * row)
+
+
+def _tiles(trace: Trace, block: str, before: Trace | None) -> _Tiles:
+    changes = None if before is None else head_tiles(trace, block, before)
+    cells = trace.thumbnail(block) if changes is None else changes
+    return _Tiles(block, cells, stride(trace, block), strongest(trace, block, changes))
+
+
+def _pooled(found: list[_Tiles]) -> list[_Tiles]:
+    """The same pictures, all of them halved until they are few enough cells."""
+    while sum(tiles.cells.size for tiles in found) > CELLS:
+        if all(max(tiles.cells.shape[2:]) == 1 for tiles in found):
+            break  # there are that many heads
+        found = [_half(tiles) for tiles in found]
+    return found
+
+
+def _half(tiles: _Tiles) -> _Tiles:
+    down, across = tiles.stride
+    return replace(tiles, cells=halved(tiles.cells), stride=(2 * down, 2 * across))
+
+
+def _arrays(
+    trace: Trace, before: Trace | None, found: list[_Tiles], limit: float
+) -> Iterator[tuple[str, np.ndarray]]:
+    for number, tiles in enumerate(found):
+        cells = tiles.cells if before is None else _bytes_of_changes(tiles.cells, limit)
+        yield f"tiles{number}", cells
+        yield f"numbers{number}", _numbers(trace, before, tiles)
+        yield f"links{number}", tiles.links
+
+
+def _bytes_of_changes(changes: np.ndarray, limit: float) -> np.ndarray:
+    """-limit, 0 and limit become 1, 128 and 255."""
+    steps = np.round(changes / limit * (UNCHANGED - 1)) + UNCHANGED
+    return np.nan_to_num(steps, nan=0).astype(np.uint8)
+
+
+def _numbers(trace: Trace, before: Trace | None, tiles: _Tiles) -> np.ndarray:
+    """What is known of each head, float32 ``[number, layer, head]``; NaN where nothing is."""
+    shape = tiles.cells.shape[:2]
+    columns = {name: _column(trace, tiles.block, name, shape) for name in NUMBERS[:4]}
+    if before is not None:
+        columns["change"] = _furthest(tiles.cells)
+        columns["before"] = _column(before, tiles.block, "entropy", shape)
+    unknown = np.full(shape, np.nan, np.float32)
+    return np.stack([columns.get(name, unknown) for name in NUMBERS]).astype(np.float32)
+
+
+def _column(trace: Trace, block: str, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    table = _table(trace, block)
+    numbers = np.full(shape, np.nan, np.float32)
+    numbers[table["layer"], table["head"]] = table[name]
+    return numbers
+
+
+def _table(trace: Trace, block: str) -> pd.DataFrame:
+    stack, kind = MAPS[block]
+    return trace.heads[(trace.heads["stack"] == stack) & (trace.heads["block"] == kind)]
+
+
+def _furthest(changes: np.ndarray) -> np.ndarray:
+    """Each head's change of largest size, with its sign: ``[layer, head]``."""
+    flat = np.nan_to_num(changes).reshape(*changes.shape[:2], -1)
+    place = np.abs(flat).argmax(axis=-1)[..., None]
+    return np.take_along_axis(flat, place, axis=-1)[..., 0]
+
+
+def _block(trace: Trace, tiles: _Tiles) -> dict[str, Any]:
+    rows, columns = rulers(trace, tiles.block)
+    return {
+        "name": tiles.block,
+        "title": TITLES[tiles.block],
+        "counts": np.bincount(_table(trace, tiles.block)["layer"]).tolist(),
+        "stride": list(tiles.stride),
+        "rows": rows.sentence,
+        "columns": columns.sentence,
+    }
+
+
+def _sentences(trace: Trace, blocks: Sequence[str]) -> dict[str, Sequence[str]]:
+    """The words of every sentence that stands along a side, each once."""
+    sides = (side for block in blocks for side in rulers(trace, block))
+    return {side.sentence: side.labels for side in sides}

@@ -1,0 +1,96 @@
+// Below the tiles of an atlas: what its colours mean, with the numbers at both ends.
+
+import { numberOf, placesIn, sortable } from "./atlas_heads.js";
+import { element, pen } from "./dom.js";
+import { thresholdWords } from "./atlas_tools.js";
+import { signed } from "./written.js";
+
+/** @typedef {import("./atlas_heads.js").AtlasData} AtlasData */
+
+const BAR_WIDE = 120;
+const BAR_HIGH = 12;
+const RANKS = {
+  entropy: "entropy", distance: "distance", max: "largest weight", sink: "weight on the first word",
+  change: "largest change",
+};
+
+export class AtlasLegend {
+  /** @param {HTMLElement} place */
+  constructor(place) {
+    this.bar = element("canvas");
+    this.least = element("span", "tv-end");
+    this.most = element("span", "tv-end");
+    this.words = element("span", "tv-said");
+    place.append(this.least, this.bar, this.most, this.words);
+  }
+
+  /**
+   * @param {AtlasData} data
+   * @param {import("./atlas_heads.js").How} how
+   * @param {{pooled: number[][], legend: Uint32Array}} picture  for each block how many tokens a
+   *   cell holds, down and across; and the colours from the lowest amount to the highest
+   */
+  show(data, how, { pooled, legend }) {
+    const [least, most] = ends(data, how);
+    this.least.textContent = least;
+    this.most.textContent = most;
+    this.words.textContent = [
+      ...scaleWords(data, how, most), ...poolWords(data, pooled), data.words,
+    ].filter(Boolean).join(" · ");
+    this.paint(legend);
+  }
+
+  /** @param {Uint32Array} colours */
+  paint(colours) {
+    const sheet = new OffscreenCanvas(colours.length, 1);
+    const image = new ImageData(colours.length, 1);
+    new Uint32Array(image.data.buffer).set(colours);
+    /** @type {OffscreenCanvasRenderingContext2D} */ (sheet.getContext("2d"))
+      .putImageData(image, 0, 0);
+    pen(this.bar, BAR_WIDE, BAR_HIGH).drawImage(sheet, 0, 0, BAR_WIDE, BAR_HIGH);
+  }
+}
+
+/**
+ * The numbers at both ends of the bar.
+ * @param {AtlasData} data
+ * @param {import("./atlas_heads.js").How} how
+ * @returns {[string, string]}
+ */
+function ends(data, how) {
+  if (data.limit) return [signed(-data.limit, 2, false), signed(data.limit, 2, true)];
+  const largest = placesIn(data).map((place) => numberOf(data, place, "max"))
+    .filter((number) => !Number.isNaN(number));
+  const most = signed(Math.max(...largest), 2, false), least = signed(Math.min(...largest), 2, false);
+  return ["0", how.scale === "common" || most === least ? most : `${least} to ${most}`];
+}
+
+/**
+ * @param {AtlasData} data
+ * @param {import("./atlas_heads.js").How} how
+ * @param {string} most
+ * @returns {string[]}
+ */
+function scaleWords(data, how, most) {
+  const said = [];
+  if (data.limit) said.push("change, one scale");
+  else if (how.scale === "common") said.push(`one scale 0 … ${most}`);
+  else said.push("each head on its own scale");
+  if (how.threshold) said.push(`below ${thresholdWords(how.threshold)} left blank`);
+  const rank = RANKS[/** @type {keyof typeof RANKS} */ (sortable(data, how.sort))];
+  said.push(rank ? `ranked by ${rank}, highest first` : "rows are layers, columns are heads");
+  return said;
+}
+
+/**
+ * @param {AtlasData} data
+ * @param {number[][]} pooled
+ * @returns {string[]}
+ */
+function poolWords(data, pooled) {
+  const said = pooled.map(([down, across]) => down * across === 1 ? ""
+    : `a cell holds up to ${down} × ${across} weights, `
+      + `the largest ${data.limit ? "change " : ""}is shown`);
+  if (new Set(said).size === 1) return said[0] ? [said[0]] : [];
+  return said.flatMap((words, n) => (words ? [`${data.blocks[n].title}: ${words}`] : []));
+}

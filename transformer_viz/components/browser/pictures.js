@@ -1,0 +1,14 @@
+// What Streamlit loads for all pictures and controls: the part that the data names is shown.
+
+import { Atlas } from "./atlas.js";
+import { Head } from "./head.js";
+import { showIn } from "./mount.js";
+import { Slider } from "./slider.js";
+import { Chips } from "./tokens.js";
+
+/** @type {Record<string, new (place: HTMLElement, say: import("./mount.js").Say) => any>} */
+const PICTURES = { atlas: Atlas, head: Head, slider: Slider, tokens: Chips };
+
+/** @param {any} component  what Streamlit hands over */
+const showPicture = (component) => showIn(component, (part) => PICTURES[part.split("-")[0]]);
+export default showPicture;

@@ -1,0 +1,21 @@
+// A page of its own, without Python behind it: the same pictures, linked with each other.
+
+import { afterPainting } from "./mount.js";
+import { inflated, ReportBook } from "./report_book.js";
+import { Report } from "./report_page.js";
+
+const OLD = "This browser cannot unpack the pictures on this page; a newer one can.";
+
+async function startReport() {
+  const place = document.getElementById("tv-report"), holder = document.getElementById("tv-data");
+  if (!place || !holder) return; // these modules are also read where there is no report
+  try {
+    const report = new Report(place, new ReportBook(await inflated(holder)));
+    report.show();
+    afterPainting(() => place.setAttribute("data-painted", "1"));
+  } catch (error) {
+    place.textContent = typeof DecompressionStream === "undefined" ? OLD : String(error);
+  }
+}
+
+startReport();

@@ -1,0 +1,227 @@
+"""One head as a map on a canvas: rows look at columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..metrics import describe_row, statistic_change
+from ..metrics.cells import Cells, cells
+from ..metrics.difference import appended, difference
+from ..metrics.tiles import largest_change
+from ..records import Trace
+from ..sites import MAPS, Site
+from .blob import both_palettes, pack
+from .ruler import rulers
+
+WHOLE = 256  # rows and columns up to which every weight is sent
+ROW = 26  # pixels of a row, while the sentence is short enough
+HEIGHTS = (340, 720)  # the picture's size stays between these, so that a page does not jump
+TOP = 96  # pixels that the names of the columns take at most
+BLIND = 5  # rows without anything to look at that are named; the others are counted
+
+Span = tuple[int, int]
+Zoom = tuple[Span, Span]
+
+
+def map_data(
+    trace: Trace,
+    block: str,
+    layer: int,
+    head: int,
+    *,
+    before: Trace | None = None,
+    most: float | None = None,
+    token: int | None = None,
+    key: int | None = None,
+    words: bool = False,
+    special: bool = True,
+    ramp: str = "ink",
+    gamma: float = 1.0,
+    threshold: float = 0.0,
+    zoom: Zoom | None = None,
+    numbers: str | None = None,
+    direction: str = "rows look at columns",
+    seq: int = 0,
+) -> bytes:
+    """One head as a map, for ``map.js``.
+
+    Up to 256 rows and columns ``weights`` holds every weight, float32 ``[row, column]`` (NaN:
+    nothing to show), and ``masked`` uint8 what the head may not look at. Beyond that ``pooled``
+    uint8 holds the largest weight of each ``stride`` cells as ``zero + weight / unit``
+    (``pooled_masked``: all of them are masked), ``weights`` and ``masked`` an exact ``region`` of
+    at most 256 x 256 around the enlarged part, where that is small enough, and ``chosen`` the
+    exact row of ``token``. Only ``title``, ``said``, ``numbers``, ``note``, ``most`` and the
+    arrays depend on the head.
+
+    Args:
+        trace: the run to show.
+        block: ``encoder``, ``decoder`` or ``cross``.
+        layer, head: from 0.
+        before: another run over the same words; then the change since it is drawn instead.
+        most: the weight at the dark end of the colours, unless the head has a larger one.
+        token, key: one of the model's rows and columns that is chosen.
+        words: merge pieces to whole words.
+        special: show start and end marks too.
+        ramp, gamma, threshold: the colours, as in the atlas; see `colours.RAMPS`.
+        zoom: the rows and columns to enlarge, each from the first to behind the last.
+        numbers: what to say about the head; left out, its entropy and mean distance.
+        direction: what rows and columns are to each other.
+        seq: the number of this state, which the browser gives back when it is painted.
+
+    Raises:
+        LookupError: a map, layer or head that the trace lacks; names those it has.
+        ValueError: the two runs speak about different words, or the earlier one about more.
+    """
+    shown_as = {"words": words, "special": special}
+    now = cells(trace, block, layer, head, **shown_as)
+    was = cells(before, block, layer, head, **shown_as) if before else None
+    shown = difference(now, was) if was else now.weights.astype(np.float32)
+    largest = max(most or 0.0, float(np.nanmax(shown, initial=0)))
+    limit = largest_change(shown) if was else largest or 1.0
+    zoom = _within(zoom, shown.shape)
+    sheets, arrays = _sheets(shown, now.masked, zoom, limit, was is not None)
+    row = now.row_of(token)
+    if row is not None and "pooled" in arrays:
+        arrays |= {"chosen": shown[row], "chosen_masked": now.masked[row].astype(np.uint8)}
+    if numbers is None:
+        site = Site(*MAPS[block], layer, head)
+        numbers = head_numbers(before or trace, trace, site, bool(now.note))
+    rows, columns = rulers(trace, block, now)
+    header = {
+        "part": "head",
+        "view": "map",
+        "seq": seq,
+        "colours": both_palettes(),
+        "title": f"{block} L{layer} H{head}",
+        "rows": rows.to_dict(),
+        "columns": columns.to_dict(),
+        "height": map_height(len(now.rows)),
+        "change": was is not None,
+        "old": len(was.rows) if was else len(now.rows),
+        "most": limit,
+        "token": token,
+        "key": key,
+        "ramp": ramp,
+        "gamma": gamma,
+        "threshold": threshold,
+        "zoom": zoom,
+        "said": "" if row is None else _said(now, row),
+        "numbers": numbers,
+        "direction": direction,
+        "note": _note(now, was),
+    }
+    return pack(header | sheets, **arrays)
+
+
+def map_height(rows: int) -> int:
+    """Pixels of the picture of so many rows, to be kept free before it is drawn."""
+    return int(np.clip(rows * ROW + TOP, *HEIGHTS))
+
+
+def _within(zoom: Zoom | None, shape: tuple[int, ...]) -> Zoom | None:
+    """The enlarged part, if it is one: after merging words there may be fewer rows."""
+    if zoom is None or zoom == tuple((0, size) for size in shape):
+        return None
+    fits = (0 <= a < b <= size for (a, b), size in zip(zoom, shape, strict=True))
+    return zoom if all(fits) else None
+
+
+def _sheets(
+    shown: np.ndarray, masked: np.ndarray, zoom: Zoom | None, limit: float, change: bool
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The weights as they are sent: all of them, or pooled and exact where it is enlarged."""
+    hidden = masked.astype(np.uint8)
+    if max(shown.shape) <= WHOLE:
+        return {"stride": [1, 1], "region": None}, {"weights": shown, "masked": hidden}
+    stride = [-(-size // WHOLE) for size in shown.shape]
+    zero, unit = (128, limit / 127) if change else (0, limit / 255)
+    words = {"stride": stride, "zero": zero, "unit": unit, "region": None}
+    arrays = {
+        "pooled": _bytes(pooled(shown, stride), zero, unit),
+        "pooled_masked": _reduced(np.logical_and, masked, stride).astype(np.uint8),
+    }
+    region = None if zoom is None else _around(zoom, shown.shape)
+    if region is not None:
+        part = tuple(slice(*span) for span in region)
+        arrays |= {"weights": shown[part], "masked": hidden[part]}
+    return words | {"region": region}, arrays
+
+
+def pooled(shown: np.ndarray, stride: list[int]) -> np.ndarray:
+    """Of each ``stride`` cells the one of largest size, with its sign; NaN counts as nothing.
+
+    Args:
+        shown: weights or signed changes ``[row, column]``.
+        stride: rows and columns of a pooled cell; the last ones may hold fewer.
+
+    Returns:
+        ``[ceil(row / stride), ceil(column / stride)]``; NaN where all of them are.
+    """
+    high, low = (_reduced(extreme, shown, stride) for extreme in (np.fmax, np.fmin))
+    return np.where(-low > high, low, high)
+
+
+def _reduced(how: np.ufunc, table: np.ndarray, stride: list[int]) -> np.ndarray:
+    for axis, (size, step) in enumerate(zip(table.shape, stride, strict=True)):
+        table = how.reduceat(table, np.arange(0, size, step), axis=axis)
+    return table
+
+
+def _bytes(values: np.ndarray, zero: int, unit: float) -> np.ndarray:
+    """Values in steps of ``unit`` around ``zero``; of changes, 0 stands for what has none."""
+    steps = np.clip(np.round(values / unit) + zero, min(1, zero), 255)
+    return np.nan_to_num(steps, nan=0).astype(np.uint8)
+
+
+def _around(zoom: Zoom, shape: tuple[int, ...]) -> Zoom | None:
+    """The exact part to send: the enlarged one and what is around it, unless that is too much."""
+    if any(b - a > WHOLE for a, b in zoom):
+        return None
+    down, across = (
+        _widened(span, size, min(WHOLE, size)) for span, size in zip(zoom, shape, strict=True)
+    )
+    return down, across
+
+
+def _widened(span: Span, size: int, width: int) -> Span:
+    """A span of ``width`` cells around another one, within a side of ``size``."""
+    first = min(max(0, (sum(span) - width) // 2), size - width)
+    return first, first + width
+
+
+def _said(now: Cells, row: int) -> str:
+    return describe_row(now.weights[row], now.rows.labels[row], now.columns.labels)
+
+
+def head_numbers(before: Trace, after: Trace, site: Site, regrouped: bool) -> str:
+    """The head's entropy and mean distance; of two runs both.
+
+    Args:
+        before, after: the runs; the same one twice is one.
+        site: the head.
+        regrouped: whether the map shows other cells than the model's own, which these are about.
+    """
+    told = []
+    for name, called, unit in (
+        ("entropy", "entropy", "bits"),
+        ("distance", "mean distance", "tokens"),
+    ):
+        values = statistic_change(before, after, site, name)
+        kept = values[1:] if before is after else values
+        told.append(f"{called} {' → '.join(f'{value:.2f}' for value in kept)} {unit}")
+    return " · ".join(told) + (" (of the model's own pieces)" if regrouped else "")
+
+
+def _note(now: Cells, was: Cells | None) -> str:
+    """What was regrouped, what is new, and which rows have nothing to look at."""
+    return " ".join(filter(None, (now.note, appended(now, was) if was else "", _blind(now.blind))))
+
+
+def _blind(rows: tuple[str, ...]) -> str:
+    if not rows:
+        return ""
+    named = ", ".join(f"“{label}”" for label in rows[:BLIND])
+    more = f" and {len(rows) - BLIND} more" if len(rows) > BLIND else ""
+    return f"Nothing is left to look at for {named}{more}: every cell of such a row is masked."

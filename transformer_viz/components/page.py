@@ -1,0 +1,76 @@
+"""One HTML page that needs nothing else: our components, their data, and no network at all."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import struct
+import zlib
+from typing import Any
+
+from .files import bundle, style
+
+#: What the page may do: run its own script, whose hash is named, and use its own style sheet.
+POLICY = (
+    "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; "
+    "img-src data: blob:; base-uri 'none'; form-action 'none'"
+)
+NEEDS_SCRIPTS = "The pictures on this page are drawn by a script of its own; allow it to run."
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>
+{style}</style>
+</head>
+<body>
+{body}
+<noscript><p>{needs}</p></noscript>
+<script type="application/octet-stream" id="tv-data">{data}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def page(data: bytes, *, title: str, body: str) -> str:
+    """A page that shows what ``browser/report.js`` makes of some data.
+
+    Args:
+        data: a blob as `pack` makes it; it travels deflated, as letters.
+        title: plain text.
+        body: ready HTML with a place ``<main id="tv-report">``; whoever makes it escapes every
+            token and name in it.
+    """
+    script = "(() => {\n" + bundle("report.js") + "\n})();"
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    return PAGE.format(
+        policy=POLICY.format(hash=digest),
+        title=html.escape(title),
+        style=style("report.css"),
+        body=body,
+        needs=NEEDS_SCRIPTS,
+        data=base64.b64encode(zlib.compress(data, 9)).decode("ascii"),
+        script=script,
+    )
+
+
+def framed(content: str, *, title: str, height: int) -> str:
+    """A page inside another one, such as a notebook: an element that holds all of it."""
+    return (
+        f'<iframe srcdoc="{html.escape(content)}" title="{html.escape(title)}" width="100%" '
+        f'height="{height}" style="border:0" sandbox="allow-scripts"></iframe>'
+    )
+
+
+def header(data: bytes) -> dict[str, Any]:
+    """The words of a blob that `pack` made, without its arrays."""
+    _, length = struct.unpack_from("<II", data)
+    words: dict[str, Any] = json.loads(data[8 : 8 + length])
+    return words

@@ -1,0 +1,200 @@
+"""One cell of a head's map as a chain of steps, from q and k to the weight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..metrics.cells import axes
+from ..metrics.qk import Chain, NoProduct, Step, chain, require_product
+from ..records import Trace
+from .blob import both_palettes, pack
+from .ruler import rulers
+
+SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+NEVER = -1e30  # a mask's number that only stands for minus infinity
+
+
+def qk_data(
+    trace: Trace,
+    block: str,
+    layer: int,
+    head: int,
+    *,
+    query: int,
+    key: int | None = None,
+    seq: int = 0,
+) -> bytes:
+    """The steps from q and k to one weight, for ``qk.js``.
+
+    Arrays: ``q``, ``k`` and ``product`` float32 ``[d_k]``; ``scores``, ``exponentials`` and
+    ``weights`` float32 ``[key]``, and ``seen`` uint8 ``[key]``, of the whole row. Where a head has
+    no q·k to show, the header's ``problem`` says why and there are no arrays.
+
+    Args:
+        trace: a run with ``keep=("scores", "qkv")``.
+        block: ``encoder``, ``decoder`` or ``cross``.
+        layer, head: from 0.
+        query: the model's own row.
+        key: the model's own column; None is the one that the row looks at most.
+        seq: the number of this state, which the browser gives back when it is painted.
+
+    Raises:
+        LookupError: a map, layer, head, row or column that the trace lacks; names those it has.
+    """
+    rows, columns = rulers(trace, block)
+    header = {
+        "part": "head",
+        "view": "qk",
+        "seq": seq,
+        "colours": both_palettes(),
+        "title": f"L{layer} H{head}",
+        "rows": rows.to_dict(),
+        "columns": columns.to_dict(),
+        "token": query,
+        "problem": "",
+    }
+    try:
+        attention = require_product(trace, block, layer, head)
+    except NoProduct as reason:
+        return pack(header | {"key": key, "problem": str(reason)})
+    if key is None and 0 <= query < attention.weights.shape[1]:
+        key = int(np.argmax(attention.weights[head, query]))
+    found = chain(trace, block, layer, head, query, key or 0)
+    labels = tuple(side.labels for side in axes(trace, attention))
+    return pack(header | _words(trace, found, labels), **_arrays(found))
+
+
+def _words(trace: Trace, found: Chain, labels: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
+    """What the header says about one chain."""
+    row, column = labels[0][found.query], labels[1][found.key]
+    weight = figure(found.steps[-1].result)
+    looks = "looks at" if found.seen[found.key] else "may not look at"
+    return {
+        "key": found.key,
+        "row": row,
+        "column": column,
+        "said": f"“{row}” {looks} “{column}”: weight {weight}.",
+        "steps": [
+            _step(step, before, found)
+            for step, before in zip(found.steps, (None, *found.steps), strict=False)
+        ],
+        "sinks": _sinks(found),
+        "notes": [*_place(trace, found, row), *found.notes],
+    }
+
+
+def _place(trace: Trace, found: Chain, row: str) -> list[str]:
+    """Where the query stands, where a row is named after the word that it produces."""
+    if found.site.stack != "decoder" or trace.produced is None:
+        return []
+    read = trace.words_of("decoder").labels[found.query]
+    return [f"q comes from the place that reads “{read}” and produces “{row}”."]
+
+
+def _sinks(found: Chain) -> str:
+    """What a row's softmax also sums over, where a model has a column that is no word."""
+    extra = found.exponentials[len(found.weights) :]
+    if not extra.size:
+        return ""
+    return f"and {figure(extra.sum())} for what is no word (a sink): that weight goes nowhere"
+
+
+def _arrays(found: Chain) -> dict[str, np.ndarray]:
+    keys = len(found.weights)
+    numbers = {
+        "q": found.q,
+        "k": found.k,
+        "product": found.product,
+        "scores": found.scores[:keys],
+        "exponentials": found.exponentials[:keys],
+        "weights": found.weights,
+    }
+    arrays = {name: np.asarray(array, np.float32) for name, array in numbers.items()}
+    return arrays | {"seen": found.seen.astype(np.uint8)}
+
+
+# ---- the steps in words -------------------------------------------------------------------------
+
+
+def _step(step: Step, before: Step | None, found: Chain) -> dict[str, str]:
+    """A step as it stands on the screen: its name, its formula with numbers, its result, why."""
+    amount = figure(step.amount)
+    name, formula, why = WORDING[step.kind]
+    words = {
+        "before": figure(before.result) if before else "",
+        "amount": amount,
+        "signed": f"− {figure(-step.amount)}" if step.amount < 0 else f"+ {amount}",
+        "most": figure(step.most),
+        "less": f"+ {figure(-step.most)}" if step.most < 0 else f"− {figure(step.most)}",
+        "part": figure(found.exponentials[found.key]),
+        "width": len(found.q),
+        "keys": len(found.weights),
+        "count": f"{step.amount:.0f}",
+        "seen": "1" if found.seen[found.key] else "0",
+        "why": step.why,
+    }
+    return {
+        "kind": step.kind,
+        "name": name,
+        "formula": formula.format(**words),
+        "result": figure(step.result),
+        "why": why.format(**words),
+    }
+
+
+#: Of each kind of step: its name, its formula, and what it is for.
+WORDING: dict[str, tuple[str, str, str]] = {
+    "dot": ("q·k", "q₁k₁ + q₂k₂ + …", "the {width} products above, added up"),
+    "scale": ("scale", "{before} × {amount}", "{why}"),
+    "cap": (
+        "soft cap",
+        "{amount} × tanh({before} / {amount})",
+        "this model bounds its scores: none goes beyond ±{amount}",
+    ),
+    "bias": (
+        "position bias",
+        "{before} {signed}",
+        "what the model adds for the positions of the two words",
+    ),
+    "row": (
+        "shift",
+        "{before} {signed}",
+        "the same for every score of this row, so the softmax does not notice it",
+    ),
+    "other": (
+        "other terms",
+        "{before} {signed}",
+        "what else the model makes of the two words and their places",
+    ),
+    "temperature": ("temperature", "{before} ÷ {amount}", "an edit; everything so far is divided"),
+    "mask": ("mask", "hidden", "by {why}, whatever the score"),
+    "seen": ("mask", "visible", "keys of this row that are hidden: {count} of {keys}"),
+    "softmax": (
+        "softmax",
+        "exp({before} {less}) ÷ {amount}",
+        "{part} ÷ {amount}: {most} is the row's largest score (max), {amount} the sum of "
+        "exp(score − max) over its keys",
+    ),
+    "hard": ("softmax", "temperature 0", "the largest score of the row, {most}, takes everything"),
+    "even": ("alike", "{seen} / {count}", "an edit; this head looks at all visible words alike"),
+    "nothing": ("softmax", "no key is left", "every key of this row is hidden: its weights are 0"),
+    "head": ("head", "{before} × {amount}", "an edit scales the weights of this head"),
+    "after": ("after", "{before} {signed}", "what the model does to the weight after its softmax"),
+}
+
+
+def figure(value: float) -> str:
+    """A number with four digits behind the point; a very large or small one with a power of ten."""
+    if np.isnan(value):
+        return "no number"
+    if value == np.inf or value <= NEVER:
+        return "∞" if value > 0 else "−∞"
+    size = abs(value)
+    if size == 0 or 0.001 <= size < 100_000:
+        text = f"{value + 0.0:.4f}"  # without the sign of a negative zero
+    else:
+        digits, power = f"{value:.3e}".split("e")
+        text = f"{digits}·10{str(int(power)).translate(SUPERSCRIPT)}"
+    return text.replace("-", "−")

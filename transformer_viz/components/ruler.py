@@ -1,0 +1,56 @@
+"""Whose tokens stand along the sides of a picture, so that pictures can light up together."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..metrics.cells import Cells
+from ..metrics.tiles import sentences
+from ..records import Trace
+from ..sites import MAPS
+
+
+@dataclass(frozen=True)
+class Ruler:
+    """One side of a picture: its words, and which of the model's tokens each of them is.
+
+    ``sentence``: ``source``, ``target``, or ``produced`` (the rows of a decoder: row t reads token
+    t and produces the next one). ``groups`` are the tokens in each row or column.
+    """
+
+    sentence: str
+    labels: tuple[str, ...]
+    groups: tuple[tuple[int, ...], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for a component's header."""
+        return asdict(self)
+
+
+def rulers(trace: Trace, block: str, cells: Cells | None = None) -> tuple[Ruler, Ruler]:
+    """The sides of a map: rows and columns, as a head's cells are grouped, or token by token."""
+    across = "target" if block == "decoder" and trace.target is not None else "source"
+    rows, columns = row_sentence(trace, block), across
+    if cells is not None:
+        return (
+            Ruler(rows, cells.rows.labels, cells.members),
+            Ruler(columns, cells.columns.labels, cells.parts),
+        )
+    queries, keys = sentences(trace, block)
+    produced = trace.produced.labels if rows == "produced" and trace.produced else queries.labels
+    return Ruler(rows, produced, _single(produced)), Ruler(columns, keys.labels, _single(keys))
+
+
+def row_sentence(trace: Trace, block: str) -> str:
+    """Whose words the rows of a map bear: a decoder's rows what they produce, if that is known."""
+    if MAPS[block][0] == "encoder":
+        return "source"
+    if trace.produced is not None:
+        return "produced"
+    return "source" if trace.target is None else "target"
+
+
+def _single(tokens: Sized) -> tuple[tuple[int, ...], ...]:
+    return tuple((token,) for token in range(len(tokens)))
