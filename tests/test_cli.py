@@ -77,8 +77,8 @@ def refusal(*words: str, stdin: str | bytes | None = None) -> str:
 
 
 def test_help_lists_the_commands_and_is_quick() -> None:
-    commands = {"app", "models", "inspect", "trace", "translate", "generate", "train"}
-    assert set(main.commands) == commands
+    commands = {"app", "models", "inspect", "trace", "translate", "generate", "report", "export"}
+    assert set(main.commands) == commands | {"train"}
     assert all(name in answer("--help") for name in commands)
     assert answer() == answer("--help")
     heavy = "{'torch', 'streamlit', 'numpy', 'transformers'}"

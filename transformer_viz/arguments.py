@@ -7,10 +7,13 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .interventions import Intervention
+from .interventions import Intervention, Pad
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from .checkpoints.model import Model
+    from .records import Trace
 
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients")
 
@@ -101,6 +104,52 @@ def vectors_file(flag: str, path: Path) -> np.ndarray:
         came = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else "an archive"
         raise ValueError(f"{flag} needs floats [token, d_model]; {path} holds {came}.")
     return array
+
+
+def held(model: Model, clean: Trace, target: Any, edits: Intervention) -> dict[str, Any]:
+    """What a changed run is asked about, so that it speaks about the clean run's words."""
+    found: dict[str, Any] = {"target": target}
+    if clean.target is not None and clean.target.ids:
+        found["target"] = list(clean.target.ids)
+    if clean.produced is not None:
+        found["produced"] = list(clean.produced.ids)
+        if clean.target is None and model.gives == "words":  # padding makes rows of its own
+            padding = sum(edit.count for edit in edits if isinstance(edit, Pad))
+            found["produced"] += [model.pad_id] * padding
+    return found
+
+
+def stored_run(path: str) -> Trace:
+    """The trace that a file holds."""
+    from .records import Trace
+
+    if not Path(path).is_file():
+        raise ValueError(
+            f"There is no file {path!r}; name one that transformer-viz trace --out wrote."
+        )
+    return Trace.load(path)
+
+
+def one_place(
+    trace: Trace, block: str | None, layer: int | None, head: int | None, picture: str, kind: str
+) -> tuple[str, int, int]:
+    """The head that was named, as far as it is needed: an atlas has all of them."""
+    if block is None and len(trace.maps) > 1:
+        raise ValueError(f"This run has the maps {', '.join(trace.maps)}; name one with --block.")
+    everything = picture == "atlas" and kind not in ("csv", "npz")
+    if not everything and (layer is None or head is None):
+        raise ValueError("Name the head with --layer and --head, both counted from 0.")
+    return block or trace.maps[0], layer or 0, head or 0
+
+
+def new_file(out: str, what: str) -> Path:
+    """The file that ``--out`` names: its folder exists, and it is no folder itself."""
+    path = Path(out)
+    if not path.resolve().parent.is_dir():
+        raise ValueError(f"There is no folder {path.parent} for --out; make it first.")
+    if path.is_dir():
+        raise ValueError(f"--out names a file for the {what}, and {out!r} is a folder.")
+    return path
 
 
 def recipe_data(recipe: Path, folder: str | None) -> Path | None:

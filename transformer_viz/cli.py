@@ -20,18 +20,23 @@ from . import __version__
 from .arguments import (
     KEEP,
     config_word,
+    held,
     kept_parts,
     known_checkpoint,
+    new_file,
+    one_place,
     one_source,
     one_target,
     read_intervention,
     recipe_data,
+    stored_run,
 )
 from .terminal import OneSentence, after_a_second, inspected, line_by_line
 
 if TYPE_CHECKING:
     from .checkpoints.model import Model
 
+NUMBERS, PRINTED = ("csv", "npz", "safetensors"), ("svg", "png", "pdf")
 ROOT = Path(__file__).resolve().parent.parent
 
 model_path = click.argument("path", metavar="PATH")
@@ -85,9 +90,13 @@ def app(model: str | None, models: str | None, port: int, host: str) -> None:
         whole = str(Path(models).resolve())
         surroundings |= {"TRANSFORMER_VIZ_MODELS": whole, "TRANSFORMER_VIZ_ROOTS": whole}
     _require_free(host, port)
-    words = [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py")]
-    words += ["--server.address", host, "--server.port", str(port)]
-    words += ["--server.headless", "true", "--browser.gatherUsageStats", "false"]
+    surroundings |= {
+        "STREAMLIT_SERVER_ADDRESS": host,
+        "STREAMLIT_SERVER_PORT": str(port),
+        "STREAMLIT_SERVER_HEADLESS": "true",
+        "STREAMLIT_BROWSER_GATHER_USAGE_STATS": "false",
+    }
+    words = [sys.executable, "-m", "transformer_viz.pages.serve"]
     os.chdir(ROOT)  # Streamlit reads .streamlit/config.toml from where it is started
     os.execve(sys.executable, words, surroundings)
 
@@ -163,15 +172,9 @@ def trace(
     keep = kept_parts(given.pop("keep"))
     source = one_source(**given)
     aim = one_target(target, target_ids, vectors=given["vectors"] is not None)
-    if not Path(out).resolve().parent.is_dir():
-        raise ValueError(f"There is no folder {Path(out).parent} for --out; make it first.")
-    if Path(out).is_dir():
-        raise ValueError(f"--out names a file for the trace, and {out!r} is a folder.")
+    new_file(out, "trace")
     model = _load(path, words)
-    if (given["image"] is None) == (model.takes == "image"):
-        needs = "a picture" if model.takes == "image" else "no pictures"
-        flag = "--image" if model.takes == "image" else "a text, --ids or --vectors"
-        raise ValueError(f"{path!r} takes {needs}; give it {flag}.")
+    _require_picture(model, path, given["image"])
     from .tracing import trace as run
 
     with after_a_second("Running"):
@@ -179,6 +182,95 @@ def trace(
         found.save(out)
     maps = ", ".join(f"{name} {found.layers(name)} layers" for name in found.maps)
     click.echo(f"{out}: {maps}; capture report {found.report.status}")
+
+
+def _require_picture(model: Model, path: str, image: str | None) -> None:
+    """A picture for a model that takes one, and none for any other."""
+    if (image is None) == (model.takes == "image"):
+        needs = "a picture" if model.takes == "image" else "no pictures"
+        flag = "--image" if model.takes == "image" else "a text, --ids or --vectors"
+        raise ValueError(f"{path!r} takes {needs}; give it {flag}.")
+
+
+@main.command()
+@model_path
+@click.argument("text", required=False)
+@click.option("--pair", nargs=2, metavar="A B", help="Two texts, for pair models.")
+@click.option("--ids", metavar='"2 45 3"', help="Token ids, start and end as given.")
+@click.option("--image", metavar="F", help="A picture, for models that take pictures.")
+@click.option("--vectors", metavar="F.npy", help="Floats [token, d_model], for bare cores.")
+@click.option(
+    "--target", metavar="T", help="The target text; left out, it is decoded. With --vectors a .npy."
+)
+@intervention_option
+@set_option
+@click.option("--title", default="", help="What stands above; left out, the model and the words.")
+@click.option("--out", required=True, metavar="F", help="The page, report.html.")
+def report(
+    path: str, target: str | None, title: str, out: str, words: tuple[str, ...], **given: Any
+) -> None:
+    """Write one HTML page with all heads, which works offline.
+
+    With --intervention it holds the run before, the run after, and what changed.
+    """
+    edits = read_intervention(given.pop("intervention"))
+    source = one_source(**given)
+    aim = one_target(target, None, vectors=given["vectors"] is not None)
+    file = new_file(out, "page")
+    model = _load(path, words)
+    _require_picture(model, path, given["image"])
+    from .tracing import trace as run
+    from .views.report import report as page
+
+    keep = ("weights", "scores")
+    with after_a_second("Running"):
+        found, before = run(model, source, target=aim, keep=keep), None
+        if edits:
+            before, about = found, held(model, found, aim, edits)
+            found = run(model, source, intervention=edits, keep=keep, **about)
+        content = page(found, before, title=title)
+    file.write_text(content, encoding="utf-8")
+    size = len(content.encode("utf-8")) / 1e6
+    click.echo(f"{out}: {size:.2f} MB; capture report {found.report.status}")
+
+
+@main.command()
+@click.argument("run", metavar="RUN.safetensors")
+@click.option(
+    "--format", "kind", required=True, type=click.Choice([*NUMBERS, *PRINTED]), help="What to make."
+)
+@click.option(
+    "--picture",
+    type=click.Choice(["map", "lines", "atlas"]),
+    default="map",
+    show_default=True,
+    help="Which picture svg, png and pdf show.",
+)
+@click.option("--block", metavar="B", help="encoder, decoder or cross; may be left out if alone.")
+@click.option("--layer", type=click.IntRange(0), metavar="L", help="From 0.")
+@click.option("--head", type=click.IntRange(0), metavar="H", help="From 0.")
+@click.option("--before", metavar="F", help="Another trace file: the change since it.")
+@click.option("--words", is_flag=True, help="Merge pieces to whole words.")
+@click.option("--special/--no-special", default=True, help="Start and end marks too, or not.")
+@click.option("--dark", is_flag=True, help="Colours for a dark background.")
+@click.option("--width", type=float, default=160, show_default=True, help="Millimetres.")
+@click.option("--out", required=True, metavar="F", help="The file to write.")
+def export(run: str, kind: str, picture: str, out: str, before: str | None, **how: Any) -> None:
+    """Make a figure for a paper, or a table of numbers, of a stored run.
+
+    csv and npz hold one head's weights; safetensors is the run itself, written anew.
+    """
+    from .views.taken import exported
+
+    file = new_file(out, "export")
+    trace, was = stored_run(run), None if before is None else stored_run(before)
+    if kind == "safetensors":
+        trace.save(file)
+    else:
+        place = one_place(trace, how.pop("block"), how.pop("layer"), how.pop("head"), picture, kind)
+        with after_a_second("Drawing"):
+            file.write_bytes(exported(trace, kind, picture, place, before=was, **how))
+    click.echo(f"{out}: {file.stat().st_size:,} bytes")
 
 
 @main.command()

@@ -10,13 +10,13 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
+from transformer_viz.colours import DARK, LIGHT
 from transformer_viz.metrics.norms import STATISTICS, norm_labels, norm_sites, norm_statistic
 from transformer_viz.metrics.tiles import extends
 from transformer_viz.records import Tokens, Trace
 from transformer_viz.views.gain_bias import gain_bias
 from transformer_viz.views.norm_map import norm_map
 from transformer_viz.views.stream_length import stream_length
-from transformer_viz.views.theme import DARK, LIGHT
 
 from .conftest import stream
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from transformer_viz.colours import DARK, LIGHT
 from transformer_viz.views.parameters import BLOCKS, parameters
-from transformer_viz.views.theme import DARK, LIGHT, escaped
+from transformer_viz.views.theme import escaped
 
 TABLE = pd.DataFrame(
     [

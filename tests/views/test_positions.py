@@ -11,6 +11,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from transformer_viz.colours import DARK, LIGHT
 from transformer_viz.interventions import (
     Intervention,
     ScalePositions,
@@ -24,7 +25,6 @@ from transformer_viz.views.position_shift import position_shift
 from transformer_viz.views.position_similarity import position_similarity
 from transformer_viz.views.position_table import position_table
 from transformer_viz.views.position_waves import position_waves
-from transformer_viz.views.theme import DARK, LIGHT
 from transformer_viz.views.wavelengths import wavelengths
 
 NAME = "table.encoder"

@@ -1,6 +1,7 @@
 """Pictures: pure functions from a trace to a plotly figure, or to a small piece of HTML.
 
-The first line of each view's module is the question that it answers.
+The first line of each view's module is the question that it answers. A view is fetched when it is
+first used, so a page of HTML needs no plotly.
 """
 
 from __future__ import annotations
@@ -8,43 +9,54 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-from .candidates import candidates
-from .gain_bias import gain_bias
-from .head_map import head_map
-from .norm_map import norm_map
-from .outcome import outcome
-from .over_image import over_image
-from .overview import overview
 from .picture import Picture
-from .position_shift import position_shift
-from .position_similarity import position_similarity
-from .position_table import position_table
-from .position_waves import position_waves
-from .stream_length import stream_length
-from .vector_change import vector_change
-from .wavelengths import wavelengths
 
-__all__ = [
-    "VIEWS",
-    "Picture",
-    "View",
-    "candidates",
-    "gain_bias",
+if TYPE_CHECKING:
+    from .atlas import atlas as atlas
+    from .candidates import candidates as candidates
+    from .gain_bias import gain_bias as gain_bias
+    from .head_map import head_map as head_map
+    from .lines import lines as lines
+    from .norm_map import norm_map as norm_map
+    from .outcome import outcome as outcome
+    from .over_image import over_image as over_image
+    from .position_shift import position_shift as position_shift
+    from .position_similarity import position_similarity as position_similarity
+    from .position_table import position_table as position_table
+    from .position_waves import position_waves as position_waves
+    from .printed import printed as printed
+    from .report import report as report
+    from .stream_length import stream_length as stream_length
+    from .vector_change import vector_change as vector_change
+    from .wavelengths import wavelengths as wavelengths
+
+    VIEWS: tuple[View, ...]
+
+#: Every view, in the order in which the reader meets them; its module has its name.
+NAMES = (
+    "atlas",
     "head_map",
-    "norm_map",
-    "outcome",
+    "lines",
     "over_image",
-    "overview",
-    "position_shift",
-    "position_similarity",
-    "position_table",
-    "position_waves",
-    "stream_length",
+    "outcome",
+    "candidates",
     "vector_change",
+    "position_table",
+    "position_similarity",
     "wavelengths",
-]
+    "position_waves",
+    "position_shift",
+    "norm_map",
+    "stream_length",
+    "gain_bias",
+)
+#: What puts several views together, or one on paper.
+FURTHER = ("report", "printed")
+__all__ = ["VIEWS", "Picture", "View", *NAMES, *FURTHER]
 
 
 @dataclass(frozen=True)
@@ -56,28 +68,29 @@ class View:
     draw: Callable[..., Any]
 
 
-def _view(draw: Callable[..., Any]) -> View:
-    words = sys.modules[draw.__module__].__doc__ or ""
-    return View(draw.__name__, words.partition("\n")[0], draw)
+class _Views(ModuleType):
+    """The package, in which a view's name is always the view and never its module."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = name in (*NAMES, *FURTHER) and isinstance(value, ModuleType)
+        super().__setattr__(name, getattr(value, name) if own else value)
 
 
-#: Every view, in the order in which the reader meets them.
-VIEWS: tuple[View, ...] = tuple(
-    _view(draw)
-    for draw in (
-        overview,
-        head_map,
-        over_image,
-        outcome,
-        candidates,
-        vector_change,
-        position_table,
-        position_similarity,
-        wavelengths,
-        position_waves,
-        position_shift,
-        norm_map,
-        stream_length,
-        gain_bias,
-    )
-)
+sys.modules[__name__].__class__ = _Views
+
+
+def __getattr__(name: str) -> Any:
+    if name == "VIEWS":
+        return tuple(map(_view, NAMES))
+    if name not in (*NAMES, *FURTHER):
+        raise AttributeError(f"There is no view {name!r}; there are {', '.join(NAMES)}.")
+    return getattr(import_module(f".{name}", __name__), name)
+
+
+def _view(name: str) -> View:
+    module = import_module(f".{name}", __name__)
+    return View(name, (module.__doc__ or "").partition("\n")[0], getattr(module, name))
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -7,10 +7,10 @@ from html import escape
 
 import pandas as pd
 
+from ..colours import Palette, palette
 from ..metrics.candidates import candidates as most_probable
 from ..records import Trace
 from .picture import Picture
-from .theme import Palette, palette
 
 LINE = 27  # pixels of a word's line
 CAPTION = "The most probable words at this place; a full bar is probability 1."

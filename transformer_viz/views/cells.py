@@ -1,128 +1,17 @@
-"""The cells of a head's map: weights with their words, what is masked, and what can be clicked."""
+"""What plotly maps share: words on both axes, a hatch for what is masked, cells to click."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
-from ..interventions import Temperature
-from ..metrics import Axis, Regrouped, axis, merge_words, produced_axis, without_special
-from ..records import Attention, Trace
 from .theme import escaped
 
-MASK_SCORE = -1e3  # a score of at most this is a mask (interventions and models alike)
 LABELS = 30  # names along one side before they get too dense to read
 OVERLAY = {"xaxis": "x2", "yaxis": "y2"}  # for traces that name their cells on hover
-
-
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """One head ready to draw: ``weights`` and ``masked`` ``[query, key]``, and the names of both.
-
-    ``members`` gives, for each row, the model's own rows that are in it, ``parts`` the same for
-    columns. ``note`` says what was done to the rows, in a sentence; empty when they are as the
-    model's.
-    """
-
-    weights: np.ndarray
-    masked: np.ndarray
-    rows: Axis
-    columns: Axis
-    members: tuple[tuple[int, ...], ...]
-    parts: tuple[tuple[int, ...], ...]
-    note: str = ""
-
-    @property
-    def blind(self) -> tuple[str, ...]:
-        """The rows that have nothing left to look at."""
-        return tuple(self.rows.labels[row] for row in np.flatnonzero(self.masked.all(axis=1)))
-
-    def row_of(self, token: int | None) -> int | None:
-        """The row in which one of the model's rows stands, if it is shown."""
-        return _place(self.members, token)
-
-    def column_of(self, token: int | None) -> int | None:
-        """The column in which a token stands, if it is shown."""
-        return _place(self.parts, token)
-
-
-def _place(groups: tuple[tuple[int, ...], ...], token: int | None) -> int | None:
-    return next((place for place, tokens in enumerate(groups) if token in tokens), None)
-
-
-def cells(
-    trace: Trace,
-    block: str,
-    layer: int,
-    head: int,
-    *,
-    words: bool = False,
-    special: bool = True,
-) -> Cells:
-    """The cells of one head; ``words`` merges pieces, ``special`` false leaves marks out.
-
-    Raises:
-        LookupError: a map, layer or head that the trace lacks; names those it has.
-    """
-    attention = trace.block(block, layer)
-    if not 0 <= head < len(attention.weights):
-        raise LookupError(
-            f"{block!r} L{layer} has heads 0 to {len(attention.weights) - 1}; got {head}."
-        )
-    rows, columns = axes(trace, attention)
-    divided = trace.intervention.find(Temperature, replace(attention.site, head=head)) is not None
-    weights, seen = attention.weights[head], visible(attention, head, divided)
-    drawn, shown = (_regroup(part, rows, columns, words, special) for part in (weights, seen))
-    members, parts = (_members(side, words, special) for side in (rows, columns))
-    masked = shown.weights <= 0
-    return Cells(drawn.weights, masked, drawn.queries, drawn.keys, members, parts, drawn.note)
-
-
-def axes(trace: Trace, attention: Attention) -> tuple[Axis, Axis]:
-    """The names of rows and columns: a decoder's rows bear the words that they produce."""
-    keys = axis(trace.tokens(attention.key))
-    if attention.site.stack == "decoder" and trace.produced:
-        return produced_axis(trace.produced, trace.tokens(attention.query)), keys
-    return axis(trace.tokens(attention.query)), keys
-
-
-def visible(attention: Attention, head: int, divided: bool = False) -> np.ndarray:
-    """Which cells the head may see, ``[query, key]`` of 0 and 1.
-
-    Scores tell exactly: a very low one is a mask; but where an edit ``divided`` them by a
-    temperature, which makes any score low, only minus infinity is. Without them a cell of weight 0
-    counts as hidden, which hard attention and switched-off heads make wrong: keep the scores where
-    those are drawn.
-    """
-    if attention.scores is None:
-        return (attention.weights[head] != 0).astype(np.float64)
-    least = -np.inf if divided else MASK_SCORE
-    return (attention.scores[head] > least).astype(np.float64)
-
-
-def _regroup(part: np.ndarray, rows: Axis, columns: Axis, words: bool, special: bool) -> Regrouped:
-    """Leave special tokens out first, then merge: a word never swallows a mark."""
-    found = Regrouped(part, rows, columns, "")
-    notes = []
-    if not special:
-        found = without_special(found.weights, found.queries, found.keys)
-        notes.append(found.note)
-    if words:
-        found = merge_words(found.weights, found.queries, found.keys)
-        notes.append(found.note)
-    return Regrouped(found.weights, found.queries, found.keys, " ".join(filter(None, notes)))
-
-
-def _members(side: Axis, words: bool, special: bool) -> tuple[tuple[int, ...], ...]:
-    kept = [t for t in range(len(side)) if special or not side.special[t]]
-    groups: dict[int, list[int]] = {}
-    for token in kept:
-        groups.setdefault(side.words[token] if words else token, []).append(token)
-    return tuple(tuple(tokens) for tokens in groups.values())
 
 
 def name_axes(picture: go.Figure, rows: Sequence[str], columns: Sequence[str]) -> None:

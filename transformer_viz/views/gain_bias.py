@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from ..colours import Palette, palette
 from ..metrics.norms import norm_labels
 from ..metrics.outstanding import gain_and_bias, outstanding_gains
 from ..records import Trace
-from .theme import Palette, captioned, figure, palette
+from .theme import captioned, figure
 
 HEIGHT = 420
 #: The two panels: part, heading, the value that changes nothing, what is said where there is none.

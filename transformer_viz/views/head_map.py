@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from ..metrics.tiles import grown
+from ..colours import Palette, palette
+from ..metrics.cells import Cells, cells
+from ..metrics.difference import appended, difference
+from ..metrics.tiles import largest_change
 from ..records import Trace
-from .cells import OVERLAY, Cells, cells, clickable, hatch, name_axes
-from .theme import Palette, captioned, figure, palette, scale
+from .cells import OVERLAY, clickable, hatch, name_axes
+from .theme import captioned, figure, scale
 
 ROW = 27  # pixels of a row, while the sentence is short enough
 HEIGHTS = (340, 720)  # the picture's size stays between these, so that a page does not jump
@@ -50,7 +53,7 @@ def head_map(
     """
     now = cells(trace, block, layer, head, words=words, special=special)
     was = before and cells(before, block, layer, head, words=words, special=special)
-    shown = _change(now, was) if was else _amounts(now)
+    shown = difference(now, was) if was else _amounts(now)
     colours = palette(dark)
     picture = _frame(now, dark, height)
     picture.add_trace(_heatmap(shown, colours, None if was else most))
@@ -62,7 +65,7 @@ def head_map(
     row = now.row_of(token)
     if row is not None:
         _outline(picture, row, len(now.columns), colours.accent)
-    note = " ".join(filter(None, (now.note, _appended(now, was) if was else "")))
+    note = " ".join(filter(None, (now.note, appended(now, was) if was else "")))
     return captioned(picture, _caption(block, layer, head, None if was else most, note))
 
 
@@ -78,39 +81,10 @@ def _amounts(now: Cells) -> np.ndarray:
     return np.where(now.masked, np.nan, now.weights).astype(np.float32)
 
 
-def _change(now: Cells, was: Cells) -> np.ndarray:
-    """What became more or less: NaN where nothing can be seen, or a row was not there before."""
-    shape = now.weights.shape
-    if shape != was.weights.shape:
-        _require_same_beginning(now, was)
-    old = grown(was.weights.astype(np.float64), shape)
-    missing = [(0, more) for more in np.subtract(shape, was.masked.shape)]
-    unseen = now.masked & np.pad(was.masked, missing, constant_values=True)
-    return np.where(unseen, np.nan, now.weights - old).astype(np.float32)
-
-
-def _require_same_beginning(now: Cells, was: Cells) -> None:
-    """Words may be appended to a sentence; then its first ones must be the same."""
-    for side, old in ((now.rows.labels, was.rows.labels), (now.columns.labels, was.columns.labels)):
-        if side[: len(old)] != old:
-            raise ValueError(
-                f"The two runs speak about different words: {was.weights.shape} and "
-                f"{now.weights.shape} cells that do not begin alike; trace the second one with "
-                "the first one's target."
-            )
-
-
-def _appended(now: Cells, was: Cells) -> str:
-    """What a reader must know of a difference between sentences of different length."""
-    rows, columns = np.subtract(now.weights.shape, was.weights.shape)
-    columns_note = "What was appended had no weight before." if columns else ""
-    return columns_note + (" Its own rows are new, and left empty." if rows else "")
-
-
 def _heatmap(shown: np.ndarray, colours: Palette, most: float | None) -> go.Heatmap:
     """Amounts from 0 to ``most``; changes (None) with equal limits, so that zero is the middle."""
     change = most is None
-    limit = max(0.05, float(np.nanmax(np.abs(shown), initial=0))) if most is None else most
+    limit = largest_change(shown) if most is None else most
     return go.Heatmap(
         z=shown,
         zmin=-limit if change else 0,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from ..colours import Palette, palette
 from ..metrics.norms import (
     Statistic,
     find_statistic,
@@ -17,7 +18,7 @@ from ..metrics.norms import (
 from ..records import Trace
 from .cells import OVERLAY, clickable, name_axes
 from .head_map import CLICKS
-from .theme import Palette, captioned, figure, palette, scale
+from .theme import captioned, figure, scale
 
 ROW = 30  # pixels of a row, while there are few norms
 HEIGHTS = (260, 720)  # the picture's size stays between these, so that a page does not jump

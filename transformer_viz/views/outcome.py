@@ -7,10 +7,10 @@ from html import escape
 
 import pandas as pd
 
+from ..colours import Palette, palette
 from ..metrics import output_changes
 from ..records import Trace
 from .picture import Picture
-from .theme import Palette, palette
 
 HEIGHT = 46  # pixels of a bar of probability 1
 
@@ -23,6 +23,8 @@ def outcome(
     dark: bool = False,
 ) -> Picture:
     """Probability and rank of every target word, before and after, as small bars in a row.
+
+    Each word's ``data-row`` says which row of the heads it belongs to, so that both light up.
 
     Args:
         before: the clean run.
@@ -37,7 +39,11 @@ def outcome(
     table = output_changes(before, after or before)
     table = table if rows is None else table.iloc[list(rows)]
     colours = palette(dark)
-    words = "".join(_word(row, after is not None, colours) for _, row in table.iterrows())
+    whose = "source" if before.maps == ("encoder",) else "produced"
+    words = "".join(
+        _word(row, f"{whose}:{place}", after is not None, colours)
+        for place, row in table.iterrows()
+    )
     caption = "Probability of each held word, and its rank among all words (1: the most probable)."
     style = (
         "display:flex;flex-wrap:wrap;gap:14px 10px;font-variant-numeric:tabular-nums;"
@@ -47,7 +53,7 @@ def outcome(
     return Picture(html, caption)
 
 
-def _word(row: pd.Series, changed: bool, colours: Palette) -> str:
+def _word(row: pd.Series, spot: str, changed: bool, colours: Palette) -> str:
     label = escape(str(row["token"]))
     was, now = row["probability_before"], row["probability_after"]
     bars = _bar(was, colours.accent) + (_bar(now, colours.warm) if changed else "")
@@ -56,7 +62,7 @@ def _word(row: pd.Series, changed: bool, colours: Palette) -> str:
     ranks = f"rank {row['rank_before']}" + (f" → {row['rank_after']}" if moved else "")
     weight = f"font-weight:600;color:{colours.warm}" if moved else f"color:{colours.quiet}"
     return (
-        f'<div role="listitem" style="min-width:66px;text-align:center">'
+        f'<div role="listitem" data-row="{spot}" style="min-width:66px;text-align:center">'
         f'<div aria-hidden="true" style="height:{HEIGHT}px;display:flex;gap:3px;'
         f'justify-content:center;align-items:flex-end">{bars}</div>'
         f"<div>{label}</div>"

@@ -9,10 +9,11 @@ import numpy as np
 import plotly.graph_objects as go
 from PIL import Image
 
+from ..colours import Palette, palette
 from ..metrics.patches import PatchRow, patch_row
 from ..records import Trace
 from .cells import clickable
-from .theme import Palette, captioned, escaped, figure, palette
+from .theme import captioned, escaped, figure
 
 HEIGHT = 420  # pixels
 SHARP = 320  # pixels that a small picture is enlarged to, so that no browser blurs its squares

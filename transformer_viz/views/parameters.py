@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import plotly.graph_objects as go
 
-from .theme import Palette, captioned, figure, palette
+from ..colours import Palette, palette
+from .theme import captioned, figure
 
 ROW, AROUND = 26, 100  # pixels of a row, and of what stands around the rows
 BLOCKS = ("embedding", "self", "cross", "feed-forward", "norms", "output", "other")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
+from ..colours import palette
 from ..metrics.positions import position_label, position_names, position_rows, run_note, similarity
 from ..records import Trace
 from .cells import LABELS, OVERLAY, clickable, name_axes
 from .head_map import CLICKS
-from .theme import captioned, figure, palette, scale
+from .theme import captioned, figure, scale
 
 ROW = 24  # pixels of a row, while the sentence is short enough
 HEIGHTS = (340, 560)

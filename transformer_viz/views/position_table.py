@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
+from ..colours import palette
 from ..metrics.positions import (
     bias_names,
     column_names,
@@ -17,7 +18,7 @@ from ..metrics.positions import (
 from ..records import Trace
 from .cells import OVERLAY, clickable, name_axes
 from .head_map import CLICKS
-from .theme import captioned, figure, palette, scale
+from .theme import captioned, figure, scale
 
 ROW = 24  # pixels of a row, while the sentence is short enough
 HEIGHTS = (320, 640)  # the picture's size stays between these, so that a page does not jump

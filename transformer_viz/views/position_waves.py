@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from ..colours import palette
 from ..metrics.positions import (
     Wave,
     column_names,
@@ -18,7 +19,7 @@ from ..metrics.positions import (
 )
 from ..records import Trace
 from .cells import LABELS
-from .theme import STEADY, captioned, escaped, figure, palette
+from .theme import STEADY, captioned, escaped, figure
 
 BETWEEN = 16  # points of the curve from one position to the next
 MOST = 1600  # points of a curve, however long the sentence

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
+from ..colours import palette
 from ..metrics.norms import check_same_words, stream_lengths
 from ..records import Trace
-from .theme import captioned, escaped, figure, palette
+from .theme import captioned, escaped, figure
 
 HEIGHT = 380
 TICKS = 12  # names of steps before they get too dense to read

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import plotly.graph_objects as go
 
-from .theme import figure, palette
+from ..colours import palette
+from .theme import figure
 
 LINES = (
     ("loss", "training", "quiet"),

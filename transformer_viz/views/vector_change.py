@@ -6,10 +6,10 @@ from html import escape
 
 import pandas as pd
 
+from ..colours import Palette, palette
 from ..metrics.compare import vector_changes
 from ..records import Trace
 from .picture import Picture
-from .theme import Palette, palette
 
 HEIGHT = 46  # pixels of the longest bar
 CLEAN = (

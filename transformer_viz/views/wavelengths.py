@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from ..colours import palette
 from ..metrics.positions import FASTEST, SLOWEST, Wave, position_rows, run_note, waves
 from ..records import Trace
-from .theme import STEADY, captioned, figure, palette
+from .theme import STEADY, captioned, figure
 
 TITLE = {"standoff": 8, "font": {"size": 14}}
 
