@@ -51,9 +51,10 @@ def main() -> None:
     ]
     chosen = st.navigation(pages, position="top")
     uploads.attend()
-    visit.begin(engine)
+    framed = chosen.title not in ("Checkpoint", "About")
+    visit.begin(engine, framed)
     frame.style()
-    if chosen.title in ("Checkpoint", "About"):
+    if not framed:
         visit.frame_has(())
         visit.hold()
     else:

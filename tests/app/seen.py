@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import base64
 import json
-import struct
 from typing import Any
 
 import numpy as np
 from streamlit.testing.v1 import AppTest
 
+from tests.components.stage import decoded
+
+OURS = ("atlas", "head-view", "outcome", "guesses")  # the keys of our pictures
+
 
 def html(app: AppTest) -> str:
     """All small pieces of HTML on the page, one after the other."""
-    return "\n".join(piece.proto.body for piece in app.get("html"))
+    pieces = [piece.proto.body for piece in app.get("html")]
+    panels = [one.proto for one in app.get("bidi_component")]
+    named = [one.bytes for one in panels if one.component_name.endswith("panels")]
+    return "\n".join([*pieces, *(str(decoded(blob)[0]["html"]) for blob in named)])
 
 
 def said(app: AppTest, what: str) -> str:
@@ -64,19 +70,44 @@ def heatmap(figure: dict[str, Any]) -> np.ndarray:
 
 
 def component(app: AppTest, name: str) -> Any:
-    """The message to a browser component, by its name's ending."""
+    """The message to a browser component, by the part that it shows (``atlas``, ``head`` ...)."""
     found = [one.proto for one in app.get("bidi_component")]
-    return next(proto for proto in found if proto.component_name.endswith(name))
+    return next(proto for proto in found if shown_part(proto) == name)
 
 
-def tiles(app: AppTest) -> tuple[dict[str, Any], np.ndarray]:
-    """The overview: its header, and its tiles ``[layer, head, row, column]`` as bytes."""
-    blob = component(app, "heads").bytes
-    _, length = struct.unpack_from("<II", blob)
-    header = json.loads(blob[8 : 8 + length])
-    start = -(-(8 + length) // 8) * 8
-    shape = [header[word] for word in ("layers", "heads", "h", "w")]
-    return header, np.frombuffer(blob, np.uint8, int(np.prod(shape)), start).reshape(shape)
+def shown_part(message: Any) -> str:
+    """Which part a browser component shows."""
+    data = decoded(message.bytes)[0] if message.bytes else json.loads(message.json)
+    return str(data["part"])
+
+
+def part(app: AppTest, name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """A picture of our own (``atlas``, ``head``) as its header and its arrays."""
+    return decoded(component(app, name).bytes)
+
+
+def weights(app: AppTest) -> np.ndarray:
+    """The cells of the opened head, ``[row, column]``, as they are sent."""
+    return part(app, "head")[1]["weights"]
+
+
+def tiles(app: AppTest) -> np.ndarray:
+    """The small pictures of the first block, ``[layer, head, row, column]``."""
+    return part(app, "atlas")[1]["tiles0"]
+
+
+def panel(app: AppTest, key: str) -> str:
+    """The HTML of the panel of that key."""
+    found = [one.proto for one in app.get("bidi_component")]
+    blob = next(proto.bytes for proto in found if proto.id.endswith(f"-{key}"))
+    return str(decoded(blob)[0]["html"])
+
+
+def drawn(app: AppTest) -> dict[str, Any]:
+    """All pictures on the page by their key: figures, and the bytes of our own."""
+    ours = [one.proto for one in app.get("bidi_component")]
+    keys = {one.id.partition("-")[2].partition("-")[2]: one.bytes for one in ours if one.bytes}
+    return charts(app) | {key: data for key, data in keys.items() if key in OURS}
 
 
 def chips(app: AppTest) -> list[dict[str, Any]]:

@@ -32,11 +32,19 @@ def test_least_recently_used_goes_first_and_the_bound_holds() -> None:
     assert cache.size <= cache.limit and len(cache) == 3
 
 
-def test_what_is_larger_than_the_cache_is_given_but_not_kept() -> None:
+def test_of_large_values_the_two_used_last_stay_beside_the_others() -> None:
     cache = Cache(limit=2000)
-    cache.get("small", lambda: _kilobytes(1))
-    assert cache.get("huge", lambda: _kilobytes(9)).nbytes == 9000
-    assert "huge" not in cache and "small" in cache
+    cache.get("small", lambda: _kilobytes(1)[:700])
+    cache.get("clean", lambda: _kilobytes(9))
+    for n in range(5):  # a slider moves: each run is compared with the clean one
+        cache.get("clean", lambda: pytest.fail("clean is there"))
+        assert cache.get(n, lambda: _kilobytes(8)).nbytes == 8000
+        assert n in cache and n - 1 not in cache and "small" in cache
+        assert cache.size <= cache.limit + 9000 + 8000 + 2 * SMALL
+    for name in "abc":
+        cache.get(name, lambda: _kilobytes(1)[:700])
+    assert "small" not in cache and "a" not in cache and "b" in cache and "c" in cache
+    assert "clean" in cache and 4 in cache and len(cache) == 4
 
 
 def test_an_error_is_not_kept() -> None:

@@ -316,14 +316,14 @@ def test_explore_makes_it_the_model_of_the_visit(visit: Visit, below: Path) -> N
     assert address(app)["model"] == "path:mine" and address(app)["set"] == '{"norm":"post"}'
     assert "mine (norm=post)" in "".join(app.selectbox(key="model").options)
     run = trace(load(str(below / "mine"), norm="post"), "The cat sat.")
-    shown = tiles(app)[1]
+    shown = tiles(app)
     assert shown.shape == run.thumbnail("cross").shape
     again = visit(**address(app))
     assert not again.error and not again.warning, told(again)
-    assert np.array_equal(tiles(again)[1], shown)
+    assert np.array_equal(tiles(again), shown)
     assert again.session_state["model"] == 'path:mine//{"norm":"post"}'
     plain = visit(model="path:mine")
-    assert not np.array_equal(tiles(plain)[1], shown)
+    assert not np.array_equal(tiles(plain), shown)
     assert "set" not in address(plain)
 
 
@@ -372,7 +372,7 @@ def test_several_files_and_a_zip_open_like_the_folder(visit: Visit, below: Path)
         app = app.button(key="explore").click().run()
         assert not app.error and app.session_state["model"] == name
         assert (
-            tiles(app)[1].shape
+            tiles(app).shape
             == trace(load(str(below / "mine")), "The cat sat.").thumbnail("cross").shape
         )
         stranger = visit(model=name)  # another visit, even one that knows the whole name

@@ -9,15 +9,18 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from tests.components.stage import decoded
 from transformer_viz.checkpoints.shelf import EXAMPLE, WEIGHTS
 from transformer_viz.interventions import Intervention, Pad, ScaleHead, Temperature
 from transformer_viz.pages.engine import Engine, Question, whole_layer
 from transformer_viz.pages.link import LONG
 
-from .seen import address, chart, charts, chips, html, tiles, told
+from .seen import address, chips, component, html, panel, part, shown_part, tiles, told
+from .triggers import slide
 
 pytestmark = pytest.mark.app
 
@@ -33,7 +36,7 @@ def test_padding_from_a_link_is_shown_and_too_much_of_it_refused(
     def padded(count: int) -> AppTest:
         return visit(edits=Intervention((Pad(count=count),)).to_json(), compare=compare)
 
-    assert "its padding 600; the app takes at most 128" in told(padded(600))
+    assert "its padding 1,100; the app takes at most 1,024" in told(padded(1100))
     few = padded(3)
     assert not few.exception and not few.error
     assert [chip["text"] for chip in chips(few)[0]["chips"]][-1] == "<pad> (3)"
@@ -41,28 +44,30 @@ def test_padding_from_a_link_is_shown_and_too_much_of_it_refused(
 
 def test_a_sentence_gives_a_translation_two_pictures_and_probabilities(visit: Visit) -> None:
     app = visit()
-    assert not app.exception and not told(app)
+    assert not app.exception and not told_errors(app) and not app.info
     page = html(app)
-    assert 'data-what="translation"' in page and "rank" in page and "looks" in page
+    assert 'data-what="translation"' in page and "rank" in page
+    assert "looks" in part(app, "head")[0]["said"]
     assert "attention weights are not explanations" in page
     assert "sha256" in page and "cpu" in page and "ms on the server" in page
-    head = chart(app, "head-map")
+    head, arrays = part(app, "head")
     source, target = (row["chips"] for row in chips(app))
-    assert len(head["layout"]["xaxis2"]["ticktext"]) == len(source)
-    assert len(head["layout"]["yaxis2"]["ticktext"]) == len(target)
-    assert tiles(app)[1].shape == (2, 2, len(target), len(source))
+    assert len(head["columns"]["labels"]) == len(source)
+    assert len(head["rows"]["labels"]) == len(target)
+    assert arrays["weights"].shape == (len(target), len(source))
+    assert tiles(app).shape == (2, 2, len(target), len(source))
 
 
 def test_choosing_block_layer_and_head(visit: Visit) -> None:
     app = visit()
-    before = chart(app, "head-map")
+    before = component(app, "head").bytes
     app.button_group(key="block").set_value("encoder")
     app.run()
     app.selectbox(key="layer").set_value(2)
     app.selectbox(key="head").set_value(1)
     app.run()
     assert not app.exception
-    assert chart(app, "head-map") != before
+    assert component(app, "head").bytes != before
     assert "L2 H1" in html(app)
     link = address(app)
     assert (link["block"], link["layer"], link["head"]) == ("encoder", "2", "1")
@@ -70,12 +75,12 @@ def test_choosing_block_layer_and_head(visit: Visit) -> None:
 
 def test_temperature_changes_map_and_probabilities_and_holds_the_words(visit: Visit) -> None:
     app = visit()
-    clean = chart(app, "head-map")
-    app.select_slider(key="temperature").set_value(5.0).run()
+    clean, weights = part(app, "head")
+    slide(app, "temperature", "5")
     assert not app.exception and not app.error
-    changed = chart(app, "head-map")
-    assert changed["data"] != clean["data"]
-    assert changed["layout"]["yaxis2"] == clean["layout"]["yaxis2"]  # the same target words
+    changed, warm = part(app, "head")
+    assert not np.array_equal(warm["weights"], weights["weights"])
+    assert changed["rows"] == clean["rows"]  # the same target words
     page = html(app)
     assert 'data-what="before"' in page and 'data-what="after"' in page
     (edit,) = json.loads(address(app)["edits"])["edits"]
@@ -88,8 +93,8 @@ def test_temperature_changes_map_and_probabilities_and_holds_the_words(visit: Vi
     ]
     app.button(key="clean").click().run()
     assert "edits" not in address(app)
-    assert chart(app, "head-map")["data"] == clean["data"]
-    assert app.select_slider(key="temperature").value == 1.0
+    assert np.array_equal(part(app, "head")[1]["weights"], weights["weights"])
+    assert shown(app, "temperature") == "1"
 
 
 def test_each_control_writes_its_edit(visit: Visit) -> None:
@@ -97,7 +102,7 @@ def test_each_control_writes_its_edit(visit: Visit) -> None:
     app.button_group(key="causal").set_value("off")
     app.run()
     assert "flatter" in told(app)
-    app.select_slider(key="window").set_value(1).run()
+    slide(app, "window", "1")
     app.multiselect(key="hide").set_value([1]).run()
     app.button_group(key="head_state").set_value("scale")
     app.run()
@@ -125,10 +130,9 @@ def test_compare_shows_now_before_and_the_difference(visit: Visit) -> None:
     for word in ("now", "before", "difference"):
         app.button_group(key="compare").set_value(word)
         app.run()
-        drawn[word] = json.dumps(chart(app, "head-map")["data"])
+        drawn[word] = part(app, "head")[1]["weights"].tobytes()
     assert len(set(drawn.values())) == 3
-    clean = json.dumps(chart(visit(), "head-map")["data"])
-    assert json.loads(drawn["before"])[1]["z"] == json.loads(clean)[1]["z"]
+    assert drawn["before"] == part(visit(), "head")[1]["weights"].tobytes()
 
 
 def test_the_link_brings_everything_back(visit: Visit) -> None:
@@ -140,9 +144,27 @@ def test_the_link_brings_everything_back(visit: Visit) -> None:
     link = address(first)
     again = visit(**link)
     assert address(again) == link
-    assert charts(again) == charts(first) and chips(again) == chips(first)
+    for name in ("atlas", "head"):
+        assert component(again, name).bytes == component(first, name).bytes
+    for key in ("outcome", "guesses"):
+        assert panel(again, key) == panel(first, key)
+    assert chips(again) == chips(first)
     for key in ("block", "layer", "head", "scope", "compare", "edits", "words", "special", "beam"):
         assert again.session_state[key] == first.session_state[key], key
+
+
+def shown(app: AppTest, slider: str) -> str:
+    """The label at which a slider stands."""
+    found = [one.proto for one in app.get("bidi_component")]
+    data = next(proto.bytes for proto in found if proto.id.endswith(f"-{slider}"))
+    header, _ = decoded(data)
+    return str(header["labels"][header["chosen"]])
+
+
+def pictures(app: AppTest) -> list[str]:
+    """Which of our pictures are on the page."""
+    parts = [shown_part(one.proto) for one in app.get("bidi_component")]
+    return [part for part in parts if part in ("atlas", "head")]
 
 
 def told_errors(app: AppTest) -> list[str]:
@@ -176,7 +198,7 @@ def test_bad_values_in_a_link_fall_back_and_say_so(
     assert app.session_state[name] == shown
     assert len(app.warning) == 1 and str(app.warning[0].value)
     assert name not in address(app)
-    app.select_slider(key="temperature").set_value(2.0).run()
+    slide(app, "temperature", "2")
     assert not app.warning  # it was said; after the next change it goes
 
 
@@ -192,7 +214,7 @@ def test_bad_values_in_a_link_fall_back_and_say_so(
         ("مرحبا بالعالم", ""),
         ("\u202eabc\u202c", ""),
         ("<script>alert(1)</script> **bold** $x$", ""),
-        ("word " * 1000, "tokens and the app takes at most 128"),
+        ("word " * 3000, "tokens and the app takes at most 1,024"),
     ],
     ids=[
         "empty",
@@ -204,7 +226,7 @@ def test_bad_values_in_a_link_fall_back_and_say_so(
         "rtl",
         "bidi",
         "markup",
-        "1000 words",
+        "3000 words",
     ],
 )
 def test_strange_sentences_get_a_sentence_and_never_a_traceback(
@@ -215,9 +237,9 @@ def test_strange_sentences_get_a_sentence_and_never_a_traceback(
     assert not app.exception
     if says:
         assert says in told(app)
-        assert not app.get("plotly_chart")
+        assert not pictures(app)
     else:
-        assert not app.error and list(charts(app)) == ["head-map"]
+        assert not app.error and pictures(app) == ["atlas", "head"]
     assert app.text_input(key="text").value == text  # the sentence is not lost
     assert "<script>" not in html(app)
 
@@ -228,7 +250,7 @@ def test_an_edit_that_fits_nowhere_is_explained_and_can_be_taken_back(visit: Vis
     assert "matches no place" in told(app)
     assert app.text_input(key="text").value == "The cat sat."
     app.button(key="clean-after-error").click().run()
-    assert not app.error and list(charts(app)) == ["head-map"]
+    assert not app.error and pictures(app) == ["atlas", "head"]
 
 
 def test_a_missing_model_is_explained(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,8 +272,8 @@ def test_changing_the_sentence_keeps_the_edits(visit: Visit) -> None:
 def test_a_typed_target_is_held(visit: Visit) -> None:
     app = visit(target="The dog.")
     assert "The dog." in html(app)
-    assert chart(app, "head-map")["layout"]["yaxis2"]["ticktext"][-2:-1] == ["."]
-    app.select_slider(key="temperature").set_value(3.0).run()
+    assert part(app, "head")[0]["rows"]["labels"][-2:-1] == ["."]
+    slide(app, "temperature", "3")
     for what in ("held", "before", "after"):
         assert f'data-what="{what}"' in html(app)
 
@@ -321,41 +343,6 @@ def test_what_comes_from_a_link_is_shown_and_not_rendered(visit: Visit) -> None:
     (warning,) = app.warning
     assert picture not in str(warning.value) and picture in told(app)
     assert "<img" not in html(app)
-
-
-@pytest.fixture
-def beside(visit: Visit) -> AppTest:
-    """One head is warm, and the one beside it has just been opened: its slider shows 1 again."""
-    warm = Temperature(value=4.0, stack="decoder", block="cross", layer=0, head=0)
-    app = visit(edits=Intervention((warm,)).to_json())
-    assert app.select_slider(key="temperature").value == 4.0
-    app.selectbox(key="head").set_value(1).run()
-    assert app.select_slider(key="temperature").value == 1.0
-    return app
-
-
-def test_what_a_browser_has_not_heard_of_is_no_move(beside: AppTest) -> None:
-    """A browser sends the value it still shows along with what the visitor really moves."""
-    beside.select_slider(key="temperature").set_value(4.0)
-    beside.select_slider(key="window").set_value(1).run()
-    edits = json.loads(_plain_edits(beside))["edits"]
-    assert [(edit["kind"], edit["head"]) for edit in edits] == [("temperature", 0), ("window", 1)]
-    assert beside.select_slider(key="temperature").value == 1.0
-
-
-def test_the_same_value_may_be_chosen_for_the_next_head(beside: AppTest) -> None:
-    beside.select_slider(key="temperature").set_value(4.0).run()
-    edits = json.loads(_plain_edits(beside))["edits"]
-    assert [(edit["kind"], edit["head"]) for edit in edits] == [
-        ("temperature", 0),
-        ("temperature", 1),
-    ]
-
-
-def test_an_old_value_that_comes_with_another_choice_is_no_move(beside: AppTest) -> None:
-    beside.select_slider(key="temperature").set_value(4.0)
-    beside.toggle(key="words").set_value(True).run()
-    assert len(json.loads(_plain_edits(beside))["edits"]) == 1
 
 
 def test_after_an_empty_sentence_everything_is_as_it_was(visit: Visit) -> None:

@@ -32,7 +32,22 @@ from transformer_viz.pages.shelf import Shelved
 from transformer_viz.records import Trace
 
 from .kinds import LABELS, NAMES
-from .seen import address, chart, charts, chips, go, heatmap, html, said, tiles, told
+from .seen import (
+    address,
+    chart,
+    charts,
+    chips,
+    drawn,
+    go,
+    heatmap,
+    html,
+    part,
+    said,
+    tiles,
+    told,
+    weights,
+)
+from .triggers import slide
 
 pytestmark = pytest.mark.app
 Meet = Callable[..., AppTest]
@@ -89,7 +104,7 @@ def test_every_page_stands_for_every_kind(meet: Meet, name: str, page: str) -> N
     assert app.session_state["block"] == STACK[name] and app.session_state["model"] == name
     assert not [one for one in app.button_group if one.key in ("block", "stack", "reach")]
     again = go(meet(**address(app)), page)
-    assert address(again) == address(app) and charts(again) == charts(app)
+    assert address(again) == address(app) and drawn(again) == drawn(app)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -103,16 +118,12 @@ def test_the_maps_and_numbers_are_those_of_a_separate_run(
     assert not app.exception and not app.error, told(app)
     before, hot = runs(name)
     now = hot if edits else before
-    weights = now.attention(block, layer=1)[1]
-    drawn = heatmap(chart(app, "head-map"))
-    seen = ~np.isnan(drawn)
-    assert np.array_equal(drawn[seen], weights[seen]) and (weights[~seen] == 0).all()
-    _, small = tiles(app)
-    own = np.round(now.thumbnail(block)[1, 1] / now.thumbnail(block)[1, 1].max() * 255)
-    assert np.abs(small[1, 1].astype(int) - own).max() <= 1
+    assert np.array_equal(weights(app), now.attention(block, layer=1)[1])
+    assert np.array_equal(tiles(app), now.thumbnail(block))
     place = "block == 'self' and layer == 1 and head == 1"
     for column in ("entropy", "distance"):
-        told_ = re.findall(rf"{column}(?:</span>)? ([\d.]+)(?: → ([\d.]+))?", said(app, "numbers"))
+        numbers = part(app, "head")[0]["numbers"]
+        told_ = re.findall(rf"{column} ([\d.]+)(?: → ([\d.]+))?", numbers)
         wanted = [run.heads.query(place)[column].item() for run in (before, hot)]
         shown = [float(number) for number in told_[0] if number]
         assert shown == [round(number, 2) for number in (wanted if edits else wanted[:1])]
@@ -329,11 +340,11 @@ def test_vectors_of_ones_own(meet: Meet, model: Callable[[str], Any]) -> None:
     array = np.random.default_rng(1).standard_normal((5, 22)).astype(np.float32)
     app = given(array)
     assert not app.exception and not app.error
-    weights = tv.trace(model("core"), array).attention("encoder", layer=0)[0]
-    assert np.array_equal(heatmap(chart(app, "head-map")), weights)
+    wanted = tv.trace(model("core"), array).attention("encoder", layer=0)[0]
+    assert np.array_equal(weights(app), wanted)
     assert "this model reads 22" in told(given(array[:, :7]))
     assert "[token, d_model]" in told(given(array[None]))
-    assert "at most 128" in told(given(np.zeros((300, 22), np.float32)))
+    assert "at most 1,024" in told(given(np.zeros((1300, 22), np.float32)))
     assert "numpy.save" in told(given(np.array([{}], dtype=object)))
 
 
@@ -349,8 +360,8 @@ def test_a_file_that_is_no_picture_is_told(meet: Meet) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_each_control_of_each_kind_writes_an_edit_that_runs(meet: Meet, name: str) -> None:
     app = meet(name, scope="everything", **WORDS.get(name, {}))
-    app.select_slider(key="temperature").set_value(2.0).run()
-    app.select_slider(key="window").set_value(2).run()
+    slide(app, "temperature", "2")
+    slide(app, "window", "2")
     app.multiselect(key="hide").set_value([1]).run()
     app.multiselect(key="edge").set_value([0]).run()
     app.button_group(key="causal").set_value("off" if STACK[name] == "decoder" else "on")
@@ -484,8 +495,7 @@ def test_a_model_of_two_texts_whose_kind_only_loading_tells(
     model = tv.load(str(bert))
     ids = model.tokenizer.pair_ids(*pair)[0]
     trace = tv.trace(model, pair, masked=[2, 9], produced=ids)
-    drawn = heatmap(chart(app, "head-map"))
-    assert np.array_equal(drawn, trace.attention("encoder", layer=1)[1])
+    assert np.array_equal(weights(app), trace.attention("encoder", layer=1)[1])
     assert trace.produced is not None
     assert chances(app) == [f"{trace.produced.probability[n]:.2f}" for n in (2, 9)]
     app.text_input(key="second").set_value("").run()

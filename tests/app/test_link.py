@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlencode
 import pytest
 from hypothesis import given, strategies
 
+from transformer_viz.colours import RAMPS
 from transformer_viz.interventions import (
     BlockKeys,
     Causal,
@@ -77,8 +78,20 @@ FULL = {
     "over": "gradients",
     "chosen": 7,
     "checkpoint": 'path:runs/ckpt.pt//{"heads":8}',
+    "view": "lines",
+    "key": 0,
+    "blocks": "all",
+    "sort": "entropy",
+    "scale": "common",
+    "ramp": "cividis",
+    "gamma": 0.45,
+    "threshold": 0.125,
+    "top": 3,
+    "overlay": ((0, 3), (11, 0)),
+    "zoom": ((3, 20), (0, 128)),
 }
 NUMBER = strategies.integers(0, 99_999)
+PAIR = strategies.tuples(NUMBER, NUMBER)
 #: What each key may hold; the words of the edits are whatever an intervention can say.
 STATES = strategies.fixed_dictionaries(
     {
@@ -102,10 +115,32 @@ STATES = strategies.fixed_dictionaries(
         "stack": strategies.sampled_from(STACKS),
         "statistic": strategies.sampled_from([s.name for s in STATISTICS]),
         "reach": strategies.sampled_from(list(REACHES)),
+        "view": strategies.sampled_from(link.VIEWS),
+        "key": strategies.none() | NUMBER,
+        "blocks": strategies.sampled_from(link.BLOCKS),
+        "sort": strategies.sampled_from(link.SORTS),
+        "scale": strategies.sampled_from(link.SCALES),
+        "ramp": strategies.sampled_from(RAMPS),
+        "gamma": strategies.integers(25, 400).map(lambda n: n / 100),
+        "threshold": strategies.integers(0, 1000).map(lambda n: n / 1000),
+        "overlay": strategies.lists(PAIR, max_size=9, unique=True).map(tuple),
+        "zoom": strategies.none() | strategies.tuples(PAIR, PAIR),
         "words": strategies.booleans(),
         "special": strategies.booleans(),
         **dict.fromkeys(
-            ("layer", "head", "token", "answer", "place", "shift", "pair", "word", "order", "seed"),
+            (
+                "layer",
+                "head",
+                "token",
+                "answer",
+                "place",
+                "shift",
+                "pair",
+                "word",
+                "order",
+                "seed",
+                "top",
+            ),
             NUMBER,
         ),
     }
@@ -149,6 +184,17 @@ def test_long_edits_are_compressed_and_come_back() -> None:
         ("masked", "3,four", "whole number"),
         ("masked", "3,,4", "whole number"),
         ("over", "everything", "weights, gradients"),
+        ("view", "raster", "map, lines, qk"),
+        ("key", "-1", "whole number"),
+        ("ramp", "jet", "ink, viridis, cividis, grey"),
+        ("gamma", "0", "0.25 to 4"),
+        ("gamma", "nan", "0.25 to 4"),
+        ("threshold", "1.5", "0 to 1"),
+        ("threshold", "inf", "0 to 1"),
+        ("overlay", "1.2,3", "such as 1.3"),
+        ("overlay", "1.2,3.x", "whole number"),
+        ("zoom", "3-9", "such as 1-3"),
+        ("zoom", "3-9,4", "such as 1-3"),
         ("compare", "<script>", "now, before, difference"),
         ("words", "maybe", "on, off"),
         ("scope", "universe", "everything"),

@@ -16,7 +16,7 @@ from transformer_viz.interventions import (
     Temperature,
 )
 
-from .seen import address, chart, charts, go, heatmap, html, said, told
+from .seen import address, chart, charts, go, heatmap, html, said, told, weights
 
 pytestmark = pytest.mark.app
 Visit = Callable[..., AppTest]
@@ -36,7 +36,7 @@ def test_the_page_shows_table_waves_similarity_and_shift(app: AppTest) -> None:
     assert not app.exception and not app.error and not app.warning
     assert list(charts(app)) == [
         "position-table", "wavelengths", "position-similarity", "position-waves",
-        "position-shift", "head-map",
+        "position-shift",
     ]  # fmt: skip
     for question in ("How does the model know", "How long is the wave", "Which places look alike"):
         assert question in html(app)
@@ -121,9 +121,7 @@ def test_edits_of_explore_come_along(visit: Visit) -> None:
     warm = Intervention((Temperature(value=4.0),)).to_json()
     app = go(visit(edits=warm), "positions")
     assert [b.label for b in app.button if b.key == "edit-0"]
-    changed = heatmap(chart(app, "head-map"))
-    clean = heatmap(chart(go(visit(), "positions"), "head-map"))
-    assert not np.allclose(changed, clean)
+    assert not np.allclose(weights(app), weights(go(visit(), "positions")))
 
 
 def test_edits_that_go_by_number_get_no_verdict(visit: Visit) -> None:

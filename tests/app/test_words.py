@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from transformer_viz.pages.words import changed_words, listed, spelled_in_bytes
+from transformer_viz.pages.words import changed_words, ending, listed, spelled_in_bytes
 from transformer_viz.records import Tokens
 
 
@@ -34,3 +34,9 @@ def test_characters_that_a_vocabulary_spells_are_named_once() -> None:
     tokens = Tokens((), pieces, labels, tuple(range(count)), (False,) * count)
     assert spelled_in_bytes(tokens) == ("🙂", "ø")
     assert listed(("*a*", "b"), 1) == "\\*a\\* and 1 more"
+
+
+def test_of_a_long_text_the_end_is_shown_from_a_words_beginning_on() -> None:
+    assert ending("short enough", 12) == "short enough"
+    assert ending("one two three four", 11) == "… three four"
+    assert ending("one two three four", 10) == "… four"

@@ -71,16 +71,18 @@ def _wait(url: str, server: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def running_app(script: str = "app.py") -> Iterator[str]:
+def running_app(script: str | None = None) -> Iterator[str]:
     """The address of the app, with the model that the environment names, or ``en-de``.
 
     Afterwards the app is ended, and a traceback in what it wrote is an error.
 
     Args:
-        script: what Streamlit runs, a path below the project's folder.
+        script: what Streamlit runs instead, a path below the project's folder.
     """
-    port = free_port()
-    words = [sys.executable, "-m", "streamlit", "run", script, "--server.port", str(port)]
+    port = str(free_port())
+    words = [sys.executable, "-m", "transformer_viz", "app", "--port", port]
+    if script is not None:
+        words = [sys.executable, "-m", "streamlit", "run", script, "--server.port", port]
     with tempfile.TemporaryFile() as out:
         server = subprocess.Popen(words, cwd=ROOT, stdout=out, stderr=out)
         try:

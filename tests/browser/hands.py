@@ -18,14 +18,17 @@ Look = dict[str, Any]
 AWAITED = 0.2  # seconds between two looks that must agree
 
 #: All that a person sees, each picture as a number: names, words, controls, pixels.
-#: What the pointer alone brings up (hover labels, the light on chips) is left out.
+#: What the pointer alone brings up (hover labels, the light on words) is left out. A picture of our
+#: own counts by the pixels of its first canvas and by all that its view was given.
 LOOK = """() => {
-  const all = (query, root = document) => [...root.querySelectorAll(query)];
-  const number = numbers => {
-    let found = 2166136261;
+  const own = (query, root) => [...root.querySelectorAll(query)];
+  const roots = [document, ...own('*', document).flatMap(one => one.shadowRoot ?? [])];
+  const all = (query, root) => root ? own(query, root) : roots.flatMap(one => own(query, one));
+  const number = (numbers, found = 2166136261) => {
     for (const one of numbers) found = Math.imul(found ^ one, 16777619);
     return found >>> 0;
   };
+  const spelled = text => number(new TextEncoder().encode(text));
   const key = element =>
     element.closest('[class*="st-key-"]')?.className.match(/st-key-([\\w-]+)/)[1];
 
@@ -44,22 +47,35 @@ LOOK = """() => {
       all('.hoverlayer, .draglayer', copy).forEach(layer => layer.remove());
       return written(copy);
     }).join('');
-    const nameless = names.reduce((left, name) => left.replaceAll(name, ''), text);
-    return number(new TextEncoder().encode(nameless));
+    return spelled(names.reduce((left, name) => left.replaceAll(name, ''), text));
   };
 
-  const nothing = document.createElement('p');
-  const overview = document.querySelector('.st-key-heads [data-painted]')?.shadowRoot;
-  const pen = overview?.querySelector('canvas.cells').getContext('2d', {willReadFrequently: true});
-  const tile = button => {
-    const [x, y, w, h] = ['left', 'top', 'width', 'height'].map(side =>
-      Math.round(parseFloat(button.style[side]) * devicePixelRatio));
-    return number(new Uint32Array(pen.getImageData(x, y, w, h).data.buffer));
+  const hosts = all('[data-painted]').filter(host => host.mounted?.data);
+  const shown = part => hosts.find(host => host.mounted.part === part)?.mounted.data;
+  const numbered = block => number(new Uint8Array(block.data.buffer));
+  const painted = host => {
+    const {seq, line, arrays, ...words} = host.mounted.data;
+    const canvas = host.shadowRoot.querySelector('canvas');
+    const pixels = canvas?.width && canvas.height
+      ? canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer : [];
+    const given = Object.values(arrays ?? {}).map(numbered);
+    return number([spelled(JSON.stringify(words)), ...given], number(new Uint32Array(pixels)));
   };
+  const tiles = {}, atlas = shown('atlas');
+  (atlas?.blocks ?? []).forEach((block, n) => {
+    const {shape: [layers, heads, ...sides], data} = atlas.arrays['tiles' + n];
+    const size = sides[0] * sides[1], before = atlas.blocks.length > 1 ? block.name + ' ' : '';
+    for (let one = 0; one < layers * heads; one++) {
+      const name = `${before}L${Math.floor(one / heads)} H${one % heads}`;
+      tiles[name] = number(data.subarray(one * size, one * size + size));
+    }
+  });
 
   const controls = {};
   for (const place of all('[data-testid="stElementContainer"]')) {
-    const parts = all('[role="radio"], [role="switch"], [role="slider"], input, textarea', place);
+    const inner = [place, ...all('[data-painted]', place).flatMap(one => one.shadowRoot ?? [])];
+    const parts = inner.flatMap(root =>
+      all('[role="radio"], [role="switch"], [role="slider"], input, textarea', root));
     const states = parts.map(part => [
       part.getAttribute('aria-label') ?? part.innerText, part.disabled ?? null,
       part.getAttribute('aria-checked') ?? part.checked ?? null,
@@ -68,29 +84,64 @@ LOOK = """() => {
     if (states.length) controls[key(place)] = [...states, ...tags.map(tag => tag.innerText)];
   }
 
-  const rows = document.querySelector('.st-key-tokens [data-testid*="Bidi"]')?.shadowRoot;
+  const head = hosts.find(host => host.mounted.part === 'head')?.shadowRoot;
+  const words = query => head?.querySelector(query)?.innerText;
+  const below = {row: words('.said, .tv-qk-said'), numbers: words('.numbers')};
+  const said = {};
+  for (const one of all('[data-what]')) said[one.dataset.what] = one.innerText;
+  for (const [name, text] of Object.entries(below)) if (text !== undefined) said[name] = text;
+  const ours = hosts.filter(host => ['atlas', 'head'].includes(host.mounted.part));
+  const charts = all('.stPlotlyChart')
+    .filter(place => place.checkVisibility());  // a former one may stay unseen until the run ends
   return {
     resting: all('[data-testid="stApp"][data-test-script-state="notRunning"]').length === 1
-      && all('[data-stale="true"], [data-testid="stSkeleton"]').length === 0
-      && all('.st-key-heads').length === all('.st-key-heads [data-painted]').length
-      && (!document.querySelector('.st-key-tokens') || all('button', rows ?? nothing).length > 0),
+      && all('[data-stale="true"], [data-testid="stSkeleton"], [data-moving]').length === 0
+      && all('[data-testid*="Bidi"]').every(one => one.closest('[data-painted]')
+        || all('[data-painted]', one).length > 0),
     page: location.pathname,
     query: Object.fromEntries(new URLSearchParams(location.search)),
-    said: Object.fromEntries(all('[data-what]').map(one => [one.dataset.what, one.innerText])),
-    charts: Object.fromEntries(all('.stPlotlyChart')
-      .filter(place => place.checkVisibility())  // a former one may stay unseen until the run ends
-      .map(place => [key(place), drawn(place)])),
-    tiles: Object.fromEntries(all('.tiles button', overview ?? nothing)
-      .map(button => [button.getAttribute('aria-label').split(' ·')[0], tile(button)])),
-    told: all('.tiles button', overview ?? nothing)
-      .map(button => button.getAttribute('aria-label')),
-    chips: all('button', rows ?? nothing).map(chip =>
-      [chip.innerText, chip.getAttribute('aria-pressed'), chip.classList.contains('tv-gone')]),
+    said,
+    charts: Object.fromEntries([...charts.map(place => [key(place), drawn(place)]),
+      ...ours.map(host => [key(host), painted(host)])]),
+    tiles,
+    chips: all('.st-key-tokens [data-painted]').flatMap(host => all('button', host.shadowRoot))
+      .map(chip => [chip.innerText, chip.getAttribute('aria-pressed'),
+        chip.classList.contains('tv-gone')]),
     edits: all('.st-key-chips button').map(button => button.innerText),
     chances: all('.st-key-card-outcome [role="list"]').map(list => list.innerText),
     controls,
     alerts: all('[data-testid="stAlert"], [data-testid="stException"]').map(box => box.innerText),
   };
+}"""
+HEADS = """() => {
+  const {view, data} = document.querySelector('.st-key-atlas [data-painted]').mounted;
+  const opened = data.blocks.findIndex(({name}) => name === (data.opened?.[0] ?? name));
+  return view.picture.layout.slots.map(({place}) => place)
+    .filter(({block}) => block === opened).map(({layer, head}) => [layer, head]);
+}"""
+#: Where a head's tile is in the window, as {left, top, width, height}.
+TILE = """([layer, head]) => {
+  const host = document.querySelector('.st-key-atlas [data-painted]');
+  const {view, data} = host.mounted;
+  const {picture} = view;
+  const block = data.blocks.findIndex(({name}) => name === (data.opened?.[0] ?? name));
+  const slot = picture.slotOf({block, layer, head});
+  picture.reveal(slot);
+  const {left, top} = picture.frame.getBoundingClientRect();
+  const box = picture.boxOf({block, layer, head});
+  return {...box, left: left + box.left, top: top + box.top};
+}"""
+#: Where a cell of the opened head's map is in the window.
+CELL = """([row, column]) => {
+  const {picture} = document.querySelector('.st-key-head-view [data-painted]').mounted.view.view;
+  const {left, top} = picture.place.getBoundingClientRect(), {frame} = picture;
+  return {...frame.cell, left: left + frame.x(column), top: top + frame.y(row)};
+}"""
+
+
+OVERLAY = """canvas => {
+  const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  return new Uint32Array(data.buffer).reduce((all, one) => Math.imul(all ^ one, 16777619), 0);
 }"""
 
 
@@ -154,7 +205,7 @@ def changed(page: Page, before: Look, *parts: str) -> None:
 
 
 def part(seen: Look, name: str) -> Any:
-    """A part of a look, such as ``edits``, or ``charts.head-map``."""
+    """A part of a look, such as ``edits``, or ``charts.head-view``."""
     found: Any = seen
     for word in name.split(".", 1):
         found = found.get(word) if isinstance(found, dict) else None
@@ -244,9 +295,45 @@ def visit_page(page: Page, name: str) -> None:
     page.get_by_role("link", name=name, exact=True).click()
 
 
-def tile(page: Page, layer: int, head: int) -> Locator:
-    """A head in the overview."""
-    return page.get_by_role("button", name=re.compile(f"^L{layer} H{head} · "))
+def heads(page: Page) -> list[list[int]]:
+    """Layer and head of every tile in the atlas."""
+    found: list[list[int]] = page.evaluate(HEADS)
+    return found
+
+
+def tile_box(page: Page, layer: int, head: int) -> dict[str, float]:
+    """Where a head of the opened block is in the atlas: left, top, width, height in the window."""
+    page.locator(".st-key-atlas").scroll_into_view_if_needed()
+    found: dict[str, float] = page.evaluate(TILE, [layer, head])
+    return found
+
+
+def tile(page: Page, layer: int, head: int) -> None:
+    """Click on a head in the atlas."""
+    page.mouse.click(*middle(tile_box(page, layer, head)))
+
+
+def cell(page: Page, row: int, column: int) -> dict[str, float]:
+    """Where a cell of the opened head's map is: left, top, width, height in the window."""
+    page.locator(".st-key-head-view").scroll_into_view_if_needed()
+    found: dict[str, float] = page.evaluate(CELL, [row, column])
+    return found
+
+
+def click_cell(page: Page, row: int, column: int) -> None:
+    """Click into the opened head's map."""
+    page.mouse.click(*middle(cell(page, row, column)))
+
+
+def overlay(page: Page, place: str) -> int:
+    """The pixels of a picture's second canvas, where what is pointed at lights up, as a number."""
+    found: int = page.locator(f"{place} canvas").nth(1).evaluate(OVERLAY)
+    return found
+
+
+def middle(box: dict[str, float]) -> tuple[float, float]:
+    """The middle of a rectangle in the window."""
+    return box["left"] + box["width"] / 2, box["top"] + box["height"] / 2
 
 
 def chip(page: Page, side: str, number: int) -> Locator:

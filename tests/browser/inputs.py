@@ -97,10 +97,10 @@ TYPED = (
     Input("markup", "HTML, Markdown and a formula", _bytes(*"<>()/*$"),
           "<script>alert(1)</script> **bold** $x$",
           reads="<"),
-    Input("long", "1,000 words", (
-        "This text has 1,001 tokens and the app takes at most 128: its pictures show one "
-        "sentence. Shorten it, or use transformer-viz trace for long texts.",
-    ), "word " * 1000),
+    Input("long", "1,500 words", (
+        "This text has 1,501 tokens and the app takes at most 1,024. Shorten it, or use "
+        "transformer-viz trace for longer texts.",
+    ), "word " * 1500),
 )  # fmt: skip
 OPENED = (
     Input("link-model", "the link names a model that is not there", (
@@ -118,10 +118,10 @@ OPENED = (
     Input("edits-nowhere", "an edit that fits no place of the model", (
         f"The edit “L77: temperature 2” matches no place in this model; it has {SITES}.",
     ), link=_edits(Temperature(value=2.0, layer=77))),
-    Input("edits-padding", "600 tokens of padding", (
-        "This text has 17 tokens and its padding 600; the app takes at most 128 in all. "
+    Input("edits-padding", "1,600 tokens of padding", (
+        "This text has 17 tokens and its padding 1,600; the app takes at most 1,024 in all. "
         "Take padding away.",
-    ), link=_edits(Pad(count=600))),
+    ), link=_edits(Pad(count=1600))),
     Input("link-layer", "the link says layer=99",
           ("There is no layer 99 here; there are 0 to 2. Layer 0 is shown.",),
           link={"layer": "99"}),

@@ -27,7 +27,7 @@ PAGES = {
 }
 #: What tells that a page without a footer stands.
 STANDS = {"About": "text=Attention is not Explanation", "Checkpoint": '[data-what="finding-2"]'}
-MAP = "charts.head-map"
+MAP = "charts.head-view"
 WARM = Intervention((Temperature(value=2.5, stack="decoder", block="cross"),))
 CHANGED = Intervention(
     (
@@ -71,6 +71,17 @@ KEPT: dict[str, Any] = {
     "over": "gradients",
     "chosen": "4",
     "checkpoint": "en-de-small",
+    "view": "lines",
+    "key": "4",
+    "blocks": "all",
+    "sort": "entropy",
+    "scale": "common",
+    "ramp": "viridis",
+    "gamma": "0.5",
+    "threshold": "0.1",
+    "top": "3",
+    "overlay": "0.1,1.3",
+    "zoom": "1-4,2-6",
 }
 
 
@@ -130,7 +141,6 @@ def test_another_theme_recolours_an_open_page(page: Page, url: str, name: str) -
     """To dark and back, without a click: background, pictures, and the words in them."""
     light = go(page, hands.address(url, PAGES[name], edits=WARM.to_json()))
     names = [f"charts.{key}" for key in light["charts"]]
-    names += ["tiles.L0 H0"] if light["tiles"] else []
 
     def lightness() -> float:
         colour = page.get_by_test_id("stApp").evaluate("e => getComputedStyle(e).backgroundColor")
@@ -193,15 +203,22 @@ FOCUS = """() => {
   const before = window.lastFocus;
   window.lastFocus = around.map(element => [element, seen(element)]);
   return {
-    name: place.getAttribute('aria-label') ?? place.innerText ?? place.tagName,
+    name: place.getAttribute('aria-label') ?? place.labels?.[0]?.innerText ?? place.innerText,
     role: place.getAttribute('role') ?? place.tagName.toLowerCase(),
+    thumb: (window.lastThumb = place.type === 'range' && place) !== false,
     left: before ? before.some(([element, style]) => seen(element) !== style) : null,
   };
 }"""
+#: Where the slider is whose thumb had the keyboard last: a thumb's style cannot be asked for.
+THUMB = """() => {
+  const {left, top, width, height} = window.lastThumb.getBoundingClientRect();
+  return {x: left - 8, y: top - 8, width: width + 16, height: height + 16};
+}"""
 REACHED = {
     "Explore": """English sentence|Model|Target|The animal didn't cross the street because it was
-        too tired.|The|Das|Encoder|Now|L1 H7|layer|head|whole words|start and end marks|row|
-        everything|back to clean|cross: temperature 2.5|temperature|window|on|hide words|
+        too tired.|The|Das|Encoder|One|Now|Every head|sort|gamma|threshold|as a table|layer|
+        head|whole words|start and end marks|Map|Take it with you|Attention, cross L1 H7|row|
+        column|everything|back to clean|cross: temperature 2.5|temperature|window|on|hide words|
         cut links of the chosen row|padding|instead of|attention weights are not""",
     "Positions": """English sentence|Source|pair of dimensions|position|k: how many words further|
         both sentences|scale|drop|shuffle|back to clean|Encoder|layer|another order""",
@@ -218,16 +235,25 @@ def test_the_tab_key_reaches_everything_and_shows_where_it_is(
     page.mouse.click(5, 500)  # beside everything
     walk: list[dict[str, Any]] = []
     for _ in range(90):
+        thumb = _thumb(page) if walk and walk[-1]["thumb"] else None
         page.keyboard.press("Tab")
+        if thumb is not None:
+            walk[-1]["ring"] = _thumb(page) != thumb
         walk.append(page.evaluate(FOCUS))
         if len(walk) > 5 and walk[-1]["name"].startswith("attention weights are not"):
             break
-    unseen = [was["name"] for was, now in pairwise(walk) if not now["left"]]
+    unseen = [
+        was["name"] for was, now in pairwise(walk) if not (now["left"] or was.get("ring", False))
+    ]
     assert unseen == []
     names = [place["name"].strip() for place in walk]
     wanted = [word.strip() for word in re.sub(r"\s+", " ", REACHED[name]).split("|")]
     missing = [word for word in wanted if not any(n.startswith(word) for n in names)]
     assert missing == []
+
+
+def _thumb(page: Page) -> bytes:
+    return page.screenshot(clip=page.evaluate(THUMB))
 
 
 # ---- long work ----------------------------------------------------------------------------------

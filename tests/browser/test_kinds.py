@@ -18,7 +18,7 @@ from tests.browser.hands import address, after, go, query
 pytestmark = pytest.mark.browser
 
 TEXT = "The cat sat on the mat."
-MAP, OVER = "charts.head-map", "charts.over-image"
+MAP, OVER = "charts.head-view", "charts.over-image"
 PAGES = ("", "positions", "norms")
 
 

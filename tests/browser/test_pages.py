@@ -20,7 +20,7 @@ from transformer_viz.pages.link import FIRST_TEXT
 
 pytestmark = pytest.mark.browser
 
-TABLE, MAP = "charts.position-table", "charts.head-map"
+TABLE, MAP = "charts.position-table", "charts.head-view"
 Step = tuple[Callable[[Page], object], dict[str, str], tuple[str, ...]]
 
 

@@ -17,7 +17,7 @@ from tests.browser.hands import after, go, part, query
 pytestmark = pytest.mark.browser
 
 SENTENCE = "I would like a cup of coffee without sugar."
-MAP = "charts.head-map"
+MAP, ATLAS = "charts.head-view", "charts.atlas"
 
 
 def test_the_whole_visit(page: Page, url: str) -> None:
@@ -27,13 +27,13 @@ def test_the_whole_visit(page: Page, url: str) -> None:
     assert "Kaffee" in now["said"]["translation"]
     assert [words[0] for words in now["chips"]].count("Kaffee") == 1
 
-    hands.tile(page, 1, 5).click()
+    hands.tile(page, 1, 5)
     hands.opened(page, "L1 H5")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Home")
     page.keyboard.press("Enter")
     hands.opened(page, "L2 H0")
-    hands.tile(page, 1, 5).click()  # back again: a stale selection would swallow this click
+    hands.tile(page, 1, 5)  # back again: a stale selection would swallow this click
     hands.opened(page, "L1 H5")
     clean = hands.still(page)
     assert query(page) | {"text": SENTENCE, "layer": "1", "head": "5"} == query(page)
@@ -285,11 +285,11 @@ def _type_target(page: Page) -> None:
 #: Choices on Explore that change no model, one after the other: how each is made, the keys it
 #: writes, and what is seen to follow.
 CHOICES: list[tuple[Callable[[Page], object], dict[str, str], tuple[str, ...]]] = [
-    (lambda p: hands.tile(p, 2, 6).click(), {"layer": "2", "head": "6"}, (MAP, "said.numbers")),
+    (lambda p: hands.tile(p, 2, 6), {"layer": "2", "head": "6"}, (MAP, "said.numbers")),
     (lambda p: hands.choose(p, "layer", "L1"), {"layer": "1"}, (MAP, "said.numbers")),
     (lambda p: hands.choose(p, "head", "H2"), {"head": "2"}, (MAP, "said.numbers")),
     (lambda p: hands.choose(p, "row", "Straße"), {"token": "7"}, (MAP, "said.row", "chips")),
-    (lambda p: hands.click_plot(p, "head-map", 0.5, 2.5 / 17), {"token": "2"}, (MAP, "said.row")),
+    (lambda p: hands.click_cell(p, 2, 8), {"token": "2", "key": "8"}, (MAP, "said.row")),
     (lambda p: hands.chip(p, "target", 13).click(), {"token": "12"}, (MAP, "said.row", "chips")),
     (lambda p: hands.chip(p, "source", 8).click(), {}, (MAP, "said.row", "chips", "query")),
     (lambda p: hands.choose(p, "instead of", "weil"), {"answer": "10"}, ("chances",)),
@@ -318,18 +318,16 @@ def test_every_choice_is_seen_and_kept_in_the_link(page: Page, url: str) -> None
 
 def test_pointing_at_a_cell_names_both_words_and_the_weight(page: Page, url: str) -> None:
     go(page, f"{url}/?block=decoder")
-    area = hands.plot(page, "head-map").bounding_box()
-    assert area is not None
-    hover = page.locator(".st-key-head-map .hoverlayer")
-    page.mouse.move(area["x"] + 8, area["y"] + 8)
-    expect(hover).to_contain_text(re.compile(r"→ <s>: 1\.0000"))
-    page.mouse.move(area["x"] + area["width"] - 8, area["y"] + 8)
-    expect(hover).to_contain_text("masked")
+    tip = page.locator(".st-key-head-view .tip")
+    page.mouse.move(*hands.middle(hands.cell(page, 0, 0)))
+    expect(tip).to_have_text(re.compile(r"→ “?<s>”?.*1\.0000"))
+    page.mouse.move(*hands.middle(hands.cell(page, 0, 16)))
+    expect(tip).to_contain_text("masked")
 
 
 def test_back_undoes_the_last_choice(page: Page, url: str) -> None:
     go(page, f"{url}/?layer=2&head=3")
-    hands.tile(page, 1, 2).click()
+    hands.tile(page, 1, 2)
     hands.opened(page, "L1 H2")
     page.go_back()
     hands.opened(page, "L2 H3")
@@ -354,23 +352,17 @@ def test_strange_input_never_shows_a_traceback(page: Page, url: str) -> None:
     assert "Kaffee" in page.locator('[data-what="translation"]').inner_text()
 
 
-def test_pointing_at_a_chip_lights_its_row_and_column_in_the_map(page: Page, url: str) -> None:
+def test_pointing_at_a_chip_lights_it_in_the_pictures_and_back(page: Page, url: str) -> None:
     go(page, f"{url}/?block=encoder&layer=1&head=2")
-    chip, bands = hands.chip(page, "source", 8), page.locator(".tv-band:visible")
-    chip.hover()
-    expect(bands).to_have_count(2)
-    area = hands.plot(page, "head-map").bounding_box()
-    boxes = [band.bounding_box() for band in bands.all()]
-    assert area is not None
-    assert None not in boxes
-    row, column = sorted(boxes, key=lambda box: -box["width"])
-    assert row["y"] == pytest.approx(area["y"] + area["height"] * 8 / 17, abs=2)
-    assert row["height"] == pytest.approx(area["height"] / 17, abs=2)
-    assert row["width"] == pytest.approx(area["width"], abs=2)
-    assert column["x"] == pytest.approx(area["x"] + area["width"] * 8 / 17, abs=2)
-    assert column["height"] == pytest.approx(area["height"], abs=2)
+    lights = [hands.overlay(page, ".st-key-atlas"), hands.overlay(page, ".st-key-head-view")]
+    hands.chip(page, "source", 8).hover()
+    page.wait_for_timeout(300)
+    lit = [hands.overlay(page, ".st-key-atlas"), hands.overlay(page, ".st-key-head-view")]
+    assert all(now != before for now, before in zip(lit, lights, strict=True))
     page.mouse.move(5, 5)
-    expect(bands).to_have_count(0)
-    page.mouse.move(area["x"] + area["width"] * 3.5 / 17, area["y"] + area["height"] * 5.5 / 17)
-    lit = page.get_by_role("toolbar", name="source").locator(".lit")
-    expect(lit).to_have_text(["n", "t"])  # column 3, row 5
+    page.wait_for_timeout(300)
+    dark = [hands.overlay(page, ".st-key-atlas"), hands.overlay(page, ".st-key-head-view")]
+    assert dark == lights
+    page.mouse.move(*hands.middle(hands.cell(page, 5, 3)))
+    chips = page.get_by_role("toolbar", name="source").locator(".lit")
+    expect(chips).to_have_text(["n", "t"])  # column 3, row 5

@@ -14,6 +14,7 @@ from ..records import Trace
 from .task import WAITING, Task
 
 MEGABYTE = 1_000_000
+PAIR = 2  # runs that a visitor compares: the clean one and the changed one
 SMALL = 200  # bytes that anything costs: keys, names, numbers
 
 
@@ -36,6 +37,9 @@ def size_of(value: Any) -> int:
 
 class Cache:
     """Keeps the values used last, as many as fit into ``limit`` bytes.
+
+    Of values larger than half of that, such as the runs of a page of text, the two used last are
+    kept beside the others; a visitor who moves a slider needs both again.
 
     Values are shared between threads, so they must never be changed. Visitors who ask for the
     same missing value at once wait for one computation; other keys go on meanwhile.
@@ -82,14 +86,18 @@ class Cache:
 
     def _put(self, key: Hashable, value: Any) -> None:
         size = size_of(value)
-        if size > self.limit:
-            return  # too large to keep, and no reason to throw everything else out
         with self._lock:
             self._drop(key)
             self._values[key] = (value, size)
             self.size += size
-            while self.size > self.limit:
-                self._drop(next(iter(self._values)))
+            large = [name for name, (_, held) in self._values.items() if 2 * held > self.limit]
+            for name in large[:-PAIR]:
+                self._drop(name)
+            beside = sum(self._values[name][1] for name in large[-PAIR:])
+            for name in [name for name in self._values if name not in large]:
+                if self.size - beside <= self.limit:
+                    break
+                self._drop(name)
 
     def _drop(self, key: Hashable) -> None:
         if key in self._values:

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
 
+from ..components.slider import slider_data
 from ..interventions import Intervention
 from ..records import Tokens, Trace
-from . import edits, moves, visit
+from . import edits, live, mount, moves, visit
 from .bar import at, chips, ways_back
 from .edits import HALF, HEAD_STATES, SCOPES, Place
 from .kinds import Kind
+from .look import SEQ
 from .scene import Scene
+from .sliders import NEWEST, OFF, TEMPERATURE, WINDOW, Slider
 
-#: Temperatures from hard (0) to 5, evenly spaced in their logarithm, with 1 in the middle.
-TEMPERATURES = (
-    *(0.0, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
-    1.0,
-    *(1.1, 1.25, 1.4, 1.6, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0),
-)
-OFF = "off"
 CROSSED = (
     "Cross-attention has no causal mask: it reads the other sentence. Choose Encoder or Decoder, "
     "or apply to everything."
 )
 MOST_PADDING = 20  # tokens; more would say nothing new
-WINDOWS: tuple[int | str, ...] = (*range(11), 12, 16, 24, 32, OFF)
+STROKE = "_stroke"  # the hand that moved a slider last, and the edits that it left
 
 
 def controls(scene: Scene) -> None:
@@ -56,9 +54,9 @@ def controls(scene: Scene) -> None:
                 ways_back(disabled=not scene.changes)
         chips(scene)
         with st.container(horizontal=True, vertical_alignment="top", gap="medium"):
-            _temperature()
+            _slider(scene, TEMPERATURE, 300)
             _causal(scene)
-            _window()
+            _slider(scene, WINDOW, 260)
             _head_state()
         with st.container(horizontal=True, vertical_alignment="top", gap="medium"):
             _hide(keys, scene.kind)
@@ -76,11 +74,8 @@ def _show(place: Place, changes: Intervention) -> None:
     """Let every control show the edit of the selected head."""
     state, factor = edits.head_state(changes, place)
     count, masked = edits.padding(changes)
-    radius = edits.window(changes, place)
     wanted = {
-        "temperature": edits.temperature(changes, place),
         "causal": "on" if edits.causal(changes, place) and not _no_causal(place) else OFF,
-        "window": OFF if radius is None else radius,
         "hide": list(edits.hidden(changes, place)),
         "edge": list(edits.cut(changes, place, st.session_state["token"])),
         "head_state": state,
@@ -91,20 +86,19 @@ def _show(place: Place, changes: Intervention) -> None:
     moves.show(wanted)
 
 
-def _temperature() -> None:
-    state = st.session_state
-    options = sorted({*TEMPERATURES, state["temperature"]})
-    st.select_slider(
-        "temperature",
-        options,
-        key="temperature",
-        format_func=lambda value: "hard" if value == 0 else f"{value:g}",
-        on_change=_moved,
-        args=("temperature",),
-        width=300,
-        help="Divides the scores before the softmax: below 1 sharper, above 1 flatter, "
-        "“hard” looks at one word only.",
+def _slider(scene: Scene, slider: Slider, width: int) -> None:
+    """A slider that shows the selected head's value; its pictures follow while it is dragged."""
+    shown = slider.shown(scene.changes, scene.place)
+    data = slider_data(
+        slider.name,
+        slider.stops(shown),
+        chosen=slider.write(shown),
+        own=slider.write(slider.own),
+        help=slider.help,
+        line=live.line(scene),
+        seq=st.session_state.get(SEQ, 0),
     )
+    mount.slider(data, key=slider.name, moved=lambda said: _slid(slider, said), width=width)
 
 
 def _causal(scene: Scene) -> None:
@@ -125,20 +119,6 @@ def _causal(scene: Scene) -> None:
 def _no_causal(place: Place) -> bool:
     """Whether there is no causal mask to switch: cross-attention reads the other sentence."""
     return place.block == "cross" and place.scope != "everything"
-
-
-def _window() -> None:
-    state = st.session_state
-    numbers = sorted({n for n in (*WINDOWS, state["window"]) if isinstance(n, int)})
-    st.select_slider(
-        "window",
-        [*numbers, OFF],
-        key="window",
-        on_change=_moved,
-        args=("window",),
-        width=230,
-        help="How many tokens to each side a word may look at.",
-    )
 
 
 def _head_state() -> None:
@@ -233,12 +213,8 @@ def _write(name: str) -> None:
     value = state[name]
     if value is None:  # nothing is chosen: a second click on the choice took it away
         return
-    if name == "temperature":
-        now = edits.set_temperature(now, place, value)
-    elif name == "causal":
+    if name == "causal":
         now = edits.set_causal(now, place, value == "on")
-    elif name == "window":
-        now = edits.set_window(now, place, None if value == OFF else value)
     elif name == "hide":
         now = edits.set_hidden(now, place, _numbers(value))
     elif name in ("pad", "pad_masked"):
@@ -254,3 +230,30 @@ def _write(name: str) -> None:
 def _numbers(chosen: list[Any]) -> list[int]:
     """The tokens among chosen options; a word of an earlier sentence comes as its label."""
     return [number for number in chosen if isinstance(number, int)]
+
+
+def _slid(slider: Slider, said: object) -> None:
+    """Note where a slider was left; anything may come from a browser."""
+    if not isinstance(said, Mapping):
+        return
+    seq, stroke, text = said.get("seq"), said.get("stroke"), said.get("value")
+    if not isinstance(seq, int) or not 0 <= seq <= NEWEST:
+        return
+    state = st.session_state
+    state[SEQ] = max(state.get(SEQ, 0), seq)  # also of what is refused: the browser waits for it
+    try:
+        value = slider.read(str(text))
+    except ValueError:
+        return
+    moves.moved(slider.name, lambda: _leave(slider, value, stroke))
+
+
+def _leave(slider: Slider, value: Any, stroke: object) -> None:
+    """Write where a slider was left. One stroke of the hand is one step back, however often the
+    hand rested on its way."""
+    state, history = st.session_state, visit.history()
+    if history.past and state.get(STROKE) == (stroke, state["edits"]):
+        state["edits"] = history.past[-1]
+        state[visit.HISTORY] = replace(history, past=history.past[:-1])
+    visit.change(slider.moved(visit.intervention(), visit.place(), value))
+    state[STROKE] = (stroke, state["edits"])

@@ -35,6 +35,16 @@ def chart(
         alt=picture.layout.meta["alt"],
     )
     st.html(f'<span class="tv-quiet">{caption}</span>')
+    _table(key, picture)
+
+
+def _table(key: str, picture: Any) -> None:
+    """The same numbers for those who read rather than look; made once it is asked for."""
+    folded = st.expander("as a table", key=f"{key}-table", on_change="rerun")
+    if folded.open:
+        from ..views.as_table import as_table
+
+        folded.dataframe(as_table(picture))
 
 
 def clicked(key: str) -> tuple[int, ...]:

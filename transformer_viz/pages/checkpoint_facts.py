@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import streamlit as st
 
-from ..views.parameters import parameters
 from . import visit
 from .charts import chart
 
@@ -80,7 +79,7 @@ def contents(found: Inspection) -> None:
         chart(
             "parameters",
             "Where in the model are its parameters?",
-            lambda: parameters(block_table(found), dark=visit.dark()),
+            lambda: _bars(found),
         )
     with st.container(border=True, key="card-vocabulary"):
         _vocabulary(found)
@@ -92,6 +91,12 @@ def contents(found: Inspection) -> None:
             if found.card:
                 with st.expander("The first lines of its card"):
                     st.html(f'<pre class="tv-card-text">{escape(found.card)}</pre>')
+
+
+def _bars(found: Inspection) -> Any:
+    from ..views.parameters import parameters  # brings plotly, which no other page needs at once
+
+    return parameters(block_table(found), dark=visit.dark())
 
 
 def block_table(found: Inspection) -> pd.DataFrame:

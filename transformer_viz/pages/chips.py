@@ -7,9 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import streamlit as st
 
-from ..components import Chip, ChipRow, Picked
+from ..components import Chip, ChipRow, Picked, spot
+from ..components.ruler import Ruler
+from ..metrics.cells import Cells
 from ..records import Tokens
-from ..views.cells import Cells
 from . import mount, visit
 from .edits import hidden
 from .lead import lead
@@ -20,9 +21,13 @@ PICKED = "_picked"
 
 
 def sentences(
-    scene: Scene, rows: list[ChipRow], chart: str, chosen: Callable[[Picked], None]
+    scene: Scene,
+    rows: list[ChipRow],
+    chosen: Callable[[Picked], None],
+    chart: str | None = None,
+    sides: tuple[Ruler | None, Ruler | None] = (None, None),
 ) -> None:
-    """What the model says, and the chips; ``chart`` is the picture that is lit with them.
+    """What the model says, and the chips; a Plotly ``chart`` is lit with them, along its ``sides``.
 
     Patches are no words to read: a picture has no chips.
     """
@@ -35,6 +40,7 @@ def sentences(
         rows if words else [],
         key="tokens" if words else "no-tokens",
         chart=chart,
+        sides=sides,
         dark=visit.dark(),
         chosen=chosen,
         theme=visit.recolour,
@@ -73,11 +79,21 @@ def of_map(scene: Scene, found: Cells) -> list[ChipRow]:
                 on=own[token] is not None and own[token] == lit,
                 gone=token in gone,
                 mark=tokens.special[token],
+                lights=lights(scene, side, token),
             )
             for token, text in enumerate(tokens.labels)
         ]
         made.append(ChipRow(side, chips))
     return made
+
+
+def lights(scene: Scene, side: str, token: int) -> tuple[str | None, str | None]:
+    """What lights up with a token: the row that it stands at, or that produces it; its column."""
+    sentence = "target" if side == "target" else "source"
+    alone = scene.kind.stacks == ("decoder",)
+    if scene.before.produced is None or not (alone or side == "target"):
+        return spot(sentence, token), spot(sentence, token)
+    return spot("produced", token - 1) if token else None, spot(sentence, token)
 
 
 def of_stack(scene: Scene, stack: str, lit: int, axis: str) -> list[ChipRow]:
@@ -93,11 +109,20 @@ def of_stack(scene: Scene, stack: str, lit: int, axis: str) -> list[ChipRow]:
                 mark=tokens.special[token],
                 row=token if (side, axis) == (own, "row") else None,
                 column=token if (side, axis) == (own, "column") else None,
+                lights=(spot(side, token),) * 2,
             )
             for token, text in enumerate(tokens.labels)
         ]
         made.append(ChipRow(side, chips))
     return made
+
+
+def sides_of(scene: Scene, stack: str, axis: str) -> tuple[Ruler | None, Ruler | None]:
+    """The sides of a picture of which one sentence runs along an axis (see `of_stack`)."""
+    sides = _sides(scene)
+    own, tokens = sides[0] if stack == "encoder" else sides[-1]
+    ruler = Ruler(own, tokens.labels, tuple((token,) for token in range(len(tokens))))
+    return (ruler, None) if axis == "row" else (None, ruler)
 
 
 def _sides(scene: Scene) -> list[tuple[str, Tokens]]:
@@ -138,12 +163,14 @@ def hide(tokens: Tokens) -> Callable[[Picked], None]:
 
 
 def settle_picked(found: Cells) -> None:
-    """A clicked chip chooses its row; one that is only a column, the row that looks at it most."""
+    """A clicked chip chooses its row; one that is only a column, that column and
+    the row that looks at it most."""
     chip = st.session_state.pop(PICKED, None)
     if chip is None:
         return
     row, column = chip.row, chip.column
     if row is None and column is not None and column < found.weights.shape[1]:
         row = int(np.argmax(found.weights[:, column]))
+        st.session_state["key"] = found.parts[column][0]
     if row is not None and row < len(found.members):
         st.session_state["token"] = found.members[row][0]

@@ -25,7 +25,7 @@ from .cache import MEGABYTE, Cache
 from .gate import Gate
 from .kinds import Kind, of_model
 from .loading import Models
-from .question import Answer, Question
+from .question import Answer, Question, Wanted
 from .shelf import Shelf, joined
 from .task import Task
 from .vocabulary import Names, another_order
@@ -101,8 +101,10 @@ class Engine:
         asked = None if kind.translates else shelved.asked
         return {} if asked is None else {"text": asked.text, "masked": asked.masked}
 
-    def example(self, question: Question) -> Answer | None:
-        """The stored run, where it answers this very question."""
+    def example(self, question: Question, wanted: Wanted | None = None) -> Answer | None:
+        """The stored run, where it answers this very question; it holds no queries and keys."""
+        if wanted is not None and wanted.vectors:
+            return None
         shelved = self.shelf[question.model]
         trace, kind = shelved.example, shelved.kind
         if trace is None or kind is None:
@@ -126,24 +128,24 @@ class Engine:
         best = mine.loc[mine["entropy"].idxmin()]
         return {"layer": int(best["layer"]), "head": int(best["head"])}
 
-    def clean(self, question: Question, place: Site, task: Task | None = None) -> Answer:
-        """The run without edits; ``place`` is the layer on the screen.
+    def clean(self, question: Question, wanted: Wanted, task: Task | None = None) -> Answer:
+        """The run without edits, with what the screen shows of it.
 
         Raises:
             ValueError: a text that the model cannot take; says why.
             Abandoned: the task was given up.
         """
-        stored = self.example(question)
+        stored = self.example(question, wanted)
         if stored is not None:
             return stored
         task = task or Task()
         model = self.model(question.model, task)
-        only = self._only(model, question, place, Intervention())
+        kept = self._kept(model, question, wanted, Intervention())
         held, text = runs.held_of(model, question, None, Intervention()), ""
         if of_model(model).translates and model.takes == "text":
             held, text = self._target(model, question, task)
-        key = ("clean", ref(model), question, only)
-        words = (model, question, self._picture(question), held, Intervention(), only)
+        key = ("clean", ref(model), question, kept)
+        words = (model, question, self._picture(question), held, Intervention(), *kept)
         return Answer(self._run(key, task, runs.traced, *words), text)
 
     def _target(self, model: Model, question: Question, task: Task) -> tuple[runs.Held, str]:
@@ -161,7 +163,7 @@ class Engine:
         question: Question,
         answer: Answer,
         intervention: Intervention,
-        place: Site,
+        wanted: Wanted,
         task: Task | None = None,
     ) -> Trace:
         """A run with edits, asked about the same target words as the clean one.
@@ -172,10 +174,10 @@ class Engine:
         """
         task = task or Task()
         model = self.model(question.model, task)
-        only = self._only(model, question, place, intervention)
-        key = ("changed", ref(model), question, intervention.to_json(), only)
+        kept = self._kept(model, question, wanted, intervention)
+        key = ("changed", ref(model), question, intervention.to_json(), kept)
         held = runs.held_of(model, question, answer.trace, intervention)
-        words = (model, question, self._picture(question), held, intervention, only)
+        words = (model, question, self._picture(question), held, intervention, *kept)
         trace: Trace = self._run(key, task, runs.traced, *words)
         return trace
 
@@ -184,7 +186,7 @@ class Engine:
         question: Question,
         chosen: int,
         intervention: Intervention,
-        place: Site,
+        wanted: Wanted,
         task: Task | None = None,
     ) -> Trace:
         """A run of a classifier with d(logit of the chosen class) / d(weights) of one layer.
@@ -195,9 +197,10 @@ class Engine:
         """
         task = task or Task()
         model = self.model(question.model, task)
-        key = ("gradients", ref(model), question, chosen, intervention.to_json(), place)
+        only = wanted.sites[:1]
+        key = ("gradients", ref(model), question, chosen, intervention.to_json(), only)
         held, keep = {"produced": [chosen]}, ("weights", "gradients")
-        words = (model, question, self._picture(question), held, intervention, (place,), keep)
+        words = (model, question, self._picture(question), held, intervention, only, keep)
         trace: Trace = self._run(key, task, runs.traced, *words)
         return trace
 
@@ -300,21 +303,24 @@ class Engine:
 
         return self.cache.get(key, made, task)
 
-    def _only(
-        self, model: Model, question: Question, place: Site, intervention: Intervention
-    ) -> tuple[Site, ...] | None:
-        """Which matrices to keep: all while they are small, or else the layer on the screen."""
+    def _kept(
+        self, model: Model, question: Question, wanted: Wanted, intervention: Intervention
+    ) -> tuple[tuple[Site, ...] | None, tuple[str, ...]]:
+        """Of which layers a run keeps the matrices (None: all, while they are small), and what."""
         tokens = runs.length(model, question, intervention)
+        if wanted.vectors:
+            return wanted.sites[:1], (*runs.KEEP, "qkv")
         heads = int(model.config.get("heads", 12))
         layers = sum(
             int(model.config.get(f"{stack}_layers", 12)) for stack in ("encoder", "decoder")
         )
-        return None if 3 * layers * heads * tokens**2 * 4 <= WHOLE else (place,)
+        few = 3 * layers * heads * tokens**2 * 4 <= WHOLE
+        return (None if few else tuple(sorted(wanted.sites))), runs.KEEP
 
 
-def whole_layer(block: str, layer: int) -> Site:
-    """The site of all heads of a layer."""
-    return Site(*MAPS[block], layer)
+def whole_layer(block: str, layer: int) -> Wanted:
+    """All heads of a layer."""
+    return Wanted((Site(*MAPS[block], layer),))
 
 
 def _inspected(model: Model) -> Inspection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import chips, head
+from . import chips, choice, head
 from .change import controls
 from .engine import Engine
 from .page import show
@@ -26,12 +26,11 @@ def draw(engine: Engine) -> None:
 
 
 def _body(scene: Scene) -> Callable[[], None] | None:
-    found = head.cells_of(scene)
-    head.settle_row(found)
-    chips.settle_picked(found)
+    scene, found = head.settled(scene)
+    scene = choice.follow_row(scene)
     source = scene.before.source
     chosen = chips.keep if scene.kind.mask_id is None else chips.hide(source)
-    chips.sentences(scene, chips.of_map(scene, found), head.CHART, chosen)
+    chips.sentences(scene, chips.of_map(scene, found), chosen)
     pictures(scene, found, QUESTIONS.get(scene.kind.takes, QUESTION))
     if scene.kind.takes == "image":
         patches(scene)

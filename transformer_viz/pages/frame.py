@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
+from ..colours import palette
 from ..records import Trace
-from ..views.theme import palette
 from . import boxes, visit
 from .engine import Engine
 from .kinds import Kind

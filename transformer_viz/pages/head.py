@@ -1,36 +1,47 @@
-"""The opened head: its map, the chosen row in words, and its numbers."""
+"""The opened head: as a map, as lines, or the numbers behind one weight; and its chosen words."""
 
 from __future__ import annotations
 
-from html import escape
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
 
 import streamlit as st
 
-from ..metrics import describe_row, statistic_change
-from ..views import head_map
-from ..views.cells import Cells, cells
-from ..views.theme import palette
-from . import visit
-from .charts import STILL, clicked
+from ..metrics.cells import Cells, cells
+from ..sites import Site
+from . import chips, link, look, mount, moves, parts, visit
+from .look import FURTHER
 from .scene import Scene
-from .words import plain
+from .take import take
+from .words import plain, spoken
 
-CHART = "head-map"
-ROWS = "rows look at columns"
+VIEWS = {"map": "Map", "lines": "Lines", "qk": "q·k"}
+DRAWN = {key.name: key for key in link.KEYS if key.name in link.DRAWN}
+NO_COLUMN = "any column"
+
+
+def settled(scene: Scene) -> tuple[Scene, Cells]:
+    """The scene with a chosen row and column that its map has, and the cells of that map."""
+    found = cells_of(scene)
+    settle_row(found)
+    chips.settle_picked(found)
+    key = st.session_state["key"]
+    column = found.column_of(key)
+    st.session_state["key"] = None if key is None or column is None else found.parts[column][0]
+    return replace(scene, look=look.look()), found
 
 
 def cells_of(scene: Scene) -> Cells:
-    """The cells of the opened head in the run that is shown."""
-    state, place = st.session_state, scene.place
-    now, _ = scene.shown
+    """The cells of the opened head in the run that is shown; q·k knows the model's tokens only."""
+    seen, place = scene.look, scene.place
+    grouped = seen.view != "qk"
     return cells(
-        now,
+        scene.shown[0],
         place.block,
         place.layer,
         place.head,
-        words=state["words"],
-        special=state["special"],
+        words=seen.words and grouped,
+        special=seen.special or not grouped,
     )
 
 
@@ -47,97 +58,114 @@ def settle_row(found: Cells) -> None:
 def opened(scene: Scene, found: Cells) -> None:
     """The card of the opened head."""
     place = scene.place
-    rows = "rows say their word and look at columns" if scene.kind.continues else ROWS
     with st.container(
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
     ):
         st.html(
             f'<h2 class="tv-question">{place.site.label} '
-            f'<span class="tv-quiet">{place.block} · {rows}</span></h2>',
+            f'<span class="tv-quiet">{place.block}</span></h2>',
             width="content",
         )
-        st.selectbox(
-            "row",
-            [tokens[0] for tokens in found.members],
-            key="token",
-            format_func=lambda token: found.rows.labels[found.row_of(token) or 0],
-            width=170,
-            label_visibility="collapsed",
-            help="The word whose links are told below; a click into the map chooses it too.",
+        with st.container(horizontal=True, width="content"):
+            st.segmented_control(
+                "view",
+                list(VIEWS),
+                key="view",
+                format_func=VIEWS.__getitem__,
+                required=True,
+                label_visibility="collapsed",
+            )
+            take(scene)
+    try:
+        mount.head(
+            parts.head(scene), key="head-view", picked=_pick, zoomed=_zoom, drawn=take_drawing
         )
-    said = _row(found, found.row_of(st.session_state["token"]) or 0)
-    st.plotly_chart(
-        _picture(scene),
-        key=CHART,
-        theme=None,
-        config=STILL,
-        on_select=_pick_row,
-        selection_mode="points",
-        alt=said,
+    except (ValueError, LookupError) as error:
+        st.caption(plain(spoken(error)))
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        _words(scene, found)
+        if scene.look.view == "lines":
+            _further(scene)
+
+
+def _words(scene: Scene, found: Cells) -> None:
+    """The chosen row and column, for those who would rather not aim at a cell."""
+    rows, columns = found.rows.labels, found.columns.labels
+    visit.relabel("token")
+    visit.relabel("key")
+    st.selectbox(
+        "row",
+        [tokens[0] for tokens in found.members],
+        key="token",
+        format_func=lambda token: rows[found.row_of(token) or 0],
+        width=170,
+        help="The word that looks; a click into the picture chooses it too.",
     )
-    _below(scene, found, said)
-
-
-def _picture(scene: Scene) -> Any:
-    state, place = st.session_state, scene.place
-    now, before = scene.shown
-    return head_map(
-        now,
-        place.block,
-        place.layer,
-        place.head,
-        before=before,
-        most=scene.most,
-        token=state["token"],
-        words=state["words"],
-        special=state["special"],
-        dark=visit.dark(),
+    st.selectbox(
+        "column",
+        [tokens[0] for tokens in found.parts],
+        index=None,
+        key="key",
+        format_func=lambda token: columns[found.column_of(token) or 0],
+        placeholder="the strongest" if scene.look.view == "qk" else NO_COLUMN,
+        width=170,
+        help="The word that is looked at.",
     )
 
 
-def _pick_row() -> None:
-    chosen = clicked(CHART)
-    if chosen:
-        st.session_state["token"] = chosen[0]
-
-
-def _row(found: Cells, row: int) -> str:
-    return describe_row(found.weights[row], found.rows.labels[row], found.columns.labels)
-
-
-def _below(scene: Scene, found: Cells, said: str) -> None:
-    """The row in words, the head's numbers, the colour scale, and what to be careful about."""
-    difference = scene.shown[1] is not None
-    ends = ("less", "more") if difference else ("0", f"{scene.most:.2f}")
-    colours = palette(visit.dark())
-    ramp = colours.changes if difference else colours.amounts
-    legend = (
-        f'{ends[0]} <span class="tv-legend" style="background:linear-gradient(90deg,'
-        f'{",".join(ramp)})"></span> {ends[1]}'
+def _further(scene: Scene) -> None:
+    """The heads whose lines are drawn beside those of the opened one."""
+    place = scene.place
+    layers, heads = scene.now.thumbnail(place.block).shape[:2]
+    own = (place.layer, place.head)
+    moves.show({"also": [at for at in scene.look.overlay if at != own]})
+    st.multiselect(
+        "also show",
+        [(n, h) for n in range(layers) for h in range(heads) if (n, h) != own],
+        key="also",
+        format_func=lambda at: Site("", "", *at).label,
+        max_selections=FURTHER,
+        on_change=lambda: moves.moved("also", _also),
+        placeholder="other heads of this block",
+        width=320,
     )
-    hatched = " · hatched: masked" if found.masked.any() else ""
-    own = " (of the model's own pieces)" if found.note else ""
-    st.html(
-        f'<p class="tv-say" data-what="row">{escape(said)}</p>'
-        f'<span class="tv-quiet" data-what="numbers">{numbers(scene)}{own} · {legend}{hatched}'
-        "</span>"
-    )
-    if found.note:
-        st.caption(found.note)
-    if found.blind:
-        blind = plain(", ".join(found.blind))
-        st.caption(f"Nothing is left to look at for {blind}: these rows are zero.")
 
 
-def numbers(scene: Scene) -> str:
-    """The head's entropy and mean distance, before and after a change."""
-    site = scene.place.site
-    told = []
-    for name, unit in (("entropy", "bits"), ("distance", "tokens")):
-        was, now = statistic_change(scene.before, scene.now, site, name)
-        spread = f"{was:.2f} → {now:.2f}" if scene.changes else f"{was:.2f}"
-        told.append(f"{spread} {unit}")
-    return (
-        f"entropy {told[0]} · "
-        f'<span title="the mean of |row − column| over all weights">mean distance</span> {told[1]}'
-    )
+def _also() -> None:
+    chosen = (at for at in st.session_state["also"] if isinstance(at, tuple))
+    st.session_state["overlay"] = tuple(chosen)
+
+
+def _pick(said: object) -> None:
+    """A click into the picture chooses a row and a column; where it names none, none."""
+    if not isinstance(said, Mapping):
+        return
+    row, column = (_number(said.get(name)) for name in ("row", "column"))
+    if row is not None:
+        st.session_state["token"] = row
+    st.session_state["key"] = column
+
+
+def _number(said: object) -> int | None:
+    return said if isinstance(said, int) and not isinstance(said, bool) and said >= 0 else None
+
+
+def _zoom(said: object) -> None:
+    """What of the map is enlarged; `look.settle` lets go of what the map has not."""
+    match said:
+        case {"rows": [int(a), int(b)], "columns": [int(c), int(d)]}:
+            st.session_state["zoom"] = ((a, b), (c, d))
+        case _:
+            st.session_state["zoom"] = None
+
+
+def take_drawing(said: object) -> None:
+    """Keep how a picture is drawn for the link, if it says anything that may stand there."""
+    if not isinstance(said, Mapping):
+        return
+    for name, key in DRAWN.items():
+        if name in said:
+            try:
+                st.session_state[name] = key.read(str(said[name]))
+            except ValueError:  # anything may come from a browser
+                continue

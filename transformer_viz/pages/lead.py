@@ -6,6 +6,7 @@ from html import escape
 
 from .outcomes import class_names
 from .scene import Scene
+from .words import ending
 
 
 def lead(scene: Scene) -> str:
@@ -42,7 +43,7 @@ def _next_word(scene: Scene) -> str:
     if not word.strip():  # a mark, which no text shows
         word = f" {scene.engine.pieces(name)[best]}"
     gap = " " if word != word.lstrip() else ""
-    return f'{escape(start)}{gap}<span class="tv-new">{escape(word.strip())}</span>'
+    return f'{escape(ending(start))}{gap}<span class="tv-new">{escape(word.strip())}</span>'
 
 
 def _filled(scene: Scene) -> str:

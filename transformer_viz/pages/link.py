@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..colours import RAMPS
 from ..interventions import Intervention
 from ..metrics.norms import STATISTICS
 from ..sites import MAPS, STACKS
@@ -27,6 +28,11 @@ FIRST_TEXT = "The animal didn't cross the street because it was too tired."
 SET = "set"  # in the link, what a visitor changed in the model's config stands by itself
 COMPARES = ("now", "before", "difference")
 OVERS = ("weights", "gradients")
+VIEWS = ("map", "lines", "qk")
+BLOCKS = ("one", "all")
+SORTS = ("layer", "entropy", "distance", "max", "sink", "change")
+SCALES = ("head", "common")
+GAMMAS = (0.25, 4)  # the least and the most
 BEAMS = range(1, 9)
 
 
@@ -72,6 +78,45 @@ def _listed(places: tuple[int, ...]) -> str:
 
 def _switch(text: str) -> bool:
     return _one_of("on", "off")(text) == "on"
+
+
+def _amount(least: float, most: float) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = -1.0
+        if not least <= value <= most:
+            raise ValueError(
+                f"is {shortened(text)!r}; it must be a number from {least:g} to {most:g}"
+            )
+        return value
+
+    return read
+
+
+def _numbered(text: str, apart: str) -> tuple[int, int]:
+    first, found, second = text.partition(apart)
+    if not found:
+        raise ValueError(f"is {shortened(text)!r}; it must be numbers such as 1{apart}3")
+    return _number(first), _number(second)
+
+
+def _heads(text: str) -> tuple[tuple[int, int], ...]:
+    return tuple(dict.fromkeys(_numbered(part, ".") for part in text.split(","))) if text else ()
+
+
+def _listed_heads(heads: tuple[tuple[int, int], ...]) -> str:
+    return ",".join(f"{layer}.{head}" for layer, head in heads)
+
+
+def _region(text: str) -> tuple[tuple[int, int], tuple[int, int]]:
+    rows, _, columns = text.partition(",")
+    return _numbered(rows, "-"), _numbered(columns, "-")
+
+
+def _listed_region(zoom: tuple[tuple[int, int], tuple[int, int]]) -> str:
+    return ",".join(f"{first}-{last}" for first, last in zoom)
 
 
 def shortened(text: str) -> str:
@@ -127,7 +172,8 @@ def _model(name: str) -> str:
 #: positions change, and which other order of the words. Some belong to kinds of models: the second
 #: text of a pair, the tokens behind a mask, the example picture, the seed of random vectors, what
 #: is laid over a picture, and the class it is about (None: the most probable). `checkpoint` is the
-#: model that the page of this name looks at; where it is empty, that of the visit.
+#: model that the page of this name looks at; where it is empty, that of the visit. Those behind it
+#: say how the pictures of heads look (see `look.Look`).
 KEYS: tuple[Key, ...] = (
     Key("model", "", str, _model),
     Key("text", FIRST_TEXT, str),
@@ -159,7 +205,20 @@ KEYS: tuple[Key, ...] = (
     Key("over", "weights", _one_of(*OVERS)),
     Key("chosen", None, _number),
     Key("checkpoint", "", str, own.shared),
+    Key("view", "map", _one_of(*VIEWS)),
+    Key("key", None, _number),
+    Key("blocks", "one", _one_of(*BLOCKS)),
+    Key("sort", "layer", _one_of(*SORTS)),
+    Key("scale", "head", _one_of(*SCALES)),
+    Key("ramp", "ink", _one_of(*RAMPS)),
+    Key("gamma", 1.0, _amount(*GAMMAS), "{:g}".format),
+    Key("threshold", 0.0, _amount(0, 1), "{:g}".format),
+    Key("top", 0, _number),
+    Key("overlay", (), _heads, _listed_heads),
+    Key("zoom", None, _region, _listed_region),
 )
+#: What a picture itself says about how it is drawn.
+DRAWN = ("sort", "scale", "ramp", "gamma", "threshold", "top")
 DEFAULTS = {key.name: key.default for key in KEYS}
 
 

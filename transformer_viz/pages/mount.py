@@ -3,103 +3,144 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import streamlit as st
+from streamlit.errors import StreamlitAPIException
 
-from ..components import (
-    ChipRow,
-    Picked,
-    heads_data,
-    heads_height,
-    picked,
-    script,
-    style,
-    tokens_data,
-)
-from ..components.heads import CHART, Groups
-from ..records import Trace
+from ..components import ChipRow, Picked, picked, tokens_data
+from ..components.files import bundle, style
+from ..components.ruler import Ruler
 
-HEADS = st.components.v2.component(
-    "transformer_viz_heads",
-    html="""<div class="tv-heads">
-<div class="frame"><div class="sheet"><div class="names"></div><div class="layers"></div>
-<div class="body"><canvas class="cells"></canvas><canvas class="light"></canvas>
-<div class="tiles" role="toolbar"></div></div></div></div>
-<div class="tip" aria-hidden="true"></div></div>""",
-    css=style("heads"),
-    js=script("heads"),
-)
-TOKENS = st.components.v2.component(
-    "transformer_viz_tokens",
-    html='<div class="tv-tokens"></div>',
-    css=style("tokens"),
-    js=script("tokens"),
-)
+Hear = Callable[[object], None]
+PLACE = '<div class="tv"></div>'
 
 
-def heads(
-    trace: Trace,
-    block: str,
+def _component(name: str, css: str | None = None, isolated: bool = True) -> Callable[..., Any]:
+    """A component by its files, which the browser fetches once.
+
+    Where this package was not installed Streamlit does not find them; then their text is sent
+    along with each change.
+    """
+    words: dict[str, Any] = {"html": PLACE, "isolate_styles": isolated}
+    try:
+        return st.components.v2.component(
+            f"transformer_viz.{name}", js=f"{name}.js", css=css, **words
+        )
+    except StreamlitAPIException:
+        return st.components.v2.component(
+            f"transformer_viz_{name}",
+            js=bundle(f"{name}.js"),
+            css=css and style(css),
+            **words,
+        )
+
+
+PICTURE = _component("pictures", "pictures.css")  # one for all: their modules are fetched once
+PANEL = _component("panels", isolated=False)  # its HTML is written for the page's own style
+
+
+def atlas(
+    data: bytes,
     *,
     key: str,
-    opened: Callable[[int, int], None],
-    before: Trace | None = None,
-    selected: tuple[int, int] = (0, 0),
-    rows: Groups | None = None,
-    columns: Groups | None = None,
-    chart: str = CHART,
+    opened: Hear,
+    overlaid: Hear,
+    drawn: Hear,
 ) -> None:
-    """The overview of all heads; a click calls ``opened(layer, head)`` before the page runs again.
+    """All heads; what is heard comes from a browser, so it may be anything.
 
-    The other words are those of :func:`transformer_viz.components.heads_data`, which raises the
-    same errors.
+    Args:
+        data: what `components.atlas_data` gave.
+        key: the component's own key.
+        opened: is called with ``[block, layer, head]`` of the one that was chosen.
+        overlaid: with ``[layer, head]`` of one whose lines are to be added, or taken away.
+        drawn: with how it is drawn now: ``{"sort", "scale", "ramp", "gamma", "threshold"}``.
     """
-    data = heads_data(
-        trace, block, before=before, selected=selected, rows=rows, columns=columns, chart=chart
+    PICTURE(
+        data=data,
+        key=key,
+        on_opened_change=lambda: opened(said(key, "opened")),
+        on_overlaid_change=lambda: overlaid(said(key, "overlaid")),
+        on_drawn_change=lambda: drawn(said(key, "drawn")),
     )
-    layers, count = trace.thumbnail(block).shape[:2]
 
-    def hear() -> None:
-        match _said(key, "opened"):
-            case [int(layer), int(head)] if 0 <= layer < layers and 0 <= head < count:
-                opened(layer, head)
 
-    HEADS(data=data, key=key, height=heads_height(layers), on_opened_change=hear)
+def head(data: bytes, *, key: str, picked: Hear, zoomed: Hear, drawn: Hear) -> None:
+    """The opened head; what is heard comes from a browser, so it may be anything.
+
+    Args:
+        data: of a map, of lines, or of q·k; the header's ``view`` says which.
+        key: the component's own key.
+        picked: is called with ``{"row", "column"}``, tokens or None.
+        zoomed: with ``{"rows", "columns"}``, each from the first to behind the last, or None.
+        drawn: with how the lines are drawn now: ``{"top", "threshold"}``.
+    """
+    PICTURE(
+        data=data,
+        key=key,
+        on_picked_change=lambda: picked(said(key, "picked")),
+        on_zoomed_change=lambda: zoomed(said(key, "zoomed")),
+        on_drawn_change=lambda: drawn(said(key, "drawn")),
+    )
 
 
 def tokens(
     rows: Sequence[ChipRow],
     *,
     key: str,
-    chart: str,
     dark: bool,
     chosen: Callable[[Picked], None],
     theme: Callable[[bool], None],
+    chart: str | None = None,
+    sides: tuple[Ruler | None, Ruler | None] = (None, None),
 ) -> None:
-    """Sentences as chips, linked with the Plotly chart of key ``chart`` and with its tiles.
+    """Sentences as chips, linked with the pictures of the page.
 
     Args:
         rows: the sentences.
         key: the component's own key.
-        chart: the key of the chart whose rows and columns are lit.
         dark: the background that this run draws for.
         chosen: is called with the chip that was clicked, before the page runs again.
         theme: is called with whether the page is really dark, when that is not ``dark``.
+        chart: the key of a Plotly chart that lights up too, if there is one.
+        sides: whose tokens stand along its rows and columns.
     """
 
     def hear() -> None:
-        chip = picked(rows, _said(key, "picked"))
+        chip = picked(rows, said(key, "picked"))
         if chip is not None:
             chosen(chip)
 
-    TOKENS(
-        data=tokens_data(rows, dark=dark, chart=chart),
+    PICTURE(
+        data=tokens_data(rows, dark=dark, chart=chart, sides=sides),
         key=key,
         on_picked_change=hear,
-        on_theme_change=lambda: theme(_said(key, "theme") == "dark"),
+        on_theme_change=lambda: theme(said(key, "theme") == "dark"),
     )
 
 
-def _said(key: str, name: str) -> object:
+def panel(
+    data: bytes | dict[str, Any], *, key: str, picked: Callable[[object], None] | None = None
+) -> None:
+    """Ready HTML that live frames can exchange; ``data`` is ``{"part", "seq", "html"}``.
+
+    Args:
+        data: whose ``html`` has all its words escaped.
+        key: the component's own key.
+        picked: is called with ``{"row", "column"}`` of the word that was clicked, each such as
+            ``produced:4``, or None.
+    """
+    hear = (lambda: picked(said(key, "picked"))) if picked else (lambda: None)
+    PANEL(data=data, key=key, on_picked_change=hear)
+
+
+def slider(data: bytes, *, key: str, moved: Callable[[object], None], width: int) -> None:
+    """A slider; ``moved`` is called with ``{"value", "seq", "stroke"}`` when the hand rests or
+    lets go, or at each step where there are no live frames."""
+    PICTURE(data=data, key=key, on_moved_change=lambda: moved(said(key, "moved")), width=width)
+
+
+def said(key: str, name: str) -> object:
     """What a component said just now."""
     return st.session_state[key].get(name)

@@ -8,6 +8,7 @@ from html import escape
 import pandas as pd
 import streamlit as st
 
+from .. import views
 from ..metrics.norms import (
     STATISTICS,
     describe_norm_change,
@@ -18,8 +19,7 @@ from ..metrics.norms import (
 )
 from ..metrics.outstanding import outstanding_dimensions, outstanding_gains, outstanding_tokens
 from ..records import Trace
-from ..views import gain_bias, norm_map, stream_length
-from . import bar, chips, visit
+from . import bar, chips, choice, visit
 from .charts import chart, clicked
 from .engine import Engine
 from .link import shortened
@@ -41,8 +41,10 @@ def _body(scene: Scene) -> Callable[[], None] | None:
     state, stack = st.session_state, st.session_state["stack"]
     visit.fit("word", len(scene.now.words_of(stack)), "word")
     visit.relabel("word")
+    choice.follow_word(scene)
     rows = chips.of_stack(scene, stack, state["word"], "column")
-    chips.sentences(scene, rows, "norm-map", lambda chip: state.update(word=chip.token))
+    sides = chips.sides_of(scene, stack, "column")
+    chips.sentences(scene, rows, lambda chip: state.update(word=chip.token), "norm-map", sides)
     _choices(scene)
     try:
         sites = norm_sites(scene.before, stack)
@@ -95,7 +97,7 @@ def _map(scene: Scene, stack: str, sites: tuple[str, ...]) -> None:
     chart(
         "norm-map",
         scene.kind.asked(NAMES[name].question),
-        lambda: norm_map(
+        lambda: views.norm_map(
             now,
             name,
             stack,
@@ -151,7 +153,7 @@ def _stream(scene: Scene, stack: str) -> None:
     chart(
         "stream",
         scene.kind.asked("How long is a word's vector on its way through the layers?"),
-        lambda: stream_length(now, stack, token, before=before, dark=visit.dark()),
+        lambda: views.stream_length(now, stack, token, before=before, dark=visit.dark()),
         _pick_word,
     )
     every = _labels(scene.now, stack)
@@ -175,7 +177,7 @@ def _gains(scene: Scene) -> None:
     chart(
         "gains",
         "What has this norm learned to stretch and to shift?",
-        lambda: gain_bias(scene.before, site, dark=visit.dark()),
+        lambda: views.gain_bias(scene.before, site, dark=visit.dark()),
     )
 
 

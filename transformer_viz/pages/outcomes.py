@@ -1,33 +1,61 @@
-"""What came of it where no words are written: fillings of masks, classes, vectors."""
+"""What came of it, as HTML: bars of held words, guesses at a place, classes, vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
 
-import streamlit as st
-
-from ..views import candidates, outcome, vector_change
+from ..components.ruler import row_sentence
+from ..components.tokens import spot
+from ..records import Trace
+from ..views.candidates import candidates
+from ..views.outcome import outcome as bars
 from ..views.picture import Picture
-from . import visit
+from ..views.vector_change import vector_change
 from .scene import Scene
 
 MASKS = 4  # masks whose candidates are shown at once
 CLASSES = 10  # classes that are shown at once
-CLICK = "Click a word above to hide it from the model; its guesses then stand here."
-READ = "The model was shown this word, so it need not guess: hide it with a click above."
+SHOWN = 60  # words whose bars are shown at once
+NEXT = '<h3 class="tv-question">What could come next?</h3>'
 
 
-def came_out(scene: Scene) -> None:
-    """The part of the card that belongs to a kind of model which writes no words."""
+def outcome(scene: Scene) -> str:
+    """What the runs say before and after: of words, masked words, classes or vectors."""
     if scene.kind.gives == "classes":
-        _classes(scene)
-    elif scene.kind.gives == "vectors" or scene.before.logits is None:
-        _vectors(scene)
-    elif scene.question.masked:
-        _masks(scene)
-    else:
-        _places(scene)
+        names = class_names(scene)
+        return _guesses(scene, 0, names, len(names) if len(names) <= CLASSES else 5)
+    if scene.kind.gives == "vectors" or scene.before.logits is None:
+        return _drawn(
+            vector_change(scene.before, _after(scene), scene.kind.stacks[-1], dark=scene.look.dark)
+        )
+    if scene.kind.writes:
+        return _held(scene) + (_next(scene) if scene.kind.continues else "")
+    return _masks(scene) if scene.question.masked else ""
+
+
+def guesses(scene: Scene) -> str:
+    """The most probable words at the chosen place; empty where all places are shown anyway."""
+    if not asks(scene):
+        return ""
+    row = min(scene.look.answer, len(places(scene)) - 1)
+    whose = spot(row_sentence(scene.before, scene.before.maps[-1]), row)
+    return f'<div data-row="{whose}">{_guesses(scene, row, _names(scene))}</div>'
+
+
+def asks(scene: Scene) -> bool:
+    """Whether there is a place to choose, at which other words could stand."""
+    if scene.before.logits is None or scene.kind.gives != "words":
+        return False
+    return scene.kind.writes or not scene.question.masked
+
+
+def places(scene: Scene) -> tuple[str, ...]:
+    """The words at whose places other ones could stand."""
+    produced = scene.before.produced
+    if scene.kind.writes and produced is not None:
+        return produced.labels
+    return scene.before.source.labels
 
 
 def class_names(scene: Scene) -> Sequence[str]:
@@ -38,68 +66,58 @@ def class_names(scene: Scene) -> Sequence[str]:
     return tuple(labels[n] if n < len(labels) else f"class {n}" for n in range(count))
 
 
-def candidates_at(scene: Scene, row: int, names: Sequence[str], count: int = 5) -> None:
-    """The most probable words or classes at one place, before and after."""
-    after = scene.now if scene.changes else None
-    drawn(candidates(scene.before, after, row, names, count=count, dark=visit.dark()))
+def _after(scene: Scene) -> Trace | None:
+    return scene.now if scene.changes else None
 
 
-def drawn(picture: Picture) -> None:
-    """A picture of HTML, and what a reader must know of it."""
-    st.html(picture.html)
-    st.html(f'<span class="tv-quiet">{escape(picture.caption)}</span>')
+def _names(scene: Scene) -> Sequence[str]:
+    return scene.engine.pieces(scene.question.model)
 
 
-def choose_place(labels: Sequence[str], question: str) -> int:
-    """A question, and the place that it is about, chosen in a box beside it."""
-    visit.fit("answer", len(labels), "word")
-    visit.relabel("answer")
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.html(f'<h3 class="tv-question">{question}</h3>', width="content")
-        st.selectbox(
-            "instead of",
-            range(len(labels)),
-            key="answer",
-            format_func=labels.__getitem__,
-            width=170,
-            label_visibility="collapsed",
-        )
-    return int(st.session_state["answer"])
+def _held(scene: Scene) -> str:
+    """The held words' bars; of a long text those around the chosen row."""
+    count = len(places(scene))
+    row = scene.look.token if scene.place.block != "encoder" else scene.look.answer
+    first = max(0, min(row - SHOWN // 2, count - SHOWN))
+    rows = range(first, min(count, first + SHOWN))
+    picture = bars(scene.before, _after(scene), rows=rows, dark=scene.look.dark)
+    left_out = (
+        f" Words {rows.start + 1} to {rows.stop} of {count:,} are shown, those around the chosen "
+        "row."
+    )
+    return _drawn(picture, left_out if len(rows) < count else "")
 
 
-def _masks(scene: Scene) -> None:
+def _next(scene: Scene) -> str:
+    """What a language model would say after the whole text."""
+    return NEXT + _guesses(scene, len(places(scene)) - 1, _names(scene))
+
+
+def _masks(scene: Scene) -> str:
     """What could stand behind the masks, and how probable the words are that do."""
-    after = scene.now if scene.changes else None
-    masked = scene.question.masked
-    produced = scene.before.produced
+    masked, produced = scene.question.masked, scene.before.produced
     assert produced is not None
-    drawn(outcome(scene.before, after, rows=masked, dark=visit.dark()))
-    names = scene.engine.pieces(scene.question.model)
+    found = _drawn(bars(scene.before, _after(scene), rows=masked, dark=scene.look.dark))
     for place in masked[:MASKS]:
         word = escape(produced.labels[place])
-        st.html(f'<h3 class="tv-question">What could stand where “{word}” is hidden?</h3>')
-        candidates_at(scene, place, names)
+        found += f'<h3 class="tv-question">What could stand where “{word}” is hidden?</h3>'
+        found += f'<div data-row="{spot("source", place)}">'
+        found += f"{_guesses(scene, place, _names(scene))}</div>"
     if len(masked) > MASKS:
-        st.caption(f"The other {len(masked) - MASKS} masks have no list of their own.")
+        found += _quiet(f"The other {len(masked) - MASKS} masks have no list of their own.")
+    return found
 
 
-def _places(scene: Scene) -> None:
-    """What the model says at a place that it can see."""
-    if scene.kind.mask_id is not None:
-        st.caption(CLICK)
-    place = choose_place(scene.before.source.labels, "What else could stand here?")
-    candidates_at(scene, place, scene.engine.pieces(scene.question.model))
-    if scene.kind.mask_id is not None:
-        st.caption(READ)
+def _guesses(scene: Scene, row: int, names: Sequence[str], count: int = 5) -> str:
+    """The most probable words or classes at one place, before and after."""
+    picture = candidates(scene.before, _after(scene), row, names, count=count, dark=scene.look.dark)
+    return _drawn(picture)
 
 
-def _classes(scene: Scene) -> None:
-    names = class_names(scene)
-    candidates_at(scene, 0, names, len(names) if len(names) <= CLASSES else 5)
+def _drawn(picture: Picture, more: str = "") -> str:
+    """A picture of HTML, and what a reader must know of it."""
+    return picture.html + _quiet(picture.caption + more)
 
 
-def _vectors(scene: Scene) -> None:
-    """How far the vectors that leave the model have moved."""
-    after = scene.now if scene.changes else None
-    stack = scene.kind.stacks[-1]
-    drawn(vector_change(scene.before, after, stack, dark=visit.dark()))
+def _quiet(words: str) -> str:
+    return f'<p class="tv-quiet">{escape(words)}</p>'

@@ -10,9 +10,9 @@ import numpy as np
 import streamlit as st
 from PIL import Image
 
+from .. import views
 from ..interventions import Intervention
 from ..records import Trace
-from ..views import over_image
 from . import visit
 from .charts import STILL, clicked
 from .engine import whole_layer
@@ -72,7 +72,7 @@ def _plain(shown: np.ndarray) -> None:
 def _picture(scene: Scene, now: Trace, before: Trace | None, over: str, shown: np.ndarray) -> str:
     """The picture, or what changed in it; what it says in words is given back."""
     place = scene.place
-    figure = over_image(
+    figure = views.over_image(
         now,
         place.block,
         place.layer,

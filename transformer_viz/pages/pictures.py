@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import streamlit as st
 
-from ..views.cells import Cells
-from . import head, mount
+from ..metrics.cells import Cells
+from . import head, mount, parts, visit
+from .look import FURTHER
 from .scene import Scene
 from .words import plain, spoken
 
 COMPARE = {"now": "Now", "before": "Before", "difference": "Difference"}
 SENTENCES = {"encoder": "Source", "decoder": "Target"}
+ABREAST = {"one": "One block", "all": "All blocks"}
 BLOCKS = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Cross"}
 
 
 def pictures(scene: Scene, found: Cells, question: str) -> None:
-    """The question, which block and which run, the overview, and the opened head."""
+    """The question, which block and which run, all heads, and the opened one."""
     _choices(scene, question)
-    with st.container(key="pictures"):
+    wide = scene.look.blocks == "all"
+    with st.container(key="pictures-wide" if wide else "pictures"):
         left, right = st.columns([10, 9])
         with left.container(border=True, height="stretch", key="card-overview"):
-            _overview(scene, found)
+            _overview(scene)
         with right.container(border=True, height="stretch", key="card-head"):
             head.opened(scene, found)
 
@@ -37,6 +40,14 @@ def _choices(scene: Scene, question: str) -> None:
                     list(scene.before.maps),
                     key="block",
                     format_func=BLOCKS.__getitem__,
+                    required=True,
+                    label_visibility="collapsed",
+                )
+                st.segmented_control(
+                    "blocks",
+                    list(ABREAST),
+                    key="blocks",
+                    format_func=ABREAST.__getitem__,
                     required=True,
                     label_visibility="collapsed",
                 )
@@ -70,23 +81,18 @@ def sentence(scene: Scene) -> None:
     )
 
 
-def _overview(scene: Scene, found: Cells) -> None:
-    now, before = scene.shown
-    place = scene.place
+def _overview(scene: Scene) -> None:
     try:
-        mount.heads(
-            now,
-            place.block,
-            key="heads",
+        mount.atlas(
+            parts.atlas(scene),
+            key="atlas",
             opened=_open_head,
-            before=before,
-            selected=(place.layer, place.head),
-            rows=found.members,
-            columns=found.parts,
+            overlaid=_overlay_head,
+            drawn=head.take_drawing,
         )
     except (ValueError, LookupError) as error:
         st.caption(plain(spoken(error)))
-    layers, heads = now.thumbnail(place.block).shape[:2]
+    layers, heads = scene.now.thumbnail(scene.place.block).shape[:2]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.selectbox("layer", range(layers), key="layer", format_func=lambda n: f"L{n}", width=100)
         st.selectbox("head", range(heads), key="head", format_func=lambda n: f"H{n}", width=100)
@@ -101,6 +107,25 @@ def _overview(scene: Scene, found: Cells) -> None:
             )
 
 
-def _open_head(layer: int, head: int) -> None:
+def _open_head(said: object) -> None:
     """A click on a tile opens that head."""
-    st.session_state.update(layer=layer, head=head)
+    match said:
+        case [str(block), int(layer), int(head)] if _known(block, layer, head):
+            st.session_state.update(block=block, layer=layer, head=head)
+
+
+def _overlay_head(said: object) -> None:
+    """A head is added to the lines, in which it can be seen then, or taken away."""
+    state = st.session_state
+    match said:
+        case [int(layer), int(head)] if _known(state["block"], layer, head):
+            chosen = state["overlay"]
+            if (layer, head) in chosen:
+                state["overlay"] = tuple(at for at in chosen if at != (layer, head))
+            else:
+                state.update(overlay=(*chosen, (layer, head))[-FURTHER:], view="lines")
+
+
+def _known(block: str, layer: int, head: int) -> bool:
+    """Whether there may be such a head; `visit.fit` brings it to those that the model has."""
+    return block in st.session_state[visit.HERE] and layer >= 0 and head >= 0

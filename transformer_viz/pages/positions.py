@@ -7,15 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import streamlit as st
 
+from .. import views
 from ..metrics.positions import pair_count, position_array
 from ..records import Tokens, Trace
-from ..views import (
-    position_shift,
-    position_similarity,
-    position_table,
-    position_waves,
-    wavelengths,
-)
 from . import bar, chips, head, moves, position_edits, visit
 from .bar import ways_back
 from .charts import chart, clicked
@@ -42,7 +36,10 @@ def _body(scene: Scene) -> Callable[[], None]:
     visit.fit("place", len(tokens), "position")
     visit.relabel("place")
     rows = chips.of_stack(scene, stack, state["place"], "row")
-    chips.sentences(scene, rows, "position-table", lambda chip: state.update(place=chip.token))
+    sides = chips.sides_of(scene, stack, "row")
+    chips.sentences(
+        scene, rows, lambda chip: state.update(place=chip.token), "position-table", sides
+    )
     _choices(scene)
     name = name_of(scene.before, stack)
     if name is None:
@@ -57,8 +54,7 @@ def _body(scene: Scene) -> Callable[[], None]:
         _pictures(scene, name)
         _along(scene, name, tokens)
     _switches(scene)
-    found = head.cells_of(scene)
-    head.settle_row(found)
+    scene, found = head.settled(scene)
     pictures(scene, found, "What do the heads do with it?")
     follow = came_of_it(scene)
     bag = order_card(scene) if scene.kind.writes else None
@@ -95,7 +91,7 @@ def _pictures(scene: Scene, name: str) -> None:
             chart(
                 "position-table",
                 f"What is added to each {scene.kind.thing}?",
-                lambda: position_table(
+                lambda: views.position_table(
                     now,
                     name,
                     before=before,
@@ -111,14 +107,14 @@ def _pictures(scene: Scene, name: str) -> None:
             chart(
                 "wavelengths",
                 "How long is the wave of each pair of dimensions?",
-                lambda: wavelengths(now, name, pair=state["pair"], dark=dark),
+                lambda: views.wavelengths(now, name, pair=state["pair"], dark=dark),
                 lambda: _pick("wavelengths", "pair"),
             )
         with right.container(border=True, height="stretch", key="card-similarity"):
             chart(
                 "position-similarity",
                 "Which places look alike?",
-                lambda: position_similarity(now, name, token=state["place"], dark=dark),
+                lambda: views.position_similarity(now, name, token=state["place"], dark=dark),
                 lambda: _pick("position-similarity", "place"),
             )
 
@@ -147,7 +143,7 @@ def _along(scene: Scene, name: str, tokens: Tokens) -> None:
             chart(
                 "position-waves",
                 scene.kind.asked("What do the chosen two dimensions do along the sentence?"),
-                lambda: position_waves(now, name, state["pair"], dark=dark),
+                lambda: views.position_waves(now, name, state["pair"], dark=dark),
                 lambda: _pick("position-waves", "place"),
             )
             st.number_input(
@@ -161,7 +157,7 @@ def _along(scene: Scene, name: str, tokens: Tokens) -> None:
             chart(
                 "position-shift",
                 scene.kind.asked("Is k words further always the same turn?"),
-                lambda: position_shift(now, name, state["shift"], state["place"], dark=dark),
+                lambda: views.position_shift(now, name, state["shift"], state["place"], dark=dark),
                 lambda: _pick("position-shift", "pair"),
             )
             with st.container(horizontal=True, vertical_alignment="top"):

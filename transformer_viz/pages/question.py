@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..records import Trace
+from ..sites import Site
 
 
 @dataclass(frozen=True)
@@ -43,3 +44,14 @@ class Answer:
 
     trace: Trace
     text: str = ""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the screen shows of a run in full: all heads of some layers, the opened one first.
+
+    ``vectors``: the queries and keys of the opened layer too; then nothing of the others.
+    """
+
+    sites: tuple[Site, ...]
+    vectors: bool = False

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from html import escape
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from ..interventions import Intervention, ShufflePositions
-from ..views import outcome
-from . import visit
+from . import choice, look, mount, outcomes, parts, visit
 from .edits import answers_itself
-from .outcomes import came_out, candidates_at, choose_place, drawn
 from .patience import Stopped, patiently
 from .scene import Scene
-from .words import changed_words, spoken
+from .words import changed_words, ending, spoken
 
-ROW = "_row"  # the row that the candidates followed last
 NOTHING = " <i>nothing: the model ends at once</i>"
+CLICK = "Click a word above to hide it from the model; its guesses then stand here."
+READ = "The model was shown this word, so it need not guess: hide it with a click above."
 FLATTERED = (
     "The causal mask is off, so the held pass may look at the very words it is asked about: "
     "these probabilities flatter it. The freely decoded sentence does not."
@@ -34,7 +34,7 @@ def came_of_it(scene: Scene) -> Callable[[], None] | None:
     with st.container(border=True, key="card-outcome"):
         st.html('<h2 class="tv-question">What came of it</h2>')
         if not scene.kind.writes:
-            came_out(scene)
+            _probabilities(scene)
             return None
         follow = st.empty()
         with follow:
@@ -54,28 +54,35 @@ def _cautions(scene: Scene) -> None:
 
 
 def _probabilities(scene: Scene) -> None:
-    """The held words' probabilities, and what else could stand at one place."""
-    produced = scene.before.produced
-    if produced is None:
+    """What the runs say, and what else could stand at one place."""
+    masks = scene.kind.mask_id is not None and outcomes.asks(scene)
+    if masks:
+        st.caption(CLICK)
+    mount.panel(parts.outcome(scene), key="outcome", picked=choice.follow_bar)
+    if not outcomes.asks(scene):
         return
-    after = scene.now if scene.changes else None
-    drawn(outcome(scene.before, after, dark=visit.dark()))
-    names = scene.engine.pieces(scene.question.model)
-    if scene.kind.continues:
-        st.html('<h3 class="tv-question">What could come next?</h3>')
-        candidates_at(scene, len(produced.ids) - 1, names)
-    _follow_row(scene)
-    question = "What else could stand here?"
-    candidates_at(scene, choose_place(produced.labels, question), names)
+    _choose_place(outcomes.places(scene))
+    scene = replace(scene, look=look.look())
+    mount.panel(parts.guesses(scene), key="guesses")
+    if masks:
+        st.caption(READ)
 
 
-def _follow_row(scene: Scene) -> None:
-    """A new row of a decoder's map asks about the word that this row produces."""
-    state = st.session_state
-    row = (scene.place.block, state["token"])
-    if row[0] != "encoder" and state.get(ROW, row) != row:
-        state["answer"] = row[1]
-    state[ROW] = row
+def _choose_place(labels: Sequence[str]) -> None:
+    """Which place is asked about, in a box beside the question."""
+    visit.fit("answer", len(labels), "word")
+    visit.relabel("answer")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        question = "What else could stand here?"
+        st.html(f'<h3 class="tv-question">{question}</h3>', width="content")
+        st.selectbox(
+            "instead of",
+            range(len(labels)),
+            key="answer",
+            format_func=labels.__getitem__,
+            width=170,
+            label_visibility="collapsed",
+        )
 
 
 def _follow_up(scene: Scene, follow: DeltaGenerator, waiting: DeltaGenerator) -> None:
@@ -131,7 +138,7 @@ def _sentences(scene: Scene, before: str = "…", after: str = "…") -> None:
         ("before", said, changed),
         ("after", after, changed),
     ]
-    start = f'<span class="tv-start">{escape(scene.question.text)}</span>'
+    start = f'<span class="tv-start">{escape(ending(scene.question.text))}</span>'
     start = start if scene.kind.continues else ""
     spans = "".join(
         f'<span class="tv-quiet">{name}</span><span>{start}<span data-what="{name}">{text}</span>'

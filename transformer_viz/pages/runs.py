@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..checkpoints import Model
     from ..decode import Hypothesis
 
-LONGEST = 128  # tokens of a sentence that the app takes; the model itself may take more
+LONGEST = 1024  # tokens of a text that the app takes; the model itself may take more
 KEEP = ("weights", "scores", "hidden")  # what the pages show of a run
 ROWS = {"source": 12, "target": 9}  # vectors that are drawn at random, by sentence
 
@@ -136,8 +136,8 @@ def length(model: Model, question: Question, intervention: Intervention) -> int:
         _check_length(name, count)
     if tokens + padding > LONGEST:
         raise ValueError(
-            f"This text has {tokens} tokens and its padding {padding:,}; the app takes at most "
-            f"{LONGEST} in all. Take padding away."
+            f"This text has {tokens:,} tokens and its padding {padding:,}; the app takes at most "
+            f"{LONGEST:,} in all. Take padding away."
         )
     return max(tokens + padding, target, int(1.4 * tokens) + 8)  # as long as decoding may go
 
@@ -145,9 +145,8 @@ def length(model: Model, question: Question, intervention: Intervention) -> int:
 def _check_length(name: str, count: int) -> None:
     if count > LONGEST:
         raise ValueError(
-            f"This {name} has {count:,} tokens and the app takes at most {LONGEST}: its "
-            "pictures show one sentence. Shorten it, or use transformer-viz trace for long "
-            "texts."
+            f"This {name} has {count:,} tokens and the app takes at most {LONGEST:,}. Shorten it, "
+            "or use transformer-viz trace for longer texts."
         )
 
 

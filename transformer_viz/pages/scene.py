@@ -9,19 +9,22 @@ from streamlit.delta_generator import DeltaGenerator
 
 from ..interventions import Intervention
 from ..records import Trace
-from ..sites import MAPS, Site
-from . import visit
+from ..sites import MAPS
+from . import look, visit
 from .edits import Place
 from .engine import Engine, whole_layer
 from .kinds import Kind
 from .link import DEFAULTS
+from .look import Look
 from .patience import patiently
-from .question import Answer, Question
+from .question import Answer, Question, Wanted
+from .task import Task
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """What is on the screen: the clean run, the changed one (the same while nothing is), where."""
+    """What is on the screen: the clean run, the changed one (the same while nothing is), where,
+    and how it looks. All that a picture needs, so that pictures ask nobody else."""
 
     engine: Engine
     question: Question
@@ -30,6 +33,7 @@ class Scene:
     place: Place
     changes: Intervention
     kind: Kind
+    look: Look
 
     @property
     def before(self) -> Trace:
@@ -45,11 +49,39 @@ class Scene:
     @property
     def shown(self) -> tuple[Trace, Trace | None]:
         """The run to draw, and the one to subtract from it."""
-        compare = st.session_state["compare"] if self.changes else "now"
+        compare = self.look.compare if self.changes else "now"
         return (
             self.before if compare == "before" else self.now,
             self.before if compare == "difference" else None,
         )
+
+
+def wanted(place: Place, look: Look) -> Wanted:
+    """What of a run the pictures show in full: the opened layer, and those of overlaid heads."""
+    layers = (place.layer, *(layer for layer, _ in look.overlay if look.view == "lines"))
+    sites = tuple(whole_layer(place.block, layer).sites[0] for layer in dict.fromkeys(layers))
+    return Wanted(sites, look.view == "qk")
+
+
+def scene_at(
+    engine: Engine,
+    question: Question,
+    kind: Kind,
+    place: Place,
+    changes: Intervention,
+    seen: Look,
+    task: Task | None = None,
+) -> Scene:
+    """The scene of a visitor who looks at this; asks nothing of the visit, so any thread may.
+
+    Raises:
+        ValueError: a sentence or an edit that the model cannot take; says why.
+        Abandoned: the task was given up.
+    """
+    wish = wanted(place, seen)
+    answer = engine.clean(question, wish, task)
+    now = engine.changed(question, answer, changes, wish, task) if changes else answer.trace
+    return Scene(engine, question, answer, now, place, changes, kind, seen)
 
 
 def scene_of(engine: Engine, question: Question, kind: Kind, where: DeltaGenerator) -> Scene:
@@ -62,34 +94,34 @@ def scene_of(engine: Engine, question: Question, kind: Kind, where: DeltaGenerat
         ValueError: a sentence or an edit that the model cannot take; says why.
         Stopped: the visitor stopped the run.
     """
-    state = st.session_state
-    layer = whole_layer(state["block"], state["layer"])
-    answer = _clean(engine, question, layer, where)
+    answer = _clean(engine, question, wanted(visit.place(), look.look()), where)
     _settle(answer.trace)
     question = _settle_masks(answer.trace, question)
     visit.drop_misfits(answer.trace, kind)
     place, changes = visit.place(), visit.intervention()
-    layer = whole_layer(place.block, place.layer)
-    answer = _clean(engine, question, layer, where)  # the link may have named another one
+    look.settle(answer.trace, place.block, replace(question, masked=()))
+    seen = look.look()
+    wish = wanted(place, seen)
+    answer = _clean(engine, question, wish, where)  # the link may have named another one
     now = answer.trace
     if changes:
         now = patiently(
-            lambda task: engine.changed(question, answer, changes, layer, task),
+            lambda task: engine.changed(question, answer, changes, wish, task),
             key="changed",
             say="Running the changed model ...",
             about=(question, changes.to_json()),
             where=where,
         )
-    return Scene(engine, question, answer, now, place, changes, kind)
+    return Scene(engine, question, answer, now, place, changes, kind, seen)
 
 
-def _clean(engine: Engine, question: Question, layer: Site, where: DeltaGenerator) -> Answer:
+def _clean(engine: Engine, question: Question, wish: Wanted, where: DeltaGenerator) -> Answer:
     """The clean run; the stored one answers without a model."""
-    stored = engine.example(question)
+    stored = engine.example(question, wish)
     if stored is not None:
         return stored
     return patiently(
-        lambda task: engine.clean(question, layer, task),
+        lambda task: engine.clean(question, wish, task),
         key="clean-run",
         say="Running the model ..." if engine.ready(question.model) else loading(engine),
         about=question,

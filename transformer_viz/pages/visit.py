@@ -25,6 +25,7 @@ OPENED = "_opened"
 COMPLAINTS = "_complaints"
 ADDRESS = "_address"
 KEPT = "_kept"
+UNWRITTEN = "_unwritten"  # Back led to a page as it was before its link was written
 PAGE = "_page"
 COUNTS = "_counts"
 HELD = "_held"
@@ -43,7 +44,7 @@ LOOKED = "_looked"  # those that the page Checkpoint has looked at
 RECOLOUR = "_recolour"
 NUMBERS = (
     *("layer", "head", "token", "answer", "place", "shift", "pair", "word", "order"),
-    "chosen",
+    *("chosen", "key"),
 )
 
 
@@ -53,17 +54,24 @@ def defaults(engine: Engine, model: str | None = None) -> dict[str, Any]:
     return link.DEFAULTS | {"model": first} | engine.first(model or first)
 
 
-def begin(engine: Engine) -> None:
+def begin(engine: Engine, framed: bool = True) -> None:
     """Take the state from the link at the first run and after Back or Forward; else keep it.
 
     On another page each widget is a new one, even with the same key, and begins at its default:
     there what was saved is written back. On the same page what is there is left alone: a value
     written here would be sent to the browser, and could overwrite what the visitor is typing.
+
+    Args:
+        engine: the models.
+        framed: whether the page has a sentence. One without may stand in the browser's history a
+            second time, as it was before its link was written: then nothing is taken from there.
     """
     state = st.session_state
     context = get_script_run_ctx()
-    if OPENED not in state or (context is not None and context.is_history_navigation):
-        given = st.query_params.to_dict()
+    given = st.query_params.to_dict()
+    back = context is not None and context.is_history_navigation
+    state[UNWRITTEN] = back and not framed and OPENED in state and link.others(given) == given
+    if OPENED not in state or (back and not state[UNWRITTEN]):
         values, complaints = link.read(given, defaults(engine, given.get("model")))
         if link.others(given) == given:  # nothing of ours in it
             values |= engine.opening(values["model"], values["block"])
@@ -104,7 +112,8 @@ def restore(engine: Engine) -> None:
     state = st.session_state
     kept = defaults(engine, state.get("model")) | state.get(KEPT, {})
     for name in link.DEFAULTS:
-        if state.get(name) is None:  # nor does a choice stand whose options went away
+        gone = state.get(name) is None and link.DEFAULTS[name] is not None
+        if name not in state or gone:  # nor does a choice stand whose options went away
             state[name] = kept[name]
     for name in state.pop(HELD, ()):
         relabel(name)
@@ -156,7 +165,12 @@ def _settle_model(engine: Engine) -> None:
 
 
 def save(engine: Engine) -> None:
-    """Write the state into the address bar, if it says something else."""
+    """Write the state into the address bar, if it says something else.
+
+    Not into an address of which there is a written one: Back would never get past it.
+    """
+    if st.session_state.get(UNWRITTEN):
+        return
     shown = st.query_params.to_dict()
     wanted = _address(shown, engine)
     if wanted != shown:

@@ -44,6 +44,13 @@ def spoken(error: BaseException) -> str:
     return str(error.args[0]) if error.args else type(error).__name__
 
 
+def ending(text: str, most: int = 300) -> str:
+    """The end of a long text, from the beginning of a word on; of a short one all of it."""
+    if len(text) <= most:
+        return text
+    return "… " + text[-most:].partition(" ")[2]
+
+
 def spelled_in_bytes(tokens: Tokens) -> tuple[str, ...]:
     """The characters of a sentence that its vocabulary has no piece for, each once."""
     labels = zip(tokens.pieces, tokens.labels, strict=True)

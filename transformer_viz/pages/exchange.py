@@ -1,0 +1,83 @@
+"""Who may ask for live frames: each visit under an unguessable token, for as long as it lasts.
+
+What is noted of a visit is small: traces stay in the engine's cache, which is bounded.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from .task import Task
+
+if TYPE_CHECKING:
+    from ..interventions import Intervention
+    from .edits import Place
+    from .engine import Engine
+    from .kinds import Kind
+    from .look import Look
+    from .question import Question
+
+PATH = "/live"  # where frames are asked for, below the path at which the app is served
+UNGUESSABLE = 32  # random bytes of a token
+
+
+@dataclass(frozen=True)
+class View:
+    """What a visitor looks at: enough to make the scene again."""
+
+    engine: Engine
+    question: Question
+    kind: Kind
+    place: Place
+    changes: Intervention
+    look: Look
+
+
+@dataclass(eq=False)
+class Line:
+    """One visit: what it looks at, and the frame that is being made for it."""
+
+    view: View
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(UNGUESSABLE))
+    task: Task = field(default_factory=Task)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self) -> Task:
+        """The task of a new frame; an older one that still waits for its turn is given up."""
+        with self.lock:
+            self.task.abandon()
+            self.task = Task()
+            return self.task
+
+
+class Exchange:
+    """The lines of all visits of this server; a line is gone when its visit lets go of it.
+
+    ``is_open`` tells whether the server answers at all.
+    """
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self._lines: WeakValueDictionary[str, Line] = WeakValueDictionary()
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def add(self, line: Line) -> None:
+        """Let a line be found by its token."""
+        self._lines[line.token] = line
+
+    def line(self, token: str) -> Line:
+        """The line of a token.
+
+        Raises:
+            KeyError: there is none, or its visit has ended.
+        """
+        return self._lines[token]
+
+
+EXCHANGE = Exchange()
