@@ -19,14 +19,16 @@ def server_of(url: str) -> int:
     Raises:
         LookupError: there is none on this machine.
     """
-    port = url.rpartition(":")[2].strip("/")
+    port = url.rpartition(":")[2].strip("/").encode()
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
                 words = (entry / "cmdline").read_bytes().split(b"\0")
-            except OSError:  # it ended meanwhile
+                told = (entry / "environ").read_bytes().split(b"\0")
+            except OSError:  # it ended meanwhile, or is somebody else's
                 continue
-            if b"--server.port" in words and port.encode() in words:
+            asked = b"--server.port" in words and port in words
+            if asked or b"STREAMLIT_SERVER_PORT=" + port in told:
                 return int(entry.name)
     raise LookupError(f"No process of this machine serves {url}.")
 

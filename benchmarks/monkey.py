@@ -164,6 +164,62 @@ def click_picture(page: Page, draw: random.Random, url: str) -> bool:
     return True
 
 
+def click_canvas(page: Page, draw: random.Random, url: str) -> bool:
+    """A place in one of our own pictures; sometimes dragged from there, with Shift or the wheel."""
+    place = some(page.locator("[data-painted] canvas"), draw)
+    if place is None:
+        return False
+    place.scroll_into_view_if_needed(timeout=REACH)
+    box = place.bounding_box()
+    if box is None:
+        return False
+    across, down = (draw.random(), draw.random()), (draw.random(), draw.random())
+    (x, y), (to_x, to_y) = (
+        (box["x"] + box["width"] * a, box["y"] + box["height"] * b)
+        for a, b in zip(across, down, strict=True)
+    )
+    key = draw.choice(("", "", "Shift", "Control"))
+    if key:
+        page.keyboard.down(key)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    if draw.random() < 0.3:
+        page.mouse.move(to_x, to_y, steps=4)
+    page.mouse.up()
+    if draw.random() < 0.3:
+        page.mouse.wheel(0, draw.choice((-200, 200)))
+    if key:
+        page.keyboard.up(key)
+    return True
+
+
+def drag_slider(page: Page, draw: random.Random, url: str) -> bool:
+    """A slider of ours pulled to and fro, so that frames are asked for faster than they come."""
+    slider = some(page.locator('[data-painted] input[type="range"]'), draw)
+    if slider is None:
+        return False
+    slider.scroll_into_view_if_needed(timeout=REACH)
+    box = slider.bounding_box()
+    if box is None:
+        return False
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * draw.random(), middle)
+    page.mouse.down()
+    for _ in range(draw.randint(1, 4)):
+        page.mouse.move(box["x"] + box["width"] * draw.random(), middle, steps=draw.randint(1, 12))
+    page.mouse.up()
+    return True
+
+
+def pick_select(page: Page, draw: random.Random, url: str) -> bool:
+    """An entry of one of the plain lists in our pictures: order, scale, colour map."""
+    place = some(page.locator("[data-painted] select"), draw)
+    if place is None:
+        return False
+    place.select_option(index=draw.randrange(place.locator("option").count()), timeout=REACH)
+    return True
+
+
 def type_text(page: Page, draw: random.Random, url: str) -> bool:
     box = page.get_by_role("textbox").first
     box.fill(draw.choice(TEXTS), timeout=REACH)
@@ -246,7 +302,10 @@ ACTIONS: tuple[tuple[str, int, Action], ...] = (
     ("radio", 4, click("role=radio")),
     ("button", 4, click("role=button")),
     ("switch", 3, click("role=switch")),
-    ("tile", 3, click(".tiles button")),
+    ("canvas", 6, click_canvas),
+    ("drag", 3, drag_slider),
+    ("plain list", 2, pick_select),
+    ("button in a picture", 2, click("[data-painted] button")),
     ("chip", 3, click(".tv-chip")),
     ("undo, redo, clean", 3, click(WAYS_BACK)),
     ("edit away", 1, click(".st-key-chips button")),

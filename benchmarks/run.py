@@ -1,6 +1,6 @@
 """`make bench`: run the benchmarks named, or all of them, and write RESULTS.md.
 
-    python -m benchmarks.run [capture memory path start slider base] [--quick]
+    python -m benchmarks.run [capture memory path atlas start slider base] [--quick]
 
 Exit code 1 where a budget is missed.
 """
@@ -22,6 +22,7 @@ BENCHMARKS = {
     "capture": ("capture", "overhead"),
     "memory": ("capture", "memory"),
     "path": ("path", "small_model"),
+    "atlas": ("atlas", "atlas"),
     "start": ("start", "start"),
     "slider": ("slider", "slider"),
     "base": ("slider", "base_size"),

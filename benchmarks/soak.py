@@ -1,8 +1,9 @@
 """`make soak`: the app under strain for ten minutes and more; nothing may break or be mixed.
 
-    python -m benchmarks.soak [monkey visitors] [--seconds 600] [--changes 200] [--seed 1]
+    python -m benchmarks.soak [monkey visitors peers] [--seconds 600] [--changes 200] [--seed 1]
 
-The test suite holds twenty seconds of each.
+The test suite holds twenty seconds of the first two. The third asks what others need to draw the
+same heads; it installs their packages into a folder of their own and takes some minutes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from playwright.sync_api import Browser, Page
 
 from benchmarks.memory import Diary, growth, server_of, slope
 from benchmarks.monkey import Found, play
+from benchmarks.peers import peers
 from benchmarks.report import Budget, Row, Section, write
 from benchmarks.rest import rest
 from benchmarks.visitors import Tale, together
@@ -31,17 +33,27 @@ FILLING = 30  # runs of the long sentence, 9.4 megabytes each: more than the cac
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Put the app under strain.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SOAKS))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--seconds", type=float, default=600, help="of the monkey")
     parser.add_argument("--changes", type=int, default=200, help="of the two visitors together")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
-    unknown = [name for name in asked.names if name not in SOAKS]
+    unknown = [name for name in asked.names if name not in NAMES]
     if unknown:
-        parser.error(f"there is no soak {unknown[0]!r}; choose of {', '.join(SOAKS)}")
+        parser.error(f"there is no soak {unknown[0]!r}; choose of {', '.join(NAMES)}")
     needs_model(dict(os.environ))
-    kept = [soak(name, asked) for name in asked.names or SOAKS]
+    kept = [
+        beside_others() if name == PEERS else soak(name, asked) for name in asked.names or NAMES
+    ]
     return 0 if all(kept) else 1
+
+
+def beside_others() -> bool:
+    """Measure what others need for the same heads, without the app."""
+    result = peers()
+    write(result)
+    print(result.text)
+    return all(budget.kept for budget in result.budgets)
 
 
 def soak(name: str, asked: argparse.Namespace) -> bool:
@@ -133,6 +145,8 @@ def twos(tale: Tale, seed: int) -> Section:
 
 
 SOAKS = {"monkey": monkey, "visitors": visitors}
+PEERS = "peers"
+NAMES = (*SOAKS, PEERS)
 
 if __name__ == "__main__":
     sys.exit(main())

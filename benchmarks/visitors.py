@@ -8,7 +8,6 @@ and of the link only what the change may touch may have changed.
 from __future__ import annotations
 
 import random
-import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from playwright.sync_api import Browser, Locator, Page
 from benchmarks.memory import heap_of
 from benchmarks.rest import rest
 from benchmarks.witness import Witness, differences, state_of
+from tests.browser import hands
 from tests.browser.conftest import PATIENCE, watched
 from transformer_viz.pages.link import DEFAULTS
 
@@ -38,8 +38,10 @@ SENTENCES = {
         "My brother sings every morning.",
     ),
 }
+#: What follows a newly chosen row: the word on Norms, the word that is asked about.
+ROW = ("token", "key", "answer", "stack", "word")
 #: Keys of the link that are fitted to whatever sentence and picture there is.
-FITTED = ("token", "answer", "place", "shift", "pair", "word")
+FITTED = (*ROW, "overlay", "zoom", "place", "shift", "pair")
 #: When a page's script runs: kept by the page itself, so that overlaps can be counted afterwards.
 WATCH = """
 window.tvRuns = [];
@@ -53,21 +55,25 @@ new MutationObserver(() => {
 READ = """() => {
   const text = (query) => document.querySelector(query)?.innerText ?? null;
   const list = [...document.querySelectorAll('[aria-label^="Probability"] [role="listitem"]')];
-  const graph = document.querySelector(".st-key-head-map .js-plotly-plot");
-  const map = graph?._fullData?.find((data) => data.type === "heatmap");
+  const host = document.querySelector(".st-key-head-view [data-painted]");
+  const head = host?.mounted.data, map = head?.view === "map" ? head.arrays.weights : null;
+  const width = map && map.shape[1], masked = map && head.arrays.masked.data;
+  const told = (query) => host?.shadowRoot.querySelector(query)?.innerText ?? null;
   return {
     sentence: document.querySelector('input[aria-label="English sentence"]')?.value ?? null,
     model: document.querySelector('input[aria-label="Model"]')?.value ?? null,
     translation: text('[data-what="translation"]'),
     after: text('[data-what="after"]'),
     now: text('[data-what="now"]'),
-    numbers: text('[data-what="numbers"]'),
+    numbers: told(".numbers"),
     norm: text('[data-what="norm"]'),
     head: text(".st-key-card-head h2"),
     outcome: list.length ? list.map((word) => word.innerText) : null,
     edits: [...document.querySelectorAll(".st-key-chips button")].map((b) =>
       b.innerText.replace(/\\s*✕\\s*$/, "")),
-    map: map ? Array.from(map.z, (row) => Array.from(row)) : null,
+    map: map && Array.from({length: map.shape[0]}, (_, row) => Array.from(
+      map.data.subarray(row * width, (row + 1) * width),
+      (weight, n) => masked[row * width + n] ? null : weight)),
   };
 }"""
 
@@ -103,30 +109,46 @@ Change = Callable[[Visitor], Fire | None]
 def _click(place: Locator, *, force: bool = False) -> Fire:
     """Point at a place; to fire is to press the mouse there, which takes no time to speak of."""
     place.hover(force=force)
-    mouse = place.page.mouse
+    return _press(place.page)
+
+
+def _press(page: Page) -> Fire:
+    """Press the mouse where it points."""
 
     def press() -> None:
-        mouse.down()
-        mouse.up()
+        page.mouse.down()
+        page.mouse.up()
 
     return press
 
 
 def _tile(visitor: Visitor) -> Fire | None:
-    tile = visitor.one(visitor.page.locator(".st-key-heads .tiles button"))
-    label = re.match(r"L(\d+) H(\d+)", tile.get_attribute("aria-label") or "") if tile else None
-    if tile is None or label is None:
+    page = visitor.page
+    if not page.locator(".st-key-atlas").count():
         return None
-    visitor.may(layer=int(label[1]), head=int(label[2]))
-    return _click(tile)
+    layer, head = visitor.draw.choice(hands.heads(page))
+    visitor.may("overlay", "zoom", "key", layer=layer, head=head)
+    page.mouse.move(*hands.middle(hands.tile_box(page, layer, head)))
+    return _press(page)
 
 
 def _chip(visitor: Visitor) -> Fire | None:
     chip = visitor.one(visitor.page.locator('.tv-chip:not([aria-disabled="true"])'))
     if chip is None:
         return None
-    visitor.may("token", "place", "answer", "word")
+    visitor.may("place", *ROW)
     return _click(chip)
+
+
+def _cell(visitor: Visitor) -> Fire | None:
+    """A cell of the opened head's map."""
+    page = visitor.page
+    if visitor.state["view"] != "map" or not page.locator(".st-key-head-view").count():
+        return None
+    visitor.may(*ROW)
+    row, column = visitor.draw.randrange(3), visitor.draw.randrange(3)
+    page.mouse.move(*hands.middle(hands.cell(page, row, column)))
+    return _press(page)
 
 
 def _slider(name: str, *keys: str) -> Change:
@@ -143,10 +165,11 @@ def _slider(name: str, *keys: str) -> Change:
 
 
 def _pressed(key: str, role: str, *keys: str) -> Change:
-    """A radio button, switch or button under a Streamlit key."""
+    """A radio button, switch or button under a Streamlit key, or below keys that begin so."""
+    below = f'[class*="st-key-{key}"]' if key.endswith("-") else f".st-key-{key}"
 
     def change(visitor: Visitor) -> Fire | None:
-        place = visitor.one(visitor.page.locator(f'[class*="st-key-{key}"] >> role={role}'))
+        place = visitor.one(visitor.page.locator(f"{below} >> role={role}"))
         if place is None:
             return None
         visitor.may(*keys)
@@ -202,16 +225,19 @@ def _page(visitor: Visitor) -> Fire | None:
 CHANGES: tuple[tuple[str, int, Change], ...] = (
     ("tile", 4, _tile),
     ("chip", 2, _chip),
+    ("cell", 2, _cell),
     ("temperature", 4, _slider("temperature", "edits")),
     ("window", 2, _slider("window", "edits")),
     ("positions scaled", 2, _slider("scale", "edits")),
-    ("block", 2, _pressed("block", "radio", "block", "layer", "head", "token", "answer")),
+    ("block", 2, _pressed("block", "radio", "block", "layer", "head", *FITTED)),
+    ("blocks", 1, _pressed("blocks", "radio", "blocks")),
+    ("view", 1, _pressed("view", "radio", "view")),
     ("compare", 1, _pressed("compare", "radio", "compare")),
     ("applies to", 1, _pressed("scope", "radio", "scope")),
     ("head state", 2, _pressed("head_state", "radio", "edits")),
     ("causal", 1, _pressed("causal", "radio", "edits")),
-    ("whole words", 1, _pressed("words", "switch", "words", "token", "answer")),
-    ("marks", 1, _pressed("special", "switch", "special", "token", "answer")),
+    ("whole words", 1, _pressed("words", "switch", "words", "zoom", *ROW)),
+    ("marks", 1, _pressed("special", "switch", "special", "zoom", *ROW)),
     ("drop", 2, _pressed("position_drop", "switch", "edits")),
     ("shuffle", 2, _pressed("position_shuffle", "switch", "edits")),
     ("reach", 1, _pressed("reach", "radio", "reach")),

@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.browser.conftest import FLAGS, PATIENCE, chromium
 from transformer_viz.checkpoints import available
 
-MAP = ".st-key-head-map .heatmaplayer image"
-TILES = ".st-key-heads [data-painted]"
+MAP = ".st-key-head-view [data-painted]"
+TILES = ".st-key-atlas [data-painted]"
 
 
 @contextmanager

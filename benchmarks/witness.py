@@ -136,11 +136,11 @@ def _head(state: Mapping[str, Any], seen: Mapping[str, Any], runs: Runs, changed
     )
     rows = [trace.heads.query(place) for trace in both]
     wanted = [row[name].item() for name in ("entropy", "distance") for row in rows]
-    told = [float(n) for n in re.findall(r"(?<![\d.])\d+\.\d\d", seen["numbers"].split(" · 0 ")[0])]
-    label = _same("head", seen["head"].split("\n")[0].split(" · ")[0].split(), [
-        *site.label.split(), state["block"],
-    ])  # fmt: skip
-    return label or _close("numbers", told[: len(wanted)], wanted, 0.0051)
+    label = _same("head", seen["head"].split(), [*site.label.split(), state["block"]])
+    if label or seen["numbers"] is None:
+        return label
+    told = [float(n) for n in re.findall(r"(?<![\d.])\d+\.\d\d", seen["numbers"])]
+    return _close("numbers", told, wanted, 0.0051)
 
 
 def _outcome(seen: list[str] | None, runs: Runs, changed: bool) -> str:

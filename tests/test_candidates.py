@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from transformer_viz.checkpoints.model import Model
+from transformer_viz.colours import DARK, LIGHT
 from transformer_viz.interventions import Intervention, Temperature
 from transformer_viz.metrics.candidates import candidates, probabilities
 from transformer_viz.records import Trace
 from transformer_viz.tracing import trace
 from transformer_viz.views.candidates import candidates as picture
-from transformer_viz.views.theme import DARK, LIGHT
 
 NAMES = [f"w{number}" for number in range(41)]
 
