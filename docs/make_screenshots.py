@@ -68,6 +68,15 @@ PAGES: tuple[Shot, ...] = (
     ("checkpoint", "checkpoint", {}),
     ("about", "about", {}),
 )
+#: Explore once more: all blocks with several heads as lines, and how one weight comes about.
+VIEWS: tuple[Shot, ...] = (
+    (
+        "lines",
+        "",
+        {"blocks": "all", "view": "lines", "layer": 1, "head": 7, "overlay": "1.3,2.0", "token": 6},
+    ),
+    ("qk", "", {"edits": WARM, "view": "qk", "layer": 1, "head": 7, "token": 6, "sort": "entropy"}),
+)
 #: Explore once more for each other kind of model in the box; one that is not there is left out.
 KINDS: tuple[Shot, ...] = (
     ("language", "", {"model": "en-lm"}),
@@ -115,7 +124,7 @@ def pages(browser: Browser) -> None:
         for colours in COLOURS:
             for width, ending in WIDTHS.items():
                 page = tab(browser, width, colours)
-                for name, path, words in (*PAGES, *kinds()):
+                for name, path, words in (*PAGES, *VIEWS, *kinds()):
                     page.set_viewport_size({"width": width, "height": 1000})
                     page.goto(f"{url}/{path}?{urlencode(words)}")
                     page.locator(STANDS.get(name, ".tv-foot")).first.wait_for()

@@ -14,6 +14,7 @@ import safetensors
 
 from tests.test_cli import SIZES, answer, checkpoint_folder, refusal
 from tests.test_report import packed
+from tests.views.conftest import make_trace
 from transformer_viz.pages import take
 from transformer_viz.records import Trace
 from transformer_viz.views.taken import FORMATS, exported
@@ -89,6 +90,10 @@ def test_export_of_the_run_is_the_run(runs: tuple[str, str], tmp_path: Path) -> 
         (("--format", "csv", "--block", "cross"), "--layer and --head"),
         (("--format", "csv", "--block", "cross", "--picture", "atlas"), "--layer and --head"),
         (("--format", "svg", "--block", "cross", "--layer", "1", "--head", "9"), "heads 0 to 1"),
+        (
+            ("--format", "svg", "--block", "nope", "--layer", "1", "--head", "0"),
+            "--block is one of",
+        ),
         (("--format", "gif", *PLACE), "gif"),
         (("--format", "svg", *PLACE, "--width", "3"), "millimetres"),
     ],
@@ -98,6 +103,13 @@ def test_export_refuses_in_a_sentence(
 ) -> None:
     assert said in refusal("export", runs[0], *words, "--out", str(tmp_path / "f"))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_map_without_columns_is_refused(runs: tuple[str, str]) -> None:
+    trace = Trace.load(runs[0])
+    marks = replace(trace.source, special=[True] * len(trace.source))
+    with pytest.raises(ValueError, match="nothing to draw"):
+        exported(replace(trace, source=marks), "svg", "map", ("cross", 1, 0), special=False)
 
 
 def test_export_needs_a_run_and_a_place_to_write(runs: tuple[str, str], tmp_path: Path) -> None:
@@ -128,7 +140,8 @@ def test_a_report_of_an_edit_holds_the_target(checkpoint: str, tmp_path: Path) -
 
 def scene(trace: Trace, monkeypatch: pytest.MonkeyPatch, **look: Any) -> Any:
     """What `take` reads of a scene, without an engine."""
-    seen = {"view": "map", "words": False, "special": True, "ramp": "ink", "overlay": ((0, 1),)}
+    seen: dict[str, Any] = {"view": "map", "words": False, "special": True, "ramp": "ink"}
+    seen |= {"overlay": ((0, 1),), "threshold": 0.0}
     place = SimpleNamespace(block="cross", layer=1, head=0)
     found = SimpleNamespace(
         engine=None, question=None, kind=None, place=place, changes=(), now=trace, before=trace,
@@ -168,3 +181,15 @@ def test_saved_runs_are_trace_files(runs: tuple[str, str], tmp_path: Path) -> No
     file.write_bytes(exported(Trace.load(runs[0]), "safetensors", "map", ("cross", 1, 0)))
     with safetensors.safe_open(file, framework="numpy") as found:
         assert "attention.cross.1" in set(found.keys())
+
+
+def test_printed_lines_begin_at_the_threshold_of_the_screen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Fewer lines are drawn above 0.3, and the caption says so."""
+    trace = make_trace()
+    printed = []
+    for least in (0.0, 0.3):
+        seen = scene(trace, monkeypatch, view="lines", overlay=(), threshold=least)
+        printed.append(take.maker(seen, "svg", "lines")())
+    assert printed[1].count(b"<path") < printed[0].count(b"<path") and b"0.3" in printed[1]

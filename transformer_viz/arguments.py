@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .interventions import Intervention, Pad
+from .sites import MAPS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -136,6 +137,8 @@ def one_place(
     """The head that was named, as far as it is needed: an atlas has all of them."""
     if block is None and len(trace.maps) > 1:
         raise ValueError(f"This run has the maps {', '.join(trace.maps)}; name one with --block.")
+    if block is not None and block not in MAPS:
+        raise ValueError(f"--block is one of {', '.join(MAPS)}; got {block!r}.")
     everything = picture == "atlas" and kind not in ("csv", "npz")
     if not everything and (layer is None or head is None):
         raise ValueError("Name the head with --layer and --head, both counted from 0.")

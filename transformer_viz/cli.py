@@ -265,6 +265,11 @@ def export(run: str, kind: str, picture: str, out: str, before: str | None, **ho
     file = new_file(out, "export")
     trace, was = stored_run(run), None if before is None else stored_run(before)
     if kind == "safetensors":
+        if was is not None:
+            raise ValueError(
+                "safetensors is the run itself, and --before compares two; leave --before out, or "
+                "choose csv, npz or a picture."
+            )
         trace.save(file)
     else:
         place = one_place(trace, how.pop("block"), how.pop("layer"), how.pop("head"), picture, kind)

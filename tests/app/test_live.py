@@ -27,7 +27,7 @@ from transformer_viz.pages.edits import Place
 from transformer_viz.pages.engine import Engine
 from transformer_viz.pages.exchange import EXCHANGE, Exchange, Line, View
 from transformer_viz.pages.kinds import of_model
-from transformer_viz.pages.look import Look
+from transformer_viz.pages.look import SEQ, Look
 from transformer_viz.pages.parts import PARTS
 from transformer_viz.pages.question import Question
 from transformer_viz.pages.scene import scene_at
@@ -337,14 +337,24 @@ def test_anything_may_come_from_a_browser(visit: Visit, said: object) -> None:
     assert not app.exception and not app.error and edits_of(app) == []
 
 
+def test_a_page_that_outlives_its_visit_finds_the_next_one_newer(visit: Visit) -> None:
+    # The server was started anew: the page stays, and with it what it knows to be the newest.
+    before = visit()
+    slide(before, "temperature", "2.0")
+    seen = before.session_state[SEQ]
+    after = {header["seq"] for header in sliders(visit()).values()}
+    assert min(after) > seen
+
+
 def test_what_python_has_heard_of_is_told_to_every_part(visit: Visit) -> None:
     app = visit()
-    trigger(app, "temperature", "moved", {"value": "2.0", "seq": 41, "stroke": 1})
-    trigger(app, "window", "moved", {"value": "3", "seq": 40, "stroke": 1})  # overtaken
-    assert {header["seq"] for header in sliders(app).values()} == {41}
-    assert {decoded(component(app, name).bytes)[0]["seq"] for name in ("atlas", "head")} == {41}
-    trigger(app, "window", "moved", {"value": "no number", "seq": 50, "stroke": 1})
-    assert sliders(app)["window"]["seq"] == 50  # the browser waits for it
+    seq = app.session_state[SEQ] + 41
+    trigger(app, "temperature", "moved", {"value": "2.0", "seq": seq, "stroke": 1})
+    trigger(app, "window", "moved", {"value": "3", "seq": seq - 1, "stroke": 1})  # overtaken
+    assert {header["seq"] for header in sliders(app).values()} == {seq}
+    assert {decoded(component(app, name).bytes)[0]["seq"] for name in ("atlas", "head")} == {seq}
+    trigger(app, "window", "moved", {"value": "no number", "seq": seq + 9, "stroke": 1})
+    assert sliders(app)["window"]["seq"] == seq + 9  # the browser waits for it
     assert sliders(app)["window"]["values"][sliders(app)["window"]["chosen"]] == "3"
 
 
@@ -383,10 +393,11 @@ def test_a_line_stands_below_the_path_of_the_server(
 def test_a_live_frame_is_what_the_page_then_sends(visit: Visit, opened: Exchange) -> None:
     app = visit(block="cross", layer="1")
     path = sliders(app)["temperature"]["line"]
-    status, (_, body) = ask(path.rpartition("/")[2], temperature="2.5", seq=7)
+    seq = app.session_state[SEQ] + 7
+    status, (_, body) = ask(path.rpartition("/")[2], temperature="2.5", seq=seq)
     assert status == 200
     frame = parts(body)
-    trigger(app, "temperature", "moved", {"value": "2.5", "seq": 7, "stroke": 1})
+    trigger(app, "temperature", "moved", {"value": "2.5", "seq": seq, "stroke": 1})
     for name in ("atlas", "head"):
         assert component(app, name).bytes == frame[name]
         assert np.frombuffer(frame[name], np.uint8).size > 1000

@@ -134,7 +134,7 @@ def test_anything_may_come_from_a_browser(visit: Visit, key: str, name: str, val
     ("key", "text", "says"),
     [
         ("key", "99", "There is no column 99 here"),
-        ("overlay", "0.1,7.0", "beyond"),
+        ("overlay", "0.1,7.0", "heads that are not in this block"),
         ("zoom", "3-1,0-2", "no part of a map"),
         ("zoom", "0-2,0-500", "no part of a map"),
     ],

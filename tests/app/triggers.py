@@ -35,5 +35,5 @@ def trigger(app: AppTest, key: str, name: str, value: Any) -> AppTest:
 
 def slide(app: AppTest, key: str, value: str) -> AppTest:
     """Move a slider (``temperature`` or ``window``) to a value, such as ``2`` or ``off``."""
-    seq = app.session_state[SEQ] + 1 if SEQ in app.session_state else 1
+    seq = app.session_state[SEQ] + 1
     return trigger(app, key, "moved", {"value": value, "seq": seq, "stroke": seq})

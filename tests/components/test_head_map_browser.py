@@ -393,6 +393,27 @@ def test_dragging_moves_what_is_enlarged(stage: Page) -> None:
     assert zoomed(stage) == "nothing"  # the whole map has nowhere to go
 
 
+def test_a_press_that_ends_outside_does_not_hold_on(stage: Page) -> None:
+    show(stage, map_data(long_trace(20), "encoder", 0, 0, zoom=((5, 15), (5, 15))))
+    stage.mouse.move(*centre(stage, 14, 14))
+    stage.mouse.down()
+    box = stage.locator(".picture").bounding_box()
+    assert box
+    stage.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] + 60)  # in one leap
+    stage.mouse.up()
+    stage.mouse.move(*centre(stage, 8, 8), steps=3)  # with no button down
+    assert zoomed(stage) == "nothing"
+
+
+def test_weights_below_a_hundredth_are_not_written_as_none(stage: Page) -> None:
+    flat = np.full_like(long_trace(300).block("encoder", 0).weights, 1 / 300)
+    trace = other_weights(long_trace(300), "encoder", flat)
+    show(stage, map_data(trace, "encoder", 0, 0))
+    expect(stage.locator(".legend")).to_contain_text("0.0033")
+    hover(stage, 10, 10)
+    expect(stage.locator(TIP)).to_contain_text("0.0033, the largest of 2 × 2 weights")
+
+
 def test_an_old_answer_does_not_take_the_picture_away(stage: Page) -> None:
     trace = long_trace(20)
     show(stage, map_data(trace, "encoder", 0, 0))

@@ -107,7 +107,7 @@ def map_data(
         "gamma": gamma,
         "threshold": threshold,
         "zoom": zoom,
-        "said": "" if row is None else _said(now, row),
+        "said": "" if row is None else _said(now, row, was is not None),
         "numbers": numbers,
         "direction": direction,
         "note": _note(now, was),
@@ -191,8 +191,9 @@ def _widened(span: Span, size: int, width: int) -> Span:
     return first, first + width
 
 
-def _said(now: Cells, row: int) -> str:
-    return describe_row(now.weights[row], now.rows.labels[row], now.columns.labels)
+def _said(now: Cells, row: int, change: bool) -> str:
+    said = describe_row(now.weights[row], now.rows.labels[row], now.columns.labels)
+    return f"In the changed run {said}" if change else said
 
 
 def head_numbers(before: Trace, after: Trace, site: Site, regrouped: bool) -> str:

@@ -15,7 +15,7 @@ from . import edits, live, mount, moves, visit
 from .bar import at, chips, ways_back
 from .edits import HALF, HEAD_STATES, SCOPES, Place
 from .kinds import Kind
-from .look import SEQ
+from .look import SEQ, newest
 from .scene import Scene
 from .sliders import NEWEST, OFF, TEMPERATURE, WINDOW, Slider
 
@@ -96,7 +96,7 @@ def _slider(scene: Scene, slider: Slider, width: int) -> None:
         own=slider.write(slider.own),
         help=slider.help,
         line=live.line(scene),
-        seq=st.session_state.get(SEQ, 0),
+        seq=newest(),
     )
     mount.slider(data, key=slider.name, moved=lambda said: _slid(slider, said), width=width)
 
@@ -240,7 +240,7 @@ def _slid(slider: Slider, said: object) -> None:
     if not isinstance(seq, int) or not 0 <= seq <= NEWEST:
         return
     state = st.session_state
-    state[SEQ] = max(state.get(SEQ, 0), seq)  # also of what is refused: the browser waits for it
+    state[SEQ] = max(newest(), seq)  # also of what is refused: the browser waits for it
     try:
         value = slider.read(str(text))
     except ValueError:

@@ -18,6 +18,7 @@ from .words import plain, spoken
 VIEWS = {"map": "Map", "lines": "Lines", "qk": "q·k"}
 DRAWN = {key.name: key for key in link.KEYS if key.name in link.DRAWN}
 NO_COLUMN = "any column"
+CHANGED = "q·k shows the changed run: a difference of two runs is no sum of its own."
 
 
 def settled(scene: Scene) -> tuple[Scene, Cells]:
@@ -82,6 +83,8 @@ def opened(scene: Scene, found: Cells) -> None:
         )
     except (ValueError, LookupError) as error:
         st.caption(plain(spoken(error)))
+    if scene.look.view == "qk" and scene.shown[1] is not None:
+        st.caption(CHANGED)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _words(scene, found)
         if scene.look.view == "lines":

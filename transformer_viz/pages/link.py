@@ -111,7 +111,9 @@ def _listed_heads(heads: tuple[tuple[int, int], ...]) -> str:
 
 
 def _region(text: str) -> tuple[tuple[int, int], tuple[int, int]]:
-    rows, _, columns = text.partition(",")
+    rows, found, columns = text.partition(",")
+    if not found:
+        raise ValueError(f"is {shortened(text)!r}; it must be rows and columns such as 1-3,0-4")
     return _numbered(rows, "-"), _numbered(columns, "-")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -58,7 +59,16 @@ def look() -> Look:
     """The look of this visit as it stands."""
     state = st.session_state
     chosen: dict[str, Any] = {name: state[name] for name in LINKED}
-    return Look(**chosen, dark=visit.dark(), seq=state.get(SEQ, 0))
+    return Look(**chosen, dark=visit.dark(), seq=newest())
+
+
+def newest() -> int:
+    """The number of the newest change that the server has heard of.
+
+    It begins with the clock: a page that outlives its visit (a restarted server, a laptop that
+    slept) shows the next visit's pictures only if they are newer than those that it has.
+    """
+    return int(st.session_state.setdefault(SEQ, time.time_ns() // 1_000_000))
 
 
 def settle(trace: Trace, block: str, about: object) -> None:
@@ -79,7 +89,10 @@ def settle(trace: Trace, block: str, about: object) -> None:
         state["key"] = None
     known = tuple(at for at in state["overlay"] if at[0] < layers and at[1] < heads)[:FURTHER]
     if known != state["overlay"]:
-        _tell(f"In the link, overlay names heads beyond the {FURTHER} that can be drawn here.")
+        _tell(
+            f"In the link, overlay names heads that are not in this block, or more than {FURTHER}; "
+            "those were left out."
+        )
         state["overlay"] = known
     if state["zoom"] is not None and not all(
         0 <= first < last <= count

@@ -13,6 +13,7 @@ from . import edits
 from .edits import Place
 
 OFF = "off"
+HOTTEST = 1e38  # what scores of single precision can still be divided by
 NEWEST = 2**53  # a browser counts its steps no further
 #: Temperatures from hard (0) to 5, evenly spaced in their logarithm, with 1 in the middle.
 TEMPERATURES = (
@@ -46,8 +47,8 @@ def _temperature(text: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not (math.isfinite(value) and value >= 0):
-        raise ValueError(f"A temperature is a number from 0; got {text[:20]!r}.")
+    if not 0 <= value <= HOTTEST:
+        raise ValueError(f"A temperature is a number from 0 to {HOTTEST:g}; got {text[:20]!r}.")
     return value
 
 

@@ -77,7 +77,8 @@ def maker(scene: Scene, kind: str, shown: str) -> Callable[[], bytes]:
         now, before = (again.now, again.before) if kind == "html" else again.shown
         words: dict[str, Any] = {"words": look.words, "special": look.special}
         if kind in PRINTED:
-            words |= {"ramp": look.ramp, "also": look.overlay if shown == "lines" else ()}
+            words |= {"ramp": look.ramp, "threshold": look.threshold}
+            words["also"] = look.overlay if shown == "lines" else ()
         at = (place.block, place.layer, place.head)
         return exported(now, kind, shown, at, before=before if before is not now else None, **words)
 

@@ -66,7 +66,7 @@ def printed_map(
 
     Raises:
         LookupError: a map, layer or head that the trace lacks; names those it has.
-        ValueError: the two runs speak about different words.
+        ValueError: the two runs speak about different words, or no row or column is shown.
     """
     now = cells(trace, block, layer, head, words=words, special=special)
     was = before and cells(before, block, layer, head, words=words, special=special)
@@ -85,6 +85,8 @@ def printed_map(
 
 def _plan(now: Cells, width: float) -> _Plan:
     rows, columns = now.weights.shape
+    if not now.weights.size:
+        raise ValueError(f"A map of {rows} rows and {columns} columns has nothing to draw.")
     pooled = -(-max(rows, columns) // MOST)
     left = min(NAMES * width, paper.longest(now.rows.labels, paper.SIZE)) + 6
     hang = paper.width_of(now.columns.labels[-1], paper.SIZE) * np.cos(SLANT)

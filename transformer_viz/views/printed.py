@@ -40,6 +40,7 @@ def printed(
     words: bool = False,
     special: bool = True,
     ramp: str = "ink",
+    threshold: float = 0.0,
     dark: bool = False,
     width: float = 160,
 ) -> bytes:
@@ -56,6 +57,7 @@ def printed(
         words: merge pieces to whole words; an atlas shows the model's own tokens always.
         special: show start and end marks too; an atlas does always.
         ramp: the colours of amounts, one of `colours.RAMPS`.
+        threshold: the weight (or change) from which a line is drawn.
         dark: colours for a dark background.
         width: millimetres.
 
@@ -78,7 +80,8 @@ def printed(
     grouped: dict[str, Any] = {"words": words, "special": special}
     title = _title(picture, block, heads) + (": change since the other run" if before else "")
     with paper.printing():
-        figure, notes = _drawn(trace, picture, block, heads, ramp, sheet, grouped)
+        drawn = {"ramp": ramp, "threshold": threshold}
+        figure, notes = _drawn(trace, picture, block, heads, drawn, sheet, grouped)
         lines = [f"{title}.", whose(trace, before), *notes, HONEST]
         _captioned(figure, lines, dark)
         text = " ".join(lines)
@@ -106,7 +109,7 @@ def _drawn(
     picture: str,
     block: str,
     heads: Sequence[tuple[int, int]],
-    ramp: str,
+    how: dict[str, Any],
     sheet: dict[str, Any],
     grouped: dict[str, Any],
 ) -> tuple[Figure, list[str]]:
@@ -114,15 +117,16 @@ def _drawn(
     if picture == "atlas":
         from .paper_atlas import printed_atlas
 
-        return printed_atlas(trace, block, ramp=ramp, **sheet)
+        return printed_atlas(trace, block, ramp=how["ramp"], **sheet)
     if picture == "lines":
-        from .paper_lines import printed_lines
+        from .paper_lines import LEAST, printed_lines
 
-        return printed_lines(trace, block, heads, **sheet, **grouped)
+        least = max(LEAST, how["threshold"])
+        return printed_lines(trace, block, heads, least=least, **sheet, **grouped)
     from .paper_map import printed_map
 
     layer, head = heads[0]
-    return printed_map(trace, block, layer, head, ramp=ramp, **sheet, **grouped)
+    return printed_map(trace, block, layer, head, ramp=how["ramp"], **sheet, **grouped)
 
 
 def _title(picture: str, block: str, heads: Sequence[tuple[int, int]]) -> str:

@@ -45,7 +45,7 @@ def exported(
         before: another run over the same words, to compare with.
         words: merge pieces to whole words.
         special: start and end marks too.
-        look: further words of a picture: ``ramp``, ``dark``, ``width``, ``also``.
+        look: further words of a picture: ``ramp``, ``threshold``, ``dark``, ``width``, ``also``.
 
     Raises:
         LookupError: a map, layer or head that the trace lacks; names those it has.

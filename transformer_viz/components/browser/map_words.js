@@ -12,7 +12,7 @@ import { isWhole } from "./map_zoom.js";
  * @param {MapData} data
  * @param {import("./map_sheet.js").Cell} cell
  */
-export function describeCell({ rows, columns, change, old }, cell) {
+export function describeCell({ rows, columns, change, old, most }, cell) {
   const query = spanWords(rows.labels, cell.rows), key = spanWords(columns.labels, cell.columns);
   const { value, masked } = cell;
   if (masked && !value) return `${query} may not look at ${key} (masked)`;
@@ -20,7 +20,7 @@ export function describeCell({ rows, columns, change, old }, cell) {
   if (Number.isNaN(value)) {
     return pair + (cell.rows[0] >= old ? "this row was not there before" : "not a number");
   }
-  if (cell.pooled) return pair + largestWords(cell, change);
+  if (cell.pooled) return pair + largestWords(cell, change, digitsFor(most ?? 1));
   return pair + signed(value, 4, change) + (masked ? " (masked)" : "");
 }
 
@@ -35,11 +35,12 @@ function spanWords(labels, [first, last]) {
 /**
  * @param {import("./map_sheet.js").Cell} cell
  * @param {boolean} change
+ * @param {number} digits
  */
-function largestWords({ value, rows, columns }, change) {
+function largestWords({ value, rows, columns }, change, digits) {
   const count = `${rows[1] - rows[0]} × ${columns[1] - columns[0]}`;
-  return change ? `${signed(value, 2, true)}, the largest of ${count} changes`
-    : `${value.toFixed(2)}, the largest of ${count} weights`;
+  return change ? `${signed(value, digits, true)}, the largest of ${count} changes`
+    : `${value.toFixed(digits)}, the largest of ${count} weights`;
 }
 
 /**
@@ -75,5 +76,15 @@ export function describeMap({ title, rows, columns, change }) {
  * @param {number} limit
  */
 export function legendEnds(change, limit) {
-  return change ? [signed(-limit, 2, true), signed(limit, 2, true)] : ["0", limit.toFixed(2)];
+  const digits = digitsFor(limit);
+  return change ? [signed(-limit, digits, true), signed(limit, digits, true)]
+    : ["0", limit.toFixed(digits)];
+}
+
+/**
+ * How many digits tell weights apart: over a thousand words all of them may be below 0.01.
+ * @param {number} limit  the largest of them
+ */
+function digitsFor(limit) {
+  return limit < 0.05 ? 4 : 2;
 }

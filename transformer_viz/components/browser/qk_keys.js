@@ -157,7 +157,7 @@ function rowSums(data, listed) {
   const { exponentials, weights } = data.arrays;
   const add = (/** @type {number} */ total, /** @type {number} */ value) => total + value;
   const all = weights.data.reduce(add, 0);
-  const words = [`sums: exp ${figure(exponentials.data.reduce(add, 0))}`, data.sinks,
+  const words = [`sums of ${weights.data.length} keys: exp ${figure(exponentials.data.reduce(add, 0))}`, data.sinks,
     `weight ${figure(all)}`];
   const left = weights.data.length - listed.length;
   if (left > 0) {

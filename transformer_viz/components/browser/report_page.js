@@ -216,7 +216,8 @@ export class Report {
 
   /** The chosen row in words. */
   said() {
-    const run = this.book.map(this.run, this.opened)?.change ? 0 : this.run; // else: what it looks at now
+    // Of a difference: what the head looks at now.
+    const run = this.book.map(this.run, this.opened)?.change ? 0 : this.run;
     const plain = this.book.map(run, this.opened);
     if (this.token === null || !plain?.arrays.weights) return "";
     const [row] = placesOn(plain.rows, { sentence: plain.rows.sentence, tokens: [this.token] });
