@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import PATIENCE
-
 pytestmark = pytest.mark.browser
 
 BANDS = ".tv-band:visible"
@@ -18,8 +16,8 @@ SAY = """detail => dispatchEvent(new CustomEvent("tv-light", { detail }))"""
 
 def _open(page: Page, url: str) -> None:
     page.goto(url)
-    expect(page.locator("[data-painted]")).to_have_count(2, timeout=1000 * PATIENCE)
-    expect(page.locator(".heatmaplayer image")).to_be_visible(timeout=1000 * PATIENCE)
+    expect(page.locator("[data-painted]")).to_have_count(2)
+    expect(page.locator(".heatmaplayer image")).to_be_visible()
 
 
 def _area(page: Page) -> dict[str, float]:

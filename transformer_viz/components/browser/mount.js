@@ -48,11 +48,25 @@ function mount(root, Kind) {
     const { part, data } = /** @type {CustomEvent} */ (event).detail;
     if (part === mounted.part) take(mounted, root, parsed(data));
   }, { signal: mounted.ending.signal });
-  // Words on a canvas keep the letters that were there when they were drawn.
-  document.fonts.addEventListener("loadingdone", () => {
-    if (mounted.data) mounted.view.show(mounted.data);
-  }, { signal: mounted.ending.signal });
+  redrawWhenDressed(mounted, root);
   return mounted;
+}
+
+/**
+ * Words on a canvas keep the letters and the size that they had when they were drawn: draw again
+ * when the style sheet or the fonts come later.
+ * @param {Mounted} mounted
+ * @param {ShadowRoot | HTMLElement} root
+ */
+function redrawWhenDressed(mounted, root) {
+  const { signal } = mounted.ending;
+  const again = () => {
+    if (mounted.data) mounted.view.show(mounted.data);
+  };
+  document.fonts.addEventListener("loadingdone", again, { signal });
+  for (const link of root.querySelectorAll("link")) {
+    if (!link.sheet) link.addEventListener("load", again, { signal });
+  }
 }
 
 /**

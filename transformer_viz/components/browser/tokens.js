@@ -138,7 +138,8 @@ export class Chips {
   light() {
     const { row, column } = lit();
     this.rows.forEach((buttons, r) => buttons.forEach((button, n) => {
-      const chip = this.data.rows[r].chips[n];
+      const chip = this.data.rows[r]?.chips[n];
+      if (!chip) return; // it is about to go: a button that is taken away may say so first
       const on = meet(row, spotOf(chip.row)) || meet(column, spotOf(chip.column));
       button.classList.toggle("lit", on);
     }));
