@@ -87,7 +87,7 @@ def fill(page: Page, url: str) -> None:
     for number in range(FILLING):
         warm = Intervention((Temperature(value=1.5 + number / 100),)).to_json()
         page.goto(f"{url}/?{urlencode({'text': LONG, 'beam': 1, 'edits': warm})}")
-        page.locator('[data-what="numbers"]').wait_for()
+        page.locator(".st-key-head-view [data-painted]").wait_for()
     rest(page)
 
 
