@@ -21,9 +21,13 @@ def _open(page: Page, url: str) -> None:
 
 
 def _area(page: Page) -> dict[str, float]:
-    box = page.locator(".nsewdrag").first.bounding_box()
-    assert box is not None
-    return dict(box)
+    """Where the map stands; it is nowhere for a moment while plotly draws it anew."""
+    for _ in range(100):
+        box = page.locator(".nsewdrag").first.bounding_box()
+        if box is not None:
+            return dict(box)
+        page.wait_for_timeout(50)
+    raise AssertionError("the map never came back")
 
 
 def _light(row: tuple[str, int] | None, column: tuple[str, int] | None) -> dict[str, Any]:
