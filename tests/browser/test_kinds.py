@@ -83,8 +83,10 @@ def test_a_picture_its_patches_and_its_classes(page: Page, kinds_url: str) -> No
     after(page, lambda p: hands.click_plot(p, "over-image", 0.9, 0.2), OVER, MAP, "said.row")
     assert query(page)["token"] == "3"  # the third patch of the first row, behind the class token
     after(page, lambda p: hands.pick(p, "over the picture", "What speaks for a class"), OVER)
-    after(page, lambda p: hands.choose(p, "class", "three"), "query", "said.patch")
-    page.wait_for_url("**chosen=3**")  # what changed so far may still be the last step's
+    page.wait_for_url("**over=gradients**")  # the next choice waits until the list is there for it
+    hands.still(page)
+    hands.choose(page, "class", "three")
+    page.wait_for_url("**chosen=3**")
     after(page, lambda p: hands.choose(p, "Picture", "right"), MAP, OVER, "chances")
     after(page, hot, MAP, "chances")
     assert hands.differing(hands.still(page), go(page, page.url)) == set()
