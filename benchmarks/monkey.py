@@ -151,12 +151,18 @@ def walk(page: Page, draw: random.Random, url: str) -> bool:
     return True
 
 
+def reached(place: Locator) -> dict[str, float] | None:
+    """Where an element stands once it was scrolled to; None where it is nowhere."""
+    place.scroll_into_view_if_needed(timeout=REACH)
+    box = place.bounding_box()
+    return None if box is None else dict(box)
+
+
 def click_picture(page: Page, draw: random.Random, url: str) -> bool:
     place = some(page.locator(".nsewdrag"), draw)
     if place is None:
         return False
-    place.scroll_into_view_if_needed(timeout=REACH)
-    box = place.bounding_box()
+    box = reached(place)
     if box is None:
         return False
     across, down = draw.random(), draw.random()
@@ -169,8 +175,7 @@ def click_canvas(page: Page, draw: random.Random, url: str) -> bool:
     place = some(page.locator("[data-painted] canvas"), draw)
     if place is None:
         return False
-    place.scroll_into_view_if_needed(timeout=REACH)
-    box = place.bounding_box()
+    box = reached(place)
     if box is None:
         return False
     across, down = (draw.random(), draw.random()), (draw.random(), draw.random())
@@ -198,8 +203,7 @@ def drag_slider(page: Page, draw: random.Random, url: str) -> bool:
     slider = some(page.locator('[data-painted] input[type="range"]'), draw)
     if slider is None:
         return False
-    slider.scroll_into_view_if_needed(timeout=REACH)
-    box = slider.bounding_box()
+    box = reached(slider)
     if box is None:
         return False
     middle = box["y"] + box["height"] / 2

@@ -54,6 +54,21 @@ set_option = click.option(
 )
 
 
+def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What goes through a model, one of several ways to say it, and a target."""
+    aim = "The target text; left out, it is decoded. With --vectors a .npy."
+    for option in (
+        click.option("--target", metavar="T", help=aim),
+        click.option("--vectors", metavar="F.npy", help="Floats [token, d_model], for bare cores."),
+        click.option("--image", metavar="F", help="A picture, for models that take pictures."),
+        click.option("--ids", metavar='"2 45 3"', help="Token ids, start and end as given."),
+        click.option("--pair", nargs=2, metavar="A B", help="Two texts, for pair models."),
+        click.argument("text", required=False),
+    ):
+        command = option(command)
+    return command
+
+
 @click.group(cls=OneSentence, invoke_without_command=True)
 @click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
 @click.version_option(__version__, prog_name="transformer-viz")
@@ -146,14 +161,7 @@ def inspect(path: str, as_json: bool, words: tuple[str, ...]) -> None:
 
 @main.command()
 @model_path
-@click.argument("text", required=False)
-@click.option("--pair", nargs=2, metavar="A B", help="Two texts, for pair models.")
-@click.option("--ids", metavar='"2 45 3"', help="Token ids, start and end as given.")
-@click.option("--image", metavar="F", help="A picture, for models that take pictures.")
-@click.option("--vectors", metavar="F.npy", help="Floats [token, d_model], for bare cores.")
-@click.option(
-    "--target", metavar="T", help="The target text; left out, it is decoded. With --vectors a .npy."
-)
+@input_options
 @click.option("--target-ids", metavar='"2 11"', help="The decoder's input ids, start included.")
 @intervention_option
 @set_option
@@ -194,14 +202,7 @@ def _require_picture(model: Model, path: str, image: str | None) -> None:
 
 @main.command()
 @model_path
-@click.argument("text", required=False)
-@click.option("--pair", nargs=2, metavar="A B", help="Two texts, for pair models.")
-@click.option("--ids", metavar='"2 45 3"', help="Token ids, start and end as given.")
-@click.option("--image", metavar="F", help="A picture, for models that take pictures.")
-@click.option("--vectors", metavar="F.npy", help="Floats [token, d_model], for bare cores.")
-@click.option(
-    "--target", metavar="T", help="The target text; left out, it is decoded. With --vectors a .npy."
-)
+@input_options
 @intervention_option
 @set_option
 @click.option("--title", default="", help="What stands above; left out, the model and the words.")

@@ -67,7 +67,7 @@ export class AtlasTools {
  * The power at a step of the slider: a quarter to four, 1 in the middle.
  * @param {number} step
  */
-export function gammaAt(step) {
+function gammaAt(step) {
   return Number((2 ** (step / 4)).toFixed(2));
 }
 
@@ -75,7 +75,7 @@ export function gammaAt(step) {
  * The weight at a step of the slider: finer steps where weights are small.
  * @param {number} step
  */
-export function thresholdAt(step) {
+function thresholdAt(step) {
   return Number(((step / 100) ** 2).toFixed(4));
 }
 
