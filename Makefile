@@ -1,7 +1,9 @@
 # One verb each, the same on a laptop and in CI. Needs Python 3.11 or newer, git and make.
 # Choose another Python with: make app PYTHON=python3.12
+# Tests run in two processes, a file of them in one; with: make test WORKERS=4
 
 PYTHON ?= python3
+WORKERS ?= 2
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 RUN := .venv/installed
@@ -18,7 +20,7 @@ app: $(RUN) ## install what is missing and start the app on http://127.0.0.1:850
 
 test: $(DEV) ## install what tests need and run all of them, the browser's too
 	@./.ci/chromium
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
 check: $(DEV) ## format, lint and types, of the JavaScript too
 	$(BIN)/ruff format --check .

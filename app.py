@@ -14,17 +14,26 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import streamlit as st
 
+from transformer_viz.languages import say
 from transformer_viz.pages import (
     about,
     checkpoint,
     explore,
     frame,
+    inside,
+    labs,
+    lessons,
+    lessons_doors,
+    mount,
     norms,
+    play,
     positions,
     uploads,
     visit,
 )
 from transformer_viz.pages.engine import Engine
+
+UNFRAMED = ("lessons", "checkpoint", "about")  # pages that ask the model at hand nothing
 
 
 @st.cache_resource(show_spinner=False)
@@ -40,26 +49,39 @@ def main() -> None:
         os.environ.get("TRANSFORMER_VIZ_MODEL", "en-de"),
         os.environ.get("TRANSFORMER_VIZ_MODELS", ""),
     )
+    visit.speak_first()
     pages = [
-        st.Page(lambda: explore.draw(engine), title="Explore", url_path="explore", default=True),
-        st.Page(lambda: positions.draw(engine), title="Positions", url_path="positions"),
-        st.Page(lambda: norms.draw(engine), title="Norms", url_path="norms"),
         st.Page(
-            lambda: checkpoint.draw(engine, pages[0]), title="Checkpoint", url_path="checkpoint"
+            lambda: explore.draw(engine), title=say("Explore"), url_path="explore", default=True
         ),
-        st.Page(about.draw, title="About", url_path="about"),
+        st.Page(lambda: inside.draw(engine), title=say("Step inside"), url_path="step-inside"),
+        st.Page(lambda: play.draw(engine), title=say("Play"), url_path="play"),
+        st.Page(lambda: positions.draw(engine), title=say("Positions"), url_path="positions"),
+        st.Page(lambda: norms.draw(engine), title=say("Norms"), url_path="norms"),
+        st.Page(lambda: labs.draw(engine), title=say("Labs"), url_path="labs"),
+        st.Page(lambda: lessons.draw(engine), title=say("Lessons"), url_path="lessons"),
+        st.Page(
+            lambda: checkpoint.draw(engine, pages[0]),
+            title=say("Checkpoint"),
+            url_path="checkpoint",
+        ),
+        st.Page(about.draw, title=say("About"), url_path="about"),
     ]
     chosen = st.navigation(pages, position="top")
     uploads.attend()
-    framed = chosen.title not in ("Checkpoint", "About")
+    lessons_doors.know(pages, chosen)
+    framed = chosen.url_path not in UNFRAMED
     visit.begin(engine, framed)
     frame.style()
+    frame.corner()
     if not framed:
-        visit.frame_has(())
+        visit.frame_has(frame.CORNER)
         visit.hold()
     else:
         frame.sentence_box(engine)
     chosen.run()
+    if not framed:
+        mount.language()
     visit.save(engine)
 
 

@@ -22,31 +22,35 @@ from playwright.sync_api import TimeoutError as Late
 from benchmarks.memory import MEGABYTE, resident
 
 CALM = 2.0  # seconds without a change after which a page is finished
+LONGEST = 100  # milliseconds that one frame may add to them: a page that computes is not calm
 WIDE, HIGH = 1440, 1100
 
-PROBE = """() => {
+PROBE = f"""() => {{
   const frame = window.requestAnimationFrame.bind(window);
-  const seen = window.probe = { changed: 0, painted: 0, count: 0 };
+  const seen = window.probe = {{ changed: 0, painted: 0, count: 0, calm: 0, last: 0 }};
   const elements = document.getElementsByTagName("*");
-  const shown = () => {
+  const shown = () => {{
     seen.changed = performance.now();
-    frame(() => { seen.painted = performance.now(); });
-  };
-  window.requestAnimationFrame = (act) => frame((time) => {
+    seen.calm = 0;
+    frame(() => {{ seen.painted = performance.now(); }});
+  }};
+  window.requestAnimationFrame = (act) => frame((time) => {{
     act(time);
     shown();
-  });
-  const look = () => {
-    if (elements.length !== seen.count) {
+  }});
+  const look = (time) => {{
+    seen.calm += Math.min(time - seen.last, {LONGEST});
+    seen.last = time;
+    if (elements.length !== seen.count) {{
       seen.count = elements.length;
       shown();
-    }
+    }}
     frame(look);
-  };
+  }};
   frame(look);
-}"""
+}}"""
 CALMED = f"""() => document.readyState === "complete" && probe.painted > probe.changed
-  && performance.now() - probe.painted > {1000 * CALM}"""
+  && probe.calm > {1000 * CALM}"""
 
 
 COUNT = """() => {

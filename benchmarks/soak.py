@@ -1,8 +1,9 @@
 """`make soak`: the app under strain for ten minutes and more; nothing may break or be mixed.
 
-    python -m benchmarks.soak [monkey visitors peers] [--seconds 600] [--changes 200] [--seed 1]
+    python -m benchmarks.soak [monkey visitors pupils peers] [--seconds 600] [--changes 200]
+                              [--pupils 30] [--seed 1]
 
-The test suite holds twenty seconds of the first two. The third asks what others need to draw the
+The test suite holds twenty seconds of the first three. The fourth asks what others need to draw the
 same heads; it installs their packages into a folder of their own and takes some minutes.
 """
 
@@ -18,6 +19,7 @@ from playwright.sync_api import Browser, Page
 from benchmarks.memory import Diary, growth, server_of, slope
 from benchmarks.monkey import Found, play
 from benchmarks.peers import peers
+from benchmarks.pupils import Truth, lesson, mixed, section
 from benchmarks.report import Budget, Row, Section, write
 from benchmarks.rest import rest
 from benchmarks.visitors import Tale, together
@@ -26,6 +28,7 @@ from tests.browser.conftest import running_app
 from transformer_viz.interventions import Intervention, Temperature
 
 CACHE = 256  # megabytes of runs that the app's cache may hold
+MONKEY, LESSON = 600.0, 180.0  # seconds
 SERVER, PAGE = 60, 30  # megabytes by which the server and a page may grow once all is warm
 LONG = "We can't go home before it stops raining, and " * 9
 FILLING = 30  # runs of the long sentence, 9.4 megabytes each: more than the cache may hold
@@ -34,8 +37,11 @@ FILLING = 30  # runs of the long sentence, 9.4 megabytes each: more than the cac
 def main() -> int:
     parser = argparse.ArgumentParser(description="Put the app under strain.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
-    parser.add_argument("--seconds", type=float, default=600, help="of the monkey")
+    parser.add_argument(
+        "--seconds", type=float, default=None, help="of the monkey, or of the pupils"
+    )
     parser.add_argument("--changes", type=int, default=200, help="of the two visitors together")
+    parser.add_argument("--pupils", type=int, default=30, help="in the class")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     unknown = [name for name in asked.names if name not in NAMES]
@@ -77,9 +83,10 @@ def monkey(chromium: Browser, url: str, asked: argparse.Namespace, broken: list[
     page = visitor(chromium)
     fill(page, url)
     diary = Diary(server_of(url))
-    found = play(page, url, asked.seconds, asked.seed, diary)
+    seconds = asked.seconds or MONKEY
+    found = play(page, url, seconds, asked.seed, diary)
     broken += found.broken
-    return monkeys(found, diary, asked.seconds, asked.seed)
+    return monkeys(found, diary, seconds, asked.seed)
 
 
 def fill(page: Page, url: str) -> None:
@@ -144,7 +151,16 @@ def twos(tale: Tale, seed: int) -> Section:
     return Section("Soak: two visitors", notes, table, budgets)
 
 
-SOAKS = {"monkey": monkey, "visitors": visitors}
+def pupils(chromium: Browser, url: str, asked: argparse.Namespace, broken: list[str]) -> Section:
+    """A class of pupils, and what each was shown against the model in this process."""
+    seconds = asked.seconds or LESSON
+    met = lesson(chromium, url, asked.pupils, seconds)
+    wrong = mixed(met.steps, Truth())
+    broken += [*met.errors, *wrong]
+    return section(met, wrong, asked.pupils, seconds)
+
+
+SOAKS = {"monkey": monkey, "visitors": visitors, "pupils": pupils}
 PEERS = "peers"
 NAMES = (*SOAKS, PEERS)
 

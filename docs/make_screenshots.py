@@ -1,9 +1,10 @@
 """Takes the pictures in docs/pictures from the running app: `make screenshots`.
 
-    python docs/make_screenshots.py [pages] [uploads] [inputs]
+    python docs/make_screenshots.py [pages] [present] [uploads] [inputs]
 
 Starts the app on a free port, opens it in the system's Chromium, and ends it again. `pages` are the
 pages, light and dark, wide and narrow, with an edit active, and Explore for each kind of model;
+`present` is what a class sees on the wall;
 `uploads` what the page Checkpoint makes of four files that a visitor drops there; `inputs` are the
 strange inputs of `tests/browser/inputs.py`, each with what the screen then says, which also writes
 docs/inputs.md.
@@ -83,8 +84,22 @@ KINDS: tuple[Shot, ...] = (
     ("masked", "", {"model": "en-mlm"}),
     ("picture", "", {"model": "digits", "over": "gradients"}),
 )
+#: What a class works with: the pages of an hour, and a page in Chinese.
+CLASS: tuple[Shot, ...] = (
+    ("inside", "step-inside", {"layer": 1, "head": 7, "token": 6, "step": 11}),
+    ("play", "play", {"layer": 1, "played": 9}),
+    ("labs", "labs", {"lab": "scale", "tried": "guess=0"}),
+    ("lessons", "lessons", {}),
+    ("station", "", {"station": 2, "block": "encoder", "layer": 1, "head": 0}),
+    ("chinese", "", {"lang": "zh", "edits": WARM, "layer": 1, "head": 7, "token": 6}),
+)
+WALL = {"width": 1280, "height": 720}
 #: What tells that a page stands, where that is not the footer.
-STANDS = {"about": "h3", "checkpoint": '[data-what="finding-2"]'}
+STANDS = {
+    "about": "h3",
+    "lessons": ".st-key-lesson-path, h2",
+    "checkpoint": '[data-what="finding-2"]',
+}
 WIDTHS = {1440: "", 800: "-800"}
 COLOURS = ("light", "dark")
 MOST = {"page": 350_000, "input": 60_000}  # bytes of a picture
@@ -102,7 +117,7 @@ this list.
 
 def main(asked: Sequence[str]) -> None:
     """Take every picture, or only those asked for."""
-    jobs = {"pages": pages, "uploads": uploads, "inputs": inputs}
+    jobs = {"pages": pages, "present": present, "uploads": uploads, "inputs": inputs}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
         for name in asked or jobs:
@@ -124,12 +139,28 @@ def pages(browser: Browser) -> None:
         for colours in COLOURS:
             for width, ending in WIDTHS.items():
                 page = tab(browser, width, colours)
-                for name, path, words in (*PAGES, *VIEWS, *kinds()):
+                for name, path, words in (*PAGES, *VIEWS, *CLASS, *kinds()):
                     page.set_viewport_size({"width": width, "height": 1000})
                     page.goto(f"{url}/{path}?{urlencode(words)}")
                     page.locator(STANDS.get(name, ".tv-foot")).first.wait_for()
                     whole(page, width, PICTURES / f"{name}-{colours}{ending}.png")
                 page.context.close()
+
+
+def present(browser: Browser) -> None:
+    """The screen of a projector, light and dark: a page, and nothing that must be scrolled to."""
+    shots = [(name, path, words | {"present": "on"}) for name, path, words in (PAGES[0], *CLASS)]
+    with running_app() as url:
+        for colours in COLOURS:
+            page = tab(browser, WALL["width"], colours)
+            page.set_viewport_size(WALL)
+            for name, path, words in shots[:-1]:
+                page.goto(f"{url}/{path}?{urlencode(words)}")
+                page.locator("[data-present]").first.wait_for(state="attached")
+                rest(page, still=800)
+                place = PICTURES / "present" / f"{name}-{colours}.png"
+                keep(page.screenshot(), place, MOST["page"])
+            page.context.close()
 
 
 def kinds() -> list[Shot]:

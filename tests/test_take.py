@@ -17,6 +17,7 @@ from tests.test_report import packed
 from tests.views.conftest import make_trace
 from transformer_viz.pages import take
 from transformer_viz.records import Trace
+from transformer_viz.views import paper
 from transformer_viz.views.taken import FORMATS, exported
 
 
@@ -141,7 +142,7 @@ def test_a_report_of_an_edit_holds_the_target(checkpoint: str, tmp_path: Path) -
 def scene(trace: Trace, monkeypatch: pytest.MonkeyPatch, **look: Any) -> Any:
     """What `take` reads of a scene, without an engine."""
     seen: dict[str, Any] = {"view": "map", "words": False, "special": True, "ramp": "ink"}
-    seen |= {"overlay": ((0, 1),), "threshold": 0.0}
+    seen |= {"overlay": ((0, 1),), "threshold": 0.0, "lang": "en"}
     place = SimpleNamespace(block="cross", layer=1, head=0)
     found = SimpleNamespace(
         engine=None, question=None, kind=None, place=place, changes=(), now=trace, before=trace,
@@ -163,6 +164,21 @@ def test_buttons_make_what_the_library_makes(
     assert take.picture(lines) == "lines"
     overlaid = exported(trace, "svg", "lines", place, also=((0, 1),))
     assert take.maker(lines, "svg", "lines")() == overlaid
+
+
+def test_files_speak_the_language_of_their_page_and_data_english(
+    runs: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace, place = Trace.load(runs[0]), ("cross", 1, 0)
+    seen = scene(trace, monkeypatch, lang="zh")
+    for kind in ("csv", "npz", "safetensors"):
+        assert take.maker(seen, kind, "map")() == exported(trace, kind, "map", place), kind
+    page = take.maker(seen, "html", "report")().decode("utf-8")
+    assert '<html lang="zh">' in page and "权重显示头看向哪里" in page
+    book, _ = packed(page)
+    assert book["texts"]["masked"] == "已掩盖" and "texts" not in book["chips"]
+    svg = take.maker(seen, "svg", "map")().decode("utf-8")
+    assert ("权重显示头看向哪里" in svg) == (paper.readable("zh") == "zh")
 
 
 def test_files_say_model_block_and_head(

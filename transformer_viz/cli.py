@@ -36,6 +36,7 @@ from .terminal import OneSentence, after_a_second, inspected, line_by_line
 if TYPE_CHECKING:
     from .checkpoints.model import Model
 
+ARENAS = "2"  # of the C library: one a thread would each keep what a long text once took
 NUMBERS, PRINTED = ("csv", "npz", "safetensors"), ("svg", "png", "pdf")
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -105,12 +106,16 @@ def app(model: str | None, models: str | None, port: int, host: str) -> None:
         whole = str(Path(models).resolve())
         surroundings |= {"TRANSFORMER_VIZ_MODELS": whole, "TRANSFORMER_VIZ_ROOTS": whole}
     _require_free(host, port)
-    surroundings |= {
-        "STREAMLIT_SERVER_ADDRESS": host,
-        "STREAMLIT_SERVER_PORT": str(port),
-        "STREAMLIT_SERVER_HEADLESS": "true",
-        "STREAMLIT_BROWSER_GATHER_USAGE_STATS": "false",
-    }
+    surroundings = (
+        {"MALLOC_ARENA_MAX": ARENAS}
+        | surroundings
+        | {
+            "STREAMLIT_SERVER_ADDRESS": host,
+            "STREAMLIT_SERVER_PORT": str(port),
+            "STREAMLIT_SERVER_HEADLESS": "true",
+            "STREAMLIT_BROWSER_GATHER_USAGE_STATS": "false",
+        }
+    )
     words = [sys.executable, "-m", "transformer_viz.pages.serve"]
     os.chdir(ROOT)  # Streamlit reads .streamlit/config.toml from where it is started
     os.execve(sys.executable, words, surroundings)

@@ -1,30 +1,20 @@
-"""From a source to words: greedy, beam search, sampling, or a target that is given.
-
-No step keeps keys and values of the one before: each recomputes its whole prefix, so an edit of
-the run acts on every word alike, and one pass over the finished words gives the same numbers.
-"""
+"""From a source to words: greedy, beam search, sampling, or a target that is given."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from .checkpoints.model import Model
-from .inputs import padded_source, source_ids, target_ids
+from .decoding import Batch, Path, Tell, Witness, edited
+from .inputs import source_ids, target_ids
 from .interventions import Intervention
 from .text import target_side
 
-#: Hears, before each pass, how many tokens there are and how many there may be; what it raises
-#: ends the search.
-Tell = Callable[[int, int], None]
-
 #: Vaswani et al. 2017, section 6.1, take 0.6; on our validation pairs 1.0 gave a little more BLEU.
 LENGTH_PENALTY = 1.0
-NEW_TOKENS = 40  # how far a text is continued when nobody says
 WIDEST = 1000  # hypotheses of a beam; more would fill the memory
 
 
@@ -63,6 +53,7 @@ def translate(
     seed: int = 0,
     target: str | Sequence[int] | None = None,
     tell: Tell | None = None,
+    witness: Witness | None = None,
 ) -> list[Hypothesis]:
     """Translate one source, or let a GPT-like model go on from it; the best hypothesis first.
 
@@ -77,7 +68,8 @@ def translate(
     40 new ones for a GPT-like model.
 
     ``tell`` hears, before each pass of a search, how many tokens there are and how many there may
-    be. What it raises comes out here, and nothing of the search is left behind.
+    be. What it raises comes out here, and nothing of the search is left behind. ``witness`` hears
+    every pass and every choice (see :func:`decoding_record.record`).
 
     Raises:
         ValueError: the model has no decoder or start token, the input does not fit, or the
@@ -85,8 +77,11 @@ def translate(
     """
     _check(model, beam, sample, max_tokens)
     ids = source_ids(model, source)
-    with torch.inference_mode(), _edited(model, ids, intervention):
-        batch = _Batch(model, [ids], intervention, max_tokens, tell)
+    watched = None if witness is None else witness.watched
+    with torch.inference_mode(), edited(model, ids, intervention, watched) as run:
+        if witness is not None:
+            witness.watch(run)
+        batch = Batch(model, [ids], intervention, max_tokens, tell, witness)
         if target is not None:
             found = [batch.score(_forced_ids(model, target))]
         elif sample:
@@ -123,141 +118,13 @@ def translate_lines(
     for start in range(0, len(order), batch):
         chosen = order[start : start + batch]
         rows = [sources[i] for i in chosen]
-        with torch.inference_mode(), _edited(model, rows[0], intervention):
-            found = _Batch(model, rows, intervention, None).search(beam)
+        with torch.inference_mode(), edited(model, rows[0], intervention):
+            found = Batch(model, rows, intervention, None).search(beam)
         for i, paths in zip(chosen, found, strict=True):
             best[i] = _ranked(model, sources[i], paths, length_penalty)[0]
         if tell is not None:
             tell(len(best))
     return [best[i] for i in range(len(lines))]
-
-
-@dataclass(frozen=True)
-class _Path:
-    """Tokens produced so far, the log-probability of each, and their sum."""
-
-    ids: tuple[int, ...] = ()
-    steps: tuple[float, ...] = ()
-    total: float = 0.0
-
-    def then(self, token: int, step: float) -> _Path:
-        return _Path((*self.ids, token), (*self.steps, step), self.total + step)
-
-
-class _Batch:
-    """Some sources that are read once and then decoded together.
-
-    Paths are plain numbers between two passes, so what a probe follows through a pass ends there.
-    """
-
-    def __init__(
-        self,
-        model: Model,
-        sources: list[list[int]],
-        intervention: Intervention | None,
-        max_tokens: int | None,
-        tell: Tell | None = None,
-    ):
-        padded = [padded_source(ids, intervention, model.pad_id) for ids in sources]
-        rows, masks = zip(*padded, strict=True)
-        self.model, self.tell = model, tell
-        self.sources = _rectangle(rows, model.pad_id or 0, model.device)
-        mask = _rectangle(masks, False, model.device)
-        # some modules take no mask; but padding that is to be seen must be said
-        plain = bool(mask.all()) and list(map(len, rows)) == list(map(len, sources))
-        self.mask = None if plain else mask
-        self.limits = [_limit(model, len(row), max_tokens) for row in rows]
-        self.generates = model.kind == "decoder-only"
-        self.starts = rows if self.generates else [[model.bos_id]] * len(rows)
-        calls = model.calls
-        twofold = calls.encode is not None and calls.decode is not None and not self.generates
-        self.memory = calls.encode(self.sources, self.mask) if twofold and calls.encode else None
-
-    def logits(self, owners: list[int], prefixes: Sequence[Sequence[int]]) -> Tensor:
-        """Logits ``[row, token, vocabulary]`` of what was produced so far, for each its source."""
-        start = self.starts
-        rows = [[*start[own], *ids] for own, ids in zip(owners, prefixes, strict=True)]
-        given = torch.tensor(rows, device=self.model.device)
-        owner = torch.tensor(owners, device=self.model.device)
-        mask = None if self.mask is None else self.mask[owner]
-        calls = self.model.calls
-        if self.generates:
-            if mask is not None:  # what the model wrote itself is never padding
-                mask = torch.nn.functional.pad(mask, (0, len(prefixes[0])), value=True)
-            return calls.forward(given, None, mask)
-        if self.memory is not None and calls.decode is not None:
-            return calls.decode(given, self.memory[owner], mask)
-        return calls.forward(self.sources[owner], given, mask)
-
-    def following(self, rows: list[tuple[int, _Path]]) -> Tensor:
-        """Log-probabilities ``[row, vocabulary]`` of the token that follows each path."""
-        owners, paths = zip(*rows, strict=True)
-        if self.tell is not None:
-            self.tell(len(paths[0].ids), max(self.limits))
-        logits = self.logits(list(owners), [path.ids for path in paths])
-        scores = self._allowed(logits[:, -1].float(), first=not paths[0].ids).log_softmax(-1)
-        if bool(scores.isnan().any()):
-            raise ValueError(
-                "The model's output is not a number (NaN), so no word follows: its weights are not "
-                "finite, or an edit made its numbers too large; give the edit a smaller value."
-            )
-        return scores
-
-    def _allowed(self, scores: Tensor, first: bool) -> Tensor:
-        """Scores ``[row, vocabulary]`` without the tokens that this model is never to write.
-
-        Some Hugging Face configs name such tokens, and one that every text must begin with.
-        """
-        config = self.model.config
-        banned, forced = config.get("banned_ids"), config.get("forced_bos_token_id")
-        if banned:
-            scores = scores.index_fill(1, torch.tensor(banned, device=scores.device), -torch.inf)
-        if first and forced is not None:
-            only = torch.full_like(scores, -torch.inf)
-            only[:, forced] = 0.0
-            return only
-        return scores
-
-    def search(self, beam: int) -> list[list[_Path]]:
-        """Up to ``beam`` paths of each source; one that ends gives its place in the beam up."""
-        done: list[list[_Path]] = [[] for _ in self.limits]
-        live = [[_Path()] for _ in self.limits]
-        while any(live):
-            rows = [(own, path) for own, paths in enumerate(live) for path in paths]
-            scores = self.following(rows)
-            # no candidate of a beam can be beyond the `beam` best of its own row
-            values, tokens = (part.tolist() for part in scores.topk(min(beam, scores.shape[1])))
-            grown: list[list[_Path]] = [[] for _ in live]
-            for (own, path), steps, ids in zip(rows, values, tokens, strict=True):
-                grown[own] += [path.then(t, step) for t, step in zip(ids, steps, strict=True)]
-            for own, paths in enumerate(grown):
-                paths.sort(key=lambda path: path.total, reverse=True)
-                best = paths[: beam - len(done[own])]
-                ends = [self._ends(path, self.limits[own]) for path in best]
-                done[own] += [path for path, end in zip(best, ends, strict=True) if end]
-                live[own] = [path for path, end in zip(best, ends, strict=True) if not end]
-        return done
-
-    def _ends(self, path: _Path, limit: int) -> bool:
-        return path.ids[-1] == self.model.eos_id or len(path.ids) >= limit
-
-    def sample(self, temperature: float, seed: int) -> _Path:
-        """One path of the first source, drawn token by token."""
-        random = torch.Generator().manual_seed(seed)  # on the CPU: the same words on any device
-        path = _Path()
-        while not path.ids or not self._ends(path, self.limits[0]):
-            values = self.following([(0, path)])[0].double().cpu()
-            # from the largest down: a tiny temperature divides to -inf, never to inf - inf
-            chances = torch.softmax((values - values.max()) / temperature, dim=-1)
-            token = int(torch.multinomial(chances, 1, generator=random))
-            path = path.then(token, float(values[token]))
-        return path
-
-    def score(self, ids: list[int]) -> _Path:
-        """Given tokens as the path of the first source, from one forced pass."""
-        rows = self.logits([0], [ids[:-1]])[0, -len(ids) :].float().log_softmax(-1)
-        steps = rows.gather(-1, torch.tensor(ids, device=rows.device)[:, None]).flatten().tolist()
-        return _Path(tuple(ids), tuple(steps), sum(steps))
 
 
 def generate(
@@ -323,37 +190,6 @@ def _check(model: Model, beam: int, sample: float | None, max_tokens: int | None
         raise ValueError(f"max_tokens is a number from 1; got {max_tokens}.")
 
 
-def _edited(
-    model: Model, source: list[int], intervention: Intervention | None
-) -> AbstractContextManager[object]:
-    """The edits of a run around its forward passes; nothing at all around a clean run.
-
-    A ``pad`` edit changes the input, not the pass: :func:`padded_source` applies it.
-    """
-    edits = (intervention or Intervention()).of_the_pass()
-    if not edits:
-        return nullcontext()
-    from .watch import Want, probe
-
-    padded, _ = padded_source(source, intervention, model.pad_id)
-    own = "decoder" if model.kind == "decoder-only" else "encoder"
-    # a shuffle of positions leaves special tokens where they are, also the decoder's start
-    special = {"decoder": (True,), own: model.tokenizer.tokens(padded).special}
-    want = Want(weights=lambda _: False, norms=False, residuals=False, stack=own, special=special)
-    return probe(model.module, edits, want)
-
-
-def _limit(model: Model, source: int, max_tokens: int | None) -> int:
-    """How many tokens may be produced for a source of this many tokens."""
-    generates = model.kind == "decoder-only"
-    wanted = max_tokens or (NEW_TOKENS if generates else int(1.4 * source) + 8)
-    if model.max_tokens is None:
-        return wanted
-    # the last token produced is never read, so it needs no position
-    room = model.max_tokens + 1 - (source if generates else 1)
-    return max(1, min(wanted, room))
-
-
 def _forced_ids(model: Model, target: str | Sequence[int]) -> list[int]:
     """The tokens that a given target scores."""
     ids = target_ids(model, target)
@@ -366,9 +202,7 @@ def _forced_ids(model: Model, target: str | Sequence[int]) -> list[int]:
     return ids
 
 
-def _ranked(
-    model: Model, source: list[int], found: list[_Path], penalty: float
-) -> list[Hypothesis]:
+def _ranked(model: Model, source: list[int], found: list[Path], penalty: float) -> list[Hypothesis]:
     """Paths as hypotheses, the best score first."""
 
     def text(ids: tuple[int, ...]) -> str:
@@ -389,9 +223,3 @@ def _ranked(
         for path in found
     ]
     return sorted(made, key=lambda hypothesis: hypothesis.score, reverse=True)
-
-
-def _rectangle(rows: Sequence[Sequence[int]], fill: int, device: str) -> Tensor:
-    """Rows of different length as one tensor ``[row, token]``, filled up at the right."""
-    width = max(map(len, rows))
-    return torch.tensor([[*row, *[fill] * (width - len(row))] for row in rows], device=device)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from . import __version__
+from .languages import say
 from .metrics.cells import Cells, cells
 from .metrics.difference import difference, require_same_words
 from .records import Trace
@@ -33,11 +34,14 @@ def manifest(trace: Trace, before: Trace | None = None, **picture: Any) -> dict[
 def whose(trace: Trace, before: Trace | None = None) -> str:
     """Which model with which weights, which edits, which program, in a sentence or two."""
     words = trace.manifest
-    weights = f", weights {str(words['hash'])[:10]}" if words.get("hash") else ""
     edits = trace.intervention.describe(trace.source.labels)
-    other = "" if before is None else f" The other run: {before.intervention.describe()}."
-    model = f"Model {words.get('model', 'unnamed')}{weights}"
-    return f"{model}; {edits}.{other} transformer_viz {__version__}."
+    model = say("Model {model}", model=words.get("model", say("unnamed")))
+    if words.get("hash"):
+        model = say("{model}, weights {hash}", model=model, hash=str(words["hash"])[:10])
+    said = say("{model}; {edits}.", model=model, edits=edits)
+    if before is not None:
+        said += " " + say("The other run: {edits}.", edits=before.intervention.describe())
+    return f"{said} transformer_viz {__version__}."
 
 
 def as_text(words: dict[str, Any]) -> str:

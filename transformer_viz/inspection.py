@@ -13,6 +13,7 @@ from .checkpoints.blocks import Block, parameter_blocks
 from .checkpoints.model import Model
 from .checkpoints.provenance import GUESSES, ORIGINS
 from .inputs import source_ids, target_ids
+from .languages import mark, say
 from .records import Report, Trace
 from .text import PlainIds, target_side
 from .tracing import trace
@@ -238,7 +239,8 @@ def _watched(model: Model, about: Inspection) -> Inspection:
         run = trace(model, sample_source(model), sample_target(model), keep=())
     except Exception as error:  # a module of any kind can raise anything
         reason = " ".join(str(error).split())[:300] or type(error).__name__
-        failed = Finding(f"A sample could not be run through this model: {reason}", "amber")
+        said = say("A sample could not be run through this model: {reason}", reason=reason)
+        failed = Finding(said, "amber")
         return dataclasses.replace(about, findings=(failed,))
     return dataclasses.replace(
         about,
@@ -262,29 +264,47 @@ def _seen(run: Trace) -> Finding:
     heads, sites = len(run.heads), _sites(run)
     norms, tables = tuple(run.norms["site"].unique()), tuple(run.positions)
     unknown = run.report.unrecognised
-    said = (
-        f"{_many(heads, 'head')} in {_many(len(sites), 'attention block')}, "
-        f"{_many(len(norms), 'norm')} and {_many(len(tables), 'table')} of positions were found"
+    said = say(
+        "{heads} in {blocks}, {norms} and {tables} of positions were found",
+        heads=_many(heads, "head"),
+        blocks=_many(len(sites), "attention block"),
+        norms=_many(len(norms), "norm"),
+        tables=_many(len(tables), "table"),
     )
     if unknown:
-        said += f"; {_many(len(unknown), 'place')} in the model could not be understood"
+        places = _many(len(unknown), "place")
+        said += say("; {places} in the model could not be understood", places=places)
     details = [f"{s.stack} {s.block} L{s.layer}: {_many(s.heads, 'head')}" for s in sites]
-    details += [f"norm: {name}" for name in norms] + [f"positions: {name}" for name in tables]
-    details += [f"not understood: {name}" for name in unknown]
-    return Finding(f"{said}.", "amber" if unknown or not sites else "green", tuple(details))
+    details += [say("norm: {name}", name=name) for name in norms]
+    details += [say("positions: {name}", name=name) for name in tables]
+    details += [say("not understood: {name}", name=name) for name in unknown]
+    status = "amber" if unknown or not sites else "green"
+    return Finding(say("{said}.", said=said), status, tuple(details))
 
 
 def _untouched(report: Report) -> Finding:
     """That watching did not change what the model does."""
     off = report.output_difference
-    details = tuple(f"ran as its explicit formula: {name}" for name in report.replaced)
+    details = tuple(
+        say("ran as its explicit formula: {name}", name=name) for name in report.replaced
+    )
     if off is None:
-        return Finding("Whether watching changes the output was not checked.", "amber", details)
-    same = "to the last digit" if off == 0 else f"to {off:.0e} of its largest value"
-    if off <= report.TOLERANCE:
-        said = f"Watching changes nothing: the output without it is the same {same}."
+        said = say("Whether watching changes the output was not checked.")
+        return Finding(said, "amber", details)
+    if off == 0:
+        said = say("Watching changes nothing: the output without it is the same to the last digit.")
         return Finding(said, "green", details)
-    said = f"Watching changes the output by {off:.0e} of its largest value; do not trust the maps."
+    if off <= report.TOLERANCE:
+        said = say(
+            "Watching changes nothing: the output without it is the same to {off:.0e} of its "
+            "largest value.",
+            off=off,
+        )
+        return Finding(said, "green", details)
+    said = say(
+        "Watching changes the output by {off:.0e} of its largest value; do not trust the maps.",
+        off=off,
+    )
     return Finding(said, "amber", details)
 
 
@@ -294,32 +314,66 @@ def _proved(report: Report) -> Finding:
     errors = {site: error for site, error in report.rebuilt.items() if error is not None}
     worst = max(errors.values(), default=float("nan"))
     left = len(report.rebuilt) - len(errors)
-    details = [f"rows sum to 1 within {rows:.0e}"]
+    details = [say("rows sum to 1 within {error:.0e}", error=rows)]
     details += [
-        f"{site}: {'not checked' if error is None else f'rebuilt within {error:.0e}'}"
+        say("{site}: not checked", site=site)
+        if error is None
+        else say("{site}: rebuilt within {error:.0e}", site=site, error=error)
         for site, error in report.rebuilt.items()
     ]
     bad = [site for site, error in errors.items() if not error <= most]
     if bad or not rows <= most:
-        where = f" in {', '.join(bad[:3])}" if bad else ""
-        said = (
-            f"The captured weights do not explain the output{where}: rows of attention sum to 1 "
-            f"within {rows:.0e}, and what they rebuild is off by {worst:.0e}."
+        return Finding(_disproved(bad, rows, worst), "amber", tuple(details))
+    if not errors:
+        said = say(
+            "Rows of attention sum to 1 within {error:.0e}; no block could be rebuilt from them.",
+            error=rows,
         )
         return Finding(said, "amber", tuple(details))
-    if not errors:
-        said = f"Rows of attention sum to 1 within {rows:.0e}; no block could be rebuilt from them."
-        return Finding(said, "amber", tuple(details))
-    said = (
-        f"The captured weights explain the output: rows sum to 1 within {rows:.0e}, and weights "
-        f"times values, projected, are what each block gave within {worst:.0e}"
+    words = {"rows": rows, "worst": worst, "left": left, "all": len(report.rebuilt)}
+    said = say(
+        "The captured weights explain the output: rows sum to 1 within {rows:.0e}, and weights "
+        "times values, projected, are what each block gave within {worst:.0e}.",
+        **words,
     )
-    said += f" ({left} of {len(report.rebuilt)} could not be checked)." if left else "."
+    if left:
+        said = say(
+            "The captured weights explain the output: rows sum to 1 within {rows:.0e}, and weights "
+            "times values, projected, are what each block gave within {worst:.0e} ({left} of {all} "
+            "could not be checked).",
+            **words,
+        )
     return Finding(said, "green", tuple(details))
 
 
+def _disproved(bad: list[str], rows: float, worst: float) -> str:
+    words = {"rows": rows, "worst": worst, "places": ", ".join(bad[:3])}
+    if not bad:
+        return say(
+            "The captured weights do not explain the output: rows of attention sum to 1 within "
+            "{rows:.0e}, and what they rebuild is off by {worst:.0e}.",
+            **words,
+        )
+    return say(
+        "The captured weights do not explain the output in {places}: rows of attention sum to 1 "
+        "within {rows:.0e}, and what they rebuild is off by {worst:.0e}.",
+        **words,
+    )
+
+
+#: What is counted: one of it, and several.
+COUNTED = {
+    "head": (mark("{count:,} head"), mark("{count:,} heads")),
+    "attention block": (mark("{count:,} attention block"), mark("{count:,} attention blocks")),
+    "norm": (mark("{count:,} norm"), mark("{count:,} norms")),
+    "table": (mark("{count:,} table"), mark("{count:,} tables")),
+    "place": (mark("{count:,} place"), mark("{count:,} places")),
+}
+
+
 def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    one, several = COUNTED[noun]
+    return say(one if count == 1 else several, count=count)
 
 
 def _beside(folder: Path | None, names: tuple[str, ...], lines: int) -> str:

@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from .sites import BLOCKS, STACKS, Site, map_name
+from .languages import listed, mark, say
+from .sites import BLOCKS, STACKS, Site, called, map_name
 
 LARGEST = 3e38  # about what a float32 can hold
 MOST = 2**53  # whole numbers up to here are the same in every JSON reader
 MOST_PADDING = 10_000  # tokens
+PARTS = {"self": mark("self"), "feed_forward": mark("feed-forward")}  # blocks that are no maps
 FORM = 'Write it like {"edits": [{"kind": "temperature", "value": 2.0}]}.'
 
 
@@ -26,7 +28,7 @@ class Edit:
     """One change of a run. ``stack``, ``block``, ``layer`` and ``head`` left out mean all."""
 
     kind: ClassVar[str] = ""
-    everywhere: ClassVar[str] = "everything"  # the place in words where no selector is given
+    everywhere: ClassVar[str] = mark("everything")  # the place in words where no selector is given
     stack: str | None = None
     block: str | None = None
     layer: int | None = None
@@ -54,12 +56,17 @@ class Edit:
         if self.stack is None and self.block is None:
             name = ""
         elif self.block == "cross" or (self.block == "self" and self.stack):
-            name = map_name(self.stack or "", self.block)
+            name = called(map_name(self.stack or "", self.block))
         else:
-            name = " ".join(filter(None, (self.stack, (self.block or "").replace("_", "-"))))
+            name = " ".join(filter(None, (called(self.stack or ""), self._part)))
         layer = "" if self.layer is None else f"L{self.layer}"
         head = "" if self.head is None else f"H{self.head}"
-        return " ".join(filter(None, (name, layer, head))) or self.everywhere
+        return " ".join(filter(None, (name, layer, head))) or say(self.everywhere)
+
+    @property
+    def _part(self) -> str:
+        """A block that is no map, in words."""
+        return say(PARTS.get(self.block or "", ""))
 
     @property
     def selectors(self) -> tuple[str | int | None, ...]:
@@ -73,7 +80,7 @@ class Edit:
 
     def describe(self, source: tuple[str, ...] | None = None) -> str:
         """The edit in plain words; ``source`` labels replace key numbers by the words they name."""
-        return f"{self.place}: {self.change(source)}"
+        return say("{place}: {change}", place=self.place, change=self.change(source))
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
         """What is done, without the place."""
@@ -103,7 +110,9 @@ class Temperature(_Amount):
     least: ClassVar[float] = 0
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
-        return f"temperature {self.value:g}" if self.value else "hard attention (temperature 0)"
+        if not self.value:
+            return say("hard attention (temperature 0)")
+        return say("temperature {value:g}", value=self.value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +122,7 @@ class ScaleHead(_Amount):
     kind: ClassVar[str] = "scale_head"
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
-        return "off" if self.value == 0 else f"scaled by {self.value:g}"
+        return say("off") if self.value == 0 else say("scaled by {value:g}", value=self.value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +140,7 @@ class UniformHead(Edit):
         return {word: value for word, value in super().to_dict().items() if value is not True}
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
-        return "looks at all visible words alike" if self.on else "looks as trained"
+        return say("looks at all visible words alike") if self.on else say("looks as trained")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +155,7 @@ class Causal(Edit):
         _require(isinstance(self.on, bool), self, "on", "true or false", self.on)
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
-        return f"causal mask {'on' if self.on else 'off'}"
+        return say("causal mask on") if self.on else say("causal mask off")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,8 +178,10 @@ class Window(Edit):
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
         if self.radius is None:
-            return "no window"
-        return f"sees {self.radius} word{'s' * (self.radius != 1)} to each side"
+            return say("no window")
+        if self.radius == 1:
+            return say("sees 1 word to each side")
+        return say("sees {count} words to each side", count=self.radius)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +198,7 @@ class BlockKeys(Edit):
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
         names = [_name(key, source) for key in self.keys]
-        return f"{', '.join(names) or 'nothing'} hidden"
+        return say("{words} hidden", words=listed(names)) if names else say("nothing hidden")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,8 +219,8 @@ class BlockEdges(Edit):
         object.__setattr__(self, "edges", tuple(edges))
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
-        links = ", ".join(f"{query}→{key}" for query, key in self.edges)
-        return f"link {links} cut" if self.edges else "no link cut"
+        links = listed(f"{query}→{key}" for query, key in self.edges)
+        return say("link {links} cut", links=links) if self.edges else say("no link cut")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +228,7 @@ class Pad(Edit):
     """Appends padding to the source; ``masked`` false lets the model look at it."""
 
     kind: ClassVar[str] = "pad"
-    everywhere: ClassVar[str] = "source"
+    everywhere: ClassVar[str] = mark("source")
     count: int
     masked: bool = True
 
@@ -230,8 +241,12 @@ class Pad(Edit):
         _require(alone, self, "selectors", "none (it acts on the source)", self.selectors)
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
-        mask = "masked" if self.masked else "not masked"
-        return f"{self.count} padding token{'s' * (self.count != 1)} added, {mask}"
+        if self.count == 1:
+            one = say("1 padding token added, masked")
+            return one if self.masked else say("1 padding token added, not masked")
+        if self.masked:
+            return say("{count} padding tokens added, masked", count=self.count)
+        return say("{count} padding tokens added, not masked", count=self.count)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,7 +256,9 @@ class ScalePositions(_Amount):
     kind: ClassVar[str] = "scale_positions"
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
-        return "positions dropped" if self.value == 0 else f"positions scaled by {self.value:g}"
+        if self.value == 0:
+            return say("positions dropped")
+        return say("positions scaled by {value:g}", value=self.value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,7 +273,7 @@ class ShufflePositions(Edit):
         _require(_whole(self.seed), self, "seed", "a whole number from 0", self.seed)
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
-        return f"positions shuffled (seed {self.seed})"
+        return say("positions shuffled (seed {seed})", seed=self.seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,7 +287,9 @@ class ScaleResidual(_Amount):
         _require(self.head is None, self, "head", "left out (a sum has no heads)", self.head)
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
-        return "residual cut" if self.value == 0 else f"residual scaled by {self.value:g}"
+        if self.value == 0:
+            return say("residual cut")
+        return say("residual scaled by {value:g}", value=self.value)
 
 
 #: Every kind of edit, in the order in which the reader meets them.
@@ -348,7 +367,7 @@ class Intervention:
     def describe(self, source: tuple[str, ...] | None = None) -> str:
         """All edits in plain words, or that there are none."""
         said = "; ".join(edit.describe(source) for edit in self.edits)
-        return said or "clean run, nothing changed"
+        return said or say("clean run, nothing changed")
 
     def find(self, kind: type[Edit], site: Site) -> Edit | None:
         """The edit of a kind that acts on a site: the last one that matches."""
@@ -397,4 +416,6 @@ def _plain(value: Any) -> Any:
 
 
 def _name(key: int, source: tuple[str, ...] | None) -> str:
-    return f"“{source[key]}”" if source is not None and key < len(source) else f"word {key}"
+    if source is not None and key < len(source):
+        return say("“{word}”", word=source[key])
+    return say("word {number}", number=key)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .languages import mark, say
+
 STACKS = ("encoder", "decoder")
 BLOCKS = ("self", "cross", "feed_forward")
 
@@ -13,6 +15,21 @@ MAPS: dict[str, tuple[str, str]] = {
     "decoder": ("decoder", "self"),
     "cross": ("decoder", "cross"),
 }
+
+
+#: What the maps, and the sentences that a decoder's tokens belong to, are called on the screen.
+CALLED = {
+    "encoder": mark("encoder"),
+    "decoder": mark("decoder"),
+    "cross": mark("cross"),
+    "source": mark("source"),
+    "target": mark("target"),
+}
+
+
+def called(name: str) -> str:
+    """A map, a stack or a sentence as the present language says it."""
+    return say(CALLED.get(name, name))
 
 
 def map_name(stack: str, block: str) -> str:

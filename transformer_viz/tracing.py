@@ -75,7 +75,7 @@ def trace(
     words = _words(keep)
     read = read_source(model, source, target, intervention, produced, masked)
     _refuse_flood(model, read, words, only, check)
-    want = _want(model, words, only, read, check and not intervention)
+    want = want_of(model, words, only, read, check and not intervention)
     run, output, leaves = _watch(model, read, intervention, want, words)
     logits = logits_of(model, read, output, intervention)
     said = produced_of(model, read, logits)
@@ -110,9 +110,11 @@ def _words(keep: Iterable[str]) -> tuple[str, ...]:
     return words
 
 
-def _want(
+def want_of(
     model: Model, words: tuple[str, ...], only: Sequence[Site] | None, read: Read, check: bool
 ) -> Want:
+    """What a probe is to keep of a run, for these words of `keep` and these sites alone."""
+
     def of(word: str) -> Callable[[Site], bool]:
         if word not in words:
             return lambda site: False
@@ -160,7 +162,7 @@ def _report(
 ) -> Report:
     """What was captured, and the proof on the clean run of the same input."""
     if check and intervention:
-        want = _want(model, (), None, read, check=True)
+        want = want_of(model, (), None, read, check=True)
         run, output, _ = _watch(model, read, Intervention(), want, ())
     difference = None
     if check:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -28,7 +29,8 @@ def fetched(path: str, method: str = "GET", kind: str = "http") -> tuple[str, st
 
     scope = {"type": kind, "path": path, "method": method, "headers": []}
     streamlit = PlainTextResponse("Streamlit's")
-    asyncio.run(Joined(streamlit)(scope, receive, send))
+    with ThreadPoolExecutor(1) as pool:  # a browser of another test may have a loop in this thread
+        pool.submit(asyncio.run, Joined(streamlit)(scope, receive, send)).result()
     headers = dict(sent[0]["headers"])
     return headers[b"content-type"].decode(), b"".join(
         part.get("body", b"") for part in sent

@@ -21,6 +21,7 @@ from transformer_viz.interventions import (
     UniformHead,
     Window,
 )
+from transformer_viz.languages import languages
 from transformer_viz.metrics.norms import STATISTICS
 from transformer_viz.pages import link
 from transformer_viz.pages.edits import REACHES, SCOPES
@@ -89,6 +90,19 @@ FULL = {
     "top": 3,
     "overlay": ((0, 3), (11, 0)),
     "zoom": ((3, 20), (0, 128)),
+    "lang": "zh",
+    "present": True,
+    "station": 4,
+    "predicted": ((1, 0), (2, 3)),
+    "step": 7,
+    "number": "qkv.self/k/3/17",
+    "search": "sample",
+    "drawing": 0.7,
+    "played": 3,
+    "path": "3.1",
+    "pooled": False,
+    "lab": "scale",
+    "tried": "guess=1;d=64",
 }
 NUMBER = strategies.integers(0, 99_999)
 PAIR = strategies.tuples(NUMBER, NUMBER)
@@ -125,6 +139,12 @@ STATES = strategies.fixed_dictionaries(
         "threshold": strategies.integers(0, 1000).map(lambda n: n / 1000),
         "overlay": strategies.lists(PAIR, max_size=9, unique=True).map(tuple),
         "zoom": strategies.none() | strategies.tuples(PAIR, PAIR),
+        "lang": strategies.sampled_from(list(languages())),
+        "predicted": strategies.lists(PAIR, max_size=10, unique=True).map(tuple),
+        "search": strategies.sampled_from(link.SEARCHES),
+        "drawing": strategies.integers(10, 500).map(lambda n: n / 100),
+        **dict.fromkeys(("number", "path", "lab", "tried"), TEXT),
+        **dict.fromkeys(("present", "pooled"), strategies.booleans()),
         "words": strategies.booleans(),
         "special": strategies.booleans(),
         **dict.fromkeys(
@@ -138,6 +158,9 @@ STATES = strategies.fixed_dictionaries(
                 "pair",
                 "word",
                 "order",
+                "station",
+                "step",
+                "played",
                 "seed",
                 "top",
             ),
@@ -183,6 +206,8 @@ def test_long_edits_are_compressed_and_come_back() -> None:
         ("token", "", "whole number"),
         ("masked", "3,four", "whole number"),
         ("masked", "3,,4", "whole number"),
+        ("masked", ",".join(map(str, range(301))), "names 301 places; it may name 300"),
+        ("predicted", "1.1," * 300 + "1.1", "names 301 places; it may name 300"),
         ("over", "everything", "weights, gradients"),
         ("view", "raster", "map, lines, qk"),
         ("key", "-1", "whole number"),

@@ -174,7 +174,8 @@ def ask(token: str, path: str = "/live/", method: str = "GET", **words: Any) -> 
     async def send(message: Any) -> None:
         sent.append(message)
 
-    asyncio.run(Starlette(routes=serve.routes())(scope, receive, send))
+    with ThreadPoolExecutor(1) as pool:  # a browser of another test may have a loop in this thread
+        pool.submit(asyncio.run, Starlette(routes=serve.routes())(scope, receive, send)).result()
     headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     return sent[0]["status"], (headers, b"".join(part.get("body", b"") for part in sent[1:]))
 

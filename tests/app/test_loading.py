@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from transformer_viz.checkpoints.shelf import CONFIG
-from transformer_viz.pages import own
+from transformer_viz.pages import memory, own
 from transformer_viz.pages.engine import Engine, Question, whole_layer
 from transformer_viz.pages.loading import Models
 from transformer_viz.pages.shelf import REMEMBERED, Shelf
@@ -153,3 +153,21 @@ def test_what_could_not_be_loaded_keeps_no_weights(models: Models, tmp_path: Pat
     passed = [frame.name for frame in traceback.extract_tb(error.value.__traceback__)]
     assert "_load" not in passed and "build" not in passed
     assert not models.ready("path:a") and "path:a" in models
+
+
+def test_memory_is_handed_back_once_for_several_large_runs(monkeypatch):
+    handed, timers = [], []
+    monkeypatch.setattr(memory, "trim", lambda: handed.append(1))
+    monkeypatch.setattr(memory.threading, "Timer", lambda _, act: timers.append(act) or _Still())
+    for size in (memory.LARGE - 1, memory.LARGE, memory.LARGE):
+        memory.after_a_run(size)
+    assert len(timers) == 1
+    timers[0]()
+    memory.after_a_run(memory.LARGE)
+    assert (len(handed), len(timers)) == (1, 2)
+    timers[1]()
+
+
+class _Still:
+    def start(self) -> None:
+        """Wait for the test to act."""

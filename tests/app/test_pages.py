@@ -23,9 +23,10 @@ from transformer_viz.interventions import (
     UniformHead,
     Window,
 )
+from transformer_viz.languages import languages
 from transformer_viz.metrics.norms import STATISTICS
 from transformer_viz.pages.edits import REACHES, SCOPES
-from transformer_viz.pages.link import BLOCKS, DEFAULTS, KEYS, SCALES, SORTS, VIEWS
+from transformer_viz.pages.link import BLOCKS, DEFAULTS, KEYS, SCALES, SEARCHES, SORTS, VIEWS
 
 from .conftest import APP, TIMEOUT
 from .seen import address, chips, drawn, go, part, said, told
@@ -93,6 +94,19 @@ def random_state(seed: int) -> dict[str, Any]:
         "top": draw.choice((0, 3)),
         "overlay": draw.choice(((), ((0, 1), (1, 0)))),
         "zoom": draw.choice((None, ((0, 2), (1, 3)))),
+        "lang": draw.choice(list(languages())),
+        "present": draw.random() < 0.3,
+        "station": 0,
+        "predicted": draw.choice(((), ((1, 0), (2, 3)))),
+        "step": draw.randrange(5),
+        "number": "",
+        "search": draw.choice(SEARCHES),
+        "drawing": draw.choice((1.0, 0.5)),
+        "played": draw.randrange(3),
+        "path": "",
+        "pooled": draw.random() < 0.5,
+        "lab": draw.choice(("", "scale")),
+        "tried": draw.choice(("", "guess=0")),
     }
 
 

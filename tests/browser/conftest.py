@@ -34,7 +34,9 @@ FLAGS = [
 #: first: two answers 404 in the console before it looks where it is. Nothing else is forgiven.
 STREAMLIT_LOOKS = {
     f"/{page}/_stcore/{what}"
-    for page in ("positions", "norms", "checkpoint", "about")
+    for page in (
+        *("step-inside", "play", "positions", "norms", "labs", "lessons", "checkpoint", "about"),
+    )
     for what in ("health", "host-config")
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import click.testing
 import pytest
@@ -185,3 +186,17 @@ def test_a_recipe_on_sentences_needs_their_folder_and_says_which_file_is_wrong(l
     language.write_text(language.read_text().replace('"language"', '"painting"'))
     with pytest.raises(ValueError, match=r"language\.toml is not a recipe: task='painting'"):
         Recipe.read(language)
+
+
+def test_a_recipe_like_another_has_its_words_and_its_own(tmp_path):
+    first = Path("recipes/labs/scaled-dot.toml")
+    for path in sorted(first.parent.glob("*.toml")):
+        words, base = Recipe.read(path), Recipe.read(first)
+        other = {word for word, value in words.model.items() if base.model.get(word) != value}
+        assert words.name == path.stem
+        assert (words.data, words.schedule, words.seed) == (base.data, base.schedule, base.seed)
+        assert other <= {"score", "positions", "norm", "final_norm"}
+        assert bool(other) == (path != first)
+    (tmp_path / "a.toml").write_text('like = "b.toml"\n')
+    with pytest.raises(FileNotFoundError):
+        Recipe.read(tmp_path / "a.toml")

@@ -10,17 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..languages import mark
+
 #: Every origin, in the order in which they are asked, with what it means to a reader.
 ORIGINS = {
-    "override": "you said so",
-    "file": "the file says so",
-    "sidecar": "a file beside it says so",
-    "shapes": "read off the shapes of the weights",
-    "layout": "this code base always does it so",
-    "module": "the module in memory says so",
-    "calibration": "a guess: sample text is most probable with it",
-    "convention": "a guess: the usual choice",
-    "default": "not said; our own default",
+    "override": mark("you said so"),
+    "file": mark("the file says so"),
+    "sidecar": mark("a file beside it says so"),
+    "shapes": mark("read off the shapes of the weights"),
+    "layout": mark("this code base always does it so"),
+    "module": mark("the module in memory says so"),
+    "calibration": "a guess: " + mark("sample text is most probable with it"),
+    "convention": "a guess: " + mark("the usual choice"),
+    "default": mark("not said; our own default"),
 }
 GUESSES = ("calibration", "convention")
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..languages import mark, say
 from ..metrics.tiles import halved, head_tiles, largest_change, stride, strongest
 from ..records import Trace
 from ..sites import MAPS
@@ -22,7 +23,7 @@ from .ruler import rulers
 #: What is known of each head, in the order of the array ``numbers``; ``change`` is signed, and
 #: ``before`` is the entropy of the other run. Unknown is NaN.
 NUMBERS = ("entropy", "distance", "max", "sink", "change", "before")
-TITLES = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Cross"}
+TITLES = {"encoder": mark("Encoder"), "decoder": mark("Decoder"), "cross": mark("Cross")}
 UNCHANGED = 128  # in a picture of changes; 0 is a row that was not there before
 CELLS = 900_000  # more cells than this are pooled, so that an atlas stays below a megabyte
 AROUND = (154, 126)  # pixels for names, legend and controls, of one block and of several
@@ -178,7 +179,7 @@ def _block(trace: Trace, tiles: _Tiles) -> dict[str, Any]:
     rows, columns = rulers(trace, tiles.block)
     return {
         "name": tiles.block,
-        "title": TITLES[tiles.block],
+        "title": say(TITLES[tiles.block]),
         "counts": np.bincount(_table(trace, tiles.block)["layer"]).tolist(),
         "stride": list(tiles.stride),
         "rows": rows.sentence,

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..colours import DARK, LIGHT, OKABE_ITO, Palette, ramps
+from .spoken import browser_words
 
 MAGIC = 0x31425654  # "TVB1" as it stands in the file
 KINDS = ("uint8", "uint16", "int32", "float32")
@@ -24,7 +25,7 @@ def pack(header: dict[str, Any], **arrays: np.ndarray) -> bytes:
     """A header and arrays as one blob.
 
     Args:
-        header: plain JSON values; its key ``arrays`` is written here.
+        header: plain JSON values; its keys ``arrays`` and ``texts`` are written here.
         arrays: uint8, uint16, int32 or float32, of any shape.
 
     Raises:
@@ -35,7 +36,7 @@ def pack(header: dict[str, Any], **arrays: np.ndarray) -> bytes:
             raise ValueError(
                 f"The array {name!r} is {array.dtype}; a component takes {', '.join(KINDS)}."
             )
-    front = _front(header | {"arrays": _places(arrays)})
+    front = _front(header | browser_words() | {"arrays": _places(arrays)})
     # Offsets are counted behind the header, so that its own length does not change them.
     parts = [front, *(_padded(np.ascontiguousarray(a).tobytes()) for a in arrays.values())]
     return b"".join(parts)

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from ..languages import listed, mark, say
 from ..metrics import describe_row, statistic_change
 from ..metrics.cells import Cells, cells
 from ..metrics.difference import appended, difference
 from ..metrics.tiles import largest_change
 from ..records import Trace
-from ..sites import MAPS, Site
+from ..sites import MAPS, Site, called
 from .blob import both_palettes, pack
 from .ruler import rulers
 
@@ -20,6 +21,12 @@ ROW = 26  # pixels of a row, while the sentence is short enough
 HEIGHTS = (340, 720)  # the picture's size stays between these, so that a page does not jump
 TOP = 96  # pixels that the names of the columns take at most
 BLIND = 5  # rows without anything to look at that are named; the others are counted
+
+#: The numbers that are told of a head, as they are said.
+HEAD_NUMBERS = {
+    "entropy": mark("entropy {numbers} bits"),
+    "distance": mark("mean distance {numbers} tokens"),
+}
 
 Span = tuple[int, int]
 Zoom = tuple[Span, Span]
@@ -42,7 +49,7 @@ def map_data(
     threshold: float = 0.0,
     zoom: Zoom | None = None,
     numbers: str | None = None,
-    direction: str = "rows look at columns",
+    direction: str | None = None,
     seq: int = 0,
 ) -> bytes:
     """One head as a map, for ``map.js``.
@@ -67,7 +74,7 @@ def map_data(
         ramp, gamma, threshold: the colours, as in the atlas; see `colours.RAMPS`.
         zoom: the rows and columns to enlarge, each from the first to behind the last.
         numbers: what to say about the head; left out, its entropy and mean distance.
-        direction: what rows and columns are to each other.
+        direction: what rows and columns are to each other; left out, that rows look at columns.
         seq: the number of this state, which the browser gives back when it is painted.
 
     Raises:
@@ -94,7 +101,7 @@ def map_data(
         "view": "map",
         "seq": seq,
         "colours": both_palettes(),
-        "title": f"{block} L{layer} H{head}",
+        "title": f"{called(block)} L{layer} H{head}",
         "rows": rows.to_dict(),
         "columns": columns.to_dict(),
         "height": map_height(len(now.rows)),
@@ -109,7 +116,7 @@ def map_data(
         "zoom": zoom,
         "said": "" if row is None else _said(now, row, was is not None),
         "numbers": numbers,
-        "direction": direction,
+        "direction": say("rows look at columns") if direction is None else direction,
         "note": _note(now, was),
     }
     return pack(header | sheets, **arrays)
@@ -193,7 +200,7 @@ def _widened(span: Span, size: int, width: int) -> Span:
 
 def _said(now: Cells, row: int, change: bool) -> str:
     said = describe_row(now.weights[row], now.rows.labels[row], now.columns.labels)
-    return f"In the changed run {said}" if change else said
+    return say("In the changed run {said}", said=said) if change else said
 
 
 def head_numbers(before: Trace, after: Trace, site: Site, regrouped: bool) -> str:
@@ -205,14 +212,12 @@ def head_numbers(before: Trace, after: Trace, site: Site, regrouped: bool) -> st
         regrouped: whether the map shows other cells than the model's own, which these are about.
     """
     told = []
-    for name, called, unit in (
-        ("entropy", "entropy", "bits"),
-        ("distance", "mean distance", "tokens"),
-    ):
+    for name, words in HEAD_NUMBERS.items():
         values = statistic_change(before, after, site, name)
         kept = values[1:] if before is after else values
-        told.append(f"{called} {' → '.join(f'{value:.2f}' for value in kept)} {unit}")
-    return " · ".join(told) + (" (of the model's own pieces)" if regrouped else "")
+        told.append(say(words, numbers=" → ".join(f"{value:.2f}" for value in kept)))
+    numbers = " · ".join(told)
+    return say("{numbers} (of the model's own pieces)", numbers=numbers) if regrouped else numbers
 
 
 def _note(now: Cells, was: Cells | None) -> str:
@@ -223,6 +228,9 @@ def _note(now: Cells, was: Cells | None) -> str:
 def _blind(rows: tuple[str, ...]) -> str:
     if not rows:
         return ""
-    named = ", ".join(f"“{label}”" for label in rows[:BLIND])
-    more = f" and {len(rows) - BLIND} more" if len(rows) > BLIND else ""
-    return f"Nothing is left to look at for {named}{more}: every cell of such a row is masked."
+    named = listed(say("“{word}”", word=label) for label in rows[:BLIND])
+    if len(rows) > BLIND:
+        named = say("{words} and {count} more", words=named, count=len(rows) - BLIND)
+    return say(
+        "Nothing is left to look at for {rows}: every cell of such a row is masked.", rows=named
+    )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..languages import say
 from ..metrics.cells import Cells, cells
 from ..metrics.difference import appended, difference
 from ..records import Trace
@@ -99,8 +100,12 @@ def _at_most_eight(heads: Sequence[Head]) -> tuple[Head, ...]:
     chosen = tuple(dict.fromkeys(heads))
     if not 1 <= len(chosen) <= MOST_HEADS:
         raise ValueError(
-            f"Lines show one to {MOST_HEADS} heads at once, each in a colour of its own; got "
-            f"{len(chosen)}. Choose fewer of them, or at least one."
+            say(
+                "Lines show one to {most} heads at once, each in a colour of its own; got "
+                "{count}. Choose fewer of them, or at least one.",
+                most=MOST_HEADS,
+                count=len(chosen),
+            )
         )
     return chosen
 
@@ -137,10 +142,14 @@ def _strongest(size: np.ndarray) -> np.ndarray:
 
 def _caption(block: str, rows: Ruler) -> str:
     """Who looks at whom, and where they stand."""
-    looking = ", while they are produced," if rows.sentence == "produced" else ""
+    produced = rows.sentence == "produced"
+    if block == "cross" and produced:
+        return say("target words below, while they are produced, look at source words above")
     if block == "cross":
-        return f"target words below{looking} look at source words above"
-    return f"words on the left{looking} look at words on the right"
+        return say("target words below look at source words above")
+    if produced:
+        return say("words on the left, while they are produced, look at words on the right")
+    return say("words on the left look at words on the right")
 
 
 def _note(heads: Sequence[Head], now: Sequence[Cells], was: Sequence[Cells]) -> str:

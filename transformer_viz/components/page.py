@@ -10,6 +10,7 @@ import struct
 import zlib
 from typing import Any
 
+from ..languages import mark, say, spoken_language
 from .files import bundle, style
 
 #: What the page may do: run its own script, whose hash is named, and use its own style sheet.
@@ -17,9 +18,9 @@ POLICY = (
     "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; "
     "img-src data: blob:; base-uri 'none'; form-action 'none'"
 )
-NEEDS_SCRIPTS = "The pictures on this page are drawn by a script of its own; allow it to run."
+NEEDS_SCRIPTS = mark("The pictures on this page are drawn by a script of its own; allow it to run.")
 PAGE = """<!doctype html>
-<html lang="en">
+<html lang="{language}">
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
@@ -55,7 +56,8 @@ def page(data: bytes, *, title: str, body: str) -> str:
         title=html.escape(title),
         style=style("report.css"),
         body=body,
-        needs=NEEDS_SCRIPTS,
+        needs=html.escape(say(NEEDS_SCRIPTS)),
+        language=spoken_language(),
         data=base64.b64encode(zlib.compress(data, 9)).decode("ascii"),
         script=script,
     )

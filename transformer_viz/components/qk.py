@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..languages import mark, say
 from ..metrics.cells import axes
 from ..metrics.qk import Chain, NoProduct, Step, chain, require_product
 from ..records import Trace
@@ -69,13 +70,15 @@ def qk_data(
 def _words(trace: Trace, found: Chain, labels: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
     """What the header says about one chain."""
     row, column = labels[0][found.query], labels[1][found.key]
-    weight = figure(found.steps[-1].result)
-    looks = "looks at" if found.seen[found.key] else "may not look at"
+    names = {"row": row, "column": column, "weight": figure(found.steps[-1].result)}
+    said = say("“{row}” may not look at “{column}”: weight {weight}.", **names)
+    if found.seen[found.key]:
+        said = say("“{row}” looks at “{column}”: weight {weight}.", **names)
     return {
         "key": found.key,
         "row": row,
         "column": column,
-        "said": f"“{row}” {looks} “{column}”: weight {weight}.",
+        "said": said,
         "steps": [
             _step(step, before, found)
             for step, before in zip(found.steps, (None, *found.steps), strict=False)
@@ -90,7 +93,9 @@ def _place(trace: Trace, found: Chain, row: str) -> list[str]:
     if found.site.stack != "decoder" or trace.produced is None:
         return []
     read = trace.words_of("decoder").labels[found.query]
-    return [f"q comes from the place that reads “{read}” and produces “{row}”."]
+    return [
+        say("q comes from the place that reads “{read}” and produces “{row}”.", read=read, row=row)
+    ]
 
 
 def _sinks(found: Chain) -> str:
@@ -98,7 +103,10 @@ def _sinks(found: Chain) -> str:
     extra = found.exponentials[len(found.weights) :]
     if not extra.size:
         return ""
-    return f"and {figure(extra.sum())} for what is no word (a sink): that weight goes nowhere"
+    return say(
+        "and {weight} for what is no word (a sink): that weight goes nowhere",
+        weight=figure(extra.sum()),
+    )
 
 
 def _arrays(found: Chain) -> dict[str, np.ndarray]:
@@ -137,58 +145,88 @@ def _step(step: Step, before: Step | None, found: Chain) -> dict[str, str]:
     }
     return {
         "kind": step.kind,
-        "name": name,
-        "formula": formula.format(**words),
+        "name": say(name),
+        "formula": say(formula, **words),
         "result": figure(step.result),
-        "why": why.format(**words),
+        "why": say(why, **words),
     }
 
 
 #: Of each kind of step: its name, its formula, and what it is for.
 WORDING: dict[str, tuple[str, str, str]] = {
-    "dot": ("q·k", "q₁k₁ + q₂k₂ + …", "the {width} products above, added up"),
-    "scale": ("scale", "{before} × {amount}", "{why}"),
+    "dot": (mark("q·k"), "q₁k₁ + q₂k₂ + …", mark("the {width} products above, added up")),
+    "scale": (mark("scale"), "{before} × {amount}", "{why}"),
     "cap": (
-        "soft cap",
+        mark("soft cap"),
         "{amount} × tanh({before} / {amount})",
-        "this model bounds its scores: none goes beyond ±{amount}",
+        mark("this model bounds its scores: none goes beyond ±{amount}"),
     ),
     "bias": (
-        "position bias",
+        mark("position bias"),
         "{before} {signed}",
-        "what the model adds for the positions of the two words",
+        mark("what the model adds for the positions of the two words"),
     ),
     "row": (
-        "shift",
+        mark("shift"),
         "{before} {signed}",
-        "the same for every score of this row, so the softmax does not notice it",
+        mark("the same for every score of this row, so the softmax does not notice it"),
     ),
     "other": (
-        "other terms",
+        mark("other terms"),
         "{before} {signed}",
-        "what else the model makes of the two words and their places",
+        mark("what else the model makes of the two words and their places"),
     ),
-    "temperature": ("temperature", "{before} ÷ {amount}", "an edit; everything so far is divided"),
-    "mask": ("mask", "hidden", "by {why}, whatever the score"),
-    "seen": ("mask", "visible", "keys of this row that are hidden: {count} of {keys}"),
+    "temperature": (
+        mark("temperature"),
+        "{before} ÷ {amount}",
+        mark("an edit; everything so far is divided"),
+    ),
+    "mask": (mark("mask"), mark("hidden"), mark("by {why}, whatever the score")),
+    "seen": (
+        mark("mask"),
+        mark("visible"),
+        mark("keys of this row that are hidden: {count} of {keys}"),
+    ),
     "softmax": (
-        "softmax",
+        mark("softmax"),
         "exp({before} {less}) ÷ {amount}",
-        "{part} ÷ {amount}: {most} is the row's largest score (max), {amount} the sum of "
-        "exp(score − max) over its keys",
+        mark(
+            "{part} ÷ {amount}: {most} is the row's largest score (max), {amount} the sum of "
+            "exp(score − max) over its keys"
+        ),
     ),
-    "hard": ("softmax", "temperature 0", "the largest score of the row, {most}, takes everything"),
-    "even": ("alike", "{seen} / {count}", "an edit; this head looks at all visible words alike"),
-    "nothing": ("softmax", "no key is left", "every key of this row is hidden: its weights are 0"),
-    "head": ("head", "{before} × {amount}", "an edit scales the weights of this head"),
-    "after": ("after", "{before} {signed}", "what the model does to the weight after its softmax"),
+    "hard": (
+        mark("softmax"),
+        mark("temperature 0"),
+        mark("the largest score of the row, {most}, takes everything"),
+    ),
+    "even": (
+        mark("alike"),
+        "{seen} / {count}",
+        mark("an edit; this head looks at all visible words alike"),
+    ),
+    "nothing": (
+        mark("softmax"),
+        mark("no key is left"),
+        mark("every key of this row is hidden: its weights are 0"),
+    ),
+    "head": (
+        mark("head"),
+        "{before} × {amount}",
+        mark("an edit scales the weights of this head"),
+    ),
+    "after": (
+        mark("after"),
+        "{before} {signed}",
+        mark("what the model does to the weight after its softmax"),
+    ),
 }
 
 
 def figure(value: float) -> str:
     """A number with four digits behind the point; a very large or small one with a power of ten."""
     if np.isnan(value):
-        return "no number"
+        return say("no number")
     if value == np.inf or value <= NEVER:
         return "∞" if value > 0 else "−∞"
     size = abs(value)

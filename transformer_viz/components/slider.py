@@ -23,6 +23,7 @@ def slider_data(
     *,
     chosen: str,
     own: str,
+    title: str = "",
     help: str = "",
     disabled: bool = False,
     line: str = "",
@@ -31,10 +32,11 @@ def slider_data(
     """What ``slider.js`` draws.
 
     Args:
-        name: of the slider, as it is written above it and in messages.
+        name: of the slider, as it is written in messages.
         stops: its values from left to right.
         chosen: the value of the stop that it stands on.
         own: the value of the model itself, which is marked on the track.
+        title: what is written above it; left out, its name.
         help: what moving it does, in a sentence.
         disabled: whether it cannot be moved.
         line: the address that live frames are asked of; empty where there are none, and each step
@@ -53,6 +55,7 @@ def slider_data(
         "seq": seq,
         "colours": both_palettes(),
         "name": name,
+        "title": title or name,
         "values": values,
         "labels": [stop.label for stop in stops],
         "spoken": [stop.spoken for stop in stops],

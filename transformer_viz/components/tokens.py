@@ -6,7 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..languages import mark, say
+from ..sites import called
 from .ruler import Ruler
+from .spoken import browser_words
+
+NAMES = {"text": mark("text"), "vectors": mark("vectors")}  # of a sentence that stands alone
 
 
 @dataclass(frozen=True)
@@ -78,10 +83,18 @@ def tokens_data(
         chart: the key of a Plotly chart that lights up too, if there is one.
         sides: whose tokens stand along that chart's rows and columns.
     """
-    drawn = [{"name": row.name, "chips": [chip.to_dict() for chip in row.chips]} for row in rows]
+    drawn = [
+        {"name": row.name, "title": _title(row.name), "chips": [c.to_dict() for c in row.chips]}
+        for row in rows
+    ]
     down, across = (side and side.to_dict() for side in sides)
     plotly = None if chart is None else {"key": chart, "rows": down, "columns": across}
-    return {"part": "tokens", "rows": drawn, "dark": dark, "chart": plotly}
+    header = {"part": "tokens", "rows": drawn, "dark": dark, "chart": plotly}
+    return header | browser_words()
+
+
+def _title(name: str) -> str:
+    return say(NAMES[name]) if name in NAMES else called(name)
 
 
 def picked(rows: Sequence[ChipRow], value: object) -> Picked | None:

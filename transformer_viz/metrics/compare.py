@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from ..languages import say
 from ..records import Trace
 from ..sites import Site
 
@@ -43,9 +44,10 @@ def describe_row(row: np.ndarray, query: str, labels: Sequence[str], count: int 
     """
     links = strongest_links(row, labels, count)
     if not links:
-        return f"“{query}” looks at nothing: every weight of its row is 0."
-    named = [f"“{label}” {weight:.2f}" for label, weight in links]
-    return f"“{query}” looks most at {', then '.join(named)}."
+        return say("“{query}” looks at nothing: every weight of its row is 0.", query=query)
+    named = [say("“{label}” {weight:.2f}", label=label, weight=weight) for label, weight in links]
+    ranked = say(", then ").join(named)
+    return say("“{query}” looks most at {ranked}.", query=query, ranked=ranked)
 
 
 def statistic_change(
@@ -91,14 +93,17 @@ def output_changes(before: Trace, after: Trace) -> pd.DataFrame:
     """
     if before.produced is None or after.produced is None:
         raise LookupError(
-            "This model has no output layer, so its words have no probabilities to compare."
+            say("This model has no output layer, so its words have no probabilities to compare.")
         )
     rows = len(before.produced.ids)
     if before.produced.ids != after.produced.ids[:rows]:
         raise ValueError(
-            f"The two runs speak about different words ({' '.join(before.produced.pieces)!r} and "
-            f"{' '.join(after.produced.pieces)!r}); trace the second one with the first one's "
-            "target and produced ids."
+            say(
+                "The two runs speak about different words ({before} and {now}); trace the second "
+                "one with the first one's target and produced ids.",
+                before=repr(" ".join(before.produced.pieces)),
+                now=repr(" ".join(after.produced.pieces)),
+            )
         )
     return pd.DataFrame(
         {
@@ -129,8 +134,12 @@ def vector_changes(before: Trace, after: Trace, stack: str) -> pd.DataFrame:
     was, now = (_output(trace, stack).astype(np.float64) for trace in (before, after))
     if len(now) < len(was):
         raise ValueError(
-            f"The runs have {len(was)} and {len(now)} tokens, so their vectors do not compare; "
-            "trace the second one with the first one's input."
+            say(
+                "The runs have {before} and {now} tokens, so their vectors do not compare; trace "
+                "the second one with the first one's input.",
+                before=len(was),
+                now=len(now),
+            )
         )
     now = now[: len(was)]
     return pd.DataFrame(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..languages import say
 from ..records import Trace
 from .cells import Cells
 from .tiles import extends, grown, sentences
@@ -39,17 +40,20 @@ def require_same_words(trace: Trace, before: Trace, block: str) -> None:
     for now, was in zip(sentences(trace, block), sentences(before, block), strict=True):
         if not extends(now, was):
             raise ValueError(
-                f"The two runs speak about different words: {' '.join(was.labels)!r} and "
-                f"{' '.join(now.labels)!r}; trace the second one with the first one's input and "
-                "target."
+                say(
+                    "The two runs speak about different words: {before} and {now}; trace the "
+                    "second one with the first one's input and target.",
+                    before=repr(" ".join(was.labels)),
+                    now=repr(" ".join(now.labels)),
+                )
             )
 
 
 def appended(now: Cells, was: Cells) -> str:
     """What a reader must know of a difference between sentences of different length."""
     rows, columns = np.subtract(now.weights.shape, was.weights.shape)
-    columns_note = "What was appended had no weight before." if columns else ""
-    return columns_note + (" Its own rows are new, and left empty." if rows else "")
+    columns_note = say("What was appended had no weight before.") if columns else ""
+    return columns_note + (" " + say("Its own rows are new, and left empty.") if rows else "")
 
 
 def _require_same_beginning(now: Cells, was: Cells) -> None:
@@ -57,7 +61,10 @@ def _require_same_beginning(now: Cells, was: Cells) -> None:
     for side, old in ((now.rows.labels, was.rows.labels), (now.columns.labels, was.columns.labels)):
         if side[: len(old)] != old:
             raise ValueError(
-                f"The two runs speak about different words: {was.weights.shape} and "
-                f"{now.weights.shape} cells that do not begin alike; trace the second one with "
-                "the first one's target."
+                say(
+                    "The two runs speak about different words: {before} and {now} cells that do "
+                    "not begin alike; trace the second one with the first one's target.",
+                    before=was.weights.shape,
+                    now=now.weights.shape,
+                )
             )

@@ -13,11 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from ..languages import mark, say
 from ..records import Trace
 from ..sites import STACKS
 from .tiles import extends
 
-SUB_LAYERS = {"self": "self-attention", "cross": "cross-attention", "feed_forward": "feed-forward"}
+SUB_LAYERS = {
+    "self": mark("self-attention"),
+    "cross": mark("cross-attention"),
+    "feed_forward": mark("feed-forward"),
+}
 #: Names that this package's own models give their norms.
 NATIVE = re.compile(
     r"(?P<stack>encoder|decoder)\."
@@ -25,7 +30,7 @@ NATIVE = re.compile(
     r"|(?P<end>embedding\.norm|norm))"
     r"(?P<again> \(\d+\))?"
 )
-ENDS = {"embedding.norm": "after the embedding", "norm": "after the last layer"}
+ENDS = {"embedding.norm": mark("after the embedding"), "norm": mark("after the last layer")}
 #: By site: the parts of a native norm's name, and whether it stands after its sub-layer.
 _Signs = dict[str, tuple[re.Match[str], bool]]
 SAME = 1e-4  # relative difference under which two float32 lengths are one
@@ -51,60 +56,65 @@ class Statistic:
 STATISTICS: tuple[Statistic, ...] = (
     Statistic(
         "mean",
-        "mean before",
-        "How far is each word's vector shifted as a whole?",
-        "The average of the vector's numbers as they come; a layer norm takes it away.",
+        mark("mean before"),
+        mark("How far is each word's vector shifted as a whole?"),
+        mark("The average of the vector's numbers as they come; a layer norm takes it away."),
         "before",
         signed=True,
     ),
     Statistic(
         "std",
-        "spread before",
-        "How much do the numbers of each word's vector differ?",
-        "Their standard deviation as they come; a layer norm divides by it.",
+        mark("spread before"),
+        mark("How much do the numbers of each word's vector differ?"),
+        mark("Their standard deviation as they come; a layer norm divides by it."),
         "before",
     ),
     Statistic(
         "rms",
-        "rms before",
-        "How large are the numbers of each word's vector?",
-        "The root of their mean square as they come; an rms norm divides by it.",
+        mark("rms before"),
+        mark("How large are the numbers of each word's vector?"),
+        mark("The root of their mean square as they come; an rms norm divides by it."),
         "before",
     ),
     Statistic(
         "input_norm",
-        "length before",
-        "How long is each word's vector before the norm?",
-        "The root of the sum of squares: the norm brings long and short vectors to one scale.",
+        mark("length before"),
+        mark("How long is each word's vector before the norm?"),
+        mark(
+            "The root of the sum of squares: the norm brings long and short vectors to one scale."
+        ),
         "before",
     ),
     Statistic(
         "output_mean",
-        "mean after",
-        "How far does the norm leave each word's vector shifted?",
-        "The average of the vector's numbers after gain and bias; 0 where a layer norm has none.",
+        mark("mean after"),
+        mark("How far does the norm leave each word's vector shifted?"),
+        mark(
+            "The average of the vector's numbers after gain and bias; 0 where a layer norm has "
+            "none."
+        ),
         "after",
         signed=True,
     ),
     Statistic(
         "output_std",
-        "spread after",
-        "How much do the numbers differ after the norm?",
-        "Their standard deviation after gain and bias; 1 where a layer norm has none.",
+        mark("spread after"),
+        mark("How much do the numbers differ after the norm?"),
+        mark("Their standard deviation after gain and bias; 1 where a layer norm has none."),
         "after",
     ),
     Statistic(
         "output_rms",
-        "rms after",
-        "How large are the numbers after the norm?",
-        "The root of their mean square after gain and bias; 1 where the norm has none.",
+        mark("rms after"),
+        mark("How large are the numbers after the norm?"),
+        mark("The root of their mean square after gain and bias; 1 where the norm has none."),
         "after",
     ),
     Statistic(
         "output_norm",
-        "length after",
-        "How long is each word's vector after the norm?",
-        "The root of the sum of squares after gain and bias.",
+        mark("length after"),
+        mark("How long is each word's vector after the norm?"),
+        mark("The root of the sum of squares after gain and bias."),
         "after",
     ),
 )
@@ -210,13 +220,17 @@ def stream_lengths(trace: Trace, stack: str) -> tuple[tuple[str, ...], np.ndarra
     steps = _steps(trace, stack)
     if not steps:
         raise LookupError(
-            f"This run has no residual stream in {stack!r}; it has one in "
-            f"{_listed(trace.residuals, 'stack')}."
+            say(
+                "This run has no residual stream in {stack}; it has one in {stacks}.",
+                stack=repr(stack),
+                stacks=_listed(trace.residuals, "stack"),
+            )
         )
     labels: list[str] = []
     for layer, place, _ in steps:
-        part = SUB_LAYERS.get(place, place)
-        name = place if place == "embedding" else f"L{layer} after {part}"
+        part = say(SUB_LAYERS.get(place, place))
+        name = say("L{layer} after {part}", layer=layer, part=part)
+        name = say("embedding") if place == "embedding" else name
         again = sum(label == name or label.startswith(f"{name} (") for label in labels)
         labels.append(f"{name} ({again + 1})" if again else name)
     return tuple(labels), np.stack([length for _, _, length in steps])
@@ -240,8 +254,13 @@ def norm_change(
     sites_before, was = norm_statistic(before, statistic, stack)
     if sites != sites_before:
         raise ValueError(
-            f"The two runs have different norms in {stack!r} ({len(sites_before)} and "
-            f"{len(sites)}); compare two runs of one model."
+            say(
+                "The two runs have different norms in {stack} ({before} and {now}); compare two "
+                "runs of one model.",
+                stack=repr(stack),
+                before=len(sites_before),
+                now=len(sites),
+            )
         )
     check_same_words(before, after, stack)
     change = np.full_like(now, np.nan)
@@ -258,24 +277,35 @@ def check_same_words(before: Trace, after: Trace, stack: str) -> None:
     was, now = (trace.words_of(stack) for trace in (before, after))
     if not extends(now, was):
         raise ValueError(
-            f"The two runs speak about different words ({' '.join(was.pieces)!r} and "
-            f"{' '.join(now.pieces)!r}); trace the second one with the first one's target."
+            say(
+                "The two runs speak about different words ({before} and {now}); trace the second "
+                "one with the first one's target.",
+                before=repr(" ".join(was.pieces)),
+                now=repr(" ".join(now.pieces)),
+            )
         )
 
 
 def describe_norm_change(before: Trace, after: Trace, statistic: str, stack: str) -> str:
     """The largest change in a sentence: which word, at which norm, from what to what."""
     sites, change = norm_change(before, after, statistic, stack)
-    title = find_statistic(statistic).title.capitalize()
+    title = say(find_statistic(statistic).title).capitalize()
     if not np.isfinite(change).any():
-        return f"{title}: the two runs share no number that could be compared."
+        return say("{title}: the two runs share no number that could be compared.", title=title)
     if not np.nanmax(np.abs(change), initial=0):
-        return f"{title}: nothing changed, at no norm and for no word."
+        return say("{title}: nothing changed, at no norm and for no word.", title=title)
     site, token = np.unravel_index(np.nanargmax(np.abs(change)), change.shape)
     was, now = (norm_statistic(run, statistic, stack)[1][site, token] for run in (before, after))
     word = after.words_of(stack).labels[token]
     (place,) = norm_labels(before, (sites[site],))
-    return f"{title} changed most for “{word}” ({place}): {was:.3g} → {now:.3g}."
+    return say(
+        "{title} changed most for “{word}” ({place}): {was:.3g} → {now:.3g}.",
+        title=title,
+        word=word,
+        place=place,
+        was=was,
+        now=now,
+    )
 
 
 def _sites(trace: Trace, stack: str) -> list[tuple[str, pd.DataFrame]]:
@@ -286,14 +316,17 @@ def _sites(trace: Trace, stack: str) -> list[tuple[str, pd.DataFrame]]:
     sites = [(str(site), table) for site, table in found if len(table) == length]
     if not sites:
         raise LookupError(
-            f"This run has no norms over the words of {stack!r}; it has norms in "
-            f"{_listed(trace.norms, 'stack')}."
+            say(
+                "This run has no norms over the words of {stack}; it has norms in {stacks}.",
+                stack=repr(stack),
+                stacks=_listed(trace.norms, "stack"),
+            )
         )
     return sites
 
 
 def _listed(table: pd.DataFrame, column: str) -> str:
-    return ", ".join(dict.fromkeys(table[column])) if len(table) else "no stack"
+    return ", ".join(dict.fromkeys(table[column])) if len(table) else say("no stack")
 
 
 def _column(rows: pd.DataFrame, name: str, width: float) -> np.ndarray:
@@ -305,8 +338,10 @@ def _column(rows: pd.DataFrame, name: str, width: float) -> np.ndarray:
         return np.sqrt(np.maximum(square, 0))  # float32 may leave a tiny negative rest
     if name not in rows:
         raise LookupError(
-            "This stored run is from before the mean after each norm was kept; run the sentence "
-            "again to see it."
+            say(
+                "This stored run is from before the mean after each norm was kept; run the "
+                "sentence again to see it."
+            )
         )
     return rows[name].to_numpy(np.float64)
 
@@ -326,9 +361,11 @@ def _width(trace: Trace, site: str, rows: pd.DataFrame) -> float:
 def _label(known: re.Match[str], signs: _Signs) -> str:
     again = known["again"] or ""
     if known["end"]:
-        return ENDS[known["end"]] + again
-    when = "after" if _follows(known, signs) else "before"
-    return f"L{known['layer']} {when} {SUB_LAYERS[known['part']]}{again}"
+        return say(ENDS[known["end"]]) + again
+    words = {"layer": known["layer"], "part": say(SUB_LAYERS[known["part"]])}
+    if _follows(known, signs):
+        return say("L{layer} after {part}", **words) + again
+    return say("L{layer} before {part}", **words) + again
 
 
 def _follows(known: re.Match[str], signs: _Signs) -> bool:

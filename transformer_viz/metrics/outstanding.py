@@ -9,11 +9,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from ..languages import mark, say
 from ..records import Trace
+from ..sites import called
 from .norms import norm_labels, norm_statistic
 
 LONGER = 2.0  # a word stands out at twice the sentence's median length or more, or half or less
 LARGER = 20.0  # a dimension stands out at this many times the median size; chance gives about 6
+PARTS = {"gain": mark("gain"), "bias": mark("bias")}
 FARTHER = 6.0  # a gain stands out at this many median distances from the median; 4 sigma of a bell
 
 
@@ -48,9 +51,16 @@ def outstanding_tokens(
     rows = []
     for token, site, norms in _most_extreme(extreme, ratio, count):
         length, times = lengths[site, token], ratios[site, token]
-        sentence = (
-            f"“{words[token]}” has length {length:.3g} ({places[site]}), {times:.2g} times this "
-            f"sentence's median {middle[site]:.3g}; it stands out at {norms} of {len(sites)} norms."
+        sentence = say(
+            "“{word}” has length {length:.3g} ({place}), {times:.2g} times this sentence's median "
+            "{median:.3g}; it stands out at {norms} of {all} norms.",
+            word=words[token],
+            length=length,
+            place=places[site],
+            times=times,
+            median=middle[site],
+            norms=norms,
+            all=len(sites),
         )
         where = (token, words[token], sites[site], places[site])
         rows.append((*where, length, middle[site], times, norms, sentence))
@@ -92,11 +102,19 @@ def outstanding_dimensions(
     rows = []
     for dimension, state, states in _most_extreme(ratios, ratio, count):
         token = int(sizes[state, :, dimension].argmax())
-        place = f"leaving the {stack}" if state == len(hidden) - 1 else f"entering L{state}"
+        place = say("entering L{layer}", layer=state)
+        if state == len(hidden) - 1:
+            place = say("leaving the {stack}", stack=called(stack))
         value, times = hidden[state, token, dimension], ratios[state, dimension]
-        sentence = (
-            f"Dimension {dimension} reaches {value:.3g} at “{words[token]}” ({place}), "
-            f"{times:.3g} times the median size {middle[state]:.2g} there."
+        sentence = say(
+            "Dimension {dimension} reaches {value:.3g} at “{word}” ({place}), {times:.3g} times "
+            "the median size {median:.2g} there.",
+            dimension=dimension,
+            value=value,
+            word=words[token],
+            place=place,
+            times=times,
+            median=middle[state],
         )
         where = (dimension, state, place, token, words[token])
         rows.append((*where, value, middle[state], times, states, sentence))
@@ -133,7 +151,7 @@ def outstanding_gains(trace: Trace, site: str, count: int = 5) -> pd.DataFrame:
         LookupError: no such norm; names those there are.
     """
     rows = []
-    for part, vector in zip(("gain", "bias"), gain_and_bias(trace, site), strict=True):
+    for part, vector in zip(PARTS, gain_and_bias(trace, site), strict=True):
         values = np.zeros(0) if vector is None else vector.astype(np.float64)
         middle = float(np.median(values)) if len(values) else 0.0
         away = np.abs(values - middle)
@@ -142,9 +160,14 @@ def outstanding_gains(trace: Trace, site: str, count: int = 5) -> pd.DataFrame:
             if not away[dimension] > FARTHER * usual:
                 break
             value = values[dimension]
-            sentence = (
-                f"Dimension {dimension} has {part} {value:.3g}, where half of all dimensions lie "
-                f"within {usual:.2g} of {middle:.2g}."
+            sentence = say(
+                "Dimension {dimension} has {part} {value:.3g}, where half of all dimensions lie "
+                "within {usual:.2g} of {median:.2g}.",
+                dimension=dimension,
+                part=say(PARTS[part]),
+                value=value,
+                usual=usual,
+                median=middle,
             )
             rows.append((part, int(dimension), value, middle, usual, sentence))
     columns = ["part", "dimension", "value", "median", "distance", "sentence"]
@@ -159,6 +182,10 @@ def gain_and_bias(trace: Trace, site: str) -> tuple[np.ndarray | None, np.ndarra
     """
     if site not in trace.gains:
         raise LookupError(
-            f"This run has no norm {site!r}; it has {', '.join(trace.gains) or 'none'}."
+            say(
+                "This run has no norm {norm}; it has {norms}.",
+                norm=repr(site),
+                norms=", ".join(trace.gains) or say("none"),
+            )
         )
     return trace.gains[site]

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..interventions import ScalePositions, ShufflePositions
+from ..languages import say
 from ..records import Tokens, Trace
-from ..sites import MAPS
+from ..sites import MAPS, called
 
 EVEN = 0.01  # what may be missing from an even turn: in shares of the arrow, and of its way
 STILL = 1e-10  # radians a position: less is the rounding of a pair that stands still
@@ -92,8 +93,11 @@ def position_rows(trace: Trace, name: str) -> np.ndarray:
     found = position_array(trace, name)
     if name.startswith("bias."):
         raise ValueError(
-            f"{position_label(name)} is added to the scores of pairs of words. It has no row for "
-            "each position, so no wavelengths, no similarity and no shift; its values can be shown."
+            say(
+                "{name} is added to the scores of pairs of words. It has no row for each "
+                "position, so no wavelengths, no similarity and no shift; its values can be shown.",
+                name=position_label(name),
+            )
         )
     return _arrows(found) if name.startswith("rotary.") else _checked(found)
 
@@ -105,8 +109,10 @@ def position_array(trace: Trace, name: str) -> np.ndarray:
         LookupError: the trace has no positions of this name; names those it has.
     """
     if name not in trace.positions:
-        have = ", ".join(sorted(trace.positions)) or "none that could be found"
-        raise LookupError(f"This run has no positions {name!r}; it has {have}.")
+        have = ", ".join(sorted(trace.positions)) or say("none that could be found")
+        raise LookupError(
+            say("This run has no positions {name}; it has {known}.", name=repr(name), known=have)
+        )
     return trace.positions[name]
 
 
@@ -115,15 +121,19 @@ def position_label(name: str) -> str:
     kind, _, rest = name.partition(".")
     if kind == "bias":
         block, _, layer = rest.rpartition(".")
-        return f"The bias of {block} L{layer}"
-    return f"The {rest}'s turn of queries and keys" if kind == "rotary" else f"The {rest}'s table"
+        return say("The bias of {block} L{layer}", block=called(block), layer=layer)
+    if kind == "rotary":
+        return say("The {stack}'s turn of queries and keys", stack=called(rest))
+    return say("The {stack}'s table", stack=called(rest))
 
 
 def column_names(name: str, width: int) -> tuple[str, ...]:
     """What the columns of `position_rows` are: dimensions, or the cosines and sines of pairs."""
     if name.startswith("rotary."):
-        return tuple(f"{wave} {pair}" for wave in ("cosine", "sine") for pair in range(width // 2))
-    return tuple(f"dimension {number}" for number in range(width))
+        pairs = range(width // 2)
+        cosines = (say("cosine {pair}", pair=pair) for pair in pairs)
+        return (*cosines, *(say("sine {pair}", pair=pair) for pair in pairs))
+    return tuple(say("dimension {number}", number=number) for number in range(width))
 
 
 def pair_count(trace: Trace, name: str) -> int:
@@ -144,7 +154,7 @@ def run_note(trace: Trace, name: str) -> str:
         isinstance(edit, ScalePositions | ShufflePositions) and edit.stack in (None, stack)
         for edit in trace.intervention
     )
-    return " · changed run" if changed else ""
+    return " · " + say("changed run") if changed else ""
 
 
 def position_names(trace: Trace, name: str, count: int) -> tuple[str, ...]:
@@ -198,13 +208,16 @@ def waves(table: np.ndarray) -> tuple[Wave, ...]:
     angle = np.array([wave.frequency for wave in found]) * (len(table) - 1)
     way = 2 * length * np.sin(np.minimum(angle, np.pi) / 2)
     if not way.any():
-        raise ValueError("All positions have the same row: nothing turns.")
+        raise ValueError(say("All positions have the same row: nothing turns."))
     # A pair that hardly moves lies near any circle; so all of them together must keep closer to
     # their circles than they move, too.
     if error.max() > EVEN or np.linalg.norm(error * length) > EVEN * np.linalg.norm(way):
         raise ValueError(
-            "The pairs of dimensions of this table do not turn evenly from one position to the "
-            "next, so they have no wavelength. Learned tables are like this, and shuffled ones."
+            say(
+                "The pairs of dimensions of this table do not turn evenly from one position to "
+                "the next, so they have no wavelength. Learned tables are like this, and shuffled "
+                "ones."
+            )
         )
     return found
 
@@ -222,9 +235,13 @@ def measured(table: np.ndarray) -> tuple[Wave, ...]:
     table = _checked(table)
     rows = np.flatnonzero(table.any(axis=1))
     if not len(rows):
-        raise ValueError("Every value of this table is zero: nothing is added, so nothing turns.")
+        raise ValueError(
+            say("Every value of this table is zero: nothing is added, so nothing turns.")
+        )
     if len(rows) < 2:
-        raise ValueError(f"A turn needs at least two positions; this table has {len(rows)}.")
+        raise ValueError(
+            say("A turn needs at least two positions; this table has {count}.", count=len(rows))
+        )
     fits = [(pairing, *_fit(table[rows], rows, *pairing)) for pairing in _pairings(table.shape[1])]
     best = min(fits, key=_typical)
     (first, second), turn, start, error = best if _typical(best) <= EVEN else fits[0]
@@ -304,7 +321,13 @@ def shift(table: np.ndarray, by: int) -> Shift:
     table = _checked(table)
     last = len(table) - 1
     if not 0 <= by <= last:
-        raise ValueError(f"A shift by {by} leads out of this sentence; choose from 0 to {last}.")
+        raise ValueError(
+            say(
+                "A shift by {by} leads out of this sentence; choose from 0 to {last}.",
+                by=by,
+                last=last,
+            )
+        )
     found = measured(table)
     first, second = (np.array([getattr(w, name) for w in found]) for name in ("first", "second"))
     arrows = table[:, first] + 1j * table[:, second]

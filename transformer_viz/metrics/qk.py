@@ -23,8 +23,9 @@ from ..interventions import (
     UniformHead,
     Window,
 )
+from ..languages import say
 from ..records import Attention, Trace
-from ..sites import Site
+from ..sites import Site, called
 from .cells import visible
 
 COLD = 1e-30  # temperatures below it are 0, as for the probe
@@ -138,29 +139,41 @@ def require_product(trace: Trace, block: str, layer: int, head: int) -> Attentio
         raise LookupError(
             f"{block!r} L{layer} has heads 0 to {len(attention.weights) - 1}; got {head}."
         )
-    kept, where = trace.manifest.get("keep", ()), f"{block} L{layer}"
+    kept, where = trace.manifest.get("keep", ()), f"{called(block)} L{layer}"
     parts = {"qkv": attention.v, "scores": attention.scores}
     missing = [part for part, array in parts.items() if array is None and part not in kept]
     if missing:
         raise NoProduct(
-            f"q, k and the scores of {where} were not kept in this run; trace it again with "
-            'keep=("scores", "qkv").'
+            say(
+                "q, k and the scores of {where} were not kept in this run; trace it again with "
+                'keep=("scores", "qkv").',
+                where=where,
+            )
         )
     if attention.q is None or attention.k is None:
         raise NoProduct(
-            f"The scores of {where} are no product of a query and a key: additive and location "
-            "attention compare them in another way, so there is no q·k to show."
+            say(
+                "The scores of {where} are no product of a query and a key: additive and location "
+                "attention compare them in another way, so there is no q·k to show.",
+                where=where,
+            )
         )
     if attention.scores is None:
         raise NoProduct(
-            f"The weights of {where} are not made by a softmax of scores, so the steps from q·k to "
-            "a weight cannot be told."
+            say(
+                "The weights of {where} are not made by a softmax of scores, so the steps from "
+                "q·k to a weight cannot be told.",
+                where=where,
+            )
         )
     heads, rows, columns = attention.weights.shape
     q, k = _each_head(attention.q, heads), _each_head(attention.k, heads)
     if q.shape[:2] != (heads, rows) or k.shape[:2] != (heads, columns):
         raise NoProduct(
-            f"q and k of {where} stand in an order that is not known, so they cannot be shown."
+            say(
+                "q and k of {where} stand in an order that is not known, so they cannot be shown.",
+                where=where,
+            )
         )
     return replace(attention, q=q, k=k)
 
@@ -195,7 +208,9 @@ def _score(trace: Trace, attention: Attention, at: Chain) -> list[Step]:
         steps.append(Step("temperature", result, degree))
     if not at.seen[key]:
         hidden = hidden_by(trace.intervention, at.site, at.query, key)
-        why = "the model's own mask" if hidden is None else f"an edit: {hidden.change()}"
+        why = say("the model's own mask")
+        if hidden is not None:
+            why = say("an edit: {change}", change=hidden.change())
         steps.append(Step("mask", float(at.scores[key]), why=why))
     elif not at.seen.all():
         steps.append(Step("seen", steps[-1].result, float((~at.seen).sum())))
@@ -208,20 +223,26 @@ def _scale(trace: Trace, attention: Attention, at: Chain) -> tuple[float, str]:
         return attention.scale, scale_source(attention.scale, len(at.q))
     found = _fitted(trace, attention, at)
     if found is None:
-        return 1.0, "what the model multiplies with is not one number; see the other terms"
-    return found, "a number of the model's own, found from all scores of this head"
+        return 1.0, say("what the model multiplies with is not one number; see the other terms")
+    return found, say("a number of the model's own, found from all scores of this head")
 
 
 def scale_source(scale: float, width: int) -> str:
     """Where a scale comes from, if it is a known one: 1/√d_k, 1/√(3·d_k), 1, another number."""
     if math.isclose(scale, 1.0, rel_tol=1e-6):
-        return "nothing is multiplied here: this model has no scale, or has scaled q or k before"
+        return say(
+            "nothing is multiplied here: this model has no scale, or has scaled q or k before"
+        )
     root = 1 / scale**2 if scale > 0 else 0.0
     if math.isclose(root, width, rel_tol=1e-5):
-        return f"1/√dₖ: dₖ, the width of q and k, is {width}"
+        return say("1/√dₖ: dₖ, the width of q and k, is {width}", width=width)
     if root > 0.5 and math.isclose(root, round(root), rel_tol=1e-5):
-        return f"1/√{round(root)}, the model's own choice; q and k have width {width}"
-    return "a number of the model's own"
+        return say(
+            "1/√{root}, the model's own choice; q and k have width {width}",
+            root=round(root),
+            width=width,
+        )
+    return say("a number of the model's own")
 
 
 def _fitted(trace: Trace, attention: Attention, at: Chain) -> float | None:
@@ -359,11 +380,18 @@ def _notes(trace: Trace, attention: Attention, head: int) -> tuple[str, ...]:
     notes, site = [], attention.site
     if site.block == "self" and f"rotary.{site.stack}" in trace.positions:
         notes.append(
-            "This model turns q and k by their positions (rotary); they are shown as they are "
-            "multiplied, after that."
+            say(
+                "This model turns q and k by their positions (rotary); they are shown as they are "
+                "multiplied, after that."
+            )
         )
     same = [n for n, k in enumerate(attention.k) if np.array_equal(k, attention.k[head])]
     if len(same) > 1:
         heads = ", ".join(f"H{n}" for n in same)
-        notes.append(f"k is the same for {heads}: these heads share their keys (grouped queries).")
+        notes.append(
+            say(
+                "k is the same for {heads}: these heads share their keys (grouped queries).",
+                heads=heads,
+            )
+        )
     return tuple(notes)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..languages import say
 from ..records import Tokens, Trace
 from ..sites import MAPS
 
@@ -65,8 +66,12 @@ def change(now: np.ndarray, before: np.ndarray) -> np.ndarray:
     """
     if now.shape[:2] != before.shape[:2]:
         raise ValueError(
-            f"The two runs come from different models: {before.shape[:2]} and {now.shape[:2]} "
-            "layers and heads have no difference. Compare two runs of one model."
+            say(
+                "The two runs come from different models: {before} and {now} layers and heads "
+                "have no difference. Compare two runs of one model.",
+                before=before.shape[:2],
+                now=now.shape[:2],
+            )
         )
     wide = grown(before.astype(np.float32), now.shape[2:])
     return (now.astype(np.float32) - wide) / 255
@@ -92,8 +97,12 @@ def grown(before: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         return before
     if queries > shape[0] or keys > shape[1]:
         raise ValueError(
-            f"The two runs speak about different words: {(queries, keys)} and {tuple(shape)} "
-            "cells; the later run may have words appended, not taken away. Look at one at a time."
+            say(
+                "The two runs speak about different words: {before} and {now} cells; the later "
+                "run may have words appended, not taken away. Look at one at a time.",
+                before=(queries, keys),
+                now=tuple(shape),
+            )
         )
     wide = np.full((*before.shape[:-2], *shape), np.nan, before.dtype)
     wide[..., :queries, :] = 0
@@ -200,10 +209,18 @@ def _require_same_words(trace: Trace, before: Trace, block: str) -> None:
         return
     if same and max(map(max, words)) > max(map(max, sizes)):
         raise ValueError(
-            f"{words[1][1]} and {words[0][1]} words are too many to compare at a glance: a cell of "
-            "these small pictures holds several of them. Open a head to see its difference."
+            say(
+                "{before} and {now} words are too many to compare at a glance: a cell of these "
+                "small pictures holds several of them. Open a head to see its difference.",
+                before=words[1][1],
+                now=words[0][1],
+            )
         )
     raise ValueError(
-        f"The two runs speak about different words: tiles of {sizes[1]} and {sizes[0]} cells "
-        "have no difference. Look at one run at a time."
+        say(
+            "The two runs speak about different words: tiles of {before} and {now} cells have no "
+            "difference. Look at one run at a time.",
+            before=sizes[1],
+            now=sizes[0],
+        )
     )

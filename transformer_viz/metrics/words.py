@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..languages import say
 from ..records import Produced, Tokens
 from ..text import numbered
 
@@ -81,7 +82,7 @@ def merge_words(weights: np.ndarray, queries: Axis, keys: Axis) -> Regrouped:
     rows = rows / rows.sum(axis=1, keepdims=True)
     merged = (rows @ weights.astype(np.float64) @ columns.T).astype(weights.dtype)
     changed = merged.shape != weights.shape
-    note = "Pieces are merged to words: columns summed, rows averaged." if changed else ""
+    note = say("Pieces are merged to words: columns summed, rows averaged.") if changed else ""
     return Regrouped(merged, _words(queries), _words(keys), note)
 
 
@@ -103,15 +104,21 @@ def without_special(weights: np.ndarray, queries: Axis, keys: Axis) -> Regrouped
     _check(weights, queries, keys)
     rows, columns = _ordinary(queries), _ordinary(keys)
     kept = weights[..., rows, :][..., columns].astype(np.float64)
-    note = "Special tokens are hidden." if len(rows) < len(queries) else ""
+    note = say("Special tokens are hidden.") if len(rows) < len(queries) else ""
     if len(columns) < len(keys):
         left = kept.sum(axis=-1, keepdims=True)
         kept = np.divide(kept, left, out=np.zeros_like(kept), where=left > 0)
-        note = "Special tokens are hidden; each row is divided by what is left of it."
-        empty = int((left == 0).sum())
-        if empty:
-            note += f" {empty} row{'s' * (empty > 1)} looked at special tokens only: zero."
+        note = say("Special tokens are hidden; each row is divided by what is left of it.")
+        note += _emptied(int((left == 0).sum()))
     return Regrouped(kept.astype(weights.dtype), _pick(queries, rows), _pick(keys, columns), note)
+
+
+def _emptied(rows: int) -> str:
+    if not rows:
+        return ""
+    if rows == 1:
+        return " " + say("1 row looked at special tokens only: zero.")
+    return " " + say("{count} rows looked at special tokens only: zero.", count=rows)
 
 
 def _check(weights: np.ndarray, queries: Axis, keys: Axis) -> None:

@@ -5,28 +5,29 @@ from __future__ import annotations
 import streamlit as st
 
 from ..interventions import BlockEdges, Edit
+from ..languages import listed, mark, say
 from ..records import Trace
 from ..sites import MAPS, map_name
 from . import visit
 from .scene import Scene
 from .words import plain
 
-NOTHING = "nothing is changed: this is the model as trained"
+NOTHING = mark("nothing is changed: this is the model as trained")
 
 
 def ways_back(*, disabled: bool) -> None:
     """Undo and redo one move of a control, or take all changes back."""
     history = visit.history()
-    st.button("↶ undo", key="undo", on_click=visit.undo, disabled=not history.past)
-    st.button("↷ redo", key="redo", on_click=visit.redo, disabled=not history.future)
-    st.button("back to clean", key="clean", on_click=visit.clean, disabled=disabled)
+    st.button(say("↶ undo"), key="undo", on_click=visit.undo, disabled=not history.past)
+    st.button(say("↷ redo"), key="redo", on_click=visit.redo, disabled=not history.future)
+    st.button(say("back to clean"), key="clean", on_click=visit.clean, disabled=disabled)
 
 
 def chips(scene: Scene) -> None:
     """The active edits in words; a click takes one away. The room is there also when empty."""
     with st.container(horizontal=True, key="chips", vertical_alignment="center"):
         if not scene.changes:
-            st.html(f'<span class="tv-quiet">{NOTHING}</span>')
+            st.html(f'<span class="tv-quiet">{say(NOTHING)}</span>')
         for number, edit in enumerate(scene.changes):
             text = plain(said(edit, scene.before))
             st.button(f"{text} ✕", key=f"edit-{number}", on_click=_remove, args=(edit,))
@@ -41,8 +42,11 @@ def said(edit: Edit, trace: Trace) -> str:
     if not isinstance(edit, BlockEdges):
         return edit.describe(keys)
     rows = edge_rows(edit, trace)
-    links = [f"“{at(rows, query)}” → “{at(keys, key)}”" for query, key in edit.edges]
-    return f"{edit.place}: {', '.join(links)} cut"
+    links = listed(
+        say("“{query}” → “{key}”", query=at(rows, query), key=at(keys, key))
+        for query, key in edit.edges
+    )
+    return say("{place}: {links} cut", place=edit.place, links=links)
 
 
 def edge_rows(edit: BlockEdges, trace: Trace) -> tuple[str, ...]:
@@ -55,7 +59,7 @@ def edge_rows(edit: BlockEdges, trace: Trace) -> tuple[str, ...]:
 
 def at(labels: tuple[str, ...], number: int) -> str:
     """A token's label, or its number where the sentence is shorter."""
-    return labels[number] if number < len(labels) else f"word {number}"
+    return labels[number] if number < len(labels) else say("word {number}", number=number)
 
 
 def _remove(edit: Edit) -> None:

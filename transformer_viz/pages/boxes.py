@@ -6,6 +6,7 @@ from hashlib import sha256
 
 import streamlit as st
 
+from ..languages import mark, say
 from . import visit
 from .engine import Engine
 from .kinds import Kind
@@ -39,6 +40,14 @@ EXAMPLES = {
     ),
 }
 PICTURES = ["png", "jpg", "jpeg", "webp", "gif", "bmp"]
+SHOWN = {
+    "image": mark(
+        "Shown is your own picture. It stays in this visit: a link opens the example instead."
+    ),
+    "file": mark(
+        "Shown is your own file. It stays in this visit: a link opens the example instead."
+    ),
+}
 MOST_SEEDS = 99_999
 OWN = "own-file"  # the key of the box for a file
 
@@ -52,17 +61,21 @@ def box(engine: Engine, kind: Kind) -> tuple[str, ...]:
     st.text_input(
         kind.sentence,
         key="text",
-        placeholder=f"Type {_article(kind)}" if kind.spelled else "such as 2 45 3",
+        placeholder=say("Type {text}", text=_article(kind))
+        if kind.spelled
+        else say("such as 2 45 3"),
         max_chars=20_000,
         on_change=visit.typed,
-        help=None if kind.spelled else "This model came without a vocabulary: it is given ids.",
+        help=None
+        if kind.spelled
+        else say("This model came without a vocabulary: it is given ids."),
     )
     if not kind.pairs:
         return ("text",)
     st.text_input(
-        "Second sentence",
+        say("Second sentence"),
         key="second",
-        placeholder="if there is one",
+        placeholder=say("if there is one"),
         max_chars=20_000,
         on_change=visit.typed,
     )
@@ -74,18 +87,18 @@ def choices(kind: Kind) -> tuple[str, ...]:
     if not kind.writes:
         return ()
     if not kind.translates:
-        with st.popover("Search"):
-            _beam("How many continuations the search keeps at once; 1 is greedy.")
+        with st.popover(say("Search")):
+            _beam(say("How many continuations the search keeps at once; 1 is greedy."))
         return ("beam",)
-    with st.popover("Target"):
+    with st.popover(say("Target")):
         st.text_input(
-            "Hold these target words",
+            say("Hold these target words"),
             key="target",
             on_change=visit.asked,
-            placeholder="leave empty: the model translates",
-            help="A translation of your own. The model is then asked about its words.",
+            placeholder=say("leave empty: the model translates"),
+            help=say("A translation of your own. The model is then asked about its words."),
         )
-        _beam("How many translations the search keeps at once; 1 is greedy.")
+        _beam(say("How many translations the search keeps at once; 1 is greedy."))
     return ("target", "beam")
 
 
@@ -99,7 +112,7 @@ def examples(engine: Engine, kind: Kind) -> None:
     name = "fills" if kind.fills else "continues" if kind.continues else "sentence"
     texts = EXAMPLES["translation" if kind.translates else name]
     with st.container(horizontal=True, key="examples", gap="small", vertical_alignment="center"):
-        st.html('<span class="tv-quiet">try</span>', width="content")
+        st.html(f'<span class="tv-quiet">{say("try")}</span>', width="content")
         for number, text in enumerate(texts):
             st.button(
                 unmarked(text),
@@ -113,10 +126,10 @@ def examples(engine: Engine, kind: Kind) -> None:
 def todo(kind: Kind) -> str:
     """What to do where nothing is asked yet, in a sentence."""
     if kind.takes == "image":
-        return "Choose a picture above, or give one of your own."
+        return say("Choose a picture above, or give one of your own.")
     if not kind.spelled:
-        return "Type token ids above, such as 2 45 3: this model came without a vocabulary."
-    return f"Type {_article(kind)} above, or choose one of the examples."
+        return say("Type token ids above, such as 2 45 3: this model came without a vocabulary.")
+    return say("Type {text} above, or choose one of the examples.", text=_article(kind))
 
 
 def unmarked(text: str) -> str:
@@ -125,12 +138,19 @@ def unmarked(text: str) -> str:
 
 
 def _article(kind: Kind) -> str:
-    name = kind.sentence if kind.translates and kind.title else kind.sentence.lower()
-    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+    """What a visitor types, with its article where there is one."""
+    language = kind.language
+    if kind.continues:
+        return say("a text")
+    if not language:
+        return say("a sentence")
+    if language[0] in "AEIOU":
+        return say("an {language} sentence", language=say(language))
+    return say("a {language} sentence", language=say(language))
 
 
 def _beam(words: str) -> None:
-    st.selectbox("Beam", list(BEAMS), key="beam", on_change=visit.asked, help=words)
+    st.selectbox(say("Beam"), list(BEAMS), key="beam", on_change=visit.asked, help=words)
 
 
 def _take(engine: Engine, kind: Kind, text: str) -> None:
@@ -149,7 +169,7 @@ def _picture(engine: Engine) -> tuple[str, ...]:
         st.session_state["picture"] = names[0]
     if names:
         st.selectbox(
-            "Picture",
+            say("Picture"),
             names,
             key="picture",
             on_change=_example,
@@ -157,22 +177,24 @@ def _picture(engine: Engine) -> tuple[str, ...]:
             format_func=lambda name: name.replace("-", " ").replace("_", " "),
             width="stretch",
         )
-    _upload("image", "Your own picture", PICTURES)
+    _upload("image", say("Your own picture"), PICTURES)
     return ("picture",) if names else ()
 
 
 def _vectors(kind: Kind) -> tuple[str, ...]:
     st.number_input(
-        "Random vectors, drawn with seed",
+        say("Random vectors, drawn with seed"),
         key="seed",
         min_value=0,
         max_value=MOST_SEEDS,
         on_change=_example,
         args=("vectors",),
-        help="This model has no embeddings: it reads vectors. These are drawn at random, the same "
-        "ones for the same seed.",
+        help=say(
+            "This model has no embeddings: it reads vectors. These are drawn at random, the same "
+            "ones for the same seed."
+        ),
     )
-    _upload("vectors", "Your own vectors", ["npy"])
+    _upload("vectors", say("Your own vectors"), ["npy"])
     return ("seed",)
 
 
@@ -191,7 +213,7 @@ def _upload(takes: str, label: str, types: list[str]) -> None:
             on_change=_given,
             args=(takes,),
             label_visibility="collapsed",
-            help="It is read here and kept in memory for this visit only.",
+            help=say("It is read here and kept in memory for this visit only."),
         )
 
 
@@ -207,9 +229,5 @@ def _given(takes: str) -> None:
 def _own_file(kind: Kind, own: File) -> None:
     """Whose file is shown, what a link cannot hold, and the way back."""
     with st.container(horizontal=True, key="own-file", vertical_alignment="center"):
-        what = "picture" if kind.takes == "image" else "file"
-        st.caption(
-            f"Shown is your own {what}. It stays in this visit: a link opens the example instead.",
-            width="content",
-        )
+        st.caption(say(SHOWN["image" if kind.takes == "image" else "file"]), width="content")
         st.button(f"{plain(own.name)} ✕", key="own-back", on_click=_example, args=(kind.takes,))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..languages import say
 from ..records import Trace
 from .task import WAITING, Task
 
@@ -69,7 +70,7 @@ class Cache:
                 self._values.move_to_end(key)
                 return self._values[key][0]
             making = self._making.setdefault(key, threading.Lock())
-        (task or Task()).until(lambda seconds: making.acquire(timeout=seconds), WAITING)
+        (task or Task()).until(lambda seconds: making.acquire(timeout=seconds), say(WAITING))
         try:
             with self._lock:
                 if key in self._values:  # another visitor was faster

@@ -10,19 +10,26 @@ import streamlit as st
 
 from ..components.slider import slider_data
 from ..interventions import Intervention
+from ..languages import mark, say
 from ..records import Tokens, Trace
 from . import edits, live, mount, moves, visit
 from .bar import at, chips, ways_back
 from .edits import HALF, HEAD_STATES, SCOPES, Place
 from .kinds import Kind
 from .look import SEQ, newest
+from .parts import PARTS
 from .scene import Scene
 from .sliders import NEWEST, OFF, TEMPERATURE, WINDOW, Slider
 
-CROSSED = (
+CROSSED = mark(
     "Cross-attention has no causal mask: it reads the other sentence. Choose Encoder or Decoder, "
     "or apply to everything."
 )
+HIDE = {
+    "word": (mark("hide words"), mark("choose words that nobody may look at")),
+    "patch": (mark("hide patches"), mark("choose patches that nobody may look at")),
+    "vector": (mark("hide vectors"), mark("choose vectors that nobody may look at")),
+}
 MOST_PADDING = 20  # tokens; more would say nothing new
 STROKE = "_stroke"  # the hand that moved a slider last, and the edits that it left
 
@@ -38,15 +45,15 @@ def controls(scene: Scene) -> None:
         ):
             with st.container(horizontal=True, vertical_alignment="center", width="content"):
                 st.html(
-                    '<h2 class="tv-question">Change it '
-                    '<span class="tv-quiet">applies to</span></h2>',
+                    f'<h2 class="tv-question">{say("Change it")} '
+                    f'<span class="tv-quiet">{say("applies to")}</span></h2>',
                     width="content",
                 )
                 st.segmented_control(
-                    "applies to",
+                    say("applies to"),
                     list(SCOPES),
                     key="scope",
-                    format_func=SCOPES.__getitem__,
+                    format_func=lambda scope: say(SCOPES[scope]),
                     required=True,
                     label_visibility="collapsed",
                 )
@@ -63,6 +70,28 @@ def controls(scene: Scene) -> None:
             _edge(keys)
             if scene.kind.padded:
                 _padding()
+
+
+def strip(scene: Scene, parts: live.Parts) -> None:
+    """In one row, the controls that a head's chain follows, and what is changed already.
+
+    Args:
+        parts: the pictures that follow while a slider is dragged.
+    """
+    _show(scene.place, scene.changes)
+    with st.container(key="strip"), st.container(border=True, key="card-change"):
+        with st.container(horizontal=True, vertical_alignment="top", gap="medium"):
+            _slider(scene, TEMPERATURE, 210, parts)
+            _causal(scene)
+            _slider(scene, WINDOW, 160, parts)
+            _head_state()
+            _hide(keys_of(scene.now, scene.place.block), scene.kind, 230)
+        with st.container(
+            horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+        ):
+            chips(scene)
+            with st.container(horizontal=True, width="content"):
+                ways_back(disabled=not scene.changes)
 
 
 def keys_of(trace: Trace, block: str) -> Tokens:
@@ -86,7 +115,7 @@ def _show(place: Place, changes: Intervention) -> None:
     moves.show(wanted)
 
 
-def _slider(scene: Scene, slider: Slider, width: int) -> None:
+def _slider(scene: Scene, slider: Slider, width: int, parts: live.Parts = PARTS) -> None:
     """A slider that shows the selected head's value; its pictures follow while it is dragged."""
     shown = slider.shown(scene.changes, scene.place)
     data = slider_data(
@@ -94,8 +123,9 @@ def _slider(scene: Scene, slider: Slider, width: int) -> None:
         slider.stops(shown),
         chosen=slider.write(shown),
         own=slider.write(slider.own),
-        help=slider.help,
-        line=live.line(scene),
+        title=say(slider.title),
+        help=say(slider.help),
+        line=live.line(scene, parts),
         seq=newest(),
     )
     mount.slider(data, key=slider.name, moved=lambda said: _slid(slider, said), width=width)
@@ -105,14 +135,15 @@ def _causal(scene: Scene) -> None:
     place = scene.place
     crossed = "cross" in scene.before.maps
     st.segmented_control(
-        "causal mask",
+        say("causal mask"),
         ["on", OFF],
         key="causal",
+        format_func=say,
         required=True,
         on_change=_moved,
         args=("causal",),
         disabled=_no_causal(place),
-        help="On hides later words. " + (CROSSED if crossed else ""),
+        help=say("On hides later words.") + " " + (say(CROSSED) if crossed else ""),
     )
 
 
@@ -125,17 +156,20 @@ def _head_state() -> None:
     scaling, factor = st.session_state["head_state"] == "scale", st.session_state["factor"]
     with st.container(horizontal=True, width="content", vertical_alignment="top"):
         st.segmented_control(
-            "heads",
+            say("heads"),
             list(HEAD_STATES),
             key="head_state",
+            format_func=lambda state: say(HEAD_STATES[state]),
             required=True,
             on_change=_moved,
             args=("head_state",),
-            help="Scale multiplies what a head hands on; uniform looks at all visible words "
-            "alike; off hands on nothing.",
+            help=say(
+                "Scale multiplies what a head hands on; uniform looks at all visible words "
+                "alike; off hands on nothing."
+            ),
         )
         st.number_input(
-            "factor",
+            say("factor"),
             key="factor",
             min_value=min(-5.0, factor),
             max_value=max(5.0, factor),
@@ -147,50 +181,52 @@ def _head_state() -> None:
         )
 
 
-def _hide(keys: Tokens, kind: Kind) -> None:
-    what = "patches" if kind.takes == "image" else f"{kind.thing}s"
+def _hide(keys: Tokens, kind: Kind, width: int = 420) -> None:
+    label, placeholder = HIDE[kind.thing]
     st.multiselect(
-        f"hide {what}",
+        say(label),
         _options(keys, "hide"),
         key="hide",
         format_func=lambda key: at(keys.labels, key),
         on_change=_moved,
         args=("hide",),
-        placeholder=f"choose {what} that nobody may look at",
-        width=420,
+        placeholder=say(placeholder),
+        width=width,
     )
 
 
 def _edge(keys: Tokens) -> None:
     st.multiselect(
-        "cut links of the chosen row",
+        say("cut links of the chosen row"),
         _options(keys, "edge"),
         key="edge",
         format_func=lambda key: at(keys.labels, key),
         on_change=_moved,
         args=("edge",),
-        placeholder="choose what this row may not look at",
+        placeholder=say("choose what this row may not look at"),
         width=420,
         disabled=st.session_state["words"] or not st.session_state["special"],
-        help="Needs the map in pieces, with its marks: a row is then one token of the model.",
+        help=say("Needs the map in pieces, with its marks: a row is then one token of the model."),
     )
 
 
 def _padding() -> None:
     with st.container(horizontal=True, width="content", vertical_alignment="bottom"):
         st.number_input(
-            "padding",
+            say("padding"),
             key="pad",
             min_value=0,
             max_value=max(MOST_PADDING, st.session_state["pad"]),
             on_change=_moved,
             args=("pad",),
             width=130,
-            help="Empty places behind the text, as shorter sentences get them when several are "
-            "read together. The mask hides them; without it the model looks at them.",
+            help=say(
+                "Empty places behind the text, as shorter sentences get them when several are "
+                "read together. The mask hides them; without it the model looks at them."
+            ),
         )
         st.toggle(
-            "masked",
+            say("masked"),
             key="pad_masked",
             on_change=_moved,
             args=("pad_masked",),

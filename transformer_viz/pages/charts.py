@@ -9,6 +9,8 @@ from typing import Any
 
 import streamlit as st
 
+from ..languages import say
+from . import present
 from .words import plain, spoken
 
 STILL = {"displayModeBar": False, "scrollZoom": False, "doubleClick": False}
@@ -20,7 +22,7 @@ def chart(
     """A picture under its question, or the sentence that says why there is none."""
     st.html(f'<h3 class="tv-question">{question}</h3>')
     try:
-        picture = draw()
+        picture = present.enlarged(draw())
     except (ValueError, LookupError) as error:
         st.caption(plain(spoken(error)))
         return
@@ -40,7 +42,7 @@ def chart(
 
 def _table(key: str, picture: Any) -> None:
     """The same numbers for those who read rather than look; made once it is asked for."""
-    folded = st.expander("as a table", key=f"{key}-table", on_change="rerun")
+    folded = st.expander(say("as a table"), key=f"{key}-table", on_change="rerun")
     if folded.open:
         from ..views.as_table import as_table
 

@@ -12,14 +12,21 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.navigation.page import StreamlitPage
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
+from ..languages import mark, say
 from . import checkpoint_facts, checkpoint_words, own, uploads, visit
 from .engine import Engine
+from .page import failed
 from .patience import Stopped, patiently
 from .words import plain, spoken
 
 if TYPE_CHECKING:
     from ..inspection import Inspection
 
+FILES = mark(
+    "Weights, with config.json and the vocabulary beside them if there are any, or a zip of a "
+    "folder. Other weights, or another zip, are another model. Your files stay on this server "
+    "until your visit ends, and nobody else can open them."
+)
 TROUBLE = "_trouble"  # why the path or the files that came last were refused
 PLACED = "_placed"  # the uploaded files that lie in the room already
 ASIDE = "_aside"  # the files before them, which belong to another model
@@ -51,9 +58,9 @@ def _box(engine: Engine, name: str) -> None:
     labels = {one: _label(engine, one) for one in names}
     state[visit.LOOKED] = labels
     state["checkpoint-box"] = name  # another one may have been opened below
-    st.html('<h2 class="tv-question">Which model?</h2>')
+    st.html(f'<h2 class="tv-question">{say("Which model?")}</h2>')
     st.radio(
-        "Which model?",
+        say("Which model?"),
         list(labels),
         key="checkpoint-box",
         format_func=labels.__getitem__,
@@ -77,11 +84,12 @@ def _look_at(name: str) -> None:
 
 
 def _path() -> None:
-    folders = " or ".join(f"“{root.resolve().name}”" for root in own.roots())
-    said = f"A weights file or a folder below the folder {folders}"
-    st.html('<h3 class="tv-question">Open a path on the server</h3>')
+    names = (say("“{word}”", word=root.resolve().name) for root in own.roots())
+    folders = say(" or ").join(names)
+    said = say("A weights file or a folder below the folder {folders}", folders=folders)
+    st.html(f'<h3 class="tv-question">{say("Open a path on the server")}</h3>')
     st.text_input(
-        "Path on the server",
+        say("Path on the server"),
         key="checkpoint-path",
         placeholder="runs/ckpt.pt",
         on_change=_open_path,
@@ -103,20 +111,15 @@ def _open_path() -> None:
 
 def _drop(engine: Engine) -> None:
     """Files from the visitor's own machine; what came is placed once."""
-    st.html('<h3 class="tv-question">Or drop files</h3>')
+    st.html(f'<h3 class="tv-question">{say("Or drop files")}</h3>')
     files = st.file_uploader(
-        "Files of a checkpoint",
+        say("Files of a checkpoint"),
         accept_multiple_files=True,
         key="checkpoint-files",
         label_visibility="collapsed",
     )
     _trouble("files")
-    st.html(
-        '<span class="tv-quiet">Weights, with config.json and the vocabulary beside them if there '
-        "are any, or a zip of a folder. Other weights, or another zip, are "
-        "another model. Your files stay on this server until your visit ends, and nobody else can "
-        "open them.</span>"
-    )
+    st.html(f'<span class="tv-quiet">{say(FILES)}</span>')
     files = _of_one_model(files)
     came = tuple(file.file_id for file in files)
     if not came or came == st.session_state.get(PLACED):
@@ -126,7 +129,7 @@ def _drop(engine: Engine) -> None:
         name = patiently(
             lambda task: room.put([(file.name, file) for file in files], used),
             key="placing",
-            say="Unpacking ...",
+            say=say("Unpacking ..."),
             about=came,
         )
         _look_at(name)
@@ -168,7 +171,7 @@ def _understood(engine: Engine, name: str, explore: StreamlitPage) -> None:
         return
     with st.container(key="checkpoint-head"):  # however many notes: what follows keeps its place
         checkpoint_facts.head(found, engine.shelf[name].called)
-    if st.button("Explore this model", key="explore", type="primary"):
+    if st.button(say("Explore this model"), key="explore", type="primary"):
         st.session_state["model"] = name
         visit.bring(engine, name)
         visit.asked()
@@ -184,7 +187,7 @@ def _inspection(engine: Engine, name: str, where: DeltaGenerator) -> Inspection:
     return patiently(
         lambda task: engine.inspection(name, task),
         key="inspection",
-        say=f"Opening {called} ...",
+        say=say("Opening {model} ...", model=called),
         about=name,
         where=where,
     )
@@ -200,7 +203,7 @@ def _asked(engine: Engine, name: str, waiting: DeltaGenerator) -> Inspection | N
         sentence = spoken(error)
     except Exception as error:  # the last net: a visitor never meets a traceback
         traceback.print_exc(file=sys.stderr)
-        sentence = f"This did not work ({type(error).__name__}: {spoken(error)})."
+        sentence = failed(error)
     shelved = engine.shelf.get(name)
     called = own.shared(name) if shelved is None else shelved.called
     st.html(f'<h2 class="tv-question" data-what="checkpoint">{escape(called)}</h2>')

@@ -9,13 +9,21 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import streamlit as st
 
+from ..languages import mark, say
+from ..sites import called
 from . import visit
 from .charts import chart
 
 if TYPE_CHECKING:
     from ..inspection import Finding, Inspection, Vocabulary
 
-MARKS = {"green": ("✓", "as it should be"), "amber": ("!", "look at this")}
+MARKS = {"green": ("✓", mark("as it should be")), "amber": ("!", mark("look at this"))}
+#: What a model is, takes and gives, as it is called.
+KINDS = (
+    *(mark("encoder-decoder"), mark("encoder-only"), mark("decoder-only")),
+    *(mark("text"), mark("image"), mark("vectors"), mark("words"), mark("classes")),
+)
+ROLES = (mark("padding"), mark("start"), mark("end"), mark("mask"))
 
 
 def head(found: Inspection, called: str) -> None:
@@ -30,11 +38,16 @@ def head(found: Inspection, called: str) -> None:
     size = f", {found.size / 1e6:,.1f} MB" if found.size else ""
     types = found.file_dtype or found.dtype
     if types != found.dtype:
-        types = f"{types} in the file, computed in {found.dtype}"
+        types = say("{type} in the file, computed in {other}", type=types, other=found.dtype)
     facts = [
-        f"layout {found.layout}",
-        f"{found.kind}: takes {found.takes}, gives {found.gives}",
-        f"{found.parameters:,} parameters{size}",
+        say("layout {layout}", layout=found.layout),
+        say(
+            "{kind}: takes {taken}, gives {given}",
+            kind=say(found.kind),
+            taken=say(found.takes),
+            given=say(found.gives),
+        ),
+        say("{count:,} parameters", count=found.parameters) + size,
         types,
         f"sha256 {found.hash[:12]}" if found.hash else "",
         *found.unwrapped,
@@ -42,26 +55,28 @@ def head(found: Inspection, called: str) -> None:
     spans = "".join(f"<span>{escape(fact)}</span>" for fact in facts if fact)
     st.html(f'<div class="tv-facts" data-what="facts">{spans}</div>')
     for note in found.notes:
-        st.html(f'<p class="tv-note">{_mark("amber")} {escape(note)}</p>')
+        st.html(f'<p class="tv-note">{_sign("amber")} {escape(note)}</p>')
 
 
 def trust(found: Inspection) -> None:
     """The capture report: three sentences with their marks, and every detail folded away."""
     with st.container(border=True, key="card-trust"):
-        st.html('<h2 class="tv-question">Is what you will see what the model did?</h2>')
+        question = say("Is what you will see what the model did?")
+        st.html(f'<h2 class="tv-question">{question}</h2>')
         for number, finding in enumerate(found.findings):
             st.html(
                 f'<p class="tv-say" data-what="finding-{number}" data-status="{finding.status}">'
-                f"{_mark(finding.status)} {escape(finding.sentence)}</p>"
+                f"{_sign(finding.status)} {escape(finding.sentence)}</p>"
             )
         details = [line for finding in found.findings for line in finding.details]
         if details:
-            with st.expander(f"Every place that was found or checked ({len(details)})"):
+            title = say("Every place that was found or checked ({count})", count=len(details))
+            with st.expander(title):
                 st.html("".join(_details(finding) for finding in found.findings))
 
 
-def _mark(status: str) -> str:
-    sign, words = MARKS[status]
+def _sign(status: str) -> str:
+    sign, words = MARKS[status][0], say(MARKS[status][1])
     return f'<span class="tv-mark tv-{status}" role="img" aria-label="{words}">{sign}</span>'
 
 
@@ -78,18 +93,18 @@ def contents(found: Inspection) -> None:
     with st.container(border=True, key="card-parameters"):
         chart(
             "parameters",
-            "Where in the model are its parameters?",
+            say("Where in the model are its parameters?"),
             lambda: _bars(found),
         )
     with st.container(border=True, key="card-vocabulary"):
         _vocabulary(found)
     if found.card or found.licence:
         with st.container(border=True, key="card-card"):
-            st.html('<h2 class="tv-question">What do its makers say?</h2>')
+            st.html(f'<h2 class="tv-question">{say("What do its makers say?")}</h2>')
             if found.licence:
                 st.html(f'<pre class="tv-card-text">{escape(found.licence)}</pre>')
             if found.card:
-                with st.expander("The first lines of its card"):
+                with st.expander(say("The first lines of its card")):
                     st.html(f'<pre class="tv-card-text">{escape(found.card)}</pre>')
 
 
@@ -103,7 +118,9 @@ def block_table(found: Inspection) -> pd.DataFrame:
     """A row for each block: the place where its bar stands, its kind, and how many numbers."""
     rows = [
         (
-            block.block if block.layer is None else f"{block.stack} L{block.layer}",
+            say(block.block)
+            if block.layer is None
+            else f"{called(block.stack or '')} L{block.layer}",
             block.block,
             block.count,
         )
@@ -114,30 +131,36 @@ def block_table(found: Inspection) -> pd.DataFrame:
 
 def _vocabulary(found: Inspection) -> None:
     if found.takes == "text":
-        st.html('<h2 class="tv-question">What does its vocabulary hold?</h2>')
+        st.html(f'<h2 class="tv-question">{say("What does its vocabulary hold?")}</h2>')
         st.html(_words(found.vocabulary))
     elif not found.labels:
-        st.html('<h2 class="tv-question">What does it read?</h2>')
-        st.html(f'<span class="tv-quiet">It reads {escape(found.takes)}: no vocabulary.</span>')
+        st.html(f'<h2 class="tv-question">{say("What does it read?")}</h2>')
+        said = say("It reads {taken}: no vocabulary.", taken=say(found.takes))
+        st.html(f'<span class="tv-quiet">{escape(said)}</span>')
     if found.labels:
-        st.html(f'<h2 class="tv-question">Which {len(found.labels)} classes does it know?</h2>')
+        question = say("Which {count} classes does it know?", count=len(found.labels))
+        st.html(f'<h2 class="tv-question">{question}</h2>')
         st.html(f'<div class="tv-pieces">{_pieces(found.labels[:40])}</div>')
 
 
 def _words(vocabulary: Vocabulary) -> str:
     special = ", ".join(
-        f"{role} {escape(piece)} ({token})" for role, token, piece in vocabulary.special
+        f"{say(role)} {piece} ({token})" for role, token, piece in vocabulary.special
     )
-    marks = f"; special: {special}" if special else ""
+    marks = say("; special: {pieces}", pieces=special) if special else ""
     if vocabulary.typed:
-        known = f"{vocabulary.size:,} tokens" if vocabulary.size else "its tokens"
-        return (
-            f'<span class="tv-quiet">No vocabulary stands beside the weights: {known} are typed as '
-            f"numbers{marks}.</span>"
-        )
+        said = say("No vocabulary stands beside the weights: its tokens are typed as numbers")
+        if vocabulary.size:
+            said = say(
+                "No vocabulary stands beside the weights: {count:,} tokens are typed as numbers",
+                count=vocabulary.size,
+            )
+        said = say("{said}.", said=said + marks)
+        return f'<span class="tv-quiet">{escape(said)}</span>'
+    said = say("{count:,} pieces, these from all over", count=vocabulary.size)
     return (
         f'<div class="tv-pieces">{_pieces(vocabulary.sample)}</div><span class="tv-quiet">'
-        f"{vocabulary.size:,} pieces, these from all over{marks}</span>"
+        f"{escape(said + marks)}</span>"
     )
 
 

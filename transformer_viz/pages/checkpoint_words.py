@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from ..languages import say
 from . import own
 from .link import shortened
 from .words import plain
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ..inspection import Inspection, Word
 
 WORD, VALUE = "override-word", "override-value"
-TRIED = "_tried"  # why a value could not be read
+TRIED = "_tried"  # the word whose value could not be read
 SENTENCE = "_sentence"  # the last sentence about what cannot be opened
 MORE_WORDS = ("layout", "allow_nonfinite")  # what every layout lets one say
 Look = Callable[[str], None]  # opens the model of a name
@@ -31,13 +32,10 @@ def table(found: Inspection, name: str, look: Look) -> None:
     """Every word with its value and where it came from; guesses first, each with its control."""
     guesses = [row for row in found.config if row.guess]
     with st.container(border=True, key="card-config"):
-        st.html('<h2 class="tv-question">How is it built, and how do we know?</h2>')
+        st.html(f'<h2 class="tv-question">{say("How is it built, and how do we know?")}</h2>')
         with st.container(key="guesses"):  # always there: what follows keeps its place
             if guesses:
-                st.html(
-                    f'<p class="tv-say">Nothing on disk says {_counted(len(guesses))} for certain. '
-                    "If you know better, say so: the model is then opened anew.</p>"
-                )
+                st.html(f'<p class="tv-say">{_counted(len(guesses))}</p>')
             for row in guesses:
                 _guess(row, name, look)
         _taken_back(name, look)
@@ -62,7 +60,8 @@ def rescue(path: Path | None, name: str, sentence: str, look: Look) -> None:
     if not (named or changed):
         return
     with st.container(border=True, key="card-rescue"):
-        st.html('<h2 class="tv-question">Do you know what the files do not say?</h2>')
+        question = say("Do you know what the files do not say?")
+        st.html(f'<h2 class="tv-question">{question}</h2>')
         _taken_back(name, look)
         if st.session_state.get(SENTENCE) != sentence:
             st.session_state[SENTENCE] = sentence
@@ -89,7 +88,16 @@ def words_of(path: Path, changed: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _counted(guesses: int) -> str:
-    return "this word" if guesses == 1 else f"these {guesses} words"
+    if guesses == 1:
+        return say(
+            "Nothing on disk says this word for certain. If you know better, say so: the model is "
+            "then opened anew."
+        )
+    return say(
+        "Nothing on disk says these {count} words for certain. If you know better, say so: the "
+        "model is then opened anew.",
+        count=guesses,
+    )
 
 
 def _guess(row: Word, name: str, look: Look) -> None:
@@ -139,7 +147,7 @@ def _taken_back(name: str, look: Look) -> None:
     place, changed = own.parted(name)
     with st.container(horizontal=True, key="said", vertical_alignment="center"):
         if changed:
-            st.html('<span class="tv-quiet">you said</span>', width="content")
+            st.html(f'<span class="tv-quiet">{say("you said")}</span>', width="content")
         for word, value in changed.items():
             rest = {other: changed[other] for other in changed if other != word}
             text = plain(f"{word} = {value} ✕")
@@ -155,13 +163,16 @@ def _say_otherwise(name: str, words: Sequence[str], look: Look) -> None:
         st.form("override", border=False),
         st.container(horizontal=True, vertical_alignment="bottom"),
     ):
-        st.selectbox("say what a word is", words, key=WORD, width=200)
-        st.text_input("value", key=VALUE, width=200, placeholder="8, 0.1, true, post ...")
+        st.selectbox(say("say what a word is"), words, key=WORD, width=200)
+        st.text_input(say("value"), key=VALUE, width=200, placeholder="8, 0.1, true, post ...")
         st.form_submit_button(
-            "open with this", key="override-open", on_click=_take_form, args=(name, look)
+            say("open with this"), key="override-open", on_click=_take_form, args=(name, look)
         )
     if TRIED in state:
-        st.error(plain(state.pop(TRIED)))
+        said = say(
+            "{word} takes one value: a number, true, false or a word.", word=state.pop(TRIED)
+        )
+        st.error(plain(said))
 
 
 def _take_form(name: str, look: Look) -> None:
@@ -175,7 +186,7 @@ def _take(name: str, word: str, key: str, look: Look) -> None:
     try:
         words = own.read_words(own.written(changed | {word: _value(st.session_state[key])}))
     except ValueError:
-        st.session_state[TRIED] = f"{word} takes one value: a number, true, false or a word."
+        st.session_state[TRIED] = word
         return
     look(own.named(place, words))
 
@@ -207,22 +218,21 @@ def _table(rows: Sequence[Word]) -> str:
         f"<td>{escape(shortened(str(row.value)))}</td><td>{_origin(row)}</td></tr>"
         for row in rows
     )
-    return (
-        '<table class="tv-table"><thead><tr><th>word</th><th>value</th>'
-        f"<th>where it came from</th></tr></thead><tbody>{lines}</tbody></table>"
-    )
+    names = (say("word"), say("value"), say("where it came from"))
+    heads = "".join(f"<th>{name}</th>" for name in names)
+    return f'<table class="tv-table"><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>'
 
 
 def _origin(row: Word) -> str:
     """Where a value came from; what is not settled by the files is marked."""
     if row.origin == "override":
-        return f'<span class="tv-badge tv-badge-you">{escape(row.meaning)}</span>'
+        return f'<span class="tv-badge tv-badge-you">{escape(say(row.meaning))}</span>'
     return f'{_badge(row)}<span class="tv-quiet">{escape(_reason(row))}</span>'
 
 
 def _badge(row: Word) -> str:
-    return '<span class="tv-badge tv-badge-guess">guess</span> ' if row.guess else ""
+    return f'<span class="tv-badge tv-badge-guess">{say("guess")}</span> ' if row.guess else ""
 
 
 def _reason(row: Word) -> str:
-    return row.meaning.removeprefix("a guess: ") or row.origin
+    return say(row.meaning.removeprefix("a guess: ")) or row.origin

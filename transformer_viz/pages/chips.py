@@ -9,6 +9,7 @@ import streamlit as st
 
 from ..components import Chip, ChipRow, Picked, spot
 from ..components.ruler import Ruler
+from ..languages import mark, say
 from ..metrics.cells import Cells
 from ..records import Tokens
 from . import mount, visit
@@ -18,6 +19,17 @@ from .scene import Scene
 from .words import listed, spelled_in_bytes
 
 PICKED = "_picked"
+#: What is said of characters that are read as bytes: by a model that translates, or by another.
+BYTES = {
+    True: mark(
+        "The model's vocabulary has no piece for {letters}: it reads bytes instead, which it has "
+        "hardly met in training. Do not trust this translation."
+    ),
+    False: mark(
+        "The model's vocabulary has no piece for {letters}: it reads bytes instead, which it has "
+        "hardly met in training. Do not trust what it says."
+    ),
+}
 
 
 def sentences(
@@ -51,13 +63,14 @@ def _notices(scene: Scene) -> None:
     """What the vocabulary cannot read as it stands, before anyone trusts the translation."""
     lost, spelled = scene.engine.lost(scene.question), spelled_in_bytes(scene.before.source)
     if lost:
-        st.info(f"The model's vocabulary cannot see {listed(lost)}: it reads the rest.")
-    if spelled:
         st.info(
-            f"The model's vocabulary has no piece for {listed(spelled)}: it reads bytes instead, "
-            "which it has hardly met in training. Do not trust "
-            f"{'this translation' if scene.kind.translates else 'what it says'}."
+            say(
+                "The model's vocabulary cannot see {letters}: it reads the rest.",
+                letters=listed(lost),
+            )
         )
+    if spelled:
+        st.info(say(BYTES[scene.kind.translates], letters=listed(spelled)))
 
 
 def of_map(scene: Scene, found: Cells) -> list[ChipRow]:

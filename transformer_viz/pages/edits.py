@@ -22,16 +22,26 @@ from ..interventions import (
     UniformHead,
     Window,
 )
+from ..languages import mark
 from ..sites import MAPS, Site
 
 SCOPES = {
-    "everything": "everything",
-    "block": "this block",
-    "layer": "this layer",
-    "head": "this head",
+    "everything": mark("everything"),
+    "block": mark("this block"),
+    "layer": mark("this layer"),
+    "head": mark("this head"),
 }
-REACHES = {"both": "both sentences", "encoder": "the source", "decoder": "the target"}
-HEAD_STATES = ("on", "scale", "uniform", "off")
+REACHES = {
+    "both": mark("both sentences"),
+    "encoder": mark("the source"),
+    "decoder": mark("the target"),
+}
+HEAD_STATES = {
+    "on": mark("on"),
+    "scale": mark("scale"),
+    "uniform": mark("uniform"),
+    "off": mark("off"),
+}
 HALF = 0.5  # what "scale" begins with
 
 Selectors = dict[str, Any]

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -17,14 +18,16 @@ from weakref import ref
 import numpy as np
 
 from ..interventions import Intervention
+from ..languages import spoken_language
 from ..records import Trace
 from ..sites import MAPS, Site
 from ..text import Tokenizer, target_side
 from . import runs
-from .cache import MEGABYTE, Cache
+from .cache import MEGABYTE, Cache, size_of
 from .gate import Gate
 from .kinds import Kind, of_model
 from .loading import Models
+from .memory import after_a_run
 from .question import Answer, Question, Wanted
 from .shelf import Shelf, joined
 from .task import Task
@@ -81,8 +84,37 @@ class Engine:
         """
         task = task or Task()
         model = self.model(name, task)
-        found: Inspection = self._run(("inspection", ref(model)), task, _inspected, model)
+        found: Inspection = self._run(
+            ("inspection", ref(model), spoken_language()), task, _inspected, model
+        )
         return found
+
+    def ask(
+        self,
+        name: str,
+        run: Callable[..., Any],
+        *words: Hashable,
+        task: Task | None = None,
+        stepped: bool = False,
+    ) -> Any:
+        """What ``run(model, *words)`` gives: made once, through the gate, and remembered.
+
+        Args:
+            name: of the model.
+            run: a plain function, which knows nothing of any visit.
+            words: all that the answer depends on besides the model.
+            task: somebody waits for it.
+            stepped: whether the run is also given ``tell``, to say how far it is.
+
+        Raises:
+            ValueError: what the model or the run refuses; says why and what to do.
+            Abandoned: the task was given up.
+        """
+        task = task or Task()
+        model = self.model(name, task)
+        key = (run.__module__, run.__qualname__, ref(model), *words)
+        made = partial(run, tell=task.step) if stepped else run
+        return self._run(key, task, made, model, *words)
 
     def kind(self, name: str) -> Kind | None:
         """What a model takes and gives; None where only the loaded model can say."""
@@ -299,7 +331,9 @@ class Engine:
         def made() -> Any:
             with self.gate.place(task):
                 task.check()
-                return run(*words)
+                value = run(*words)
+            after_a_run(size_of(value))
+            return value
 
         return self.cache.get(key, made, task)
 
@@ -321,6 +355,12 @@ class Engine:
 def whole_layer(block: str, layer: int) -> Wanted:
     """All heads of a layer."""
     return Wanted((Site(*MAPS[block], layer),))
+
+
+def whole_maps(trace: Trace, *blocks: str) -> Wanted:
+    """All heads of all layers of some maps that a run has."""
+    layers = ((MAPS[block], layer) for block in blocks for layer in range(trace.layers(block)))
+    return Wanted(tuple(Site(*place, layer) for place, layer in layers))
 
 
 def _inspected(model: Model) -> Inspection:

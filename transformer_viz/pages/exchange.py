@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import secrets
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from .task import Task
@@ -27,7 +28,8 @@ UNGUESSABLE = 32  # random bytes of a token
 
 @dataclass(frozen=True)
 class View:
-    """What a visitor looks at: enough to make the scene again."""
+    """What a visitor looks at: enough to make the scene again. ``parts`` are drawn of it, each
+    from a scene; None: those of Explore."""
 
     engine: Engine
     question: Question
@@ -35,6 +37,7 @@ class View:
     place: Place
     changes: Intervention
     look: Look
+    parts: Mapping[str, Callable[[Any], bytes]] | None = None
 
 
 @dataclass(eq=False)

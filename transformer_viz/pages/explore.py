@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..languages import mark, say
 from . import chips, choice, head
 from .change import controls
 from .engine import Engine
@@ -13,10 +14,10 @@ from .pictures import pictures
 from .result import came_of_it
 from .scene import Scene
 
-QUESTION = "Which words does each head look at?"
+QUESTION = mark("Which words does each head look at?")
 QUESTIONS = {
-    "image": "Which parts of the picture does each head look at?",
-    "vectors": "Which vectors does each head look at?",
+    "image": mark("Which parts of the picture does each head look at?"),
+    "vectors": mark("Which vectors does each head look at?"),
 }
 
 
@@ -31,7 +32,7 @@ def _body(scene: Scene) -> Callable[[], None] | None:
     source = scene.before.source
     chosen = chips.keep if scene.kind.mask_id is None else chips.hide(source)
     chips.sentences(scene, chips.of_map(scene, found), chosen)
-    pictures(scene, found, QUESTIONS.get(scene.kind.takes, QUESTION))
+    pictures(scene, found, say(QUESTIONS.get(scene.kind.takes, QUESTION)))
     if scene.kind.takes == "image":
         patches(scene)
     controls(scene)

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ..languages import say
 from .task import WAITING, Task
 
 
@@ -29,7 +30,7 @@ class Gate:
         with self._change:
             self._line.append(ticket)
         try:
-            task.until(lambda seconds: self._enter(ticket, seconds), WAITING)
+            task.until(lambda seconds: self._enter(ticket, seconds), say(WAITING))
         except BaseException:
             self._leave(ticket)
             raise

@@ -7,18 +7,19 @@ from dataclasses import replace
 
 import streamlit as st
 
+from ..languages import mark, say
 from ..metrics.cells import Cells, cells
-from ..sites import Site
-from . import chips, link, look, mount, moves, parts, visit
+from ..sites import Site, called
+from . import chips, link, look, mount, moves, parts, present, visit
 from .look import FURTHER
 from .scene import Scene
 from .take import take
 from .words import plain, spoken
 
-VIEWS = {"map": "Map", "lines": "Lines", "qk": "q·k"}
+VIEWS = {"map": mark("Map"), "lines": mark("Lines"), "qk": mark("q·k")}
 DRAWN = {key.name: key for key in link.KEYS if key.name in link.DRAWN}
-NO_COLUMN = "any column"
-CHANGED = "q·k shows the changed run: a difference of two runs is no sum of its own."
+NO_COLUMN = mark("any column")
+CHANGED = mark("q·k shows the changed run: a difference of two runs is no sum of its own.")
 
 
 def settled(scene: Scene) -> tuple[Scene, Cells]:
@@ -51,7 +52,7 @@ def settle_row(found: Cells) -> None:
     state = st.session_state
     row = found.row_of(state["token"])
     if row is None:
-        visit.fit("token", 1 + max(map(max, found.members)), "word")
+        visit.fit("token", 1 + max(map(max, found.members)), mark("word"))
         row = found.row_of(state["token"]) or 0
     state["token"] = found.members[row][0]
 
@@ -64,15 +65,16 @@ def opened(scene: Scene, found: Cells) -> None:
     ):
         st.html(
             f'<h2 class="tv-question">{place.site.label} '
-            f'<span class="tv-quiet">{place.block}</span></h2>',
+            f'<span class="tv-quiet">{called(place.block)}</span></h2>',
             width="content",
         )
         with st.container(horizontal=True, width="content"):
+            present.steps(scene)
             st.segmented_control(
-                "view",
+                say("view"),
                 list(VIEWS),
                 key="view",
-                format_func=VIEWS.__getitem__,
+                format_func=lambda view: say(VIEWS[view]),
                 required=True,
                 label_visibility="collapsed",
             )
@@ -84,8 +86,8 @@ def opened(scene: Scene, found: Cells) -> None:
     except (ValueError, LookupError) as error:
         st.caption(plain(spoken(error)))
     if scene.look.view == "qk" and scene.shown[1] is not None:
-        st.caption(CHANGED)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.caption(say(CHANGED))
+    with st.container(horizontal=True, vertical_alignment="bottom", key="fold-row"):
         _words(scene, found)
         if scene.look.view == "lines":
             _further(scene)
@@ -97,22 +99,22 @@ def _words(scene: Scene, found: Cells) -> None:
     visit.relabel("token")
     visit.relabel("key")
     st.selectbox(
-        "row",
+        say("row"),
         [tokens[0] for tokens in found.members],
         key="token",
         format_func=lambda token: rows[found.row_of(token) or 0],
         width=170,
-        help="The word that looks; a click into the picture chooses it too.",
+        help=say("The word that looks; a click into the picture chooses it too."),
     )
     st.selectbox(
-        "column",
+        say("column"),
         [tokens[0] for tokens in found.parts],
         index=None,
         key="key",
         format_func=lambda token: columns[found.column_of(token) or 0],
-        placeholder="the strongest" if scene.look.view == "qk" else NO_COLUMN,
+        placeholder=say("the strongest") if scene.look.view == "qk" else say(NO_COLUMN),
         width=170,
-        help="The word that is looked at.",
+        help=say("The word that is looked at."),
     )
 
 
@@ -123,13 +125,13 @@ def _further(scene: Scene) -> None:
     own = (place.layer, place.head)
     moves.show({"also": [at for at in scene.look.overlay if at != own]})
     st.multiselect(
-        "also show",
+        say("also show"),
         [(n, h) for n in range(layers) for h in range(heads) if (n, h) != own],
         key="also",
         format_func=lambda at: Site("", "", *at).label,
         max_selections=FURTHER,
         on_change=lambda: moves.moved("also", _also),
-        placeholder="other heads of this block",
+        placeholder=say("other heads of this block"),
         width=320,
     )
 

@@ -10,11 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..languages import mark, say
 from ..sites import STACKS
 
 if TYPE_CHECKING:
     from ..checkpoints import Model
 
+#: Languages that models of the box translate from.
+LANGUAGES = (mark("English"), mark("German"))
 #: Architectures of timm that are Vision Transformers, by how their names begin.
 PICTURES = ("vit_", "deit")
 
@@ -64,10 +67,20 @@ class Kind:
         return {"image": "patch", "vectors": "vector"}.get(self.takes, "word")
 
     def asked(self, question: str) -> str:
-        """A question about the words of a sentence, as it is asked of what this kind takes."""
+        """A question about the words of a sentence, as it is asked of what this kind takes.
+
+        In other languages than English the words for these are exchanged in the translation.
+        """
+        said = say(question)
+        if self.takes not in ("image", "vectors"):
+            return said
+        if said != question:
+            things = {"image": mark("patch"), "vectors": mark("token")}
+            said = said.replace(say(mark("word")), say(things[self.takes]))
+            return said.replace(say(mark("sentence")), say(mark("picture")))
         if self.takes == "image":
             return re.sub("words?", _patches, question).replace("sentence", "picture")
-        return question.replace("word", "token") if self.takes == "vectors" else question
+        return question.replace("word", "token")
 
     @property
     def stacks(self) -> tuple[str, ...]:
@@ -79,11 +92,18 @@ class Kind:
     def sentence(self) -> str:
         """What its source is called above the box where one types it."""
         if not self.spelled:
-            return "Token ids"
+            return say("Token ids")
         if self.continues:
-            return "Text"
-        language = self.title.partition(" to ")
-        return f"{language[0]} sentence" if self.translates and language[1] else "Sentence"
+            return say("Text")
+        if self.language:
+            return say("{language} sentence", language=say(self.language))
+        return say("Sentence")
+
+    @property
+    def language(self) -> str:
+        """The English name of the language that it translates from, as far as its title says so."""
+        name, told, _ = self.title.partition(" to ")
+        return name if self.translates and told else ""
 
 
 def of_config(config: Mapping[str, Any], spelled: bool) -> Kind | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from ..languages import say
 from .outcomes import class_names
 from .scene import Scene
 from .words import ending
@@ -17,7 +18,7 @@ def lead(scene: Scene) -> str:
     if kind.gives == "classes":
         return _class(scene)
     if kind.translates:
-        held = '<span class="tv-quiet">held</span> ' if scene.question.target else ""
+        held = f'<span class="tv-quiet">{say("held")}</span> ' if scene.question.target else ""
         return f'{held}<span data-what="translation">{escape(scene.answer.text)}</span>'
     said = _next_word(scene) if kind.continues else _filled(scene)
     return f'<span data-what="lead">{said}</span>'
@@ -27,10 +28,8 @@ def _class(scene: Scene) -> str:
     produced = scene.before.produced
     assert produced is not None
     name = class_names(scene)[produced.ids[0]]
-    return (
-        f'<span data-what="lead">{escape(name)}</span> '
-        f'<span class="tv-quiet">with probability {produced.probability[0]:.3f}</span>'
-    )
+    chance = say("with probability {probability:.3f}", probability=produced.probability[0])
+    return f'<span data-what="lead">{escape(name)}</span> <span class="tv-quiet">{chance}</span>'
 
 
 def _next_word(scene: Scene) -> str:

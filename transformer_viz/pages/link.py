@@ -15,6 +15,7 @@ from typing import Any
 
 from ..colours import RAMPS
 from ..interventions import Intervention
+from ..languages import languages, say
 from ..metrics.norms import STATISTICS
 from ..sites import MAPS, STACKS
 from . import own
@@ -34,6 +35,10 @@ SORTS = ("layer", "entropy", "distance", "max", "sink", "change")
 SCALES = ("head", "common")
 GAMMAS = (0.25, 4)  # the least and the most
 BEAMS = range(1, 9)
+SEARCHES = ("greedy", "sample", "beam")
+DRAWS = (0.1, 5)  # temperatures of the output at which words may be drawn
+LISTED = 300  # places or heads that one key may name
+WRITTEN = 400  # characters that what was set in a lab may have
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,13 @@ class Key:
 def _one_of(*allowed: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in allowed:
-            raise ValueError(f"is {shortened(text)!r}; it can be {', '.join(allowed)}")
+            raise ValueError(
+                say(
+                    "is {text}; it can be {allowed}",
+                    text=repr(shortened(text)),
+                    allowed=", ".join(allowed),
+                )
+            )
         return text
 
     return read
@@ -58,18 +69,36 @@ def _one_of(*allowed: str) -> Callable[[str], str]:
 
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 6):
-        raise ValueError(f"is {shortened(text)!r}; it must be a whole number from 0")
+        raise ValueError(
+            say("is {text}; it must be a whole number from 0", text=repr(shortened(text)))
+        )
     return int(text)
 
 
 def _beam(text: str) -> int:
     if text not in map(str, BEAMS):
-        raise ValueError(f"is {shortened(text)!r}; it can be {BEAMS[0]} to {BEAMS[-1]}")
+        raise ValueError(
+            say(
+                "is {text}; it can be {least} to {most}",
+                text=repr(shortened(text)),
+                least=BEAMS[0],
+                most=BEAMS[-1],
+            )
+        )
     return int(text)
 
 
+def _parts(text: str) -> list[str]:
+    parts = text.split(",") if text else []
+    if len(parts) > LISTED:
+        raise ValueError(
+            say("names {count:,} places; it may name {most}", count=len(parts), most=LISTED)
+        )
+    return parts
+
+
 def _places(text: str) -> tuple[int, ...]:
-    return tuple(sorted({_number(part) for part in text.split(",")})) if text else ()
+    return tuple(sorted({_number(part) for part in _parts(text)}))
 
 
 def _listed(places: tuple[int, ...]) -> str:
@@ -88,22 +117,41 @@ def _amount(least: float, most: float) -> Callable[[str], float]:
             value = -1.0
         if not least <= value <= most:
             raise ValueError(
-                f"is {shortened(text)!r}; it must be a number from {least:g} to {most:g}"
+                say(
+                    "is {text}; it must be a number from {least:g} to {most:g}",
+                    text=repr(shortened(text)),
+                    least=least,
+                    most=most,
+                )
             )
         return value
 
     return read
 
 
+def _short(text: str) -> str:
+    if len(text) > WRITTEN:
+        raise ValueError(
+            say("has {count:,} characters; it may have {most}", count=len(text), most=WRITTEN)
+        )
+    return text
+
+
 def _numbered(text: str, apart: str) -> tuple[int, int]:
     first, found, second = text.partition(apart)
     if not found:
-        raise ValueError(f"is {shortened(text)!r}; it must be numbers such as 1{apart}3")
+        raise ValueError(
+            say(
+                "is {text}; it must be numbers such as {example}",
+                text=repr(shortened(text)),
+                example=f"1{apart}3",
+            )
+        )
     return _number(first), _number(second)
 
 
 def _heads(text: str) -> tuple[tuple[int, int], ...]:
-    return tuple(dict.fromkeys(_numbered(part, ".") for part in text.split(","))) if text else ()
+    return tuple(dict.fromkeys(_numbered(part, ".") for part in _parts(text)))
 
 
 def _listed_heads(heads: tuple[tuple[int, int], ...]) -> str:
@@ -113,7 +161,12 @@ def _listed_heads(heads: tuple[tuple[int, int], ...]) -> str:
 def _region(text: str) -> tuple[tuple[int, int], tuple[int, int]]:
     rows, found, columns = text.partition(",")
     if not found:
-        raise ValueError(f"is {shortened(text)!r}; it must be rows and columns such as 1-3,0-4")
+        raise ValueError(
+            say(
+                "is {text}; it must be rows and columns such as 1-3,0-4",
+                text=repr(shortened(text)),
+            )
+        )
     return _numbered(rows, "-"), _numbered(columns, "-")
 
 
@@ -150,17 +203,17 @@ def _unfold(text: str) -> str:
         packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         found = unfold.decompress(packed, MOST)
         if unfold.unconsumed_tail or not unfold.eof:
-            raise ValueError("they are cut off, or larger than a link may hold")
+            raise ValueError(say("they are cut off, or larger than a link may hold"))
         return found.decode()
     except (binascii.Error, zlib.error, UnicodeDecodeError) as error:
-        raise ValueError("the compressed text is damaged") from error
+        raise ValueError(say("the compressed text is damaged")) from error
 
 
 def _edits(text: str) -> str:
     try:
         return unpack(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"cannot be read: {error}") from error
+        raise ValueError(say("cannot be read: {reason}", reason=error)) from error
 
 
 def _model(name: str) -> str:
@@ -175,7 +228,11 @@ def _model(name: str) -> str:
 #: text of a pair, the tokens behind a mask, the example picture, the seed of random vectors, what
 #: is laid over a picture, and the class it is about (None: the most probable). `checkpoint` is the
 #: model that the page of this name looks at; where it is empty, that of the visit. Those behind it
-#: say how the pictures of heads look (see `look.Look`).
+#: say how the pictures of heads look (see `look.Look`), in which language, and whether they are
+#: shown to a class. `station` is that of the lessons (0: none), `predicted` what was answered at
+#: each (station, option). Step inside has its `step` and the opened `number`; Play how words are
+#: searched, the `drawing` temperature of the output, the step that is `played`, the `path` in the
+#: tree, and whether all heads of a layer are `pooled`; Labs the `lab` and what was `tried` in it.
 KEYS: tuple[Key, ...] = (
     Key("model", "", str, _model),
     Key("text", FIRST_TEXT, str),
@@ -218,6 +275,19 @@ KEYS: tuple[Key, ...] = (
     Key("top", 0, _number),
     Key("overlay", (), _heads, _listed_heads),
     Key("zoom", None, _region, _listed_region),
+    Key("lang", "en", _one_of(*languages())),
+    Key("present", False, _switch, lambda on: "on" if on else "off"),
+    Key("station", 0, _number),
+    Key("predicted", (), _heads, _listed_heads),
+    Key("step", 0, _number),
+    Key("number", "", _short),
+    Key("search", "beam", _one_of(*SEARCHES)),
+    Key("drawing", 1.0, _amount(*DRAWS), "{:g}".format),
+    Key("played", 0, _number),
+    Key("path", "", _short),
+    Key("pooled", True, _switch, lambda on: "on" if on else "off"),
+    Key("lab", "", _short),
+    Key("tried", "", _short),
 )
 #: What a picture itself says about how it is drawn.
 DRAWN = ("sort", "scale", "ramp", "gamma", "threshold", "top")
@@ -232,15 +302,17 @@ def read(link: Mapping[str, str], defaults: Mapping[str, Any]) -> tuple[dict[str
             try:
                 values[key.name] = key.read(link[key.name])
             except ValueError as error:
-                complaints.append(
-                    f"In the link, {key.name} {error}. It was left out.".replace("..", ".")
-                )
+                complaints.append(_left_out(key.name, error).replace("..", "."))
     try:
         words = own.read_words(link.get(SET, ""))
         values["model"] = own.named(values["model"], words)
     except ValueError as error:
-        complaints.append(f"In the link, {SET} {error}. It was left out.")
+        complaints.append(_left_out(SET, error))
     return values, complaints
+
+
+def _left_out(name: str, error: ValueError) -> str:
+    return say("In the link, {key} {problem}. It was left out.", key=name, problem=error)
 
 
 def write(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, str]:

@@ -6,6 +6,7 @@ step gets the pictures of that step, from the same runs and the same functions a
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,8 @@ import numpy as np
 import streamlit as st
 
 from ..components.blob import pack
+from ..components.spoken import taught
+from ..languages import speaking
 from .exchange import EXCHANGE, PATH, Line, View
 from .parts import PARTS
 from .scene import Scene, scene_at
@@ -20,12 +23,20 @@ from .sliders import Slider
 
 LINE = "_line"
 
+Parts = Mapping[str, Callable[[Scene], bytes]]
 
-def line(scene: Scene) -> str:
-    """The address that gives this visitor's live frames; empty where the server gives none."""
+
+def line(scene: Scene, parts: Parts = PARTS) -> str:
+    """The address that gives this visitor's live frames; empty where the server gives none.
+
+    Args:
+        parts: what a frame holds, by the name of its component; it is drawn in another thread.
+    """
     if not EXCHANGE.is_open:
         return ""
-    view = View(scene.engine, scene.question, scene.kind, scene.place, scene.changes, scene.look)
+    view = View(
+        scene.engine, scene.question, scene.kind, scene.place, scene.changes, scene.look, parts
+    )
     held: Line | None = st.session_state.get(LINE)
     if held is None:
         held = st.session_state[LINE] = Line(view)
@@ -45,9 +56,10 @@ def frame(line: Line, slider: Slider, value: Any, seq: int) -> bytes:
     task, view = line.begin(), line.view
     changes = slider.moved(view.changes, view.place, value)
     look = replace(view.look, seq=seq)
-    scene = scene_at(view.engine, view.question, view.kind, view.place, changes, look, task)
     parts = {}
-    for name, draw in PARTS.items():
-        task.check()
-        parts[name] = np.frombuffer(draw(scene), np.uint8)
+    with speaking(look.lang), taught():
+        scene = scene_at(view.engine, view.question, view.kind, view.place, changes, look, task)
+        for name, draw in (view.parts or PARTS).items():
+            task.check()
+            parts[name] = np.frombuffer(draw(scene), np.uint8)
     return pack({"part": "frame", "seq": seq}, **parts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import threading
@@ -15,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..languages import say
+from .memory import give_back
 from .own import veiled
 from .shelf import Shelf, Shelved
 from .task import Task
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ..checkpoints import Model
 
 PAINTING = 1.5  # seconds that a browser may need for its first picture on a busy machine
-MOST = 8  # models that stay loaded at most
+MOST = 24  # models that stay loaded at most: a class looks at tiny ones and snapshots side by side
 BYTES = 4_000_000_000  # of all their weights together; the newest one stays in any case
 
 
@@ -106,7 +107,7 @@ class Models:
             Abandoned: the task was given up; the model goes on loading for the next visitor.
         """
         promise = self.start(name)
-        words = f"Loading {self.shelf[name].called} ..."
+        words = say("Loading {model} ...", model=self.shelf[name].called)
         task.until(lambda seconds: bool(wait([promise], seconds).done), words)
         return promise.result()
 
@@ -166,15 +167,3 @@ def _bare(error: BaseException, folder: Path) -> BaseException:
     if isinstance(error, ValueError) and error.args:
         error.args = (veiled(str(error.args[0]), folder), *error.args[1:])
     return error
-
-
-def give_back() -> None:
-    """Hand the memory of what was forgotten back to the system.
-
-    Modules may hold each other in a ring, and frozen rings are never looked at.
-    """
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()
-    with suppress(OSError, AttributeError):  # only the C library of Linux has this
-        ctypes.CDLL("libc.so.6").malloc_trim(0)

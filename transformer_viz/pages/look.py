@@ -8,6 +8,7 @@ from typing import Any
 
 import streamlit as st
 
+from ..languages import say
 from ..metrics.tiles import sentences
 from ..records import Trace
 from . import visit
@@ -47,6 +48,7 @@ class Look:
     top: int = 0
     overlay: tuple[LayerHead, ...] = ()
     zoom: tuple[Span, Span] | None = None
+    lang: str = "en"
     dark: bool = False
     seq: int = 0
 
@@ -85,20 +87,35 @@ def settle(trace: Trace, block: str, about: object) -> None:
     layers, heads = trace.thumbnail(block).shape[:2]
     rows, columns = map(len, sentences(trace, block))
     if state["key"] is not None and state["key"] >= columns:
-        _tell(f"There is no column {state['key']} here; there are 0 to {columns - 1}.")
+        _tell(
+            say(
+                "There is no column {column} here; there are 0 to {last}.",
+                column=state["key"],
+                last=columns - 1,
+            )
+        )
         state["key"] = None
     known = tuple(at for at in state["overlay"] if at[0] < layers and at[1] < heads)[:FURTHER]
     if known != state["overlay"]:
         _tell(
-            f"In the link, overlay names heads that are not in this block, or more than {FURTHER}; "
-            "those were left out."
+            say(
+                "In the link, overlay names heads that are not in this block, or more than "
+                "{most}; those were left out.",
+                most=FURTHER,
+            )
         )
         state["overlay"] = known
     if state["zoom"] is not None and not all(
         0 <= first < last <= count
         for (first, last), count in zip(state["zoom"], (rows, columns), strict=True)
     ):
-        _tell(f"In the link, zoom is no part of a map of {rows} rows and {columns} columns.")
+        _tell(
+            say(
+                "In the link, zoom is no part of a map of {rows} rows and {columns} columns.",
+                rows=rows,
+                columns=columns,
+            )
+        )
         state["zoom"] = None
 
 

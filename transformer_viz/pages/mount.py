@@ -9,6 +9,7 @@ import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
 from ..components import ChipRow, Picked, picked, tokens_data
+from ..components.blob import pack
 from ..components.files import bundle, style
 from ..components.ruler import Ruler
 
@@ -120,13 +121,11 @@ def tokens(
     )
 
 
-def panel(
-    data: bytes | dict[str, Any], *, key: str, picked: Callable[[object], None] | None = None
-) -> None:
-    """Ready HTML that live frames can exchange; ``data`` is ``{"part", "seq", "html"}``.
+def panel(data: bytes, *, key: str, picked: Callable[[object], None] | None = None) -> None:
+    """Ready HTML that live frames can exchange.
 
     Args:
-        data: whose ``html`` has all its words escaped.
+        data: a blob whose header has the ``html``, all its words escaped.
         key: the component's own key.
         picked: is called with ``{"row", "column"}`` of the word that was clicked, each such as
             ``produced:4``, or None.
@@ -135,10 +134,58 @@ def panel(
     PANEL(data=data, key=key, on_picked_change=hear)
 
 
+def keys(data: bytes, *, key: str, left: Callable[[], None]) -> None:
+    """The keys of presenter mode and their line; ``left`` is called when the teacher leaves it."""
+    PICTURE(data=data, key=key, on_left_change=left)
+
+
+def inside(data: bytes, *, key: str, stepped: Hear, opened: Hear) -> None:
+    """A head's chain; what is heard comes from a browser, so it may be anything.
+
+    Args:
+        data: what `components.inside_data` gave.
+        key: the component's own key.
+        stepped: is called with ``{"step"}``, the station that was gone to.
+        opened: with ``{"number"}``, the address of the number whose sum is wanted, or empty.
+    """
+    PICTURE(
+        data=data,
+        key=key,
+        on_stepped_change=lambda: stepped(said(key, "stepped")),
+        on_opened_change=lambda: opened(said(key, "opened")),
+    )
+
+
+def language() -> None:
+    """Let a page without pictures say whose language it speaks, as pictures do by themselves."""
+    PANEL(
+        data=pack({"part": "language", "seq": 0, "html": ""}),
+        key="language",
+        on_picked_change=lambda: None,
+    )
+
+
 def slider(data: bytes, *, key: str, moved: Callable[[object], None], width: int) -> None:
     """A slider; ``moved`` is called with ``{"value", "seq", "stroke"}`` when the hand rests or
     lets go, or at each step where there are no live frames."""
     PICTURE(data=data, key=key, on_moved_change=lambda: moved(said(key, "moved")), width=width)
+
+
+def play(data: bytes, *, key: str, moved: Hear, looked: Hear) -> None:
+    """A search, step by step; what is heard comes from a browser, so it may be anything.
+
+    Args:
+        data: what `components.play.play_data` gave.
+        key: the component's own key.
+        moved: is called with ``{"played", "path"}`` once the hand rests.
+        looked: with ``{"layer", "head", "pooled"}``.
+    """
+    PICTURE(
+        data=data,
+        key=key,
+        on_moved_change=lambda: moved(said(key, "moved")),
+        on_looked_change=lambda: looked(said(key, "looked")),
+    )
 
 
 def said(key: str, name: str) -> object:

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from .. import views
+from ..languages import ENGLISH, mark, say, speaking
 from ..metrics.norms import (
     STATISTICS,
     describe_norm_change,
@@ -28,7 +29,7 @@ from .pictures import compare, sentence
 from .scene import Scene
 from .words import plain, spoken
 
-QUESTION = "What does each layer norm see, and what does it make of it?"
+QUESTION = mark("What does each layer norm see, and what does it make of it?")
 NAMES = {statistic.name: statistic for statistic in STATISTICS}
 
 
@@ -39,7 +40,7 @@ def draw(engine: Engine) -> None:
 
 def _body(scene: Scene) -> Callable[[], None] | None:
     state, stack = st.session_state, st.session_state["stack"]
-    visit.fit("word", len(scene.now.words_of(stack)), "word")
+    visit.fit("word", len(scene.now.words_of(stack)), mark("word"))
     visit.relabel("word")
     choice.follow_word(scene)
     rows = chips.of_stack(scene, stack, state["word"], "column")
@@ -73,7 +74,7 @@ def _choices(scene: Scene) -> None:
     with st.container(
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
     ):
-        st.html(f'<h2 class="tv-question">{QUESTION}</h2>', width="content")
+        st.html(f'<h2 class="tv-question">{say(QUESTION)}</h2>', width="content")
         with st.container(horizontal=True, width="content"):
             sentence(scene)
             compare(scene)
@@ -85,7 +86,11 @@ def _settle(sites: tuple[str, ...]) -> None:
     if state["site"] not in sites:
         if state["site"] and state.get(visit.FRESH):
             visit.complaints().append(
-                f"There is no norm {shortened(state['site'])!r} in this stack; {sites[0]} is shown."
+                say(
+                    "There is no norm {norm} in this stack; {shown} is shown.",
+                    norm=repr(shortened(state["site"])),
+                    shown=sites[0],
+                )
             )
         state["site"] = sites[0]
 
@@ -109,14 +114,16 @@ def _map(scene: Scene, stack: str, sites: tuple[str, ...]) -> None:
         lambda: _pick(sites),
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.selectbox("number", list(NAMES), key="statistic", format_func=_title, width=200)
+        st.selectbox(say("number"), list(NAMES), key="statistic", format_func=_title, width=200)
         labels = dict(zip(sites, norm_labels(scene.before, sites), strict=True))
-        st.selectbox("norm", list(sites), key="site", format_func=labels.__getitem__, width=280)
+        st.selectbox(
+            say("norm"), list(sites), key="site", format_func=labels.__getitem__, width=280
+        )
     _said(scene, stack)
 
 
 def _title(name: str) -> str:
-    return NAMES[name].title
+    return say(NAMES[name].title)
 
 
 def _pick(sites: tuple[str, ...]) -> None:
@@ -134,10 +141,15 @@ def _said(scene: Scene, stack: str) -> None:
         row, token = sites.index(state["site"]), state["word"]
         told.append(f"{values[row, token]:.4f}" if token < values.shape[1] else "–")
     statistic, word = NAMES[state["statistic"]], _labels(scene.now, stack)[state["word"]]
+    said = say(
+        "“{word}”: {title} {numbers}",
+        word=word,
+        title=say(statistic.title),
+        numbers=" → ".join(told),
+    )
     st.html(
-        f'<p class="tv-say" data-what="norm">“{escape(word)}”: {statistic.title} '
-        f"{' → '.join(told)}</p>"
-        f'<span class="tv-quiet">{escape(statistic.sentence)}</span>'
+        f'<p class="tv-say" data-what="norm">{escape(said)}</p>'
+        f'<span class="tv-quiet">{escape(say(statistic.sentence))}</span>'
     )
 
 
@@ -152,13 +164,13 @@ def _stream(scene: Scene, stack: str) -> None:
     token = min(st.session_state["word"], len(labels) - 1)
     chart(
         "stream",
-        scene.kind.asked("How long is a word's vector on its way through the layers?"),
+        scene.kind.asked(mark("How long is a word's vector on its way through the layers?")),
         lambda: views.stream_length(now, stack, token, before=before, dark=visit.dark()),
         _pick_word,
     )
     every = _labels(scene.now, stack)
     st.selectbox(
-        "word",
+        say("word"),
         range(len(every)),
         key="word",
         format_func=lambda place: f"{place} {every[place]}",
@@ -176,7 +188,7 @@ def _gains(scene: Scene) -> None:
     site = st.session_state["site"]
     chart(
         "gains",
-        "What has this norm learned to stretch and to shift?",
+        say("What has this norm learned to stretch and to shift?"),
         lambda: views.gain_bias(scene.before, site, dark=visit.dark()),
     )
 
@@ -185,15 +197,16 @@ def _outstanding(scene: Scene, stack: str) -> None:
     """Words, dimensions and gains whose numbers stand far from the rest."""
     now, _ = scene.shown
     site = st.session_state["site"]
-    st.html('<h3 class="tv-question">What stands out?</h3>')
-    _found("Words", lambda: outstanding_tokens(now, stack, count=4))
-    _found("Dimensions of the residual stream", lambda: outstanding_dimensions(now, stack, count=4))
-    _found("Gains of the chosen norm", lambda: outstanding_gains(now, site, count=4))
+    st.html(f'<h3 class="tv-question">{say("What stands out?")}</h3>')
+    _found(say("Words"), lambda: outstanding_tokens(now, stack, count=4))
+    stream = say("Dimensions of the residual stream")
+    _found(stream, lambda: outstanding_dimensions(now, stack, count=4))
+    _found(say("Gains of the chosen norm"), lambda: outstanding_gains(now, site, count=4))
 
 
 def _found(title: str, find: Callable[[], pd.DataFrame]) -> None:
     try:
-        sentences = list(find()["sentence"]) or ["none stands out"]
+        sentences = list(find()["sentence"]) or [say("none stands out")]
     except (ValueError, LookupError) as error:
         sentences = [spoken(error)]
     items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
@@ -206,7 +219,8 @@ def _changes(scene: Scene, stack: str) -> None:
         with st.container(
             horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
         ):
-            st.html('<h2 class="tv-question">What did the changes do here?</h2>', width="content")
+            question = say("What did the changes do here?")
+            st.html(f'<h2 class="tv-question">{question}</h2>', width="content")
             with st.container(horizontal=True, width="content"):
                 bar.ways_back(disabled=not scene.changes)
         bar.chips(scene)
@@ -220,19 +234,22 @@ def _changes(scene: Scene, stack: str) -> None:
             st.html(f'<p class="tv-say" data-what="change">{escape(said)}</p>')
         else:
             st.caption(
-                "Change masks, temperature, heads or positions on Explore or Positions, and come "
-                "back: before, after and difference then stand here."
+                say(
+                    "Change masks, temperature, heads or positions on Explore or Positions, and "
+                    "come back: before, after and difference then stand here."
+                )
             )
 
 
 def _table(scene: Scene, stack: str) -> None:
     """Every number behind the pictures, to read and to take along."""
-    table = numbers(scene, stack)
+    with speaking(ENGLISH):  # data are the same for everybody
+        table = numbers(scene, stack)
     with st.container(border=True, key="card-table"):
         with st.container(
             horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
         ):
-            st.html('<h2 class="tv-question">All numbers</h2>', width="content")
+            st.html(f'<h2 class="tv-question">{say("All numbers")}</h2>', width="content")
             st.download_button(
                 "CSV",
                 data=table.to_csv(index=False).encode(),

@@ -9,14 +9,20 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from ..interventions import BlockEdges, BlockKeys, Intervention, ShufflePositions
+from ..languages import mark, say
 from .patience import Stopped, patiently
 from .result import freely
 from .scene import Scene
 from .words import spoken
 
-QUESTION = "Does the order of the words matter?"
+QUESTION = mark("Does the order of the words matter?")
+LINES = {
+    "words": mark("the same words"),
+    "trained": mark("as trained"),
+    "changed": mark("changed"),
+}
 BY_NUMBER = (BlockKeys, BlockEdges, ShufflePositions)
-NUMBERED = (
+NUMBERED = mark(
     "Hidden words, cut links and shuffles go by the number of a word, and in the other order that "
     "is another word: take them away to compare the two orders."
 )
@@ -28,11 +34,11 @@ def order_card(scene: Scene) -> Callable[[], None]:
         with st.container(
             horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
         ):
-            st.html(f'<h2 class="tv-question">{QUESTION}</h2>', width="content")
-            st.button("another order", key="reorder", on_click=_another)
+            st.html(f'<h2 class="tv-question">{say(QUESTION)}</h2>', width="content")
+            st.button(say("another order"), key="reorder", on_click=_another)
         place = st.empty()
         with place:
-            _lines([("the same words", "…")])
+            _lines([("words", "…")])
         waiting = st.container(key="waiting-order")
     return lambda: _compare(scene, place, waiting)
 
@@ -46,7 +52,7 @@ def _compare(scene: Scene, place: DeltaGenerator, waiting: DeltaGenerator) -> No
     try:
         lines, verdict = _answers(scene, waiting)
     except Stopped:
-        lines, verdict = [], "Stopped."
+        lines, verdict = [], say("Stopped.")
     except (ValueError, LookupError) as error:
         lines, verdict = [], spoken(error)
     with place.container():
@@ -57,33 +63,40 @@ def _compare(scene: Scene, place: DeltaGenerator, waiting: DeltaGenerator) -> No
 def _answers(scene: Scene, waiting: DeltaGenerator) -> tuple[list[tuple[str, str]], str]:
     ids = scene.engine.reordered(scene.question, st.session_state["order"])
     if ids == scene.answer.trace.source.ids:
-        return [], "This sentence has no other order."
+        return [], say("This sentence has no other order.")
     numbered = any(isinstance(edit, BY_NUMBER) for edit in scene.changes)
     mixed = scene.engine.text_of(scene.question.model, ids)
-    lines = [("the same words", mixed)]
+    lines = [("words", mixed)]
     same = False
-    runs = {"as trained": Intervention()} | ({"changed": scene.changes} if scene.changes else {})
+    runs = {"trained": Intervention()} | ({"changed": scene.changes} if scene.changes else {})
     for name, changes in runs.items():
         told = _free_ids(scene, ids, changes, waiting)
         straight = freely(scene, changes, waiting)
         same = told == straight
         lines.append((name, told))
-    verb = "goes on from" if scene.kind.continues else "translates"
-    return lines, NUMBERED if numbered else verdict(bool(scene.changes), same, verb)
+    continues = scene.kind.continues
+    return lines, say(NUMBERED) if numbered else verdict(bool(scene.changes), same, continues)
 
 
-def verdict(changed: bool, same: bool, verb: str = "translates") -> str:
-    """What the comparison of the two orders says; ``verb`` is what the model does with them."""
+def verdict(changed: bool, same: bool, continues: bool = False) -> str:
+    """What the comparison of the two orders says, of a model that translates or ``continues``."""
+    if changed and same and continues:
+        return say(
+            "The changed model goes on from this order and the other alike: to it they are the "
+            "same bag of words."
+        )
     if changed and same:
-        return (
-            f"The changed model {verb} this order and the other alike: to it they are the same "
-            "bag of words."
+        return say(
+            "The changed model translates this order and the other alike: to it they are the "
+            "same bag of words."
         )
     if changed:
-        return "The changed model still tells the two orders apart."
+        return say("The changed model still tells the two orders apart.")
+    if same and continues:
+        return say("The model goes on from this order and the other alike.")
     if same:
-        return f"The model {verb} this order and the other alike."
-    return "The model tells the two orders apart. Drop the positions above, and look again."
+        return say("The model translates this order and the other alike.")
+    return say("The model tells the two orders apart. Drop the positions above, and look again.")
 
 
 def _free_ids(
@@ -92,7 +105,7 @@ def _free_ids(
     return patiently(
         lambda task: scene.engine.free_ids(scene.question, ids, changes, task),
         key="order-changed" if changes else "order-clean",
-        say="Running the other order ...",
+        say=say("Running the other order ..."),
         about=(scene.question, ids, changes.to_json()),
         where=where,
     )
@@ -100,8 +113,8 @@ def _free_ids(
 
 def _lines(lines: list[tuple[str, str]]) -> None:
     spans = "".join(
-        f'<span class="tv-quiet">{escape(name)}</span>'
-        f'<span data-what="order-{name.split()[-1]}">{escape(text)}</span>'
+        f'<span class="tv-quiet">{escape(say(LINES[name]))}</span>'
+        f'<span data-what="order-{name}">{escape(text)}</span>'
         for name, text in lines
     )
     st.html(f'<div class="tv-sentence tv-wide">{spans}</div>')

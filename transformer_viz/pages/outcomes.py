@@ -7,6 +7,7 @@ from html import escape
 
 from ..components.ruler import row_sentence
 from ..components.tokens import spot
+from ..languages import say
 from ..records import Trace
 from ..views.candidates import candidates
 from ..views.outcome import outcome as bars
@@ -17,7 +18,6 @@ from .scene import Scene
 MASKS = 4  # masks whose candidates are shown at once
 CLASSES = 10  # classes that are shown at once
 SHOWN = 60  # words whose bars are shown at once
-NEXT = '<h3 class="tv-question">What could come next?</h3>'
 
 
 def outcome(scene: Scene) -> str:
@@ -63,7 +63,9 @@ def class_names(scene: Scene) -> Sequence[str]:
     logits = scene.before.logits
     count = 0 if logits is None else len(logits)
     labels = scene.kind.labels
-    return tuple(labels[n] if n < len(labels) else f"class {n}" for n in range(count))
+    return tuple(
+        labels[n] if n < len(labels) else say("class {number}", number=n) for n in range(count)
+    )
 
 
 def _after(scene: Scene) -> Trace | None:
@@ -81,16 +83,19 @@ def _held(scene: Scene) -> str:
     first = max(0, min(row - SHOWN // 2, count - SHOWN))
     rows = range(first, min(count, first + SHOWN))
     picture = bars(scene.before, _after(scene), rows=rows, dark=scene.look.dark)
-    left_out = (
-        f" Words {rows.start + 1} to {rows.stop} of {count:,} are shown, those around the chosen "
-        "row."
+    left_out = say(
+        "Words {first} to {last} of {count:,} are shown, those around the chosen row.",
+        first=rows.start + 1,
+        last=rows.stop,
+        count=count,
     )
-    return _drawn(picture, left_out if len(rows) < count else "")
+    return _drawn(picture, " " + left_out if len(rows) < count else "")
 
 
 def _next(scene: Scene) -> str:
     """What a language model would say after the whole text."""
-    return NEXT + _guesses(scene, len(places(scene)) - 1, _names(scene))
+    question = f'<h3 class="tv-question">{escape(say("What could come next?"))}</h3>'
+    return question + _guesses(scene, len(places(scene)) - 1, _names(scene))
 
 
 def _masks(scene: Scene) -> str:
@@ -99,12 +104,14 @@ def _masks(scene: Scene) -> str:
     assert produced is not None
     found = _drawn(bars(scene.before, _after(scene), rows=masked, dark=scene.look.dark))
     for place in masked[:MASKS]:
-        word = escape(produced.labels[place])
-        found += f'<h3 class="tv-question">What could stand where “{word}” is hidden?</h3>'
+        question = say("What could stand where “{word}” is hidden?", word=produced.labels[place])
+        found += f'<h3 class="tv-question">{escape(question)}</h3>'
         found += f'<div data-row="{spot("source", place)}">'
         found += f"{_guesses(scene, place, _names(scene))}</div>"
     if len(masked) > MASKS:
-        found += _quiet(f"The other {len(masked) - MASKS} masks have no list of their own.")
+        found += _quiet(
+            say("The other {count} masks have no list of their own.", count=len(masked) - MASKS)
+        )
     return found
 
 

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..languages import say
+
 PATH, UPLOAD, MORE = "path:", "upload:", "//"
 LONGEST = 4_000  # characters of overridden words in a name
 NOT_WORDS = ("thing", "device", "tokenizer")  # what `load` itself is told; no words of a config
@@ -57,7 +59,7 @@ def read_words(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         words = None
     if not isinstance(words, dict) or not all(map(_is_word, words.items())):
-        raise ValueError('holds no words of a config; it must be JSON such as {"heads": 8}')
+        raise ValueError(say('holds no words of a config; it must be JSON such as {"heads": 8}'))
     return words
 
 

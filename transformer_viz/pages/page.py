@@ -11,7 +11,8 @@ from contextlib import contextmanager
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from . import boxes, frame, moves, visit
+from ..languages import say
+from . import boxes, frame, lessons_doors, lessons_strip, moves, visit
 from .engine import Engine
 from .kinds import Kind
 from .patience import Stopped, patiently
@@ -50,6 +51,7 @@ def _page(engine: Engine, body: Body) -> None:
 def _answer(engine: Engine, body: Body) -> None:
     waiting = st.container(key="waiting")
     kind = _kind(engine, waiting)
+    asked = lessons_strip.strip(engine, kind)
     question = visit.question(engine, kind)
     if not (question.text or question.picture or question.file or kind.takes == "vectors"):
         st.info(boxes.todo(kind))
@@ -57,9 +59,11 @@ def _answer(engine: Engine, body: Body) -> None:
         return
     began = time.perf_counter()
     scene = scene_of(engine, question, kind, waiting)
+    lessons_doors.arrive(scene)
     later = body(scene)
     visit.answered()
     frame.footer(engine, scene.now, time.perf_counter() - began)
+    lessons_strip.ask(scene, asked)
     if later is not None:
         later()
 
@@ -95,11 +99,18 @@ def _explained(engine: Engine) -> Iterator[None]:
         frame.footer(engine, None, None)
     except Exception as error:  # the last net: a visitor never meets a traceback
         traceback.print_exc(file=sys.stderr)
-        _explain(f"This did not work ({type(error).__name__}: {spoken(error)}).")
+        _explain(failed(error))
         frame.footer(engine, None, None)
+
+
+def failed(error: BaseException) -> str:
+    """What is said where something went wrong that nobody thought of."""
+    return say(
+        "This did not work ({error}: {reason}).", error=type(error).__name__, reason=spoken(error)
+    )
 
 
 def _explain(sentence: str) -> None:
     st.error(plain(sentence))
     if visit.intervention():
-        st.button("back to clean", key="clean-after-error", on_click=visit.clean)
+        st.button(say("back to clean"), key="clean-after-error", on_click=visit.clean)

@@ -13,6 +13,7 @@ from ..components.blob import both_palettes, pack
 from ..components.head_map import head_numbers, map_data
 from ..components.lines import lines_data
 from ..components.qk import qk_data
+from ..languages import say
 from . import outcomes
 from .scene import Scene
 
@@ -65,7 +66,7 @@ def _map(scene: Scene) -> bytes:
         threshold=look.threshold,
         zoom=look.zoom,
         numbers=numbers(scene),
-        direction=f"rows {'say their word and ' if scene.kind.continues else ''}look at columns",
+        direction=say("rows say their word and look at columns") if scene.kind.continues else None,
     )
 
 

@@ -12,6 +12,7 @@ from PIL import Image
 
 from .. import views
 from ..interventions import Intervention
+from ..languages import mark, say
 from ..records import Trace
 from . import visit
 from .charts import STILL, clicked
@@ -22,11 +23,11 @@ from .scene import Scene
 
 CHART = "over-image"
 QUESTIONS = {
-    "weights": "Where in the picture does this patch look?",
-    "gradients": "Which of its links speak for a class, and which against it?",
+    "weights": mark("Where in the picture does this patch look?"),
+    "gradients": mark("Which of its links speak for a class, and which against it?"),
 }
-OVER = {"weights": "What it looks at", "gradients": "What speaks for a class"}
-GRADIENTS = "How the class’s logit would move if one of these weights grew a little."
+OVER = {"weights": mark("What it looks at"), "gradients": mark("What speaks for a class")}
+GRADIENTS = mark("How the class’s logit would move if one of these weights grew a little.")
 TALL = 150  # pixels of the plain picture's height
 
 
@@ -37,12 +38,12 @@ def patches(scene: Scene) -> None:
             horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
         ):
             over = st.session_state["over"]
-            st.html(f'<h2 class="tv-question">{QUESTIONS[over]}</h2>', width="content")
+            st.html(f'<h2 class="tv-question">{say(QUESTIONS[over])}</h2>', width="content")
             st.segmented_control(
-                "over the picture",
+                say("over the picture"),
                 list(OVER),
                 key="over",
-                format_func=OVER.__getitem__,
+                format_func=lambda over: say(OVER[over]),
                 required=True,
                 label_visibility="collapsed",
             )
@@ -62,10 +63,13 @@ def _plain(shown: np.ndarray) -> None:
     held = io.BytesIO()
     Image.fromarray(shown).save(held, "PNG")
     source = base64.b64encode(held.getvalue()).decode()
+    alt = say("the picture as the model reads it")
+    height, width = shown.shape[:2]
+    caption = say("as the model reads it, {width} × {height} pixels", width=width, height=height)
     st.html(
-        f'<figure class="tv-picture"><img height="{TALL}" alt="the picture as the model reads it" '
-        f'src="data:image/png;base64,{source}"><figcaption class="tv-quiet">as the model reads it, '
-        f"{shown.shape[1]} × {shown.shape[0]} pixels</figcaption></figure>"
+        f'<figure class="tv-picture"><img height="{TALL}" alt="{alt}" '
+        f'src="data:image/png;base64,{source}"><figcaption class="tv-quiet">{caption}'
+        "</figcaption></figure>"
     )
 
 
@@ -112,17 +116,17 @@ def _class(scene: Scene) -> int:
     assert produced is not None
     state = st.session_state
     if state["chosen"] is not None:
-        visit.fit("chosen", len(names), "class")
+        visit.fit("chosen", len(names), mark("class"))
     st.selectbox(
-        "class",
+        say("class"),
         range(len(names)),
         index=None,
         key="chosen",
         format_func=names.__getitem__,
-        placeholder="the most probable",
+        placeholder=say("the most probable"),
         width=240,
     )
-    st.caption(GRADIENTS)
+    st.caption(say(GRADIENTS))
     return produced.ids[0] if state["chosen"] is None else int(state["chosen"])
 
 
@@ -132,7 +136,7 @@ def _moved(scene: Scene, chosen: int, changes: Intervention) -> Trace:
     return patiently(
         lambda task: scene.engine.gradients(scene.question, chosen, changes, place, task),
         key="gradients-changed" if changes else "gradients-clean",
-        say="Running the model for its gradients ...",
+        say=say("Running the model for its gradients ..."),
         about=(scene.question, chosen, changes.to_json()),
     )
 

@@ -16,6 +16,7 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestType
 
+from ..languages import say, speaking, spoken_language
 from .task import POLL, Task
 from .words import plain
 
@@ -57,7 +58,7 @@ def patiently(
         _offer_to_go_on(place, key)
         raise Stopped("Stopped before it was done.")
     task = Task()
-    run = _begin(work, task)
+    run = _begin(work, task, spoken_language())
     try:
         if not wait([run], SILENT).done:
             _watch(place, run, task, say, (key, about))
@@ -66,12 +67,14 @@ def patiently(
         task.abandon()  # does nothing if it is done; else the visitor has moved on
 
 
-def _begin(work: Callable[[Task], T], task: Task) -> Future[T]:
+def _begin(work: Callable[[Task], T], task: Task, language: str) -> Future[T]:
+    """Start the work in a thread, which speaks the visitor's language."""
     run: Future[T] = Future()
 
     def finish() -> None:
         try:
-            run.set_result(work(task))
+            with speaking(language):
+                run.set_result(work(task))
         except BaseException as error:
             run.set_exception(error)
 
@@ -86,12 +89,16 @@ def _watch(
     shown = task.done, _words(task, say)
     with place.container(horizontal=True, vertical_alignment="center"):
         bar = st.progress(*shown)
-        st.button("stop", key=_widget("stop", mark[0]), on_click=_stop, args=mark)
+        _stop_button(mark)
     while not wait([run], POLL).done:
         _make_way()
         if shown != (shown := (task.done, _words(task, say))):
             bar.progress(*shown)
     place.empty()
+
+
+def _stop_button(mark: tuple[str, object]) -> None:
+    st.button(say("stop"), key=_widget("stop", mark[0]), on_click=_stop, args=mark)
 
 
 def _make_way() -> None:
@@ -113,8 +120,8 @@ def _words(task: Task, say: str) -> str:
 
 def _offer_to_go_on(place: DeltaGenerator, key: str) -> None:
     with place.container(horizontal=True, vertical_alignment="center"):
-        st.html('<span class="tv-quiet">Stopped.</span>', width="content")
-        st.button("go on", key=_widget("go-on", key), on_click=_go_on, args=(key,))
+        st.html(f'<span class="tv-quiet">{say("Stopped.")}</span>', width="content")
+        st.button(say("go on"), key=_widget("go-on", key), on_click=_go_on, args=(key,))
 
 
 def _widget(what: str, key: str) -> str:

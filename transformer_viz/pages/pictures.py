@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import streamlit as st
 
+from ..languages import mark, say
 from ..metrics.cells import Cells
 from . import head, mount, parts, visit
 from .look import FURTHER
 from .scene import Scene
 from .words import plain, spoken
 
-COMPARE = {"now": "Now", "before": "Before", "difference": "Difference"}
-SENTENCES = {"encoder": "Source", "decoder": "Target"}
-ABREAST = {"one": "One block", "all": "All blocks"}
-BLOCKS = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Cross"}
+COMPARE = {"now": mark("Now"), "before": mark("Before"), "difference": mark("Difference")}
+SENTENCES = {"encoder": mark("Source"), "decoder": mark("Target")}
+ABREAST = {"one": mark("One block"), "all": mark("All blocks")}
+BLOCKS = {"encoder": mark("Encoder"), "decoder": mark("Decoder"), "cross": mark("Cross")}
 
 
 def pictures(scene: Scene, found: Cells, question: str) -> None:
@@ -36,18 +37,18 @@ def _choices(scene: Scene, question: str) -> None:
         with st.container(horizontal=True, width="content"):
             if len(scene.before.maps) > 1:
                 st.segmented_control(
-                    "block",
+                    say("block"),
                     list(scene.before.maps),
                     key="block",
-                    format_func=BLOCKS.__getitem__,
+                    format_func=lambda block: say(BLOCKS[block]),
                     required=True,
                     label_visibility="collapsed",
                 )
                 st.segmented_control(
-                    "blocks",
+                    say("blocks"),
                     list(ABREAST),
                     key="blocks",
-                    format_func=ABREAST.__getitem__,
+                    format_func=lambda blocks: say(ABREAST[blocks]),
                     required=True,
                     label_visibility="collapsed",
                 )
@@ -57,10 +58,10 @@ def _choices(scene: Scene, question: str) -> None:
 def compare(scene: Scene) -> None:
     """Now, before, or the difference; nothing to choose while nothing is changed."""
     st.segmented_control(
-        "compare",
+        say("compare"),
         list(COMPARE),
         key="compare",
-        format_func=COMPARE.__getitem__,
+        format_func=lambda run: say(COMPARE[run]),
         required=True,
         label_visibility="collapsed",
         disabled=not scene.changes,
@@ -72,10 +73,10 @@ def sentence(scene: Scene) -> None:
     if len(scene.kind.stacks) == 1:
         return
     st.segmented_control(
-        "sentence",
+        say("sentence"),
         list(SENTENCES),
         key="stack",
-        format_func=SENTENCES.__getitem__,
+        format_func=lambda stack: say(SENTENCES[stack]),
         required=True,
         label_visibility="collapsed",
     )
@@ -93,17 +94,24 @@ def _overview(scene: Scene) -> None:
     except (ValueError, LookupError) as error:
         st.caption(plain(spoken(error)))
     layers, heads = scene.now.thumbnail(scene.place.block).shape[:2]
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.selectbox("layer", range(layers), key="layer", format_func=lambda n: f"L{n}", width=100)
-        st.selectbox("head", range(heads), key="head", format_func=lambda n: f"H{n}", width=100)
+    with st.container(horizontal=True, vertical_alignment="bottom", key="fold-overview"):
+        st.selectbox(
+            say("layer"), range(layers), key="layer", format_func=lambda n: f"L{n}", width=100
+        )
+        st.selectbox(
+            say("head"), range(heads), key="head", format_func=lambda n: f"H{n}", width=100
+        )
         if scene.kind.takes == "text" and scene.kind.spelled:
-            st.toggle("whole words", key="words", help="Pieces of a word are put together.")
+            help_words = say("Pieces of a word are put together.")
+            st.toggle(say("whole words"), key="words", help=help_words)
         if scene.kind.takes != "vectors":
             marks = (
-                "start and end marks" if scene.kind.takes == "text" else "tokens without a patch"
+                say("start and end marks")
+                if scene.kind.takes == "text"
+                else say("tokens without a patch")
             )
             st.toggle(
-                marks, key="special", help="Without them each row is divided by what is left."
+                marks, key="special", help=say("Without them each row is divided by what is left.")
             )
 
 

@@ -8,8 +8,10 @@ import numpy as np
 import streamlit as st
 
 from .. import views
+from ..languages import mark, say
 from ..metrics.positions import pair_count, position_array
 from ..records import Tokens, Trace
+from ..sites import called
 from . import bar, chips, head, moves, position_edits, visit
 from .bar import ways_back
 from .charts import chart, clicked
@@ -22,6 +24,16 @@ from .position_edits import stack_of
 from .result import came_of_it
 from .scene import Scene
 
+KNOWS = {
+    "word": mark("How does the model know where each word stands?"),
+    "patch": mark("How does the model know where each patch stands?"),
+    "vector": mark("How does the model know where each vector stands?"),
+}
+ADDED = {
+    "word": mark("What is added to each word?"),
+    "patch": mark("What is added to each patch?"),
+    "vector": mark("What is added to each vector?"),
+}
 SCALES = (0.0, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 1.0)
 
 
@@ -33,7 +45,7 @@ def draw(engine: Engine) -> None:
 def _body(scene: Scene) -> Callable[[], None]:
     state, stack = st.session_state, st.session_state["stack"]
     tokens = scene.now.words_of(stack)
-    visit.fit("place", len(tokens), "position")
+    visit.fit("place", len(tokens), mark("position"))
     visit.relabel("place")
     rows = chips.of_stack(scene, stack, state["place"], "row")
     sides = chips.sides_of(scene, stack, "row")
@@ -44,18 +56,21 @@ def _body(scene: Scene) -> Callable[[], None]:
     name = name_of(scene.before, stack)
     if name is None:
         st.info(
-            f"Nothing was found that tells the {stack} of this model where its words stand: no "
-            "table is added, nothing is rotated, no score gets a bias. Its order, if it knows "
-            "any, comes from the causal mask."
+            say(
+                "Nothing was found that tells the {stack} of this model where its words stand: no "
+                "table is added, nothing is rotated, no score gets a bias. Its order, if it knows "
+                "any, comes from the causal mask.",
+                stack=called(stack),
+            )
         )
     else:
-        visit.fit("shift", len(tokens), "shift")
-        visit.fit("pair", max(1, pair_count(scene.now, name)), "pair of dimensions")
+        visit.fit("shift", len(tokens), mark("shift"))
+        visit.fit("pair", max(1, pair_count(scene.now, name)), mark("pair of dimensions"))
         _pictures(scene, name)
         _along(scene, name, tokens)
     _switches(scene)
     scene, found = head.settled(scene)
-    pictures(scene, found, "What do the heads do with it?")
+    pictures(scene, found, say("What do the heads do with it?"))
     follow = came_of_it(scene)
     bag = order_card(scene) if scene.kind.writes else None
 
@@ -76,7 +91,7 @@ def _choices(scene: Scene) -> None:
     with st.container(
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
     ):
-        question = f"How does the model know where each {scene.kind.thing} stands?"
+        question = say(KNOWS[scene.kind.thing])
         st.html(f'<h2 class="tv-question">{question}</h2>', width="content")
         sentence(scene)
 
@@ -90,7 +105,7 @@ def _pictures(scene: Scene, name: str) -> None:
         with left.container(border=True, height="stretch", key="card-table"):
             chart(
                 "position-table",
-                f"What is added to each {scene.kind.thing}?",
+                say(ADDED[scene.kind.thing]),
                 lambda: views.position_table(
                     now,
                     name,
@@ -106,14 +121,14 @@ def _pictures(scene: Scene, name: str) -> None:
         with middle.container(border=True, height="stretch", key="card-wavelengths"):
             chart(
                 "wavelengths",
-                "How long is the wave of each pair of dimensions?",
+                say("How long is the wave of each pair of dimensions?"),
                 lambda: views.wavelengths(now, name, pair=state["pair"], dark=dark),
                 lambda: _pick("wavelengths", "pair"),
             )
         with right.container(border=True, height="stretch", key="card-similarity"):
             chart(
                 "position-similarity",
-                "Which places look alike?",
+                say("Which places look alike?"),
                 lambda: views.position_similarity(now, name, token=state["place"], dark=dark),
                 lambda: _pick("position-similarity", "place"),
             )
@@ -142,12 +157,12 @@ def _along(scene: Scene, name: str, tokens: Tokens) -> None:
         with left.container(border=True, height="stretch", key="card-waves"):
             chart(
                 "position-waves",
-                scene.kind.asked("What do the chosen two dimensions do along the sentence?"),
+                scene.kind.asked(mark("What do the chosen two dimensions do along the sentence?")),
                 lambda: views.position_waves(now, name, state["pair"], dark=dark),
                 lambda: _pick("position-waves", "place"),
             )
             st.number_input(
-                "pair of dimensions",
+                say("pair of dimensions"),
                 key="pair",
                 min_value=0,
                 max_value=max(1, pair_count(now, name)) - 1,
@@ -156,7 +171,7 @@ def _along(scene: Scene, name: str, tokens: Tokens) -> None:
         with right.container(border=True, height="stretch", key="card-shift"):
             chart(
                 "position-shift",
-                scene.kind.asked("Is k words further always the same turn?"),
+                scene.kind.asked(mark("Is k words further always the same turn?")),
                 lambda: views.position_shift(now, name, state["shift"], state["place"], dark=dark),
                 lambda: _pick("position-shift", "pair"),
             )
@@ -167,7 +182,7 @@ def _along(scene: Scene, name: str, tokens: Tokens) -> None:
 
 def _place(tokens: Tokens) -> None:
     st.selectbox(
-        "position",
+        say("position"),
         range(len(tokens)),
         key="place",
         format_func=lambda place: f"{place} {tokens.labels[place]}",
@@ -178,7 +193,7 @@ def _place(tokens: Tokens) -> None:
 def _steps(tokens: Tokens) -> None:
     if len(tokens) > 1:
         st.slider(
-            "k: how many words further",
+            say("k: how many words further"),
             min_value=0,
             max_value=len(tokens) - 1,
             key="shift",
@@ -195,17 +210,15 @@ def _switches(scene: Scene) -> None:
         ):
             with st.container(horizontal=True, vertical_alignment="center", width="content"):
                 two = len(scene.kind.stacks) > 1
-                of = '<span class="tv-quiet">the positions of</span>' if two else "the positions"
-                st.html(
-                    f'<h2 class="tv-question">Change {"it " if two else ""}{of}</h2>',
-                    width="content",
-                )
+                of = f'<span class="tv-quiet">{say("the positions of")}</span>'
+                heading = f"{say('Change it')} {of}" if two else say("Change the positions")
+                st.html(f'<h2 class="tv-question">{heading}</h2>', width="content")
                 if two:
                     st.segmented_control(
-                        "the positions of",
+                        say("the positions of"),
                         list(REACHES),
                         key="reach",
-                        format_func=REACHES.__getitem__,
+                        format_func=lambda reach: say(REACHES[reach]),
                         required=True,
                         label_visibility="collapsed",
                     )
@@ -216,39 +229,43 @@ def _switches(scene: Scene) -> None:
             _controls()
         if st.session_state["reach"] == "both" and position_edits.differ(scene.changes):
             st.caption(
-                "The two sentences are changed differently: the switches show the source. "
-                "Moving one makes both alike."
+                say(
+                    "The two sentences are changed differently: the switches show the source. "
+                    "Moving one makes both alike."
+                )
             )
 
 
 def _controls() -> None:
     state = st.session_state
     st.select_slider(
-        "scale",
+        say("scale"),
         sorted({*SCALES, state["position_scale"]}),
         key="position_scale",
-        format_func=lambda value: "0 (dropped)" if value == 0 else f"{value:g}",
+        format_func=lambda value: say("0 (dropped)") if value == 0 else f"{value:g}",
         on_change=_moved,
         args=("position_scale",),
         width=300,
-        help="What the positions are multiplied by before they are added; 0 leaves none of them.",
+        help=say(
+            "What the positions are multiplied by before they are added; 0 leaves none of them."
+        ),
     )
     st.toggle(
-        "drop",
+        say("drop"),
         key="position_drop",
         on_change=_moved,
         args=("position_drop",),
-        help="The same as scale 0.",
+        help=say("The same as scale 0."),
     )
     st.toggle(
-        "shuffle",
+        say("shuffle"),
         key="position_shuffle",
         on_change=_moved,
         args=("position_shuffle",),
-        help="Every word gets the place of another one; start and end marks keep theirs.",
+        help=say("Every word gets the place of another one; start and end marks keep theirs."),
     )
     st.button(
-        "another shuffle",
+        say("another shuffle"),
         key="reshuffle",
         on_click=_reshuffled,
         disabled=not state["position_shuffle"],

@@ -10,20 +10,27 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from ..interventions import Intervention, ShufflePositions
+from ..languages import mark, say
 from . import choice, look, mount, outcomes, parts, visit
 from .edits import answers_itself
 from .patience import Stopped, patiently
 from .scene import Scene
 from .words import changed_words, ending, spoken
 
-NOTHING = " <i>nothing: the model ends at once</i>"
-CLICK = "Click a word above to hide it from the model; its guesses then stand here."
-READ = "The model was shown this word, so it need not guess: hide it with a click above."
-FLATTERED = (
+NOTHING = mark("nothing: the model ends at once")
+RUNS = {
+    "held": mark("held"),
+    "now": mark("now"),
+    "before": mark("before"),
+    "after": mark("after"),
+}
+CLICK = mark("Click a word above to hide it from the model; its guesses then stand here.")
+READ = mark("The model was shown this word, so it need not guess: hide it with a click above.")
+FLATTERED = mark(
     "The causal mask is off, so the held pass may look at the very words it is asked about: "
     "these probabilities flatter it. The freely decoded sentence does not."
 )
-RESHUFFLED = (
+RESHUFFLED = mark(
     "While the model writes freely its sentence grows, and each step shuffles the places of the "
     "words that are there by then; the held pass shuffles all of them once."
 )
@@ -32,7 +39,7 @@ RESHUFFLED = (
 def came_of_it(scene: Scene) -> Callable[[], None] | None:
     """The card of what the model says; what is given back fills in what it writes freely."""
     with st.container(border=True, key="card-outcome"):
-        st.html('<h2 class="tv-question">What came of it</h2>')
+        st.html(f'<h2 class="tv-question">{say("What came of it")}</h2>')
         if not scene.kind.writes:
             _probabilities(scene)
             return None
@@ -48,16 +55,16 @@ def came_of_it(scene: Scene) -> Callable[[], None] | None:
 def _cautions(scene: Scene) -> None:
     """What makes the held pass and the free one hard to compare."""
     if answers_itself(scene.changes):
-        st.caption(FLATTERED)
+        st.caption(say(FLATTERED))
     if any(isinstance(e, ShufflePositions) and e.stack != "encoder" for e in scene.changes):
-        st.caption(RESHUFFLED)
+        st.caption(say(RESHUFFLED))
 
 
 def _probabilities(scene: Scene) -> None:
     """What the runs say, and what else could stand at one place."""
     masks = scene.kind.mask_id is not None and outcomes.asks(scene)
     if masks:
-        st.caption(CLICK)
+        st.caption(say(CLICK))
     mount.panel(parts.outcome(scene), key="outcome", picked=choice.follow_bar)
     if not outcomes.asks(scene):
         return
@@ -65,18 +72,18 @@ def _probabilities(scene: Scene) -> None:
     scene = replace(scene, look=look.look())
     mount.panel(parts.guesses(scene), key="guesses")
     if masks:
-        st.caption(READ)
+        st.caption(say(READ))
 
 
 def _choose_place(labels: Sequence[str]) -> None:
     """Which place is asked about, in a box beside the question."""
-    visit.fit("answer", len(labels), "word")
+    visit.fit("answer", len(labels), mark("word"))
     visit.relabel("answer")
     with st.container(horizontal=True, vertical_alignment="center"):
-        question = "What else could stand here?"
+        question = say("What else could stand here?")
         st.html(f'<h3 class="tv-question">{question}</h3>', width="content")
         st.selectbox(
-            "instead of",
+            say("instead of"),
             range(len(labels)),
             key="answer",
             format_func=labels.__getitem__,
@@ -98,13 +105,17 @@ def _follow_up(scene: Scene, follow: DeltaGenerator, waiting: DeltaGenerator) ->
         if scene.changes:
             said = freely(scene, scene.changes, waiting)
             gap = " " if continues and said != said.lstrip() else ""
-            after = gap + changed_words(before, said) if said else NOTHING
+            after = gap + changed_words(before, said) if said else _nothing()
     except Stopped:
-        before, after = _instead(before, "stopped")
+        before, after = _instead(before, say("stopped"))
     except (ValueError, LookupError) as error:
         before, after = _instead(before, spoken(error))
     with follow:
         _sentences(scene, before, after)
+
+
+def _nothing() -> str:
+    return f" <i>{say(NOTHING)}</i>"
 
 
 def _instead(before: str, words: str) -> tuple[str, str]:
@@ -117,7 +128,9 @@ def freely(scene: Scene, changes: Intervention, where: DeltaGenerator) -> str:
     return patiently(
         lambda task: scene.engine.free(scene.question, changes, task),
         key="free-changed" if changes else "free-clean",
-        say="Going on with the text ..." if scene.kind.continues else "Translating freely ...",
+        say=say("Going on with the text ...")
+        if scene.kind.continues
+        else say("Translating freely ..."),
         about=(scene.question, changes.to_json()),
         where=where,
     )
@@ -131,7 +144,7 @@ def _sentences(scene: Scene, before: str = "…", after: str = "…") -> None:
     held, changed = bool(scene.question.target), bool(scene.changes)
     if not (held or scene.kind.continues):
         before = scene.answer.text
-    said = escape(before) or NOTHING
+    said = escape(before) or _nothing()
     lines = [
         ("held", escape(scene.answer.text), held),
         ("now", said, not changed),
@@ -141,7 +154,8 @@ def _sentences(scene: Scene, before: str = "…", after: str = "…") -> None:
     start = f'<span class="tv-start">{escape(ending(scene.question.text))}</span>'
     start = start if scene.kind.continues else ""
     spans = "".join(
-        f'<span class="tv-quiet">{name}</span><span>{start}<span data-what="{name}">{text}</span>'
+        f'<span class="tv-quiet">{say(RUNS[name])}</span>'
+        f'<span>{start}<span data-what="{name}">{text}</span>'
         "</span>"
         for name, text, shown in lines
         if shown

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..interventions import Intervention, Pad
+from ..languages import mark, say
 from ..records import Trace
 from ..sites import Site
 from .question import Question
@@ -22,6 +23,20 @@ if TYPE_CHECKING:
     from ..checkpoints import Model
     from ..decode import Hypothesis
 
+TOO_LONG = {
+    "text": mark(
+        "This text has {count:,} tokens and the app takes at most {most:,}. Shorten it, or use "
+        "transformer-viz trace for longer texts."
+    ),
+    "target": mark(
+        "This target has {count:,} tokens and the app takes at most {most:,}. Shorten it, or use "
+        "transformer-viz trace for longer texts."
+    ),
+    "array": mark(
+        "This array has {count:,} tokens and the app takes at most {most:,}. Shorten it, or use "
+        "transformer-viz trace for longer texts."
+    ),
+}
 LONGEST = 1024  # tokens of a text that the app takes; the model itself may take more
 KEEP = ("weights", "scores", "hidden")  # what the pages show of a run
 ROWS = {"source": 12, "target": 9}  # vectors that are drawn at random, by sentence
@@ -39,7 +54,7 @@ def source_of(model: Model, question: Question, picture: Path | None = None) -> 
         assert model.image is not None
         given = question.file.content if question.file else picture
         if given is None:
-            raise ValueError("This model reads a picture; choose one above.")
+            raise ValueError(say("This model reads a picture; choose one above."))
         return model.image.pixels(given)
     if model.takes == "vectors":
         return _vectors(model, question, "source")
@@ -136,18 +151,20 @@ def length(model: Model, question: Question, intervention: Intervention) -> int:
         _check_length(name, count)
     if tokens + padding > LONGEST:
         raise ValueError(
-            f"This text has {tokens:,} tokens and its padding {padding:,}; the app takes at most "
-            f"{LONGEST:,} in all. Take padding away."
+            say(
+                "This text has {tokens:,} tokens and its padding {padding:,}; the app takes at "
+                "most {most:,} in all. Take padding away.",
+                tokens=tokens,
+                padding=padding,
+                most=LONGEST,
+            )
         )
     return max(tokens + padding, target, int(1.4 * tokens) + 8)  # as long as decoding may go
 
 
 def _check_length(name: str, count: int) -> None:
     if count > LONGEST:
-        raise ValueError(
-            f"This {name} has {count:,} tokens and the app takes at most {LONGEST:,}. Shorten it, "
-            "or use transformer-viz trace for longer texts."
-        )
+        raise ValueError(say(TOO_LONG[name], count=count, most=LONGEST))
 
 
 def _padding(intervention: Intervention) -> int:
@@ -161,7 +178,7 @@ def _vectors(model: Model, question: Question, side: str) -> np.ndarray:
     width = model.config.get("d_model")
     if not width:
         raise ValueError(
-            "Nobody knows how wide the vectors of this model are; give them as a .npy file."
+            say("Nobody knows how wide the vectors of this model are; give them as a .npy file.")
         )
     draw = np.random.default_rng([question.seed, list(ROWS).index(side)])
     return draw.standard_normal((ROWS[side], int(width))).astype(np.float32)
@@ -172,13 +189,18 @@ def _of_file(content: bytes) -> np.ndarray:
         array = np.load(io.BytesIO(content), allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
         raise ValueError(
-            "This file holds no numbers that can be read; save an array [token, d_model] with "
-            "numpy.save, as a .npy file."
+            say(
+                "This file holds no numbers that can be read; save an array [token, d_model] with "
+                "numpy.save, as a .npy file."
+            )
         ) from error
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu" or array.ndim != 2:
         raise ValueError(
-            "The file must hold one array of numbers [token, d_model]; got "
-            f"{getattr(array, 'dtype', 'several arrays')} {list(getattr(array, 'shape', ()))}."
+            say(
+                "The file must hold one array of numbers [token, d_model]; got {type} {shape}.",
+                type=getattr(array, "dtype", say("several arrays")),
+                shape=list(getattr(array, "shape", ())),
+            )
         )
     _check_length("array", len(array))
     return array.astype(np.float32)

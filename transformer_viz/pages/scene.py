@@ -8,8 +8,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from ..interventions import Intervention
+from ..languages import listed, mark, say
 from ..records import Trace
-from ..sites import MAPS
+from ..sites import MAPS, called
 from . import look, visit
 from .edits import Place
 from .engine import Engine, whole_layer
@@ -108,7 +109,7 @@ def scene_of(engine: Engine, question: Question, kind: Kind, where: DeltaGenerat
         now = patiently(
             lambda task: engine.changed(question, answer, changes, wish, task),
             key="changed",
-            say="Running the changed model ...",
+            say=say("Running the changed model ..."),
             about=(question, changes.to_json()),
             where=where,
         )
@@ -123,7 +124,7 @@ def _clean(engine: Engine, question: Question, wish: Wanted, where: DeltaGenerat
     return patiently(
         lambda task: engine.clean(question, wish, task),
         key="clean-run",
-        say="Running the model ..." if engine.ready(question.model) else loading(engine),
+        say=say("Running the model ...") if engine.ready(question.model) else loading(engine),
         about=question,
         where=where,
     )
@@ -131,7 +132,7 @@ def _clean(engine: Engine, question: Question, wish: Wanted, where: DeltaGenerat
 
 def loading(engine: Engine) -> str:
     """What is said while the model of this visit is being loaded."""
-    return f"Loading {engine.shelf[st.session_state['model']].called} ..."
+    return say("Loading {model} ...", model=engine.shelf[st.session_state["model"]].called)
 
 
 def _settle(trace: Trace) -> None:
@@ -141,7 +142,11 @@ def _settle(trace: Trace) -> None:
     if state["block"] not in trace.maps:
         if state.get(visit.FRESH) and state["block"] != DEFAULTS["block"]:
             visit.complaints().append(
-                f"This model has no {state['block']} attention; it has {', '.join(trace.maps)}."
+                say(
+                    "This model has no {block} attention; it has {blocks}.",
+                    block=called(state["block"]),
+                    blocks=listed(map(called, trace.maps)),
+                )
             )
         state["block"] = trace.maps[-1]
     stacks = tuple(dict.fromkeys(MAPS[name][0] for name in trace.maps))
@@ -150,8 +155,8 @@ def _settle(trace: Trace) -> None:
     if len(stacks) == 1:
         state["reach"] = "both"
     layers, heads = trace.thumbnail(state["block"]).shape[:2]
-    visit.fit("layer", layers, "layer")
-    visit.fit("head", heads, "head")
+    visit.fit("layer", layers, mark("layer"))
+    visit.fit("head", heads, mark("head"))
 
 
 def _settle_masks(trace: Trace, question: Question) -> Question:
@@ -161,8 +166,11 @@ def _settle_masks(trace: Trace, question: Question) -> Question:
         return question
     if st.session_state.get(visit.FRESH):
         visit.complaints().append(
-            f"In the link, masked names token {question.masked[len(kept)]}; there are 0 to "
-            f"{len(trace.source) - 1}."
+            say(
+                "In the link, masked names token {token}; there are 0 to {last}.",
+                token=question.masked[len(kept)],
+                last=len(trace.source) - 1,
+            )
         )
     st.session_state["masked"] = kept
     return replace(question, masked=kept)

@@ -11,7 +11,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from ..checkpoints.shelf import CONFIG, EXAMPLE, PRETRAINED, VOCABULARY, WEIGHTS
+from ..checkpoints.shelf import CONFIG, EXAMPLE, PRETRAINED, VOCABULARY, WEIGHTS, shelved
+from ..languages import say
 from ..records import Trace
 from ..storage import load_trace
 from ..text import SentencePieceText
@@ -215,14 +216,26 @@ class Shelf(Mapping[str, Shelved]):
             return self._box[place].path
         if place in self._uploads:
             return self._uploads[place]
+        beside = shelved(place)  # the labs' tiny models and snapshots are not in the list
+        if beside is not None:
+            return beside
         if place.startswith(own.PATH):
             return own.find_below(place.removeprefix(own.PATH))
         if place.startswith(own.UPLOAD):
             raise ValueError(
-                f"{place.rpartition('/')[2].removeprefix(own.UPLOAD)} was uploaded in a visit that "
-                "has ended, and uploads end with it; upload it again on the page Checkpoint."
+                say(
+                    "{name} was uploaded in a visit that has ended, and uploads end with it; "
+                    "upload it again on the page Checkpoint.",
+                    name=place.rpartition("/")[2].removeprefix(own.UPLOAD),
+                )
             )
-        raise ValueError(f"There is no model {place!r} here; there is {', '.join(self._box)}.")
+        raise ValueError(
+            say(
+                "There is no model {name} here; there is {known}.",
+                name=repr(place),
+                known=", ".join(self._box),
+            )
+        )
 
     def put(self, place: str, path: Path) -> None:
         """Let an uploaded model be found under its name."""

@@ -9,10 +9,11 @@ from typing import Any
 
 from ..components.slider import Stop
 from ..interventions import Intervention
+from ..languages import mark, say
 from . import edits
 from .edits import Place
 
-OFF = "off"
+OFF = mark("off")
 HOTTEST = 1e38  # what scores of single precision can still be divided by
 NEWEST = 2**53  # a browser counts its steps no further
 #: Temperatures from hard (0) to 5, evenly spaced in their logarithm, with 1 in the middle.
@@ -33,6 +34,7 @@ class Slider:
     """
 
     name: str
+    title: str
     help: str
     own: Any
     stops: Callable[[Any], list[Stop]]
@@ -57,7 +59,7 @@ def _temperatures(shown: float) -> list[Stop]:
 
 
 def _warm(value: float) -> Stop:
-    label = "hard" if value == 0 else f"{value:g}"
+    label = say("hard") if value == 0 else f"{value:g}"
     return Stop(_written(value), label, label)
 
 
@@ -80,14 +82,17 @@ def _windows(shown: int | None) -> list[Stop]:
 
 def _wide(value: int | None) -> Stop:
     if value is None:
-        return Stop(OFF, OFF, "off, all words")
-    return Stop(str(value), str(value), f"{value} to each side")
+        return Stop(OFF, say(OFF), say("off, all words"))
+    return Stop(str(value), str(value), say("{count} to each side", count=value))
 
 
 TEMPERATURE = Slider(
     "temperature",
-    "Divides the scores before the softmax: below 1 sharper, above 1 flatter, “hard” looks at one "
-    "word only.",
+    mark("temperature"),
+    mark(
+        "Divides the scores before the softmax: below 1 sharper, above 1 flatter, “hard” looks at "
+        "one word only."
+    ),
     1.0,
     _temperatures,
     _temperature,
@@ -97,7 +102,8 @@ TEMPERATURE = Slider(
 )
 WINDOW = Slider(
     "window",
-    "How many tokens to each side a word may look at.",
+    mark("window"),
+    mark("How many tokens to each side a word may look at."),
     None,
     _windows,
     _window,

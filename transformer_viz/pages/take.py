@@ -9,12 +9,13 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
+from ..languages import mark, say, speaking
 from ..views.taken import FORMATS, exported
 from .scene import Scene, scene_at
 
 PRINTED = ("png", "svg", "pdf")
 MOST_WORDS = 256  # along a side, up to which lines can be read on paper
-LABELS = {"html": "one page", "safetensors": "trace file"}
+LABELS = {"html": mark("one page"), "safetensors": mark("trace file")}
 TYPES = {
     "png": "image/png",
     "svg": "image/svg+xml",
@@ -28,12 +29,13 @@ TYPES = {
 
 def take(scene: Scene) -> None:
     """A button that opens what there is to take along; each file is made when it is asked for."""
-    with st.popover("Take it with you", help="Pictures, numbers, a page to send, the link."):
+    tip = say("Pictures, numbers, a page to send, the link.")
+    with st.popover(say("Take it with you"), help=tip):
         shown = picture(scene)
-        _row(scene, "This head", dict.fromkeys((*PRINTED, "csv", "npz"), shown))
-        _row(scene, "All heads of this block", dict.fromkeys(PRINTED, "atlas"))
-        _row(scene, "Everything", {"html": "report", "safetensors": "run"})
-        st.markdown("**The link**")
+        _row(scene, say("This head"), dict.fromkeys((*PRINTED, "csv", "npz"), shown))
+        _row(scene, say("All heads of this block"), dict.fromkeys(PRINTED, "atlas"))
+        _row(scene, say("Everything"), {"html": "report", "safetensors": "run"})
+        st.markdown(f"**{say('The link')}**")
         st.code(address(), language=None, wrap_lines=True)
 
 
@@ -54,11 +56,11 @@ def _row(scene: Scene, title: str, kinds: dict[str, str]) -> None:
     with st.container(horizontal=True):
         for kind, shown in kinds.items():
             st.download_button(
-                LABELS.get(kind, kind.upper()),
+                say(LABELS[kind]) if kind in LABELS else kind.upper(),
                 data=maker(scene, kind, shown),
                 file_name=file_name(scene, kind, shown),
                 mime=TYPES[kind],
-                help=FORMATS[kind],
+                help=say(FORMATS[kind]),
                 key=f"take-{shown}-{kind}",
                 on_click="ignore",
             )
@@ -67,7 +69,8 @@ def _row(scene: Scene, title: str, kinds: dict[str, str]) -> None:
 def maker(scene: Scene, kind: str, shown: str) -> Callable[[], bytes]:
     """What makes a file of what is on the screen.
 
-    It holds no run: buttons live as long as the visit, and the cache knows the runs.
+    It holds no run: buttons live as long as the visit, and the cache knows the runs. It speaks
+    the language of the page, wherever it is called.
     """
     asked = (scene.engine, scene.question, scene.kind, scene.place, scene.changes, scene.look)
 
@@ -80,7 +83,9 @@ def maker(scene: Scene, kind: str, shown: str) -> Callable[[], bytes]:
             words |= {"ramp": look.ramp, "threshold": look.threshold}
             words["also"] = look.overlay if shown == "lines" else ()
         at = (place.block, place.layer, place.head)
-        return exported(now, kind, shown, at, before=before if before is not now else None, **words)
+        compared = before if before is not now else None
+        with speaking(look.lang):
+            return exported(now, kind, shown, at, before=compared, **words)
 
     return make
 

@@ -9,8 +9,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from ..languages import mark
+
 POLL = 0.1  # seconds after which work that waits looks whether it is still wanted
-WAITING = "Waiting for another run to end ..."
+WAITING = mark("Waiting for another run to end ...")
 
 
 class Abandoned(Exception):

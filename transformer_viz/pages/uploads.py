@@ -14,6 +14,7 @@ from typing import IO
 
 import streamlit as st
 
+from ..languages import say
 from . import own
 from .engine import Engine
 
@@ -54,8 +55,11 @@ class Room:
         zips = [file for file, _ in files if file.lower().endswith(".zip")]
         if zips and len(files) > 1:
             raise ValueError(
-                f"{zips[0]} came with other files; a zip holds all files of a model, so drop it "
-                "alone, or drop its files without it."
+                say(
+                    "{file} came with other files; a zip holds all files of a model, so drop it "
+                    "alone, or drop its files without it.",
+                    file=zips[0],
+                )
             )
         self._count += 1
         place = self.folder / str(self._count)

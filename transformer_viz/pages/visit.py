@@ -11,6 +11,7 @@ from streamlit.errors import StreamlitAPIException
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from ..interventions import Intervention
+from ..languages import say, speak
 from ..records import Trace
 from ..sites import MAPS
 from . import link, own
@@ -84,6 +85,7 @@ def begin(engine: Engine, framed: bool = True) -> None:
         state[PAGE] = None if context is None else context.page_script_hash
         state[SUITED] = None if engine.kind(values["model"]) is None else values["model"]
         suit(engine)
+        speak(values["lang"])
         return
     page = None if context is None else context.page_script_hash
     moved = state.get(PAGE, page) != page
@@ -97,6 +99,11 @@ def begin(engine: Engine, framed: bool = True) -> None:
     suit(engine)
 
 
+def speak_first() -> None:
+    """Speak the visitor's language before the state of the visit is there: the pages' names."""
+    speak(st.session_state.get("lang") or st.query_params.get("lang", ""))
+
+
 def asked() -> None:
     """Note in a callback that the sentence, or what stands beside it, was changed just now."""
     st.session_state[ASKED] = True
@@ -108,7 +115,10 @@ def frame_has(names: tuple[str, ...]) -> None:
 
 
 def restore(engine: Engine) -> None:
-    """Bring back what had no widget in the last run: one that comes now begins at its default."""
+    """Bring back what had no widget in the last run: one that comes now begins at its default.
+
+    From here on this run speaks the visitor's language.
+    """
     state = st.session_state
     kept = defaults(engine, state.get("model")) | state.get(KEPT, {})
     for name in link.DEFAULTS:
@@ -117,6 +127,7 @@ def restore(engine: Engine) -> None:
             state[name] = kept[name]
     for name in state.pop(HELD, ()):
         relabel(name)
+    speak(state["lang"])
 
 
 def hold() -> None:
@@ -159,7 +170,8 @@ def _settle_model(engine: Engine) -> None:
     try:
         engine.shelf[state["model"]]
     except KeyError as error:
-        complaints().append(f"The model that was asked for is not here. {error.args[0]}")
+        gone = say("The model that was asked for is not here.")
+        complaints().append(f"{gone} {error.args[0]}")
         state["model"] = defaults(engine)["model"]
     bring(engine, state["model"])
 
@@ -223,8 +235,13 @@ def fit(name: str, count: int, what: str) -> int:
         asked = state.get(FRESH) and value is not None
         if asked:
             complaints().append(
-                f"There is no {what} {value} here; there are 0 to {count - 1}. "
-                f"{what.capitalize()} 0 is shown."
+                say(
+                    "There is no {what} {value} here; there are 0 to {last}. {What} 0 is shown.",
+                    what=say(what),
+                    value=value,
+                    last=count - 1,
+                    What=say(what).capitalize(),
+                )
             )
         state[name] = 0 if asked or value is None else max(0, count - 1)
     counts: dict[str, int] = state.setdefault(COUNTS, {})
@@ -305,8 +322,12 @@ def _settle_picture(known: tuple[str, ...]) -> None:
     if state["picture"] and state["picture"] not in known:
         if state.get(FRESH):
             complaints().append(
-                f"In the link, picture is {link.shortened(state['picture'])!r}, which is not "
-                f"here; there is {', '.join(known) or 'none'}. It was left out."
+                say(
+                    "In the link, picture is {picture}, which is not here; there is {known}. It "
+                    "was left out.",
+                    picture=repr(link.shortened(state["picture"])),
+                    known=", ".join(known) or say("none"),
+                )
             )
         state["picture"] = ""
 

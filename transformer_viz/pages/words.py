@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from html import escape
 
+from ..languages import listed as in_order
+from ..languages import say
 from ..records import Tokens
 
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
@@ -24,7 +26,8 @@ def changed_words(before: str, after: str) -> str:
         if kind == "equal":
             shown.append(text)
         elif kind == "delete":
-            shown.append('<span class="tv-new" title="words left out here">…</span>')
+            title = say("words left out here")
+            shown.append(f'<span class="tv-new" title="{title}">…</span>')
         else:
             shown.append(f'<span class="tv-new">{text}</span>')
     return " ".join(shown)
@@ -60,5 +63,6 @@ def spelled_in_bytes(tokens: Tokens) -> tuple[str, ...]:
 
 def listed(words: Sequence[str], most: int = 8) -> str:
     """Some words one after another, as Streamlit's boxes show them."""
-    rest = f" and {len(words) - most} more" if len(words) > most else ""
-    return plain(", ".join(words[:most])) + rest
+    shown = plain(in_order(words[:most]))
+    left = len(words) - most
+    return say("{words} and {count} more", words=shown, count=left) if left > 0 else shown

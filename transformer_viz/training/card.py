@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from ..checkpoints.model import Model
-from ..checkpoints.shelf import WEIGHTS
+from ..checkpoints.shelf import WEIGHTS, called
 from ..decode import translate_lines
 from . import pictures
 from .batches import CHOSEN, HIDDEN, REPLACED
@@ -96,7 +97,7 @@ def training(
 ) -> str:
     """Updates, time, how to make it again, and where it began."""
     schedule = recipe.schedule
-    name = f"recipes/{source or recipe.name + '.toml'}"
+    name = source or f"{recipe.name}.toml"
     one, all_ = UNITS[recipe.data.task]
     digits = recipe.data.task == "digits"
     text = (
@@ -108,8 +109,8 @@ def training(
         f"update {schedule.decay_from:,}; label smoothing {schedule.label_smoothing:g}, dropout "
         f"{recipe.model.get('dropout', 0)}. The curve is in `log.csv`.\n\nThe recipe with every "
         f"number, and the command that runs it{'' if digits else ' (DIR holds the data)'}:\n\n"
-        f"    transformer-viz train {name}{'' if digits else ' --data DIR'} --out "
-        f"pretrained/{recipe.name}"
+        f"    transformer-viz train recipes/{name}{'' if digits else ' --data DIR'} --out "
+        f"pretrained/{Path(name).with_name(recipe.name).as_posix()}"
     )
     if origin:
         text += (
@@ -166,7 +167,7 @@ def quality(recipe: Recipe, model: Model, score: Score | Guesses | Hits | None) 
         return "It was not measured when this card was written."
     assert model.folder is not None
     file = recipe.data.test
-    command = f"python -m transformer_viz.training.evaluate {model.folder.name}"
+    command = f"python -m transformer_viz.training.evaluate {called(model.folder)}"
     if isinstance(score, Hits):
         share = f"{score.right / score.images:.1%}"
         said = f"**Accuracy {share}** ({score.right} of {score.images}) {pictures.HELD}"

@@ -20,7 +20,7 @@ from .files import write
 from .loop import Progress, Run
 from .package import ORIGIN, package, read_origin
 from .progress import bar
-from .recipe import Recipe
+from .recipe import Recipe, below_recipes
 
 MOST_THREADS = 8  # small matrices gain nothing from more
 
@@ -53,7 +53,7 @@ def run(
         follow(work)
         plot(folder)
         if out is not None:
-            package(words, folder, out, data=data, source=recipe.name, device=place)
+            package(words, folder, out, data=data, source=below_recipes(recipe), device=place)
 
 
 def begin_from(folder: Path, weights: str | Path | None) -> dict[str, Tensor] | None:

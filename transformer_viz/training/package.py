@@ -28,10 +28,10 @@ from ..tracing import trace
 from .card import BEAM, card, hide
 from .corpus import MASK
 from .digits import Digits
-from .evaluate import measure
+from .evaluate import Score, measure
 from .files import write
 from .pictures import store_pictures, timm_config
-from .recipe import Recipe
+from .recipe import Recipe, below_recipes
 
 ORIGIN = "origin.json"  # in a run folder: which weights the run began with
 
@@ -105,11 +105,19 @@ def finish(
     if digits or (data is not None and recipe.data.test):
         path = None if data is None else data / recipe.data.test
         score = measure(model, path, (recipe.data.source, recipe.data.target), BEAM)
+    if isinstance(score, Score):
+        note(out, bleu=round(score.bleu, 1))
     text = card(recipe, model, state, score=score, source=source, origin=origin)
     write(out / "README.md", text.encode())
     for example in (first, *recipe.card.examples[:1]):
         if example is not None:
             store_example(model, example, out / EXAMPLE)
+
+
+def note(out: Path, **words: Any) -> None:
+    """Write further words into a model's config.json."""
+    known = json.loads((out / CONFIG).read_text(encoding="utf-8"))
+    write(out / CONFIG, (json.dumps(known | words, indent=2) + "\n").encode())
 
 
 def store_example(model: Model, source: str | Path, path: Path) -> None:
@@ -163,7 +171,7 @@ def read_origin(folder: Path) -> dict[str, str]:
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Measures BLEU.")
 def main(recipe: Path, folder: Path, out: Path, data: Path | None) -> None:
     """Package the run of a recipe again."""
-    package(Recipe.read(recipe), folder, out, data=data, source=recipe.name)
+    package(Recipe.read(recipe), folder, out, data=data, source=below_recipes(recipe))
 
 
 if __name__ == "__main__":

@@ -127,9 +127,9 @@ class Recipe:
 
     @classmethod
     def read(cls, path: Path) -> Recipe:
-        """Read a recipe from a TOML file."""
+        """Read a recipe from a TOML file; ``like`` names one beside it, for what it leaves out."""
         try:
-            words = tomllib.loads(path.read_text(encoding="utf-8"))
+            words = _words(path)
             return cls(
                 data=Data(**words.pop("data")),
                 schedule=Schedule(**words.pop("schedule")),
@@ -157,3 +157,20 @@ class Recipe:
             self.schedule, warmup=min(self.schedule.warmup, CONTINUED_WARMUP)
         )
         return dataclasses.replace(self, schedule=schedule)
+
+
+def below_recipes(path: Path) -> str:
+    """A recipe's file as it is called below the folder ``recipes``, such as ``labs/dot.toml``."""
+    parts = path.resolve().parts
+    return "/".join(parts[parts.index("recipes") + 1 :]) if "recipes" in parts else path.name
+
+
+def _words(path: Path) -> dict[str, Any]:
+    """The words of a recipe's file over those of the one that it is like."""
+    words = tomllib.loads(path.read_text(encoding="utf-8"))
+    if "like" not in words:
+        return words
+    found = _words(path.with_name(words.pop("like")))
+    for name, value in words.items():
+        found[name] = found.get(name, {}) | value if isinstance(value, dict) else value
+    return found

@@ -18,7 +18,9 @@ from .picture import Picture
 if TYPE_CHECKING:
     from .atlas import atlas as atlas
     from .candidates import candidates as candidates
+    from .curves import curves as curves
     from .gain_bias import gain_bias as gain_bias
+    from .head_cost import head_cost as head_cost
     from .head_map import head_map as head_map
     from .lines import lines as lines
     from .norm_map import norm_map as norm_map
@@ -54,8 +56,8 @@ NAMES = (
     "stream_length",
     "gain_bias",
 )
-#: What puts several views together, or one on paper.
-FURTHER = ("report", "printed")
+#: What puts several views together, or one on paper, or draws numbers that are no trace.
+FURTHER = ("report", "printed", "curves", "head_cost")
 __all__ = ["VIEWS", "Picture", "View", *NAMES, *FURTHER]
 
 

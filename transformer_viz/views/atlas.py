@@ -8,7 +8,9 @@ from typing import Any
 
 from ..components.atlas import atlas_height
 from ..components.page import framed, page
+from ..languages import listed, say
 from ..records import Trace
+from ..sites import called
 from .book import Place, book, decided_first
 from .picture import Picture
 from .report import heads_in_words, most_decided, room_for, runs_of
@@ -38,7 +40,7 @@ def atlas(
     chosen = (blocks,) if isinstance(blocks, str) else tuple(blocks or trace.maps)
     place = opened or most_decided(trace, chosen[-1])
     trace.block(place[0], place[1])
-    title = f"All heads: {', '.join(chosen)}"
+    title = say("All heads: {blocks}", blocks=listed(map(called, chosen)))
     body = '<main id="tv-report"></main>'
     places = [one for one in decided_first(trace, place) if one[0] in chosen]
     words: dict[str, Any] = {"parts": ["atlas", "head"], "view": "map"}

@@ -19,6 +19,7 @@ from ..components.blob import pack
 from ..components.head_map import map_data
 from ..components.lines import lines_data
 from ..components.page import header
+from ..components.spoken import taught
 from ..metrics.cells import cells
 from ..metrics.difference import difference
 from ..records import Trace
@@ -66,9 +67,10 @@ def book(
     Returns:
         The blob, and how many heads are exact in it.
     """
-    entries = [_run(run, blocks or run.trace.maps) for run in runs]
+    with taught():  # the whole brings its texts along, once
+        entries = [_run(run, blocks or run.trace.maps) for run in runs]
+        heads = _gathered(runs, places, room)
     said = {"part": "report", "opened": list(places[0]), **words}
-    heads = _gathered(runs, places, room)
     while True:
         blob = _bound(entries, heads, said)
         size = len(zlib.compress(blob, 9))

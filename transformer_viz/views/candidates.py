@@ -8,14 +8,15 @@ from html import escape
 import pandas as pd
 
 from ..colours import Palette, palette
+from ..languages import mark, say
 from ..metrics.candidates import candidates as most_probable
 from ..records import Trace
 from .picture import Picture
 
 LINE = 27  # pixels of a word's line
-CAPTION = "The most probable words at this place; a full bar is probability 1."
-CLASSES = "The most probable classes; a full bar is probability 1."
-HELD = " “held” is the word that the run is asked about."
+CAPTION = mark("The most probable words at this place; a full bar is probability 1.")
+CLASSES = mark("The most probable classes; a full bar is probability 1.")
+HELD = mark("“held” is the word that the run is asked about.")
 
 
 def candidates(
@@ -46,15 +47,17 @@ def candidates(
     """
     held = _held(before, after, row)
     colours = palette(dark)
-    lists = _list("clean run", before, row, names, held, count, colours.accent, colours)
+    lists = _list(say("clean run"), before, row, names, held, count, colours.accent, colours)
     if after is not None:
-        lists += _list("changed run", after, row, names, held, count, colours.warm, colours)
+        lists += _list(say("changed run"), after, row, names, held, count, colours.warm, colours)
     style = (
         "display:flex;flex-wrap:wrap;gap:12px 40px;font-variant-numeric:tabular-nums;"
-        f"color:{colours.ink};font-size:14px;line-height:{LINE}px"
+        f"color:{colours.ink};font-size:calc(14px * var(--tv-scale, 1));"
+        f"line-height:calc({LINE}px * var(--tv-scale, 1))"
     )
     words = before.logits is None or before.logits.ndim > 1
-    caption = (CAPTION if words else CLASSES) + (HELD if held is not None else "")
+    caption = say(CAPTION if words else CLASSES)
+    caption += " " + say(HELD) if held is not None else ""
     return Picture(f'<div style="{style}">{lists}</div>', caption)
 
 
@@ -68,8 +71,10 @@ def _held(before: Trace, after: Trace | None, row: int) -> int | None:
     ids = before.produced.ids
     if after is not None and (after.produced is None or after.produced.ids[: len(ids)] != ids):
         raise ValueError(
-            "The two runs are asked about different words, so their candidates do not compare; "
-            "trace the second one with the first one's target and produced ids."
+            say(
+                "The two runs are asked about different words, so their candidates do not "
+                "compare; trace the second one with the first one's target and produced ids."
+            )
         )
     return ids[row] if 0 <= row < len(ids) else None
 
@@ -90,9 +95,10 @@ def _list(
         for place, (_, word) in enumerate(table.iterrows())
     )
     room = (count + (held is not None)) * LINE + 1
+    label = say("most probable, {run}", run=title)
     return (
         f'<div style="flex:1 1 280px;max-width:460px"><div style="color:{colours.quiet}">{title}'
-        f'</div><div role="list" aria-label="most probable, {title}" '
+        f'</div><div role="list" aria-label="{label}" '
         f'style="min-height:{room}px">{lines}</div></div>'
     )
 
@@ -107,7 +113,7 @@ def _line(
 ) -> str:
     token, probability = int(word["id"]), float(word["probability"])
     name = escape(names[token] if token < len(names) else f"#{token}")
-    mark = f'<span style="color:{colours.quiet};font-weight:400"> held</span>'
+    mark = f'<span style="color:{colours.quiet};font-weight:400"> {say("held")}</span>'
     name = f"<b>{name}</b>{mark}" if token == held else name
     line = "1px dashed " + colours.line if apart else "none"
     grid = (

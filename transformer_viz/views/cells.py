@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from .theme import escaped
+from .theme import escaped, letters
 
 LABELS = 30  # names along one side before they get too dense to read
 OVERLAY = {"xaxis": "x2", "yaxis": "y2"}  # for traces that name their cells on hover
@@ -45,7 +45,7 @@ def name_axes(picture: go.Figure, rows: Sequence[str], columns: Sequence[str]) -
 
 def _width(labels: Sequence[str]) -> int:
     """Pixels that the longest name takes; very long ones are cut off by the picture's edge."""
-    return min(150, int(8.2 * max(map(len, labels), default=0)))
+    return min(150, int(8.2 * max(map(letters, labels), default=0)))
 
 
 def _ticks(labels: Sequence[str], most: int | None = None) -> dict[str, Any]:

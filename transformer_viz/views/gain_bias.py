@@ -7,16 +7,22 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from ..colours import Palette, palette
+from ..languages import mark, say
 from ..metrics.norms import norm_labels
-from ..metrics.outstanding import gain_and_bias, outstanding_gains
+from ..metrics.outstanding import PARTS, gain_and_bias, outstanding_gains
 from ..records import Trace
 from .theme import captioned, figure
 
 HEIGHT = 420
 #: The two panels: part, heading, the value that changes nothing, what is said where there is none.
 PANELS = (
-    ("gain", "gain: each dimension is multiplied by it", 1.0, "This norm has no gain."),
-    ("bias", "bias: then this is added", 0.0, "This norm adds no bias."),
+    (
+        "gain",
+        mark("gain: each dimension is multiplied by it"),
+        1.0,
+        mark("This norm has no gain."),
+    ),
+    ("bias", mark("bias: then this is added"), 0.0, mark("This norm adds no bias.")),
 )
 NEAR = (0.09, 0.16)  # of a panel's width and height: nearer numbers would cover each other
 DOMAINS = ((0.56, 0.93), (0.0, 0.37))  # of the picture's height, for gain and for bias
@@ -42,7 +48,7 @@ def gain_bias(trace: Trace, site: str, *, dark: bool = False) -> go.Figure:
     picture = _frame(dark)
     for number, (part, heading, neutral, none) in enumerate(PANELS):
         vector = vectors[number]
-        _heading(picture, number, heading if vector is not None else none, colours)
+        _heading(picture, number, say(heading if vector is not None else none), colours)
         if vector is None:
             picture.update_layout({_axis("yaxis", number): {"visible": False}})
             picture.update_layout({_axis("xaxis", number): {"visible": False}})
@@ -62,7 +68,7 @@ def _frame(dark: bool) -> go.Figure:
     for number, domain in enumerate(DOMAINS):
         last = number == len(DOMAINS) - 1
         across = {"anchor": f"y{number + 1}", "nticks": 9, "showticklabels": last}
-        title = {"text": "dimension" if last else "", "font": {"size": 14}}
+        title = {"text": say("dimension") if last else "", "font": {"size": 14}}
         down = {"anchor": f"x{number + 1}", "domain": domain, "nticks": 4}
         picture.update_layout(
             {_axis("xaxis", number): across | {"title": title}, _axis("yaxis", number): down}
@@ -90,8 +96,9 @@ def _points(vector: np.ndarray, part: str, number: int, colours: Palette) -> go.
         y=vector,
         mode="markers",
         marker={"color": colours.accent, "size": 4},
-        hovertemplate="dimension %{x}: " + part + " %{y:.4~g}<extra></extra>",
-        name=part,
+        hovertemplate=say("dimension %{{x}}: {part} %{{y:.4~g}}", part=say(PARTS[part]))
+        + "<extra></extra>",
+        name=say(PARTS[part]),
         xaxis=f"x{number + 1}",
         yaxis=f"y{number + 1}",
     )
@@ -159,6 +166,9 @@ def _apart(far: pd.DataFrame, width: int, spread: float) -> list[tuple[int, floa
 
 def _caption(trace: Trace, site: str, far: pd.DataFrame) -> str:
     (place,) = norm_labels(trace, (site,))
-    counts = {0: "none stands out", 1: "1 marked value stands out"}
-    found = counts.get(len(far), f"{len(far)} marked values stand out")
-    return f"{place}: gain and bias over dimensions · {found}"
+    found = say("{count} marked values stand out", count=len(far))
+    if len(far) == 1:
+        found = say("1 marked value stands out")
+    elif far.empty:
+        found = say("none stands out")
+    return say("{place}: gain and bias over dimensions", place=place) + f" · {found}"

@@ -6,10 +6,12 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ..colours import Palette, palette
+from ..languages import say
 from ..metrics.cells import Cells, cells
 from ..metrics.difference import appended, difference
 from ..metrics.tiles import largest_change
 from ..records import Trace
+from ..sites import called
 from .cells import OVERLAY, clickable, hatch, name_axes
 from .theme import captioned, figure, scale
 
@@ -108,8 +110,8 @@ def _clicks(shown: np.ndarray, now: Cells, old: int, height: float) -> list[go.S
     fresh = empty & ~now.masked & (np.arange(len(shown)) >= old)[:, None]
     kinds = {
         "%{y} → %{x}: %{customdata[2]:.4f}": ~empty,
-        "%{y} may not look at %{x} (masked)": empty & ~fresh,
-        "%{y} → %{x}: this row was not there before": fresh,
+        say("%{y} may not look at %{x} (masked)"): empty & ~fresh,
+        say("%{y} → %{x}: this row was not there before"): fresh,
     }
     found = []
     for hover, kind in kinds.items():
@@ -133,6 +135,8 @@ def _outline(picture: go.Figure, row: int, columns: int, colour: str) -> None:
 
 def _caption(block: str, layer: int, head: int, most: float | None, note: str) -> str:
     """What a reader must know, kept with the figure: place, direction, what was regrouped."""
-    shown = "change since the clean run" if most is None else f"colours from 0 to {most:.2g}"
-    parts = (f"{block} L{layer} H{head}", "rows look at columns", shown, note)
+    shown = say("change since the clean run")
+    if most is not None:
+        shown = say("colours from 0 to {most:.2g}", most=most)
+    parts = (f"{called(block)} L{layer} H{head}", say("rows look at columns"), shown, note)
     return " · ".join(filter(None, parts))

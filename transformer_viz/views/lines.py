@@ -8,9 +8,11 @@ from typing import Any
 
 from ..components.lines import MOST_HEADS, lines_height
 from ..components.page import framed, page
+from ..languages import listed, say
 from ..metrics import describe_row
 from ..metrics.cells import cells
 from ..records import Trace
+from ..sites import called
 from .book import book
 from .picture import Picture
 from .report import most_decided, room_for, runs_of
@@ -41,7 +43,8 @@ def lines(
     if not 1 <= len(chosen) <= MOST_HEADS:
         raise ValueError(f"Lines show one to {MOST_HEADS} heads at once; got {len(chosen)}.")
     first = cells(trace, block, *chosen[0])
-    title = f"{block} {', '.join(f'L{layer} H{head}' for layer, head in chosen)} as lines"
+    heads_named = listed(f"L{layer} H{head}" for layer, head in chosen)
+    title = say("{block} {heads} as lines", block=called(block), heads=heads_named)
     body = '<main id="tv-report"></main>'
     words: dict[str, Any] = {
         "parts": ["head"],

@@ -8,6 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ..colours import Palette, palette
+from ..languages import say
 from ..metrics.norms import (
     Statistic,
     find_statistic,
@@ -16,9 +17,10 @@ from ..metrics.norms import (
     norm_statistic,
 )
 from ..records import Trace
+from ..sites import called
 from .cells import OVERLAY, clickable, name_axes
 from .head_map import CLICKS
-from .theme import captioned, figure, scale
+from .theme import captioned, figure, letters, scale
 
 ROW = 30  # pixels of a row, while there are few norms
 HEIGHTS = (260, 720)  # the picture's size stays between these, so that a page does not jump
@@ -93,7 +95,7 @@ def _frame(
     picture = figure(dark)
     name_axes(picture, rows, columns)
     needed = len(rows) * ROW + picture.layout.margin.t
-    left = 20 + int(LETTER * max(map(len, rows)))
+    left = 20 + int(LETTER * max(map(letters, rows)))
     picture.update_layout(height=height or int(np.clip(needed, *HEIGHTS)), margin={"l": left})
     return picture
 
@@ -138,7 +140,9 @@ def _outline(
 
 
 def _caption(kind: Statistic, stack: str, limits: tuple[float, float], change: bool) -> str:
-    shown = f"change of {kind.title} each norm since the clean run"
-    ends = f"colours from {limits[0]:.3g} to {limits[1]:.3g}"
-    parts = (f"{stack}: {shown if change else f'{kind.title} each norm'}", ends)
-    return " · ".join(parts)
+    words = {"stack": called(stack), "title": say(kind.title)}
+    shown = say("{stack}: {title} each norm", **words)
+    if change:
+        shown = say("{stack}: change of {title} each norm since the clean run", **words)
+    ends = say("colours from {least:.3g} to {most:.3g}", least=limits[0], most=limits[1])
+    return " · ".join((shown, ends))

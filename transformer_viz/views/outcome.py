@@ -8,6 +8,7 @@ from html import escape
 import pandas as pd
 
 from ..colours import Palette, palette
+from ..languages import say
 from ..metrics import output_changes
 from ..records import Trace
 from .picture import Picture
@@ -44,10 +45,12 @@ def outcome(
         _word(row, f"{whose}:{place}", after is not None, colours)
         for place, row in table.iterrows()
     )
-    caption = "Probability of each held word, and its rank among all words (1: the most probable)."
+    caption = say(
+        "Probability of each held word, and its rank among all words (1: the most probable)."
+    )
     style = (
         "display:flex;flex-wrap:wrap;gap:14px 10px;font-variant-numeric:tabular-nums;"
-        f"color:{colours.ink};font-size:14px;line-height:1.35"
+        f"color:{colours.ink};font-size:calc(14px * var(--tv-scale, 1));line-height:1.35"
     )
     html = f'<div role="list" aria-label="{caption}" style="{style}">{words}</div>'
     return Picture(html, caption)
@@ -59,7 +62,8 @@ def _word(row: pd.Series, spot: str, changed: bool, colours: Palette) -> str:
     bars = _bar(was, colours.accent) + (_bar(now, colours.warm) if changed else "")
     moved = changed and row["rank_before"] != row["rank_after"]
     numbers = f"{was:.2f}" + (f" → {now:.2f}" if changed else "")
-    ranks = f"rank {row['rank_before']}" + (f" → {row['rank_after']}" if moved else "")
+    ranks = str(row["rank_before"]) + (f" → {row['rank_after']}" if moved else "")
+    ranks = say("rank {ranks}", ranks=ranks)
     weight = f"font-weight:600;color:{colours.warm}" if moved else f"color:{colours.quiet}"
     return (
         f'<div role="listitem" data-row="{spot}" style="min-width:66px;text-align:center">'

@@ -10,8 +10,10 @@ import plotly.graph_objects as go
 from PIL import Image
 
 from ..colours import Palette, palette
+from ..languages import say
 from ..metrics.patches import PatchRow, patch_row
 from ..records import Trace
+from ..sites import called
 from .cells import clickable
 from .theme import captioned, escaped, figure
 
@@ -93,7 +95,9 @@ def over_image(
     _outline(picture, row, query, colours.ink)
     return captioned(
         picture,
-        _caption(trace, f"{block} L{layer} H{head}", row, query, (what, minus is not None), limit),
+        _caption(
+            trace, f"{called(block)} L{layer} H{head}", row, query, (what, minus is not None), limit
+        ),
     )
 
 
@@ -206,17 +210,35 @@ def _caption(
     trace: Trace, place: str, row: PatchRow, query: int, kind: tuple[str, bool], limit: float
 ) -> str:
     """What a reader must know: place, direction, scale, and the strongest patches by name."""
-    asked, strongest = f"“{row.names[query]}”", row.strongest()
+    asked, strongest = say("“{word}”", word=row.names[query]), row.strongest()
     what, compared = kind
-    chosen = f"the logit of “{trace.produced.labels[0]}”" if trace.produced else "the output"
-    gradient = f"gradient of {chosen} with respect to the weights of {asked}; not an explanation"
-    told = gradient if what == "gradients" else f"{asked} looks at the patches"
+    told = _gradient(trace, asked)
+    if what != "gradients":
+        told = say("{word} looks at the patches", word=asked)
     if compared:
-        told = f"change since the clean run · {told}"
+        told = say("change since the clean run") + f" · {told}"
     low, sign = (f"{-limit:.2g}", "+") if compared or what == "gradients" else ("0", "")
-    told += f" · shades from {low} to {limit:.2g}"
+    told += " · " + say("shades from {low} to {high:.2g}", low=low, high=limit)
     if not row.values.any():
-        nothing = "nothing was changed in" if compared else "nothing depends on"
-        return f"{place} · {told} · all are zero: {nothing} this row"
+        nothing = say("all are zero: nothing depends on this row")
+        if compared:
+            nothing = say("all are zero: nothing was changed in this row")
+        return f"{place} · {told} · {nothing}"
     names = ", ".join(f"{name} ({format(value, sign + '.2g')})" for name, value in strongest)
-    return f"{place} · {told} · strongest patches (row,column): {names}"
+    patches = say("strongest patches (row,column): {patches}", patches=names)
+    return f"{place} · {told} · {patches}"
+
+
+def _gradient(trace: Trace, asked: str) -> str:
+    """Of what the gradient is, with respect to which weights."""
+    if not trace.produced:
+        return say(
+            "gradient of the output with respect to the weights of {word}; not an explanation",
+            word=asked,
+        )
+    return say(
+        "gradient of the logit of “{class_}” with respect to the weights of {word}; not an "
+        "explanation",
+        class_=trace.produced.labels[0],
+        word=asked,
+    )

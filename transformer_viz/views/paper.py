@@ -8,6 +8,7 @@ within :func:`printing`, which leaves matplotlib's settings as they were.
 from __future__ import annotations
 
 import io
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,12 +21,13 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties, get_font_names
+from matplotlib.font_manager import FontProperties, findfont, get_font, get_font_names
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.textpath import text_to_path
 
 from ..colours import Palette, Ramp
+from ..languages import ENGLISH, languages
 
 POINTS = 72 / 25.4  # points in a millimetre
 DOTS = 300  # per inch, in a PNG
@@ -40,6 +42,10 @@ FURTHER = ("Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Arial Unicode M
 #: Words stay words in files, and the same figure gives the same bytes.
 SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "transformer_viz", "pdf.fonttype": 42}
 _PRINTING = threading.Lock()
+#: What stands together in a line: a word, or one sign of East Asia with the marks behind it.
+WORDS = re.compile(
+    r"(\s*)([\u2e80-\u9fff\uf900-\ufaff][，。；：！？、）」”]*|[^\s\u2e80-\u9fff\uf900-\ufaff]+)"
+)
 
 Boxes = np.ndarray  # [box, (x, y, width, height)] in points
 
@@ -66,6 +72,16 @@ def sheet(width: float, height: float, colours: Palette) -> tuple[Figure, Axes]:
 def _fonts() -> tuple[str, ...]:
     known = set(get_font_names())
     return ("DejaVu Sans", *(name for name in FURTHER if name in known), "sans-serif")
+
+
+@cache
+def readable(language: str) -> str:
+    """A language, or English where no font of this computer has the letters of its own name."""
+    letters = {ord(letter) for letter in languages().get(language, "") if not letter.isspace()}
+    for name in _fonts():
+        if letters:
+            letters -= set(get_font(findfont(FontProperties(family=[name]))).get_charmap())
+    return ENGLISH if letters else language
 
 
 def font(size: float) -> FontProperties:
@@ -193,10 +209,10 @@ def legend(axes: Axes, x: float, y: float, ramp: Ramp, ends: tuple[str, str], in
 
 
 def wrapped(text: str, width: float, size: float = SIZE) -> list[str]:
-    """A text as lines of at most so many points."""
+    """A text as lines of at most so many points; signs of a script without blanks part anywhere."""
     lines = [""]
-    for word in text.split():
-        longer = f"{lines[-1]} {word}".strip()
+    for blank, word in WORDS.findall(text):
+        longer = f"{lines[-1]}{blank and ' '}{word}".strip()
         if width_of(longer, size) <= width:
             lines[-1] = longer
         else:

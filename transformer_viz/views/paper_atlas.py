@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from ..colours import Palette, Ramp, palette, ramps
 from ..components.head_map import pooled
+from ..languages import say
 from ..metrics.tiles import head_tiles, largest_change, sentences
 from ..records import Trace
 from . import paper
@@ -100,19 +101,26 @@ def _names(axes: Axes, boxes: paper.Boxes, shape: tuple[int, int], colours: Pale
 def _legend(
     axes: Axes, y: float, colours: Palette, shades: Ramp, limit: float, change: bool
 ) -> None:
-    ends = (f"−{limit:.2g}", f"+{limit:.2g}") if change else ("0", "each head's largest weight")
+    ends = (
+        (f"−{limit:.2g}", f"+{limit:.2g}") if change else ("0", say("each head's largest weight"))
+    )
     paper.legend(axes, paper.MARGIN, y, shades, ends, colours.ink)
 
 
 def _notes(trace: Trace, block: str, shape: tuple[int, ...], change: bool) -> list[str]:
-    scale = "one scale for all heads" if change else "each head on its own scale"
-    notes = [
-        f"Rows of tiles are layers, columns are heads; {scale}.",
-        "In a tile, rows look at columns.",
-    ]
+    scale = say("Rows of tiles are layers, columns are heads; each head on its own scale.")
+    if change:
+        scale = say("Rows of tiles are layers, columns are heads; one scale for all heads.")
+    notes = [scale, say("In a tile, rows look at columns.")]
     words = [len(tokens) for tokens in sentences(trace, block)]
     strides = [-(-count // cells) for count, cells in zip(words, shape[2:], strict=True)]
     if max(strides) > 1:
-        pooled_by = f"{strides[0]} × {strides[1]}"
-        notes.append(f"Pooled: a cell is the largest of up to {pooled_by} weights.")
+        down, across = strides
+        notes.append(
+            say(
+                "Pooled: a cell is the largest of up to {down} × {across} weights.",
+                down=down,
+                across=across,
+            )
+        )
     return notes

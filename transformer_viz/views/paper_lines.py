@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.path import Path
 
 from ..colours import OKABE_ITO, Palette, palette
+from ..languages import mark, say
 from ..metrics.cells import Cells, cells
 from ..metrics.difference import appended, difference
 from ..metrics.tiles import largest_change
@@ -27,8 +28,8 @@ STEP = 15.0  # points from word to word
 DROP = 150.0  # points from the words above to those below
 THICK = (0.4, 2.4)  # points of a line of weight 0 and 1
 SLANT = np.deg2rad(50)
-BESIDE = "Words on the left look at those on the right."
-ABOVE = "Words below look at those above."
+BESIDE = mark("Words on the left look at those on the right.")
+ABOVE = mark("Words below look at those above.")
 APART = 1.3  # points between the lines that two heads draw from the same word
 #: Dashes of the heads, so that colour is not the only sign.
 DASHES: tuple[Any, ...] = (
@@ -93,8 +94,13 @@ def printed_lines(
     first = chosen[0]
     if max(len(first.rows), len(first.columns)) > LONGEST:
         raise ValueError(
-            f"Lines between more than {LONGEST} words cannot be read on paper; this run has "
-            f"{len(first.rows)} and {len(first.columns)}. Print the map instead."
+            say(
+                "Lines between more than {most} words cannot be read on paper; this run has "
+                "{rows} and {columns}. Print the map instead.",
+                most=LONGEST,
+                rows=len(first.rows),
+                columns=len(first.columns),
+            )
         )
     values, news = [now.weights for now in chosen], ""
     if before is not None:
@@ -111,7 +117,7 @@ def printed_lines(
     _names(axes, first, ends, colours)
     names = [f"L{layer} H{head}" for layer, head in heads]
     _legend(axes, names, pens, colours.ink, ends.height + 10, limit)
-    notes = [ends.said, first.note, news, _left_out(values, least)]
+    notes = [say(ends.said), first.note, news, _left_out(values, least)]
     return figure, [note for note in notes if note]
 
 
@@ -224,7 +230,10 @@ def _legend(
         for name, pen in zip(names, pens, strict=True)
     ]
     if change:
-        ends = ((f"less, −{limit:.2g}", pens[0].less), (f"more, +{limit:.2g}", pens[0].more))
+        ends = (
+            (say("less, −{most:.2g}", most=limit), pens[0].less),
+            (say("more, +{most:.2g}", most=limit), pens[0].more),
+        )
         shown += [(name, shade, "solid") for name, shade in ends]
     x = float(paper.MARGIN)
     for name, shade, dashes in shown:
@@ -239,4 +248,9 @@ def _left_out(values: Sequence[np.ndarray], least: float) -> str:
     if not len(missing):
         return ""
     share = missing.sum(dtype=np.float64) / sizes.sum(dtype=np.float64)
-    return f"Lines below {least:g} are left out: {len(missing):,}, {share:.1%} of all weight."
+    return say(
+        "Lines below {least:g} are left out: {count:,}, {share:.1%} of all weight.",
+        least=least,
+        count=len(missing),
+        share=share,
+    )

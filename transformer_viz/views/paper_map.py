@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from ..colours import Palette, Ramp, palette, ramps
 from ..components.head_map import pooled
+from ..languages import say
 from ..metrics.cells import Cells, cells
 from ..metrics.difference import appended, difference
 from ..metrics.tiles import largest_change
@@ -74,7 +75,12 @@ def printed_map(
     colours = palette(dark)
     limit = largest_change(values) if was else float(np.nanmax(values, initial=0.0))
     plan = _plan(now, width * paper.POINTS)
-    notes = ["Rows look at columns.", now.note, appended(now, was) if was else "", _pooled(plan)]
+    notes = [
+        say("Rows look at columns."),
+        now.note,
+        appended(now, was) if was else "",
+        _pooled(plan),
+    ]
     figure, axes = paper.sheet(width * paper.POINTS, _height(now, plan), colours)
     shades = colours.changes if was else ramps(dark)[ramp]
     _draw(axes, values, now, plan, colours, shades, limit)
@@ -86,7 +92,13 @@ def printed_map(
 def _plan(now: Cells, width: float) -> _Plan:
     rows, columns = now.weights.shape
     if not now.weights.size:
-        raise ValueError(f"A map of {rows} rows and {columns} columns has nothing to draw.")
+        raise ValueError(
+            say(
+                "A map of {rows} rows and {columns} columns has nothing to draw.",
+                rows=rows,
+                columns=columns,
+            )
+        )
     pooled = -(-max(rows, columns) // MOST)
     left = min(NAMES * width, paper.longest(now.rows.labels, paper.SIZE)) + 6
     hang = paper.width_of(now.columns.labels[-1], paper.SIZE) * np.cos(SLANT)
@@ -105,7 +117,9 @@ def _height(now: Cells, plan: _Plan) -> float:
 
 def _pooled(plan: _Plan) -> str:
     k = plan.pooled
-    return "" if k == 1 else f"Pooled: a cell is the largest of up to {k} × {k} weights."
+    words = {"down": k, "across": k}
+    pooled = say("Pooled: a cell is the largest of up to {down} × {across} weights.", **words)
+    return "" if k == 1 else pooled
 
 
 def _draw(
@@ -159,4 +173,4 @@ def _legend(
         box = np.array([[x, y - 4, 12, 8]])
         paper.hatch(axes, box, colours.hatch)
         paper.frame(axes, box, colours.line, 0.3)
-        paper.write(axes, x + 16, y, "masked: may not look there", paper.SIZE, colours.ink)
+        paper.write(axes, x + 16, y, say("masked: may not look there"), paper.SIZE, colours.ink)

@@ -6,10 +6,20 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from ..colours import Palette, palette
+from ..languages import listed, mark, say
 from .theme import captioned, figure
 
 ROW, AROUND = 26, 100  # pixels of a row, and of what stands around the rows
-BLOCKS = ("embedding", "self", "cross", "feed-forward", "norms", "output", "other")
+CALLED = {
+    "embedding": mark("embedding"),
+    "self": mark("self"),
+    "cross": mark("cross"),
+    "feed-forward": mark("feed-forward"),
+    "norms": mark("norms"),
+    "output": mark("output"),
+    "other": mark("other"),
+}
+BLOCKS = tuple(CALLED)
 
 
 def parameters(blocks: pd.DataFrame, *, dark: bool = False) -> go.Figure:
@@ -51,9 +61,10 @@ def parameters(blocks: pd.DataFrame, *, dark: bool = False) -> go.Figure:
                 x=mine["parameters"],
                 y=mine["place"],
                 orientation="h",
-                name=block,
+                name=say(CALLED[block]),
                 marker={"color": colours[block], "line": {"width": 0}},
-                hovertemplate=f"%{{y}}, {block}: %{{x:,}} numbers<extra></extra>",
+                hovertemplate=say("%{{y}}, {block}: %{{x:,}} numbers", block=say(CALLED[block]))
+                + "<extra></extra>",
             )
     return captioned(picture, _caption(blocks))
 
@@ -74,7 +85,12 @@ def _caption(blocks: pd.DataFrame) -> str:
     """The whole, and the share of each kind of block, the largest first."""
     whole = int(blocks["parameters"].sum())
     kinds = blocks.groupby("block", sort=False)["parameters"].sum().sort_values(ascending=False)
-    shares = ", ".join(f"{block} {count / max(1, whole):.0%}" for block, count in kinds.items())
-    return (
-        f"{whole:,} parameters: {shares} · tables that are shared count once, where they come first"
+    shares = listed(
+        f"{say(CALLED.get(block, block))} {count / max(1, whole):.0%}"
+        for block, count in kinds.items()
+    )
+    return say(
+        "{count:,} parameters: {shares} · tables that are shared count once, where they come first",
+        count=whole,
+        shares=shares,
     )

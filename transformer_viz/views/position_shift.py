@@ -6,12 +6,14 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ..colours import palette
+from ..languages import mark, say
 from ..metrics.positions import Shift, position_names, position_rows, run_note, shift
 from ..records import Trace
 from .theme import STEADY, captioned, figure
 
 ROUNDING = 1e-5  # relative differences below this are the rounding of the table's own numbers
-TITLE = {"text": "pair of dimensions", "standoff": 8, "font": {"size": 14}}
+SIDES = {"first": mark("first of the pair"), "second": mark("second of the pair")}
+TITLE = {"standoff": 8, "font": {"size": 14}}
 
 
 def position_shift(
@@ -39,8 +41,14 @@ def position_shift(
     moved = shift(table, by)
     if not 0 <= token < len(moved.actual):
         raise ValueError(
-            f"Position {token} moved by {by} would be {token + by}; this sentence has positions "
-            f"0 to {len(table) - 1}. Choose an earlier word or a smaller shift."
+            say(
+                "Position {place} moved by {by} would be {reached}; this sentence has positions "
+                "0 to {last}. Choose an earlier word or a smaller shift.",
+                place=token,
+                by=by,
+                reached=token + by,
+                last=len(table) - 1,
+            )
         )
     names = position_names(trace, name, len(table))
     picture = _frame(table, len(moved.first), dark)
@@ -58,7 +66,7 @@ def _frame(table: np.ndarray, pairs: int, dark: bool) -> go.Figure:
         dark,
         height=320,
         margin={"l": 48, "t": 40, "b": 56},
-        xaxis={"range": [-1, pairs], "title": TITLE},
+        xaxis={"range": [-1, pairs], "title": TITLE | {"text": say("pair of dimensions")}},
         yaxis={"range": [-limit, limit], "nticks": 5, **zero},
         showlegend=True,
         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
@@ -77,7 +85,7 @@ def _side(
         mode="lines",
         line={"width": 2, "color": colour},
         hoverinfo="skip",
-        name=f"{side} of the pair",
+        name=say(SIDES[side]),
     )
     picture.add_scatter(
         x=pairs,
@@ -86,8 +94,11 @@ def _side(
         mode="markers",
         marker={"opacity": 1, "size": 7, "color": colour, "symbol": "circle-open"},
         **STEADY,
-        hovertemplate="pair %{customdata[0]:d}, dimension %{customdata[1]:d}<br>"
-        "turned %{y:.3f}, as it is %{customdata[2]:.3f}<extra></extra>",
+        hovertemplate=say(
+            "pair %{customdata[0]:d}, dimension %{customdata[1]:d}<br>turned %{y:.3f}, as it is "
+            "%{customdata[2]:.3f}"
+        )
+        + "<extra></extra>",
         showlegend=False,
         name="turned",
     )
@@ -95,14 +106,32 @@ def _side(
 
 def _caption(moved: Shift, names: tuple[str, ...], token: int) -> str:
     count = len(moved.actual)
-    place = f"“{names[token]}” moved by {moved.shift} to “{names[token + moved.shift]}”"
-    how = "circles: turned; lines: as it is"
-    if moved.relative < ROUNDING:
-        said = f"{moved.largest:.8f}".rstrip("0").rstrip(".")
-        said = f"{said}: the same turn fits everywhere"
-    else:
-        said = f"{moved.largest:.2g}, {moved.relative:.0%} of the table's largest value"
+    place = say(
+        "“{word}” moved by {by} to “{other}”",
+        word=names[token],
+        by=moved.shift,
+        other=names[token + moved.shift],
+    )
+    how = say("circles: turned; lines: as it is")
     if count == 1:
-        said = f"{moved.largest:.2g}: only one word can go so far, so a fit proves nothing"
-    over = "" if count == 1 else f"over all {count} positions "
-    return f"{place} · {how} · {over}the largest difference is {said}"
+        fit = say(
+            "the largest difference is {largest:.2g}: only one word can go so far, so a fit "
+            "proves nothing",
+            largest=moved.largest,
+        )
+    elif moved.relative < ROUNDING:
+        fit = say(
+            "over all {count} positions the largest difference is {largest}: the same turn fits "
+            "everywhere",
+            count=count,
+            largest=f"{moved.largest:.8f}".rstrip("0").rstrip("."),
+        )
+    else:
+        fit = say(
+            "over all {count} positions the largest difference is {largest:.2g}, {part:.0%} of "
+            "the table's largest value",
+            count=count,
+            largest=moved.largest,
+            part=moved.relative,
+        )
+    return f"{place} · {how} · {fit}"

@@ -6,6 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ..colours import palette
+from ..languages import say
 from ..metrics.positions import position_label, position_names, position_rows, run_note, similarity
 from ..records import Trace
 from .cells import LABELS, OVERLAY, clickable, name_axes
@@ -36,7 +37,10 @@ def position_similarity(
     rows = position_rows(trace, name)
     if not rows.any():
         raise ValueError(
-            "Every value of this table is zero: nothing is added, so no place differs from another."
+            say(
+                "Every value of this table is zero: nothing is added, so no place differs from "
+                "another."
+            )
         )
     alike = similarity(rows)
     names = position_names(trace, name, len(alike))
@@ -51,9 +55,10 @@ def position_similarity(
         line = {"color": palette(dark).ink, "width": 2}
         ends = {"x0": -0.5, "x1": len(names) - 0.5, "y0": token - 0.5, "y1": token + 0.5}
         picture.add_shape(type="rect", line=line, layer="above", **ends)
-    caption = (
-        f"{position_label(name)}: cosine of two rows, from −1 (opposite) over 0 (the background) "
-        "to 1 (the same); no word is looked at, only where it stands"
+    caption = say(
+        "{name}: cosine of two rows, from −1 (opposite) over 0 (the background) to 1 (the same); "
+        "no word is looked at, only where it stands",
+        name=position_label(name),
     )
     return captioned(picture, caption + run_note(trace, name))
 
@@ -68,7 +73,7 @@ def _heatmap(alike: np.ndarray, dark: bool) -> go.Heatmap:
         showscale=False,
         xgap=gap,
         ygap=gap,
-        hovertemplate="%{y} and %{x}: %{z:.3f}<extra></extra>",
+        hovertemplate=say("%{y} and %{x}: %{z:.3f}") + "<extra></extra>",
         **OVERLAY,
     )
 
@@ -76,5 +81,5 @@ def _heatmap(alike: np.ndarray, dark: bool) -> go.Heatmap:
 def _clicks(alike: np.ndarray) -> go.Scatter:
     row, column = np.indices(alike.shape).reshape(2, -1)
     data = np.stack([row, alike.reshape(-1)], axis=1).astype(np.float32)
-    hover = "%{y} and %{x}: %{customdata[1]:.3f}"
+    hover = say("%{y} and %{x}: %{customdata[1]:.3f}")
     return clickable(column, row, data, 6, hover, **OVERLAY)

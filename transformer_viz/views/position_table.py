@@ -6,6 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ..colours import palette
+from ..languages import say
 from ..metrics.positions import (
     bias_names,
     column_names,
@@ -77,7 +78,7 @@ def position_table(
     limit = float(np.nanmax(np.abs(shown), initial=0)) if most is None else most
     picture = _frame(rows, columns, dark)
     if not bias:
-        _columns_below(picture, columns, pairing, dark)
+        _columns_below(picture, columns, pairing, turns=name.startswith("rotary."))
     _size(picture, len(rows), height)
     picture.add_trace(_heatmap(shown, limit, dark))
     picture.add_traces(_clicks(shown, pairing, len(was)))
@@ -90,7 +91,14 @@ def _numbers(trace: Trace, name: str, head: int) -> np.ndarray:
         return position_rows(trace, name)
     heads = position_array(trace, name)
     if not 0 <= head < len(heads):
-        raise LookupError(f"{position_label(name)} has heads 0 to {len(heads) - 1}; got {head}.")
+        raise LookupError(
+            say(
+                "{name} has heads 0 to {last}; got {head}.",
+                name=position_label(name),
+                last=len(heads) - 1,
+                head=head,
+            )
+        )
     return heads[head].astype(np.float64)
 
 
@@ -98,8 +106,12 @@ def _change(now: np.ndarray, was: np.ndarray) -> np.ndarray:
     """The difference; rows that appended padding has brought have none and stay empty."""
     if was.shape[1] != now.shape[1] or len(was) > len(now):
         raise ValueError(
-            f"The two runs have tables of {was.shape} and {now.shape} numbers: no difference. "
-            "Look at one run at a time."
+            say(
+                "The two runs have tables of {before} and {now} numbers: no difference. Look at "
+                "one run at a time.",
+                before=was.shape,
+                now=now.shape,
+            )
         )
     change = np.full(now.shape, np.nan)
     change[: len(was)] = now[: len(was)] - was
@@ -123,15 +135,16 @@ def _frame(rows: tuple[str, ...], columns: tuple[str, ...], dark: bool) -> go.Fi
 
 
 def _columns_below(
-    picture: go.Figure, columns: tuple[str, ...], pairing: Pairing, dark: bool
+    picture: go.Figure, columns: tuple[str, ...], pairing: Pairing, turns: bool
 ) -> None:
     """Numbers of the dimensions below; for the pointer the names of both dimensions of a pair."""
     step = next((s for s in TICKS if len(columns) / s <= 5), TICKS[-1])
     places = list(range(0, len(columns), step))
-    turns = columns[0].startswith("cosine")
-    title = "column: cosines, then sines" if turns else "dimension"
+    title = say("column: cosines, then sines") if turns else say("dimension")
     names = [
-        f"cosine and sine {pair}" if turns else f"dimensions {first} and {second}"
+        say("cosine and sine {pair}", pair=pair)
+        if turns
+        else say("dimensions {first} and {second}", first=first, second=second)
         for pair, (first, second) in enumerate(zip(*pairing, strict=True))
     ]
     picture.update_layout(
@@ -187,12 +200,13 @@ def _clicks(shown: np.ndarray, pairing: Pairing, old: int) -> list[go.Scatter]:
     known = np.isfinite(values).all(axis=1)
     data = np.column_stack([token, pair, np.where(known[:, None], values, 0)]).astype(np.float32)
     both = len(pairing) > 1
-    number = "%{customdata[2]:.3f}" + (" and %{customdata[3]:.3f}" if both else "")
+    number = say("%{customdata[2]:.3f} and %{customdata[3]:.3f}")
+    number = number if both else "%{customdata[2]:.3f}"
     place = "%{y}<br>%{x}" if both else "%{y} → %{x}"
     kinds = {
         f"{place}: {number}": known,
-        "%{y}: this row was not there before": ~known & (token >= old),
-        f"{place}: no number": ~known & (token < old),
+        say("%{y}: this row was not there before"): ~known & (token >= old),
+        f"{place}: " + say("no number"): ~known & (token < old),
     }
     found = []
     for hover, kind in kinds.items():
@@ -227,13 +241,17 @@ def _outline(
 
 
 def _caption(name: str, limit: float, change: bool, head: int) -> str:
-    if name.startswith("bias."):
-        what = f"{position_label(name)} H{head}, added to the scores: rows look at columns"
-    elif name.startswith("rotary."):
-        what = f"{position_label(name)}: nothing is added; cosines of the angles, then their sines"
-    else:
-        what = f"{position_label(name)}: one row a position, added to the word that stands there"
-    how = "change since the clean run, " if change else ""
+    what = f"{_what(name, head)} · " + (f"{say('change since the clean run')}, " if change else "")
     if not limit:
-        return f"{what} · {how}all zero"
-    return f"{what} · {how}colours from −{limit:.2g} to {limit:.2g}, zero is the background"
+        return what + say("all zero")
+    return what + say("colours from −{most:.2g} to {most:.2g}, zero is the background", most=limit)
+
+
+def _what(name: str, head: int) -> str:
+    label = position_label(name)
+    if name.startswith("bias."):
+        words = {"name": label, "head": head}
+        return say("{name} H{head}, added to the scores: rows look at columns", **words)
+    if name.startswith("rotary."):
+        return say("{name}: nothing is added; cosines of the angles, then their sines", name=label)
+    return say("{name}: one row a position, added to the word that stands there", name=label)

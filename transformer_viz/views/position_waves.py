@@ -8,6 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ..colours import palette
+from ..languages import say
 from ..metrics.positions import (
     Wave,
     column_names,
@@ -70,7 +71,9 @@ def position_waves(trace: Trace, name: str, pair: int, *, dark: bool = False) ->
 def _wave(table: np.ndarray, pair: int) -> tuple[Wave, bool]:
     found = measured(table)
     if not 0 <= pair < len(found):
-        raise LookupError(f"This table has pairs 0 to {len(found) - 1}; got {pair}.")
+        raise LookupError(
+            say("This table has pairs 0 to {last}; got {pair}.", last=len(found) - 1, pair=pair)
+        )
     try:
         return waves(table)[pair], True
     except ValueError:
@@ -116,12 +119,23 @@ def _curve(wave: Wave, column: int, rows: int, colour: str) -> go.Scatter:
 
 def _caption(wave: Wave, even: bool, rows: int) -> str:
     if not even:
-        return f"pair {wave.pair}: it does not turn evenly, so straight lines join the points"
+        return say(
+            "pair {pair}: it does not turn evenly, so straight lines join the points",
+            pair=wave.pair,
+        )
     if not wave.frequency:
-        return f"pair {wave.pair}: it stands still"
+        return say("pair {pair}: it stands still", pair=wave.pair)
     turns = (rows - 1) / wave.wavelength
-    said = f"{turns:.1f} turns" if turns >= 0.95 else f"{turns:.2g} of a turn"
-    return (
-        f"pair {wave.pair}: one turn takes {wave.wavelength:,.1f} positions, so this sentence "
-        f"sees {said} · points are the table, the thin curve is the wave through them"
+    words = {"pair": wave.pair, "length": wave.wavelength, "turns": turns}
+    seen = say(
+        "pair {pair}: one turn takes {length:,.1f} positions, so this sentence sees {turns:.2g} of "
+        "a turn",
+        **words,
     )
+    if turns >= 0.95:
+        seen = say(
+            "pair {pair}: one turn takes {length:,.1f} positions, so this sentence sees "
+            "{turns:.1f} turns",
+            **words,
+        )
+    return f"{seen} · " + say("points are the table, the thin curve is the wave through them")

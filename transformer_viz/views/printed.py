@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..colours import palette
 from ..export import as_text, manifest, whose
+from ..languages import listed, mark, say, speaking, spoken_language
 from ..metrics.difference import require_same_words
 from ..records import Trace
 
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
 FORMATS = ("svg", "png", "pdf")
 PICTURES = ("map", "lines", "atlas")
 WIDTHS = (60, 1000)  # millimetres
-HONEST = "Weights show where a head looks; they do not explain what the model answers."
+HONEST = mark("Weights show where a head looks; they do not explain what the model answers.")
 NAMES = {
-    "encoder": "Encoder self-attention",
-    "decoder": "Decoder self-attention",
-    "cross": "Cross-attention",
+    "encoder": mark("Encoder self-attention"),
+    "decoder": mark("Decoder self-attention"),
+    "cross": mark("Cross-attention"),
 }
 
 
@@ -72,17 +73,22 @@ def printed(
         from . import paper
     except ImportError as error:
         raise ValueError(
-            "Pictures for print are drawn with matplotlib, which is not installed "
-            f"({error}); install it with: pip install matplotlib"
+            say(
+                "Pictures for print are drawn with matplotlib, which is not installed ({error}); "
+                "install it with: pip install matplotlib",
+                error=error,
+            )
         ) from error
     heads = tuple(dict.fromkeys([(layer, head), *also]))
     sheet = {"before": before, "dark": dark, "width": width}
     grouped: dict[str, Any] = {"words": words, "special": special}
-    title = _title(picture, block, heads) + (": change since the other run" if before else "")
-    with paper.printing():
+    with paper.printing(), speaking(paper.readable(spoken_language())):
+        title = _title(picture, block, heads)
+        if before:
+            title = say("{title}: change since the other run", title=title)
         drawn = {"ramp": ramp, "threshold": threshold}
         figure, notes = _drawn(trace, picture, block, heads, drawn, sheet, grouped)
-        lines = [f"{title}.", whose(trace, before), *notes, HONEST]
+        lines = [say("{said}.", said=title), whose(trace, before), *notes, say(HONEST)]
         _captioned(figure, lines, dark)
         text = " ".join(lines)
         shown = [] if picture == "atlas" else [list(one) for one in heads]
@@ -131,9 +137,9 @@ def _drawn(
 
 def _title(picture: str, block: str, heads: Sequence[tuple[int, int]]) -> str:
     if picture == "atlas":
-        return f"{NAMES[block]}, all heads"
+        return say("{block}, all heads", block=say(NAMES[block]))
     shown = heads[:1] if picture == "map" else heads
-    return f"{NAMES[block]} {', '.join(f'L{layer} H{head}' for layer, head in shown)}"
+    return f"{say(NAMES[block])} {listed(f'L{layer} H{head}' for layer, head in shown)}"
 
 
 def _captioned(figure: Figure, lines: list[str], dark: bool) -> None:

@@ -10,11 +10,13 @@ from typing import Any
 
 from ..components import Chip, ChipRow, spot, tokens_data
 from ..components.page import page
+from ..components.spoken import taught
 from ..export import manifest, whose
+from ..languages import listed, say
 from ..metrics.difference import require_same_words
 from ..metrics.words import REPEATED
 from ..records import Tokens, Trace
-from ..sites import MAPS
+from ..sites import MAPS, called
 from .book import STEPS, Place, Run, book, decided_first
 from .printed import HONEST
 
@@ -51,7 +53,9 @@ def report(
     room = room_for(title, _body(title, trace, before, 0))
     # Patches of a picture are no words to read.
     parts = EVERYTHING[1:] if trace.manifest.get("image") else EVERYTHING
-    words: dict[str, Any] = {"parts": parts, "view": "map", "chips": _chips(trace)}
+    with taught():  # the whole brings its texts along, once
+        chips = _chips(trace)
+    words: dict[str, Any] = {"parts": parts, "view": "map", "chips": chips}
     blob, kept = book(runs, decided_first(trace, place), room, **words)
     return page(blob, title=title, body=_body(title, trace, before, kept))
 
@@ -63,10 +67,14 @@ def runs_of(trace: Trace, before: Trace | None) -> list[Run]:
         ValueError: the two runs speak about different words.
     """
     if before is None:
-        return [Run("Now", trace)]
+        return [Run(say("Now"), trace)]
     for block in trace.maps:
         require_same_words(trace, before, block)
-    return [Run("Now", trace), Run("Before", before), Run("Difference", trace, before)]
+    return [
+        Run(say("Now"), trace),
+        Run(say("Before"), before),
+        Run(say("Difference"), trace, before),
+    ]
 
 
 def most_decided(trace: Trace, block: str) -> Place:
@@ -87,15 +95,19 @@ def room_for(title: str, body: str) -> int:
 
 def precision(changes: bool) -> str:
     """How exact the numbers of a page are, in a sentence."""
-    steps = f"Weights are kept in steps of 1/{STEPS}"
-    return f"{steps}, changes of them in steps of 2/{STEPS}." if changes else f"{steps}."
+    if not changes:
+        return say("Weights are kept in steps of 1/{steps}.", steps=STEPS)
+    return say(
+        "Weights are kept in steps of 1/{steps}, changes of them in steps of 2/{steps}.",
+        steps=STEPS,
+    )
 
 
 def _title(trace: Trace) -> str:
     image = trace.manifest.get("image")
-    words = "a picture" if image else _sentence(trace.source)
+    words = say("a picture") if image else _sentence(trace.source)
     short = words if len(words) <= LONG else f"{words[: LONG - 1]}…"
-    return f"{trace.manifest.get('model', 'A model')}: {short}"
+    return f"{trace.manifest.get('model', say('A model'))}: {short}"
 
 
 def _sentence(tokens: Tokens) -> str:
@@ -110,19 +122,20 @@ def _sentence(tokens: Tokens) -> str:
 def _body(title: str, trace: Trace, before: Trace | None, kept: int) -> str:
     """The words of the page; everything in them is escaped here."""
     heads = len(trace.heads)
-    missing = (
-        ""
-        if kept == heads
-        else f" This page is kept below 3 MB: it holds the exact weights of {kept} of {heads} "
-        "heads, the one that was open and those that look least widely."
+    missing = say(
+        "This page is kept below 3 MB: it holds the exact weights of {kept} of {heads} heads, the "
+        "one that was open and those that look least widely.",
+        kept=kept,
+        heads=heads,
     )
-    facts = f"{precision(before is not None)}{missing} {HONEST}"
+    parts = (precision(before is not None), missing if kept != heads else "", say(HONEST))
+    facts = " ".join(filter(None, parts))
     origin = json.dumps(manifest(trace, before, picture="report"), indent=2, default=str)
     return (
         f"<header><h1>{html.escape(title)}</h1><p>{html.escape(whose(trace, before))}</p></header>"
         '<main id="tv-report"></main>'
         f"<footer><p>{html.escape(facts)}</p><p>{html.escape(_proof(trace))}</p>"
-        "<details><summary>Where this comes from</summary>"
+        f"<details><summary>{html.escape(say('Where this comes from'))}</summary>"
         f"<pre>{html.escape(origin)}</pre></details></footer>"
     )
 
@@ -131,13 +144,22 @@ def _proof(trace: Trace) -> str:
     """The capture report in a sentence."""
     found = trace.report
     checked = [error for error in found.rebuilt.values() if error is not None]
-    said = [f"{len(found.sites)} places found", f"rows sum to 1 within {found.row_sum_error:.0e}"]
+    said = [
+        say("{count} places found", count=len(found.sites)),
+        say("rows sum to 1 within {error:.0e}", error=found.row_sum_error),
+    ]
     if checked:
-        said.append(f"outputs of blocks rebuilt from the weights within {max(checked):.0e}")
-    if found.output_difference is not None:
-        apart = f"differ by {found.output_difference:.0e}" if found.output_difference else "agree"
-        said.append(f"watched and unwatched output {apart}")
-    return f"Capture report {found.status}: {', '.join(said)}."
+        said.append(
+            say("outputs of blocks rebuilt from the weights within {error:.0e}", error=max(checked))
+        )
+    if found.output_difference:
+        apart = found.output_difference
+        said.append(say("watched and unwatched output differ by {error:.0e}", error=apart))
+    elif found.output_difference is not None:
+        said.append(say("watched and unwatched output agree"))
+    if found.status == "green":
+        return say("Capture report green: {facts}.", facts=listed(said))
+    return say("Capture report amber: {facts}.", facts=listed(said))
 
 
 def _chips(trace: Trace) -> dict[str, Any]:
@@ -173,8 +195,18 @@ def heads_in_words(trace: Trace, blocks: Sequence[str], count: int = 3) -> str:
     stacks = {MAPS[block]: block for block in blocks}
     table = trace.heads.sort_values("entropy", kind="stable")
     named = [
-        f"{stacks[row.stack, row.block]} L{row.layer} H{row.head} ({row.entropy:.2f} bits)"
+        say(
+            "{block} L{layer} H{head} ({entropy:.2f} bits)",
+            block=called(stacks[row.stack, row.block]),
+            layer=row.layer,
+            head=row.head,
+            entropy=row.entropy,
+        )
         for row in table.itertuples()
         if (row.stack, row.block) in stacks
     ]
-    return f"{len(named)} heads; those that look least widely: {', '.join(named[:count])}."
+    return say(
+        "{count} heads; those that look least widely: {heads}.",
+        count=len(named),
+        heads=listed(named[:count]),
+    )

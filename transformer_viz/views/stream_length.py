@@ -6,8 +6,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ..colours import palette
+from ..languages import say
 from ..metrics.norms import check_same_words, stream_lengths
 from ..records import Trace
+from ..sites import called
 from .theme import captioned, escaped, figure
 
 HEIGHT = 380
@@ -42,7 +44,14 @@ def stream_length(
     steps, lengths = stream_lengths(trace, stack)
     words = trace.words_of(stack).labels
     if not 0 <= token < len(words):
-        raise LookupError(f"The {stack}'s sentence has words 0 to {len(words) - 1}; got {token}.")
+        raise LookupError(
+            say(
+                "The {stack}'s sentence has words 0 to {last}; got {word}.",
+                stack=called(stack),
+                last=len(words) - 1,
+                word=token,
+            )
+        )
     was = _before(before, trace, stack, token, len(steps))
     colours = palette(dark)
     picture = _frame(steps, lengths if was is None else np.column_stack([lengths, was]), dark)
@@ -53,7 +62,8 @@ def stream_length(
         picture.add_trace(_line(lengths[:, other], words[other], other, faint, clicks))
     if was is not None:
         dashed = {"color": colours.warm, "width": 2, "dash": "dash"}
-        picture.add_trace(_line(was, f"{words[token]}, clean run", token, dashed, clicks))
+        clean = say("{word}, clean run", word=words[token])
+        picture.add_trace(_line(was, clean, token, dashed, clicks))
     strong = {"color": colours.accent, "width": 3}
     picture.add_trace(_line(lengths[:, token], words[token], token, strong, clicks))
     return captioned(picture, _caption(stack, words[token], was is not None))
@@ -69,8 +79,13 @@ def _before(
     lengths = stream_lengths(before, stack)[1]
     if len(lengths) != steps:
         raise ValueError(
-            f"The two runs have {len(lengths)} and {steps} steps in {stack!r}; compare two runs "
-            "of one model."
+            say(
+                "The two runs have {before} and {now} steps in {stack}; compare two runs of one "
+                "model.",
+                before=len(lengths),
+                now=steps,
+                stack=repr(stack),
+            )
         )
     return lengths[:, token] if token < lengths.shape[1] else None
 
@@ -118,7 +133,7 @@ def _frame(steps: tuple[str, ...], lengths: np.ndarray, dark: bool) -> go.Figure
             "range": [np.log10(low) - 0.05, np.log10(high) + 0.05],
             "showgrid": True,
             "gridcolor": palette(dark).line,
-            "title": {"text": "length", "font": {"size": 14}},
+            "title": {"text": say("length"), "font": {"size": 14}},
         },
     )
     return shown
@@ -131,6 +146,9 @@ def _round_numbers(low: float, high: float) -> list[float]:
 
 
 def _caption(stack: str, word: str, dashed: bool) -> str:
-    scale = "logarithmic: equal steps up are equal factors"
-    parts = [f"{stack}: “{word}” strong, the other words faint", scale]
-    return " · ".join([*parts, "dashed: the clean run"] if dashed else parts)
+    words = {"stack": called(stack), "word": word}
+    parts = [
+        say("{stack}: “{word}” strong, the other words faint", **words),
+        say("logarithmic: equal steps up are equal factors"),
+    ]
+    return " · ".join([*parts, say("dashed: the clean run")] if dashed else parts)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..export import csv_numbers, npz_numbers
+from ..languages import ENGLISH, mark, speaking
 from ..records import Trace
 from .book import Place
 from .printed import printed
@@ -14,13 +15,13 @@ from .report import report
 
 #: Every format, in the order of the buttons, and what it is.
 FORMATS = {
-    "png": "PNG, 300 dots an inch",
-    "svg": "SVG, for papers and slides",
+    "png": mark("PNG, 300 dots an inch"),
+    "svg": mark("SVG, for papers and slides"),
     "pdf": "PDF",
-    "csv": "Numbers as CSV",
-    "npz": "Numbers as NPZ, for numpy",
-    "safetensors": "The whole run, a trace file",
-    "html": "All heads as one page, offline",
+    "csv": mark("Numbers as CSV"),
+    "npz": mark("Numbers as NPZ, for numpy"),
+    "safetensors": mark("The whole run, a trace file"),
+    "html": mark("All heads as one page, offline"),
 }
 
 
@@ -35,7 +36,7 @@ def exported(
     special: bool = True,
     **look: Any,
 ) -> bytes:
-    """The bytes of a file.
+    """The bytes of a file; pictures and pages speak the present language, data English.
 
     Args:
         trace: the run.
@@ -52,10 +53,11 @@ def exported(
         ValueError: what cannot be drawn or compared; says why.
     """
     grouped: dict[str, Any] = {"words": words, "special": special}
-    if kind == "csv":
-        return csv_numbers(trace, *place, before=before, **grouped).encode("utf-8")
-    if kind == "npz":
-        return npz_numbers(trace, *place, before=before, **grouped)
+    if kind in ("csv", "npz"):
+        with speaking(ENGLISH):  # data are the same for everybody
+            if kind == "csv":
+                return csv_numbers(trace, *place, before=before, **grouped).encode("utf-8")
+            return npz_numbers(trace, *place, before=before, **grouped)
     if kind == "safetensors":
         return _saved(trace)
     if kind == "html":

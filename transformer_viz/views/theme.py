@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unicodedata import east_asian_width
+
 import plotly.graph_objects as go
 
 from ..colours import Ramp, palette
@@ -63,6 +65,11 @@ def captioned(picture: go.Figure, text: str) -> go.Figure:
     """
     picture.update_layout(meta={"caption": escaped(text), "alt": text})
     return picture
+
+
+def letters(text: str) -> int:
+    """How many letters wide a text is: the signs of East Asia are as wide as two."""
+    return sum(1 + (east_asian_width(sign) in "WF") for sign in text)
 
 
 def escaped(text: str) -> str:

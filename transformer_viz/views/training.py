@@ -6,11 +6,12 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from ..colours import palette
+from ..languages import mark, say
 from .theme import figure
 
 LINES = (
-    ("loss", "training", "quiet"),
-    ("valid_loss", "unseen", "accent"),
+    ("loss", mark("training"), "quiet"),
+    ("valid_loss", mark("unseen"), "accent"),
 )
 
 
@@ -23,12 +24,12 @@ def training_curve(log: pd.DataFrame, dark: bool = False) -> go.Figure:
     colours = palette(dark)
     chart = figure(
         dark,
-        title="Did the model still learn at the end?",
+        title=say("Did the model still learn at the end?"),
         margin={"l": 64, "r": 16, "t": 56, "b": 56},
         showlegend=True,
         legend={"x": 1, "xanchor": "right", "y": 1},
-        xaxis={"title": "read so far, millions", "fixedrange": False},
-        yaxis={"title": "loss, nats", "fixedrange": False, "showgrid": True},
+        xaxis={"title": say("read so far, millions"), "fixedrange": False},
+        yaxis={"title": say("loss, nats"), "fixedrange": False, "showgrid": True},
     )
     for column, name, colour in LINES:
         points = log[log[column].notna()]
@@ -36,9 +37,9 @@ def training_curve(log: pd.DataFrame, dark: bool = False) -> go.Figure:
             x=points["tokens"] / 1e6,
             y=points[column],
             customdata=points["step"],
-            name=name,
+            name=say(name),
             mode="lines+markers" if column == "valid_loss" else "lines",
             line={"color": getattr(colours, colour), "width": 2},
-            hovertemplate="update %{customdata:,}: %{y:.3f}<extra>" + name + "</extra>",
+            hovertemplate=say("update %{customdata:,}: %{y:.3f}") + f"<extra>{say(name)}</extra>",
         )
     return chart

@@ -7,15 +7,16 @@ from html import escape
 import pandas as pd
 
 from ..colours import Palette, palette
+from ..languages import mark, say
 from ..metrics.compare import vector_changes
 from ..records import Trace
 from .picture import Picture
 
 HEIGHT = 46  # pixels of the longest bar
-CLEAN = (
+CLEAN = mark(
     "Length of each output vector. Change something: how far each of them moves then stands here."
 )
-CHANGED = (
+CHANGED = mark(
     "How far each output vector moved (the length of the difference), and how long it was before. "
     "One scale for all bars."
 )
@@ -41,10 +42,10 @@ def vector_change(
     column = "length_before" if after is None else "change"
     most = float(table[column].max()) or 1.0
     tokens = "".join(_token(row, column, most, colours) for _, row in table.iterrows())
-    caption = CLEAN if after is None else CHANGED
+    caption = say(CLEAN if after is None else CHANGED)
     style = (
         "display:flex;flex-wrap:wrap;gap:14px 10px;font-variant-numeric:tabular-nums;"
-        f"color:{colours.ink};font-size:14px;line-height:1.35"
+        f"color:{colours.ink};font-size:calc(14px * var(--tv-scale, 1));line-height:1.35"
     )
     html = f'<div role="list" aria-label="{caption}" style="{style}">{tokens}</div>'
     return Picture(html, caption)
@@ -55,7 +56,8 @@ def _token(row: pd.Series, column: str, most: float, colours: Palette) -> str:
     tall = max(1, round(HEIGHT * float(row[column]) / most))
     colour = colours.warm if changed else colours.accent
     bar = f"width:22px;height:{tall}px;background:{colour};border-radius:2px 2px 0 0"
-    of = f'<div style="color:{colours.quiet}">of {row["length_before"]:.2f}</div>'
+    length = say("of {length:.2f}", length=row["length_before"])
+    of = f'<div style="color:{colours.quiet}">{length}</div>'
     return (
         f'<div role="listitem" style="min-width:58px;text-align:center">'
         f'<div aria-hidden="true" style="height:{HEIGHT}px;display:flex;'

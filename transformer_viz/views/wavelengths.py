@@ -8,6 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ..colours import palette
+from ..languages import say
 from ..metrics.positions import FASTEST, SLOWEST, Wave, position_rows, run_note, waves
 from ..records import Trace
 from .theme import STEADY, captioned, figure
@@ -39,9 +40,10 @@ def wavelengths(
     picture = _frame(turning, len(found), dark)
     picture.add_trace(_points(turning, pair, dark))
     short = len(table) < FASTEST
-    _line(picture, FASTEST, "fastest: 2π", "right", short, dark)
-    _line(picture, len(table), f"this sentence: {len(table)} positions", "right", not short, dark)
-    _line(picture, SLOWEST, "the paper's slowest: 10000 · 2π", "left", True, dark)
+    _line(picture, FASTEST, say("fastest: 2π"), "right", short, dark)
+    here = say("this sentence: {count} positions", count=len(table))
+    _line(picture, len(table), here, "right", not short, dark)
+    _line(picture, SLOWEST, say("the paper's slowest: 10000 · 2π"), "left", True, dark)
     caption = _caption(found, turning, len(table))
     return captioned(picture, caption + run_note(trace, name))
 
@@ -55,9 +57,9 @@ def _frame(turning: Sequence[Wave], pairs: int, dark: bool) -> go.Figure:
         "range": [low - 0.5, high + 0.5],
         "tickvals": [10.0**power for power in powers],
         "ticktext": [f"{10.0**power:,g}" for power in powers],
-        "title": {"text": "positions of one turn", **TITLE},
+        "title": {"text": say("positions of one turn"), **TITLE},
     }
-    across = {"range": [-1, pairs], "title": {"text": "pair of dimensions", **TITLE}}
+    across = {"range": [-1, pairs], "title": {"text": say("pair of dimensions"), **TITLE}}
     return figure(
         dark,
         height=380,
@@ -85,7 +87,7 @@ def _points(turning: Sequence[Wave], pair: int | None, dark: bool) -> go.Scatter
             "color": np.where(chosen, colours.warm, colours.accent),
         },
         **STEADY,
-        hovertemplate="pair %{x}: one turn in %{y:,.1f} positions<extra></extra>",
+        hovertemplate=say("pair %{x}: one turn in %{y:,.1f} positions") + "<extra></extra>",
         name="pairs",
     )
 
@@ -110,11 +112,16 @@ def _caption(found: Sequence[Wave], turning: Sequence[Wave], rows: int) -> str:
     lengths = [wave.wavelength for wave in turning]
     still = len(found) - len(turning)
     parts = [
-        f"measured from the {rows} rows of this run: from {min(lengths):,.2f} "
-        f"to {max(lengths):,.0f} positions",
-        "fast pairs tell neighbours apart, slow ones far places",
-        f"{still} {'pair stands' if still == 1 else 'pairs stand'} still, not drawn"
-        if still
-        else "",
+        say(
+            "measured from the {rows} rows of this run: from {least:,.2f} to {most:,.0f} positions",
+            rows=rows,
+            least=min(lengths),
+            most=max(lengths),
+        ),
+        say("fast pairs tell neighbours apart, slow ones far places"),
     ]
-    return " · ".join(filter(None, parts))
+    if still == 1:
+        parts.append(say("1 pair stands still, not drawn"))
+    elif still:
+        parts.append(say("{count} pairs stand still, not drawn", count=still))
+    return " · ".join(parts)

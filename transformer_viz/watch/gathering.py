@@ -161,7 +161,8 @@ def found(
     record = begin(mode, path, q_origin, k_origin, scores.depth, layout, given, keys, hidden)
     plan = plan_of(mode, record)
     if plan is not None:
-        weights = rebuilt(mode, plan, layout, role, p, record, form)
+        changed, weights = rebuilt(mode, plan, layout, role, p, record, form)
+        given = given if changed is None else changed
         edited_p = layout.original(weights).to(p.dtype)
         args, kwargs = swap(args, {id(p): edited_p}), swap(kwargs, {id(p): edited_p})
         p = edited_p
@@ -177,8 +178,9 @@ def rebuilt(
     p: Tensor,
     record: AttentionRecord,
     form: str,
-) -> Tensor:
-    """The edited weights ``[batch, head, query, key]`` of an attention found at its product.
+) -> tuple[Tensor | None, Tensor]:
+    """The edited scores (in the module's own layout; None where no edit is of the scores) and the
+    edited weights ``[batch, head, query, key]`` of an attention found at its product.
 
     Raises:
         ValueError: the weights were changed between softmax and product, so that the softmax
@@ -188,12 +190,14 @@ def rebuilt(
     if form == "custom":
         base = role.scores.base
         unmasked = weights if base is None else layout.canonical(base)
-        return plan.custom(weights, unmasked, positions_of(record, p.device), record.path)
+        made = plan.custom(weights, unmasked, positions_of(record, p.device), record.path)
+        return None, made
     if plan.shapes_scores:
         if role.given.shape != p.shape or not role.same:
             raise ValueError(
                 f"The attention in {record.path or 'this module'} reshapes its weights after the "
                 "softmax, so temperature and masks cannot be applied there. Heads can be scaled."
             )
-        _, weights = edited(mode, plan, layout, role.scores, role.given, record)
-    return plan.scaled(weights)
+        given, weights = edited(mode, plan, layout, role.scores, role.given, record)
+        return given, plan.scaled(weights)
+    return None, plan.scaled(weights)

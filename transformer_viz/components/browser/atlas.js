@@ -13,6 +13,7 @@ import { AtlasTools } from "./atlas_tools.js";
 import { paletteOf } from "./colour.js";
 import { listener, modified, rested, set } from "./dom.js";
 import { DARKNESS, onLight, shine } from "./light.js";
+import { tell } from "./tell.js";
 
 /** @typedef {import("./atlas_heads.js").AtlasData} AtlasData */
 /** @typedef {import("./atlas_heads.js").How} How */
@@ -21,7 +22,6 @@ import { DARKNESS, onLight, shine } from "./light.js";
 
 const UNTIL_SAID = 400; // milliseconds after the last change until Python hears of it
 const MOST_LAID = 7;      // heads that can be laid over the opened one
-const KEYS = "Arrow keys move, Enter opens a head, o lays it over the opened one as lines.";
 
 export class Atlas {
   /**
@@ -98,7 +98,7 @@ export class Atlas {
     if (isNew("overlaid")) this.overlaid = data.overlaid;
     this.data = data;
     this.palette = paletteOf(this.place, data);
-    this.place.style.minHeight = data.height + "px"; // more where its controls need more lines
+    this.place.style.minHeight = `var(--tv-taller, ${data.height}px)`; // more where its controls need more lines
     if (!this.walking || !placesIn(data).some((place) => samePlace(place, this.cursor))) {
       this.cursor = placeNamed(data, this.opened) ?? { block: 0, layer: 0, head: 0 };
     }
@@ -159,7 +159,7 @@ export class Atlas {
     parts.tip.hidden = true;
     if (!data || !place || !around) return;
     const lines = [picture.name(place), ...factsOf(data, place)];
-    if (hit) lines.push("here " + cellOf(data, place, hit.row, hit.column));
+    if (hit) lines.push(tell("here {link}", { link: cellOf(data, place, hit.row, hit.column) }));
     tellBeside(parts.tip, lines, around, this.place);
   }
 
@@ -236,9 +236,10 @@ export class Atlas {
     if (!this.data) return;
     const known = this.overlaid.filter(([l, h]) => l !== layer || h !== head);
     const opened = placeNamed(this.data, this.opened);
-    const problem = opened?.block !== block ? "Only heads of the opened block can be laid over it."
-      : samePlace(opened, { block, layer, head }) ? "This head is the opened one."
-        : known.length >= MOST_LAID ? "Eight heads are as many as can be told apart." : "";
+    const problem = opened?.block !== block
+      ? tell("Only heads of the opened block can be laid over it.")
+      : samePlace(opened, { block, layer, head }) ? tell("This head is the opened one.")
+        : known.length >= MOST_LAID ? tell("Eight heads are as many as can be told apart.") : "";
     if (problem) {
       this.parts.live.textContent = problem;
       return;
@@ -246,8 +247,8 @@ export class Atlas {
     const added = known.length === this.overlaid.length;
     this.overlaid = added ? [...known, [layer, head]] : known;
     this.draw();
-    const what = added ? "added to" : "taken from";
-    this.parts.live.textContent = `L${layer} H${head} ${what} the lines`;
+    this.parts.live.textContent = added ? tell("L{layer} H{head} added to the lines", { layer, head })
+      : tell("L{layer} H{head} taken from the lines", { layer, head });
     this.say("overlaid", [layer, head]);
   }
 
@@ -286,7 +287,8 @@ export class Atlas {
    */
   name(data) {
     const titles = data.blocks.map((block) => block.title).join(", ");
-    set(this.parts.frame, "aria-label", `Every head: ${titles}. ${KEYS}`);
+    set(this.parts.frame, "aria-label", tell("Every head: {blocks}. Arrow keys move, Enter opens a "
+      + "head, o lays it over the opened one as lines.", { blocks: titles }));
     const { cursor, picture } = this;
     this.parts.cell.textContent = [picture.name(cursor), ...factsOf(data, cursor)].join(", ");
     set(this.parts.cell, "aria-selected", String(samePlace(cursor, placeNamed(data, this.opened))));

@@ -11,8 +11,6 @@ import { pen } from "./dom.js";
 /** @typedef {{rows: number[], columns: number[]}} Lit  parts of a tile, from 0 to 1, by block */
 /** @typedef {{slot: Slot, colour: string, thick: number}} Frame */
 
-export const FONT = "14px ";
-
 /**
  * The tiles that are seen, their names, and the frames of those that are chosen.
  * @param {HTMLCanvasElement} canvas
@@ -23,7 +21,7 @@ export const FONT = "14px ";
  */
 export function drawTiles(canvas, layout, view, what) {
   const brush = pen(canvas, view.width, view.height);
-  brush.font = FONT + what.font;
+  brush.font = what.font;
   const { tile } = layout;
   inside(brush, layout, view, () => {
     brush.imageSmoothingEnabled = false; // cells have sharp edges
@@ -142,7 +140,7 @@ function frame(brush, { tile }, { left, top }, colour, thick) {
 function rankedNames(brush, layout, view, { label, palette }) {
   brush.fillStyle = palette.quiet;
   brush.textBaseline = "bottom";
-  const above = { ...view, height: view.height + 20 }; // a name is seen before its tile
+  const above = { ...view, height: view.height + 20 * layout.letters }; // a name is seen before its tile
   for (const slot of seenIn(layout, above)) {
     brush.fillText(label(slot), slot.left, slot.top - 2);
   }
@@ -158,7 +156,7 @@ function rankedNames(brush, layout, view, { label, palette }) {
 function sideNames(brush, layout, view, palette) {
   brush.fillStyle = palette.quiet;
   brush.textBaseline = "middle";
-  const line = layout.top - 19; // the middle of the names of heads
+  const line = layout.top - 8 - 11 * layout.letters; // the middle of the names of heads
   clipTo(brush, 0, layout.top, layout.left - 6, view.height, () => {
     for (const { text, at } of layout.down) brush.fillText(text, 0, at - view.top);
   });
@@ -167,7 +165,7 @@ function sideNames(brush, layout, view, palette) {
     for (const { text, at } of layout.across) brush.fillText(text, at - view.left, line);
     brush.textAlign = "left";
     brush.fillStyle = palette.ink;
-    for (const { text, at } of layout.titles) brush.fillText(text, at - view.left, line - 22);
+    for (const { text, at } of layout.titles) brush.fillText(text, at - view.left, line - 22 * layout.letters);
   });
 }
 

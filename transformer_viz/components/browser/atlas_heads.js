@@ -1,5 +1,6 @@
 // What is known of every head of an atlas: its numbers, its words, and its rank.
 
+import { tell } from "./tell.js";
 import { signed } from "./written.js";
 /** @typedef {{name: string, title: string, counts: number[], stride: number[],
  *   rows: string, columns: string}} AtlasBlock  counts: heads of each layer */
@@ -142,10 +143,13 @@ export function factsOf(data, place) {
   const link = strongestLink(data, place);
   const read = (/** @type {string} */ name) => signed(numberOf(data, place, name), 2, false);
   const from = data.limit ? read("before") + " → " : "";
-  const what = data.limit
-    ? `largest change ${link} ${signed(numberOf(data, place, "change"), 2, true)}`
-    : `strongest ${link} ${read("max")}`;
-  return [`entropy ${from}${read("entropy")} bits`, `distance ${read("distance")} tokens`, what];
+  const change = signed(numberOf(data, place, "change"), 2, true);
+  const what = data.limit ? tell("largest change {link} {change}", { link, change })
+    : tell("strongest {link} {weight}", { link, weight: read("max") });
+  return [
+    tell("entropy {numbers} bits", { numbers: from + read("entropy") }),
+    tell("distance {number} tokens", { number: read("distance") }), what,
+  ];
 }
 
 /**
@@ -162,9 +166,10 @@ export function cellOf(data, place, row, column) {
     spotsAt(data, { slot: { place }, row, column });
   const link = linkOf(data, place.block,
     [rows[0], rows[rows.length - 1], columns[0], columns[columns.length - 1]]);
-  if (data.limit && !code) return `${link} was not there before`;
+  if (data.limit && !code) return tell("{link} was not there before", { link });
   const amount = data.limit ? signed(((code - 128) / 127) * data.limit, 2, true) : signed(code / 255, 2, false);
-  return `${link} ${rows.length * columns.length > 1 ? "up to " : ""}${amount}`;
+  return rows.length * columns.length > 1 ? tell("{link} up to {amount}", { link, amount })
+    : `${link} ${amount}`;
 }
 
 /**

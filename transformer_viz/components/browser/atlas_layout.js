@@ -5,7 +5,8 @@
 /** @typedef {{text: string, at: number}} Name  a name and the middle of what it names */
 /** @typedef {{slots: Slot[], tile: {width: number, height: number}, gap: number, left: number,
  *   top: number, width: number, height: number, ranked: boolean, titles: Name[],
- *   across: Name[], down: Name[]}} Layout  in pixels of the whole picture, scrolled or not */
+ *   across: Name[], down: Name[], letters: number}} Layout  in pixels of the whole picture,
+ *   scrolled or not; `letters`: how large they are, 1 on an ordinary page */
 
 const LAYERS_WIDE = 36;    // room for the names of layers
 const NAMES_HIGH = 22;     // room for the names of heads, and again for the titles of blocks
@@ -22,16 +23,18 @@ const UNEVEN = 1.4;        // a tile's longer side is at most so many times its 
  * @param {Place[]} places
  * @param {string[]} titles  of the blocks
  * @param {{width: number, height: number}} room
+ * @param {number} [letters]  how large they are; 1: 14 pixels
  * @returns {Layout}
  */
-export function inLayers(places, titles, room) {
+export function inLayers(places, titles, room, letters = 1) {
   const most = (/** @type {Place[]} */ of, /** @type {"layer" | "head"} */ axis) =>
     of.reduce((all, place) => Math.max(all, place[axis] + 1), 0);
   const widths = titles.map((_, block) => most(places.filter((p) => p.block === block), "head"));
   const starts = widths.map((_, block) => widths.slice(0, block).reduce((a, b) => a + b, 0));
   const columns = widths.reduce((a, b) => a + b, 0), rows = most(places, "layer");
-  const top = NAMES_HIGH * (titles.length > 1 ? 2 : 1) + TILE_EDGE;
-  const free = room.width - LAYERS_WIDE - TILE_EDGE - BETWEEN * (titles.length - 1);
+  const side = LAYERS_WIDE * letters;
+  const top = NAMES_HIGH * letters * (titles.length > 1 ? 2 : 1) + TILE_EDGE;
+  const free = room.width - side - TILE_EDGE - BETWEEN * (titles.length - 1);
   const x = Math.max(NARROWEST_STEP, Math.floor(free / columns));
   const high = Math.min(HIGHEST_STEP, Math.floor((room.height - top - TILE_EDGE) / rows));
   const y = Math.max(NARROWEST_STEP, high);
@@ -39,21 +42,21 @@ export function inLayers(places, titles, room) {
   const gap = gapOf(Math.min(step.x, step.y));
   const tile = { width: step.x - gap, height: step.y - gap };
   const leftOf = (/** @type {number} */ block, /** @type {number} */ head) =>
-    LAYERS_WIDE + block * BETWEEN + (starts[block] + head) * step.x;
+    side + block * BETWEEN + (starts[block] + head) * step.x;
   return {
     slots: places.map((place) => ({
       place,
       left: leftOf(place.block, place.head), top: top + place.layer * step.y,
       row: place.layer, column: starts[place.block] + place.head,
     })),
-    tile, gap, left: LAYERS_WIDE, top, ranked: false,
+    tile, gap, left: side, top, ranked: false, letters,
     width: leftOf(titles.length - 1, widths[titles.length - 1]) + TILE_EDGE,
     height: top + rows * step.y + TILE_EDGE,
     titles: (titles.length > 1 ? titles : []).map((text, block) =>
       ({ text, at: leftOf(block, 0) })),
-    across: widths.flatMap((width, block) => thinned(width, step.x).map((head) =>
+    across: widths.flatMap((width, block) => thinned(width, step.x / letters).map((head) =>
       ({ text: "H" + head, at: leftOf(block, head) + tile.width / 2 }))),
-    down: thinned(rows, step.y).map((layer) =>
+    down: thinned(rows, step.y / letters).map((layer) =>
       ({ text: "L" + layer, at: top + layer * step.y + tile.height / 2 })),
   };
 }
@@ -63,26 +66,28 @@ export function inLayers(places, titles, room) {
  * @param {Place[]} places
  * @param {number} narrowest  room that the longest name takes
  * @param {{width: number, height: number}} room
+ * @param {number} [letters]  how large they are; 1: 14 pixels
  * @returns {Layout}
  */
-export function inRank(places, narrowest, room) {
+export function inRank(places, narrowest, room, letters = 1) {
+  const named = RANKED_NAME * letters;
   const free = room.width - 2 * TILE_EDGE;
   const most = Math.max(1, Math.floor(free / (narrowest + TILE_GAP)));
   let columns = 1;
   const stepAt = (/** @type {number} */ count) =>
     Math.min(HIGHEST_STEP, Math.floor(free / count));
   const rows = () => Math.ceil(places.length / columns);
-  const high = () => rows() * (stepAt(columns) + RANKED_NAME) + TILE_EDGE;
+  const high = () => rows() * (stepAt(columns) + named) + TILE_EDGE;
   while (columns < most && high() > room.height) columns += 1;
   const step = stepAt(columns), gap = gapOf(step);
   return {
     slots: places.map((place, n) => ({
       place,
       left: TILE_EDGE + (n % columns) * step,
-      top: Math.floor(n / columns) * (step + RANKED_NAME) + RANKED_NAME,
+      top: Math.floor(n / columns) * (step + named) + named,
       row: Math.floor(n / columns), column: n % columns,
     })),
-    tile: { width: step - gap, height: step - gap }, gap, left: 0, top: 0, ranked: true,
+    tile: { width: step - gap, height: step - gap }, gap, left: 0, top: 0, ranked: true, letters,
     width: Math.min(room.width, 2 * TILE_EDGE + columns * step), height: high(),
     titles: [], across: [], down: [],
   };

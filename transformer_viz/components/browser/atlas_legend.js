@@ -3,16 +3,13 @@
 import { numberOf, placesIn, sortable } from "./atlas_heads.js";
 import { element, pen } from "./dom.js";
 import { thresholdWords } from "./atlas_tools.js";
+import { tell } from "./tell.js";
 import { signed } from "./written.js";
 
 /** @typedef {import("./atlas_heads.js").AtlasData} AtlasData */
 
 const BAR_WIDE = 120;
 const BAR_HIGH = 12;
-const RANKS = {
-  entropy: "entropy", distance: "distance", max: "largest weight", sink: "weight on the first word",
-  change: "largest change",
-};
 
 export class AtlasLegend {
   /** @param {HTMLElement} place */
@@ -62,7 +59,8 @@ function ends(data, how) {
   const largest = placesIn(data).map((place) => numberOf(data, place, "max"))
     .filter((number) => !Number.isNaN(number));
   const most = signed(Math.max(...largest), 2, false), least = signed(Math.min(...largest), 2, false);
-  return ["0", how.scale === "common" || most === least ? most : `${least} to ${most}`];
+  const one = how.scale === "common" || most === least;
+  return ["0", one ? most : tell("{least} to {most}", { least, most })];
 }
 
 /**
@@ -73,13 +71,26 @@ function ends(data, how) {
  */
 function scaleWords(data, how, most) {
   const said = [];
-  if (data.limit) said.push("change, one scale");
-  else if (how.scale === "common") said.push(`one scale 0 … ${most}`);
-  else said.push("each head on its own scale");
-  if (how.threshold) said.push(`below ${thresholdWords(how.threshold)} left blank`);
-  const rank = RANKS[/** @type {keyof typeof RANKS} */ (sortable(data, how.sort))];
-  said.push(rank ? `ranked by ${rank}, highest first` : "rows are layers, columns are heads");
+  if (data.limit) said.push(tell("change, one scale"));
+  else if (how.scale === "common") said.push(tell("one scale 0 … {most}", { most }));
+  else said.push(tell("each head on its own scale"));
+  const weight = thresholdWords(how.threshold);
+  if (how.threshold) said.push(tell("below {weight} left blank", { weight }));
+  said.push(rankWords(sortable(data, how.sort)));
   return said;
+}
+
+/** @param {string} sort */
+function rankWords(sort) {
+  /** @type {Record<string, string>} */
+  const ranks = {
+    entropy: tell("ranked by entropy, highest first"),
+    distance: tell("ranked by distance, highest first"),
+    max: tell("ranked by largest weight, highest first"),
+    sink: tell("ranked by weight on the first word, highest first"),
+    change: tell("ranked by largest change, highest first"),
+  };
+  return ranks[sort] ?? tell("rows are layers, columns are heads");
 }
 
 /**
@@ -89,8 +100,11 @@ function scaleWords(data, how, most) {
  */
 function poolWords(data, pooled) {
   const said = pooled.map(([down, across]) => down * across === 1 ? ""
-    : `a cell holds up to ${down} × ${across} weights, `
-      + `the largest ${data.limit ? "change " : ""}is shown`);
+    : data.limit
+      ? tell("a cell holds up to {down} × {across} weights, the largest change is shown",
+        { down, across })
+      : tell("a cell holds up to {down} × {across} weights, the largest is shown",
+        { down, across }));
   if (new Set(said).size === 1) return said[0] ? [said[0]] : [];
   return said.flatMap((words, n) => (words ? [`${data.blocks[n].title}: ${words}`] : []));
 }

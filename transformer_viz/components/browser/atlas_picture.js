@@ -1,6 +1,6 @@
 // The picture of an atlas: a window on all tiles, which may be more than can be seen at once.
 
-import { drawLight, drawTiles, FONT } from "./atlas_draw.js";
+import { drawLight, drawTiles } from "./atlas_draw.js";
 import { flat, litParts, nameOf, placesIn, ranked, sortable } from "./atlas_heads.js";
 import { inLayers, inRank, slotAt } from "./atlas_layout.js";
 import { amountColours, fewerCells, largestCells, paintSheet } from "./atlas_sheet.js";
@@ -66,11 +66,12 @@ export class AtlasPicture {
    */
   arrange(data, how, palette) {
     Object.assign(this, { data, palette, size: this.measured() });
-    this.font = getComputedStyle(this.frame).fontFamily;
+    const { fontSize, fontFamily } = getComputedStyle(this.frame), letters = parseFloat(fontSize) / 14;
+    this.font = `${fontSize} ${fontFamily}`;
     const sort = sortable(data, how.sort), places = ranked(data, placesIn(data), sort);
     const room = this.view, titles = data.blocks.map((block) => block.title);
-    this.layout = sort === "layer" ? inLayers(places, titles, room)
-      : inRank(places, this.widest(places), room);
+    this.layout = sort === "layer" ? inLayers(places, titles, room, letters)
+      : inRank(places, this.widest(places), room, letters);
     for (const [part, size] of /** @type {const} */ (
       [[this.whole, this.layout], [this.window, room]])) {
       part.style.width = size.width + "px";
@@ -171,7 +172,7 @@ export class AtlasPicture {
   /** @param {Place[]} places */
   widest(places) {
     const brush = /** @type {CanvasRenderingContext2D} */ (this.tiles.getContext("2d"));
-    brush.font = FONT + this.font;
+    brush.font = this.font;
     const longest = places.map((place) => this.name(place))
       .reduce((a, b) => (b.length > a.length ? b : a), "");
     return brush.measureText(longest).width;

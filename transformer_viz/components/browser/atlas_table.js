@@ -2,14 +2,16 @@
 
 import { nameOf, numberOf, placesIn, ranked, strongestLink } from "./atlas_heads.js";
 import { element, set } from "./dom.js";
+import { tell } from "./tell.js";
 import { signed } from "./written.js";
 
 /** @typedef {import("./atlas_heads.js").AtlasData} AtlasData */
 /** @typedef {import("./atlas_heads.js").Place} Place */
 
-const COLUMNS = [
-  ["layer", "head"], ["entropy", "entropy, bits"], ["distance", "distance, tokens"],
-  ["max", "largest weight"], ["sink", "on the first word"], ["change", "largest change"],
+const columnNames = () => [
+  ["layer", tell("head")], ["entropy", tell("entropy, bits")],
+  ["distance", tell("distance, tokens")], ["max", tell("largest weight")],
+  ["sink", tell("on the first word")], ["change", tell("largest change")],
 ];
 
 /**
@@ -20,17 +22,17 @@ const COLUMNS = [
  * @param {{sorted: (sort: string) => void, open: (place: Place) => void}} does
  */
 export function fillTable(place, data, sort, does) {
-  const shown = COLUMNS.filter(([name]) => name !== "change" || data.limit);
+  const shown = columnNames().filter(([name]) => name !== "change" || data.limit);
   const top = element("tr", "", ...shown.map(([name, words]) => {
     const button = pressed(words, () => does.sorted(name));
     const cell = element("th", "", button);
     cell.scope = "col";
     set(cell, "aria-sort", name !== sort ? "none" : name === "layer" ? "ascending" : "descending");
     return cell;
-  }), element("th", "", data.limit ? "where it changed most" : "strongest link"));
+  }), element("th", "", data.limit ? tell("where it changed most") : tell("strongest link")));
   const places = ranked(data, placesIn(data), sort);
   const lines = places.map((place) => headLine(data, place, shown, does.open));
-  const heading = element("caption", "", "Every head and its numbers");
+  const heading = element("caption", "", tell("Every head and its numbers"));
   const root = /** @type {ShadowRoot | Document} */ (place.getRootNode());
   const focused = place.contains(root.activeElement) ? root.activeElement?.textContent : null;
   place.replaceChildren(element("table", "", heading, element("thead", "", top),

@@ -1,21 +1,22 @@
 // The controls of an atlas: order, scale, colour map, gamma, threshold; and a table instead.
 
 import { element, listener, set } from "./dom.js";
+import { tell } from "./tell.js";
 
 /** @typedef {import("./atlas_heads.js").How} How */
 
-const SORTS = {
-  layer: "layer", entropy: "entropy", distance: "distance", max: "largest weight", sink: "sink",
-  change: "change",
-};
-const SCALES = { head: "per head", common: "common" };
-const HELP = {
-  sort: "Heads by layer, or ranked by a number of theirs, the highest first.",
-  scale: "Each head by its own largest weight, or all heads on one scale.",
-  ramp: "The colours of amounts.",
-  gamma: "Below 1 weak weights are drawn darker, above 1 paler.",
-  threshold: "Weights below it are left blank.",
-};
+const sortNames = () => ({
+  layer: tell("layer"), entropy: tell("entropy"), distance: tell("distance"),
+  max: tell("largest weight"), sink: tell("sink"), change: tell("change"),
+});
+const scaleNames = () => ({ head: tell("per head"), common: tell("common") });
+const toolHelp = () => ({
+  sort: tell("Heads by layer, or ranked by a number of theirs, the highest first."),
+  scale: tell("Each head by its own largest weight, or all heads on one scale."),
+  ramp: tell("The colours of amounts."),
+  gamma: tell("Below 1 weak weights are drawn darker, above 1 paler."),
+  threshold: tell("Weights below it are left blank."),
+});
 
 export class AtlasTools {
   /**
@@ -25,13 +26,13 @@ export class AtlasTools {
    * @param {(asTable: boolean) => void} swap
    */
   constructor(place, signal, change, swap) {
-    const on = listener(signal);
-    this.sort = choice(place, "sort", "sort", HELP.sort);
-    this.scale = choice(place, "colour", "scale", HELP.scale);
-    this.ramp = choice(place, "map", "ramp", HELP.ramp);
-    this.gamma = range(place, "gamma", HELP.gamma, -8, 8);
-    this.threshold = range(place, "threshold", HELP.threshold, 0, 100);
-    this.table = place.appendChild(element("button", "tv-swap", "as a table"));
+    const on = listener(signal), help = toolHelp();
+    this.sort = choice(place, tell("sort"), "sort", help.sort);
+    this.scale = choice(place, tell("colour"), "scale", help.scale);
+    this.ramp = choice(place, tell("map"), "ramp", help.ramp);
+    this.gamma = range(place, "gamma", tell("gamma"), help.gamma, -8, 8);
+    this.threshold = range(place, "threshold", tell("threshold"), help.threshold, 0, 100);
+    this.table = place.appendChild(element("button", "tv-swap", tell("as a table")));
     this.table.type = "button";
     set(this.table, "aria-pressed", "false");
     on(this.sort, "change", () => change({ sort: this.sort.value }));
@@ -53,9 +54,9 @@ export class AtlasTools {
    * @param {boolean} change  whether changes are drawn: on one scale, in their own colours
    */
   show(how, ramps, change) {
-    const { change: last, ...sorts } = SORTS;
+    const { change: last, ...sorts } = sortNames();
     offer(this.sort, change ? { ...sorts, change: last } : sorts, how.sort);
-    offer(this.scale, SCALES, change ? "common" : how.scale);
+    offer(this.scale, scaleNames(), change ? "common" : how.scale);
     offer(this.ramp, Object.fromEntries(ramps.map((name) => [name, name])), how.ramp);
     this.scale.disabled = this.ramp.disabled = change;
     point(this.gamma, 4 * Math.log2(how.gamma), String(how.gamma));
@@ -84,7 +85,7 @@ function thresholdAt(step) {
  * @param {number} threshold
  */
 export function thresholdWords(threshold) {
-  return threshold ? String(Number(threshold.toPrecision(2))) : "off";
+  return threshold ? String(Number(threshold.toPrecision(2))) : tell("off");
 }
 
 /**
@@ -104,16 +105,17 @@ function choice(place, name, part, help) {
 /**
  * @param {HTMLElement} place
  * @param {string} name
+ * @param {string} title  what stands beside it
  * @param {string} help
  * @param {number} least
  * @param {number} most
  * @returns {{input: HTMLInputElement, value: HTMLElement}}
  */
-function range(place, name, help, least, most) {
+function range(place, name, title, help, least, most) {
   const input = element("input"), value = element("span", "tv-value");
   Object.assign(input, { type: "range", name, min: String(least), max: String(most), step: "1" });
   value.setAttribute("aria-hidden", "true"); // the slider says it
-  place.append(labelled(name, help, input, value));
+  place.append(labelled(title, help, input, value));
   return { input, value };
 }
 

@@ -10,6 +10,7 @@ import { LinesPicture } from "./lines_picture.js";
 import { LinesTools, showLegend, tableOf } from "./lines_tools.js";
 import { describeChoice, describeWord } from "./lines_words.js";
 import { lit, onLight, placesOn, shine, spotOn } from "./light.js";
+import { tell } from "./tell.js";
 
 /** @typedef {import("./lines_links.js").LinesData} LinesData */
 /** @typedef {import("./lines_picture.js").Word} Word */
@@ -17,7 +18,6 @@ import { lit, onLight, placesOn, shine, spotOn } from "./light.js";
 const LINES_REST = 400;      // milliseconds without a change until Python hears of it
 const LEAP = 10;       // words that a page key goes
 const SMALLEST = 0.05; // changes below this are noise, and stay pale
-const SIDES = ["words that look", "words that are looked at"];
 
 export class Lines {
   /**
@@ -39,7 +39,10 @@ export class Lines {
     this.told = rested(LINES_REST, (/** @type {any} */ wanted) => this.say("drawn", wanted));
     this.tools = new LinesTools(signal, (wanted) => this.want(wanted), () => this.tabulate());
     this.picture = new LinesPicture(signal);
-    this.sides = SIDES.map((name, n) => listbox(name, `tv-lines-word-${n}`));
+    this.sides = [
+      tell("words that look: arrow keys move, Enter chooses"),
+      tell("words that are looked at: arrow keys move, Enter chooses"),
+    ].map((name, n) => listbox(name, `tv-lines-word-${n}`));
     this.build();
     this.listen(signal);
   }
@@ -87,7 +90,7 @@ export class Lines {
     this.adopt(data);
     this.reached = this.reached.map((place, n) => Math.min(place, this.words(n).length - 1));
     this.place.classList.toggle("several", data.heads.length > 1); // more is said of them
-    this.box.style.height = data.height + "px";
+    this.box.style.height = `var(--tv-tall, ${data.height}px)`;
     this.note.textContent = [data.caption, data.note].filter(Boolean).join(" · ");
     this.name();
     this.draw();
@@ -175,7 +178,7 @@ export class Lines {
   speak() {
     const words = this.picture.focus.words.flatMap((places, side) =>
       places.slice(0, 1).map((place) => describeWord(this.data, this.drawn, side, place)));
-    this.said.textContent = words.join(" ") || "Point at a word to see its lines alone.";
+    this.said.textContent = words.join(" ") || tell("Point at a word to see its lines alone.");
   }
 
   // ---- pointing and choosing
@@ -261,8 +264,7 @@ export class Lines {
 function listbox(name, id) {
   const option = element("span"), side = element("div", "side", option);
   const words = {
-    role: "listbox", tabindex: "0", "aria-label": `${name}: arrow keys move, Enter chooses`,
-    "aria-activedescendant": id,
+    role: "listbox", tabindex: "0", "aria-label": name, "aria-activedescendant": id,
   };
   for (const [key, value] of Object.entries(words)) set(side, key, value);
   set(option, "role", "option");

@@ -5,6 +5,7 @@ import { DASHES } from "./lines_draw.js";
 import { signed } from "./written.js";
 import { byStrength } from "./lines_links.js";
 import { headName } from "./lines_words.js";
+import { tell } from "./tell.js";
 
 /** @typedef {import("./lines_links.js").LinesData} LinesData */
 /** @typedef {{top: number, threshold: number}} Wanted */
@@ -25,13 +26,13 @@ export class LinesTools {
     this.top = element("select");
     this.least = element("input");
     this.reading = element("output");
-    this.table = element("button", "", "as a table");
+    this.table = element("button", "", tell("as a table"));
     Object.assign(this.least, { type: "range", min: 0, max: THRESHOLDS.length - 1, step: 1 });
     Object.assign(this.table, { type: "button" });
     set(this.table, "aria-expanded", "false");
     this.place = element("div", "tools",
-      element("label", "", "lines of each word ", this.top),
-      element("label", "", "at least ", this.least, this.reading), this.table);
+      element("label", "", tell("lines of each word") + " ", this.top),
+      element("label", "", tell("at least") + " ", this.least, this.reading), this.table);
     const on = listener(signal);
     const take = (/** @type {Partial<Wanted>} */ part) => {
       this.show({ ...this.wanted, ...part });
@@ -55,7 +56,8 @@ export class LinesTools {
     this.wanted = { top: wanted.top, threshold: wanted.threshold };
     const tops = TOPS.includes(wanted.top) ? TOPS : [...TOPS, wanted.top];
     this.top.replaceChildren(...tops.map((count) => {
-      const option = element("option", "", count ? `strongest ${count}` : "all");
+      const words = count ? tell("strongest {count}", { count }) : tell("all");
+      const option = element("option", "", words);
       return Object.assign(option, { value: count });
     }));
     this.top.value = String(wanted.top);
@@ -79,9 +81,9 @@ export function showLegend(list, data, brush, palette) {
     element("li", "", swatch(data.change ? palette.ink : brush.colours[n], n), headName(head)));
   const [less, more] = brush.colours;
   const changes = !data.change ? [] : [
-    element("li", "", swatch(more, 0), "more than before"),
-    element("li", "", swatch(less, 0), "less"),
-    element("li", "quiet", `full colour: ±${brush.most.toFixed(2)}`),
+    element("li", "", swatch(more, 0), tell("more than before")),
+    element("li", "", swatch(less, 0), tell("less")),
+    element("li", "quiet", tell("full colour: ±{most}", { most: brush.most.toFixed(2) })),
   ];
   list.replaceChildren(...heads, ...changes);
 }
@@ -117,7 +119,8 @@ export function tableOf(data, links) {
     element("td", "", data.columns.labels[link.key]),
     element("td", "", headName(data.heads[link.head])),
     element("td", "", signed(link.weight, 4, data.change))));
-  const names = ["from", "to", "head", data.change ? "change" : "weight"];
+  const last = data.change ? tell("change") : tell("weight");
+  const names = [tell("from"), tell("to"), tell("head"), last];
   const head = element("tr", "", ...names.map((name) => element("th", "", name)));
   for (const cell of head.children) set(cell, "scope", "col");
   for (const row of rows) set(row.firstElementChild, "scope", "row");
@@ -130,6 +133,8 @@ export function tableOf(data, links) {
  * @param {number} drawn
  */
 function captionOf(listed, drawn) {
-  if (listed < drawn) return `the ${listed} strongest of ${drawn} lines that are drawn`;
-  return "the lines that are drawn, strongest first";
+  if (listed < drawn) {
+    return tell("the {listed} strongest of {drawn} lines that are drawn", { listed, drawn });
+  }
+  return tell("the lines that are drawn, strongest first");
 }

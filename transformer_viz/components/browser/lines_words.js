@@ -2,6 +2,7 @@
 
 import { signed } from "./written.js";
 import { byStrength, FAINT } from "./lines_links.js";
+import { tell } from "./tell.js";
 
 /** @typedef {import("./lines_links.js").LinesData} LinesData */
 /** @typedef {import("./lines_links.js").Link} Link */
@@ -21,16 +22,17 @@ export function headName({ layer, head }) {
  * @param {number} threshold
  */
 export function describeChoice(data, choice, top, threshold) {
-  const { links, all, weight, shown } = choice, what = data.change ? "change" : "weight";
-  if (!all) return data.change ? "Nothing changed." : "There is no weight to draw.";
+  const { links, all, weight, shown } = choice;
+  if (!all) return data.change ? tell("Nothing changed.") : tell("There is no weight to draw.");
   const part = links.length < all ? Math.min(99.9, (100 * shown) / weight) : 100;
-  const said = `${counted(links.length)} of ${counted(all)} lines are drawn, `
-    + `${part.toFixed(1)} % of all ${what}`;
-  if (links.length === all) return said + ".";
-  const rules = [`what is below ${Math.max(threshold, FAINT)}`];
-  if (top) rules.unshift(`all but the ${top} strongest of each word`);
-  if (data.beyond.links) rules.unshift("links that were too weak to be sent");
-  return `${said}; left out: ${rules.join(", ")}.`;
+  const words = { drawn: counted(links.length), all: counted(all), part: part.toFixed(1) };
+  const said = data.change ? tell("{drawn} of {all} lines are drawn, {part} % of all change", words)
+    : tell("{drawn} of {all} lines are drawn, {part} % of all weight", words);
+  if (links.length === all) return tell("{said}.", { said });
+  const rules = [tell("what is below {weight}", { weight: Math.max(threshold, FAINT) })];
+  if (top) rules.unshift(tell("all but the {count} strongest of each word", { count: top }));
+  if (data.beyond.links) rules.unshift(tell("links that were too weak to be sent"));
+  return tell("{said}; left out: {rules}.", { said, rules: rules.join(tell(", ")) });
 }
 
 /** @param {number} number */
@@ -49,17 +51,33 @@ export function describeWord(data, links, side, place) {
   const [labels, others] = side ? [data.columns.labels, data.rows.labels]
     : [data.rows.labels, data.columns.labels];
   const own = links.filter((link) => (side ? link.key : link.query) === place);
-  if (!own.length) return `No line of “${labels[place]}” is drawn.`;
+  const word = labels[place];
+  if (!own.length) return tell("No line of “{word}” is drawn.", { word });
   const named = Math.max(1, Math.min(NAMED, Math.floor(8 / data.heads.length)));
   const groups = data.heads.map((head, n) => {
     const strongest = byStrength(own.filter((link) => link.head === n));
     const list = strongest.slice(0, named).map((link) =>
-      `“${others[side ? link.query : link.key]}” ${signed(link.weight, 4, data.change)}`);
-    if (strongest.length > named) list.push(`${strongest.length - named} more`);
+      tell("“{word}” {weight}", {
+        word: others[side ? link.query : link.key], weight: signed(link.weight, 4, data.change),
+      }));
+    const left = strongest.length - named;
+    if (left > 0) list.push(tell("{count} more", { count: left }));
     if (!list.length) return "";
-    return list.join(", ") + (data.heads.length > 1 ? ` (${headName(head)})` : "");
+    return list.join(tell(", ")) + (data.heads.length > 1 ? ` (${headName(head)})` : "");
   });
-  const looks = side ? "is looked at by" : "looks at";
-  const does = data.change ? `${looks}, more (+) or less (−),` : looks;
-  return `“${labels[place]}” ${does} ${groups.filter(Boolean).join("; ")}.`;
+  return sideSaid(side, data.change, { word, others: groups.filter(Boolean).join("; ") });
+}
+
+/**
+ * @param {number} side
+ * @param {boolean} change
+ * @param {{word: string, others: string}} words
+ */
+function sideSaid(side, change, words) {
+  if (side) {
+    return change ? tell("“{word}” is looked at by, more (+) or less (−), {others}.", words)
+      : tell("“{word}” is looked at by {others}.", words);
+  }
+  return change ? tell("“{word}” looks at, more (+) or less (−), {others}.", words)
+    : tell("“{word}” looks at {others}.", words);
 }

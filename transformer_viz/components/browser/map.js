@@ -13,6 +13,7 @@ import { MapPicture } from "./map_picture.js";
 import { cellAt, exactRow } from "./map_sheet.js";
 import { describeView } from "./map_words.js";
 import { isWhole, wholeMap, zoomed } from "./map_zoom.js";
+import { tell } from "./tell.js";
 
 /** @typedef {import("./map_sheet.js").MapData} MapData */
 /** @typedef {import("./map_sheet.js").Region} Region */
@@ -105,7 +106,8 @@ export class HeadMap {
   // ---- drawing
 
   resize() {
-    if (this.data && this.picture.place.clientWidth !== this.picture.width) this.draw();
+    const { place, width, height } = this.picture;
+    if (this.data && (place.clientWidth !== width || place.clientHeight !== height)) this.draw();
   }
 
   draw() {
@@ -168,7 +170,7 @@ export class HeadMap {
     this.mark();
     this.tabulate(this.below.open);
     const names = [data.rows.labels[row], ...(again ? [] : [data.columns.labels[column]])];
-    this.picture.live.textContent = `Chosen: ${names.join(" → ")}`;
+    this.picture.live.textContent = tell("Chosen: {words}", { words: names.join(" → ") });
     this.say("picked", {
       row: data.rows.groups[row][0], column: again ? null : data.columns.groups[column][0],
     });

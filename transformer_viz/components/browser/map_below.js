@@ -4,6 +4,7 @@ import { element, set } from "./dom.js";
 import { signed } from "./written.js";
 import { hatchPattern } from "./map_paint.js";
 import { legendEnds } from "./map_words.js";
+import { tell } from "./tell.js";
 
 /** @typedef {import("./map_sheet.js").MapData} MapData */
 
@@ -20,7 +21,7 @@ export class MapBelow {
     this.ends = [element("span"), element("span")];
     this.ramp = element("canvas", "ramp");
     this.swatch = element("canvas", "swatch");
-    this.masked = element("span", "masked", this.swatch, "masked");
+    this.masked = element("span", "masked", this.swatch, tell("masked"));
     const legend = element("span", "legend", this.ends[0], this.ramp, this.ends[1], this.masked);
     const press = (/** @type {string} */ text, /** @type {string} */ name,
       /** @type {() => void} */ act) => {
@@ -31,10 +32,10 @@ export class MapBelow {
       button.addEventListener("click", act, { signal });
       return button;
     };
-    this.smaller = press("−", "show more of the map", () => does.zoom(1 / 2));
-    this.larger = press("+", "enlarge the map", () => does.zoom(2));
-    this.all = press("all", "show all of the map", () => does.zoom(0));
-    this.table = press("as a table", "the chosen row as a table", does.table);
+    this.smaller = press("−", tell("show more of the map"), () => does.zoom(1 / 2));
+    this.larger = press("+", tell("enlarge the map"), () => does.zoom(2));
+    this.all = press(tell("all"), tell("show all of the map"), () => does.zoom(0));
+    this.table = press(tell("as a table"), tell("the chosen row as a table"), does.table);
     set(this.table, "aria-expanded", "false");
     const tools = element("span", "tools", this.smaller, this.larger, this.all, this.table);
     this.direction = element("span", "direction");
@@ -57,7 +58,8 @@ export class MapBelow {
     this.direction.textContent = direction;
     const [low, high] = legendEnds(change, limit);
     this.ends[0].textContent = low;
-    this.ends[1].textContent = high + (threshold ? ` · blank below ${Number(threshold.toFixed(4))}` : "");
+    const blank = tell("blank below {weight}", { weight: Number(threshold.toFixed(4)) });
+    this.ends[1].textContent = high + (threshold ? " · " + blank : "");
     paintRamp(this.ramp, table, change ? 1 : 0);
     this.masked.hidden = !hatched;
     paintSwatch(this.swatch, hatch);
@@ -90,25 +92,28 @@ export class MapBelow {
     set(this.table, "aria-expanded", String(open));
     if (!open) return this.rows.replaceChildren();
     if (row === null || !exact) {
-      const why = row === null ? "Choose a row first: click into the map, or press Enter there."
-        : `The exact weights of this row are ${fixed ? "not in this page" : "on their way"}.`;
+      const why = row === null
+        ? tell("Choose a row first: click into the map, or press Enter there.")
+        : fixed ? tell("The exact weights of this row are not in this page.")
+          : tell("The exact weights of this row are on their way.");
       return this.rows.replaceChildren(element("p", "missing", why));
     }
     const told = (/** @type {number} */ n) =>
-      (exact.masked[n] && !exact.values[n] ? "masked"
+      (exact.masked[n] && !exact.values[n] ? tell("masked")
         : Number.isNaN(exact.values[n]) ? "–" : signed(exact.values[n], 4, change));
     const lines = columns.labels.map((label, n) => {
       const name = element("th", "", label);
       name.scope = "row";
       return element("tr", "", name, element("td", "", told(n)));
     });
-    const heads = ["column", change ? "change of weight" : "weight"].map((text) => {
+    const names = [tell("column"), change ? tell("change of weight") : tell("weight")];
+    const heads = names.map((text) => {
       const head = element("th", "", text);
       head.scope = "col";
       return head;
     });
     this.rows.replaceChildren(element("table", "",
-      element("caption", "", `“${rows.labels[row]}” looks at`),
+      element("caption", "", tell("“{word}” looks at", { word: rows.labels[row] })),
       element("thead", "", element("tr", "", ...heads)), element("tbody", "", ...lines)));
   }
 }

@@ -7,6 +7,7 @@ import { boxesOf, drawNames, frameOf, namesOf } from "./map_frame.js";
 import { boxOf, paintCells, paintMarks } from "./map_paint.js";
 import { cellAt, imageOf, limitOf, mapColours, sheetFor, sheetsOf } from "./map_sheet.js";
 import { describeCell, describeMap } from "./map_words.js";
+import { tell } from "./tell.js";
 
 /** @typedef {import("./map_sheet.js").MapData} MapData */
 /** @typedef {import("./map_sheet.js").MapSheet} MapSheet */
@@ -27,7 +28,7 @@ export class MapPicture {
     this.place = element("div", "picture", this.cells, this.marks, this.tip);
     this.place.tabIndex = 0;
     set(this.place, "role", "application");
-    set(this.place, "aria-roledescription", "attention map");
+    set(this.place, "aria-roledescription", tell("attention map"));
     this.live = element("div", "live");
     set(this.live, "aria-live", "polite");
     /** @type {MapData} */
@@ -46,7 +47,7 @@ export class MapPicture {
     /** @type {import("./map_frame.js").MapFrame | null} */
     this.frame = null;
     this.labels = { rows: /** @type {string[]} */ ([]), columns: /** @type {string[]} */ ([]) };
-    this.width = 0;
+    this.width = this.height = 0;
     this.letters = 14; // the height of a name, in pixels
     this.font = "";
     /** @type {ReturnType<typeof boxesOf>} */
@@ -62,7 +63,7 @@ export class MapPicture {
     this.limit = limitOf(data, this.sheets);
     this.table = mapColours(data, palette);
     this.labels = { rows: data.rows.labels, columns: data.columns.labels };
-    this.place.style.height = data.height + "px";
+    this.place.style.height = `var(--tv-tall, ${data.height}px)`;
     set(this.place, "aria-label", describeMap(data));
   }
 
@@ -77,8 +78,9 @@ export class MapPicture {
    */
   draw(view) {
     this.width = this.place.clientWidth;
+    this.height = this.place.clientHeight;
     if (!this.width) return false;
-    const room = { width: this.width, height: this.data.height };
+    const room = { width: this.width, height: this.height };
     const style = getComputedStyle(this.place), brush = pen(this.cells, room.width, room.height);
     this.letters = parseFloat(style.fontSize);
     brush.font = this.font = `${style.fontSize} ${style.fontFamily}`;
@@ -111,7 +113,7 @@ export class MapPicture {
   mark(pinned, at, keyed) {
     const { data, frame, palette } = this;
     if (!frame) return;
-    const brush = pen(this.marks, this.width, data.height), { row, column } = lit();
+    const brush = pen(this.marks, this.width, this.height), { row, column } = lit();
     const bright = { rows: placesOn(data.rows, row), columns: placesOn(data.columns, column) };
     const cell = at && cellAt(this.sheet, at.row, at.column);
     paintMarks(brush, frame, { lit: bright, pinned, at: cell, keyed }, palette);

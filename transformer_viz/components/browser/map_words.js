@@ -2,6 +2,7 @@
 
 import { signed } from "./written.js";
 import { isWhole } from "./map_zoom.js";
+import { tell } from "./tell.js";
 
 /** @typedef {import("./map_sheet.js").MapData} MapData */
 /** @typedef {import("./map_sheet.js").MapSheet} MapSheet */
@@ -15,13 +16,15 @@ import { isWhole } from "./map_zoom.js";
 export function describeCell({ rows, columns, change, old, most }, cell) {
   const query = spanWords(rows.labels, cell.rows), key = spanWords(columns.labels, cell.columns);
   const { value, masked } = cell;
-  if (masked && !value) return `${query} may not look at ${key} (masked)`;
+  if (masked && !value) return tell("{query} may not look at {key} (masked)", { query, key });
   const pair = `${query} → ${key}: `;
   if (Number.isNaN(value)) {
-    return pair + (cell.rows[0] >= old ? "this row was not there before" : "not a number");
+    const fresh = cell.rows[0] >= old;
+    return pair + (fresh ? tell("this row was not there before") : tell("not a number"));
   }
   if (cell.pooled) return pair + largestWords(cell, change, digitsFor(most ?? 1));
-  return pair + signed(value, 4, change) + (masked ? " (masked)" : "");
+  const weight = signed(value, 4, change);
+  return pair + (masked ? tell("{weight} (masked)", { weight }) : weight);
 }
 
 /**
@@ -39,8 +42,9 @@ function spanWords(labels, [first, last]) {
  */
 function largestWords({ value, rows, columns }, change, digits) {
   const count = `${rows[1] - rows[0]} × ${columns[1] - columns[0]}`;
-  return change ? `${signed(value, digits, true)}, the largest of ${count} changes`
-    : `${value.toFixed(digits)}, the largest of ${count} weights`;
+  return change
+    ? tell("{value}, the largest of {count} changes", { value: signed(value, digits, true), count })
+    : tell("{value}, the largest of {count} weights", { value: value.toFixed(digits), count });
 }
 
 /**
@@ -51,13 +55,17 @@ function largestWords({ value, rows, columns }, change, digits) {
  */
 export function describeView({ rows, columns, change, stride, fixed }, view, sheet) {
   const size = { rows: rows.labels.length, columns: columns.labels.length };
-  const part = isWhole(view, size) ? "" : `Enlarged: rows ${view.rows[0] + 1} to ${view.rows[1]} of `
-    + `${size.rows}, columns ${view.columns[0] + 1} to ${view.columns[1]} of ${size.columns}. `;
+  const part = isWhole(view, size) ? "" : tell("Enlarged: rows {top} to {bottom} of {rows}, columns "
+    + "{left} to {right} of {columns}.", {
+    ...size, top: view.rows[0] + 1, bottom: view.rows[1],
+    left: view.columns[0] + 1, right: view.columns[1],
+  }) + " ";
   if (Math.max(...stride) === 1) return part;
-  if (sheet.down * sheet.across === 1) return part + "Every cell is one weight.";
-  const what = change ? "changes" : "weights";
-  return `${part}Each cell holds up to ${sheet.down} × ${sheet.across} ${what}; the largest is `
-    + (fixed ? "shown." : "shown. Zoom in for exact values.");
+  if (sheet.down * sheet.across === 1) return part + tell("Every cell is one weight.");
+  const said = change
+    ? tell("Each cell holds up to {down} × {across} changes; the largest is shown.", sheet)
+    : tell("Each cell holds up to {down} × {across} weights; the largest is shown.", sheet);
+  return part + said + (fixed ? "" : " " + tell("Zoom in for exact values."));
 }
 
 /**
@@ -65,9 +73,11 @@ export function describeView({ rows, columns, change, stride, fixed }, view, she
  * @param {MapData} data
  */
 export function describeMap({ title, rows, columns, change }) {
-  return `${change ? "Change of attention" : "Attention"}, ${title}: ${rows.labels.length} rows look `
-    + `at ${columns.labels.length} columns. Arrow keys move, Enter chooses, plus and minus zoom, `
-    + "0 shows all.";
+  const words = { title, rows: rows.labels.length, columns: columns.labels.length };
+  const said = change
+    ? tell("Change of attention, {title}: {rows} rows look at {columns} columns.", words)
+    : tell("Attention, {title}: {rows} rows look at {columns} columns.", words);
+  return said + " " + tell("Arrow keys move, Enter chooses, plus and minus zoom, 0 shows all.");
 }
 
 /**

@@ -1,11 +1,12 @@
 // Between Streamlit and a view: new data, live frames, and the count of what was painted.
 
 import { read } from "./blob.js";
+import { learn } from "./tell.js";
 
 /** @typedef {(name: string, value: any) => void} Say */
 /** @typedef {{show: (data: any) => void, end: () => void}} View */
 /** @typedef {{view: View, part: string, seq: number, count: number, say: Say,
- *   data: any, ending: AbortController}} Mounted */
+ *   data: any, lang: string | undefined, ending: AbortController}} Mounted */
 
 /** @type {WeakMap<object, Mounted>} */
 const MOUNTED = new WeakMap(); // one view for each place on a page, kept while its data changes
@@ -18,7 +19,10 @@ const MOUNTED = new WeakMap(); // one view for each place on a page, kept while 
 export function showIn(component, kindOf) {
   const { parentElement, setTriggerValue } = component;
   const data = parsed(component.data);
+  learn(data);
+  leaveLanguage(parentElement, data.lang);
   const mounted = MOUNTED.get(parentElement) ?? mount(parentElement, kindOf(data.part));
+  mounted.lang = data.lang;
   mounted.say = setTriggerValue;
   take(mounted, parentElement, data);
   return () => {
@@ -27,6 +31,19 @@ export function showIn(component, kindOf) {
     mounted.view.end();
     MOUNTED.delete(parentElement);
   };
+}
+
+/**
+ * End a view that speaks another language: some of its words are written once.
+ * @param {ShadowRoot | HTMLElement} root
+ * @param {string | undefined} lang
+ */
+function leaveLanguage(root, lang) {
+  const mounted = MOUNTED.get(root);
+  if (!mounted || mounted.lang === lang) return;
+  mounted.ending.abort();
+  mounted.view.end();
+  MOUNTED.delete(root);
 }
 
 /**
@@ -39,7 +56,8 @@ function mount(root, Kind) {
   /** @type {Mounted} */
   const mounted = {
     view: new Kind(place, (name, value) => mounted.say(name, value)),
-    part: "", seq: -1, count: 0, say: () => {}, data: null, ending: new AbortController(),
+    part: "", seq: -1, count: 0, say: () => {}, data: null, lang: undefined,
+    ending: new AbortController(),
   };
   MOUNTED.set(root, mounted);
   // A canvas has no elements to look at: whoever checks a page asks its host what it shows.
@@ -54,7 +72,7 @@ function mount(root, Kind) {
 
 /**
  * Words on a canvas keep the letters and the size that they had when they were drawn: draw again
- * when the style sheet or the fonts come later.
+ * when the style sheet or the fonts come later, or a class is shown larger ones.
  * @param {Mounted} mounted
  * @param {ShadowRoot | HTMLElement} root
  */
@@ -64,6 +82,7 @@ function redrawWhenDressed(mounted, root) {
     if (mounted.data) mounted.view.show(mounted.data);
   };
   document.fonts.addEventListener("loadingdone", again, { signal });
+  window.addEventListener("tv-dressed", again, { signal });
   for (const link of root.querySelectorAll("link")) {
     if (!link.sheet) link.addEventListener("load", again, { signal });
   }

@@ -2,12 +2,15 @@
 
 import { Atlas } from "./atlas.js";
 import { Head } from "./head.js";
+import { Inside } from "./inside.js";
 import { showIn } from "./mount.js";
+import { Play } from "./play.js";
+import { Presenter } from "./present.js";
 import { Slider } from "./slider.js";
 import { Chips } from "./tokens.js";
 
 /** @type {Record<string, new (place: HTMLElement, say: import("./mount.js").Say) => any>} */
-const PICTURES = { atlas: Atlas, head: Head, slider: Slider, tokens: Chips };
+const PICTURES = { atlas: Atlas, head: Head, play: Play, inside: Inside, slider: Slider, tokens: Chips, present: Presenter };
 
 /** @param {any} component  what Streamlit hands over */
 const showPicture = (component) => showIn(component, (part) => PICTURES[part.split("-")[0]]);

@@ -5,6 +5,7 @@ import { element, listener, set } from "./dom.js";
 import { Keys } from "./qk_keys.js";
 import { Strips } from "./qk_strips.js";
 import { figure } from "./qk_words.js";
+import { tell } from "./tell.js";
 
 /** @typedef {import("./light.js").Ruler} Ruler */
 /** @typedef {{kind: string, name: string, formula: string, result: string, why: string}} Step */
@@ -30,7 +31,7 @@ export class QK {
     this.steps = element("ol", "tv-qk-steps");
     this.notes = element("div", "tv-qk-notes");
     this.table = element("div", "tv-qk-table");
-    this.fold = element("details", "", element("summary", "", "q and k as a table"), this.table);
+    this.fold = element("details", "", element("summary", "", tell("q and k as a table")), this.table);
     const vectors = element("section", "tv-qk-vectors"), keys = element("section", "tv-qk-keys");
     this.body = element("div", "tv-qk-body", this.said, vectors, this.steps, keys, this.notes,
       this.fold);
@@ -68,7 +69,7 @@ export class QK {
   tabulate() {
     if (!this.fold.open || !this.data) return;
     const { q, k, product } = this.data.arrays;
-    const head = ["dimension", "q", "k", "q × k"].map((text) => tableCell("th", text, "col"));
+    const head = [tell("dimension"), "q", "k", "q × k"].map((text) => tableCell("th", text, "col"));
     const rows = Array.from(q.data, (value, at) => element("tr", "",
       tableCell("th", String(at + 1), "row"),
       ...[value, k.data[at], product.data[at]].map((number) => tableCell("td", figure(number)))));

@@ -3,6 +3,7 @@
 import { element, fit, listener, modified, set } from "./dom.js";
 import { lit, onLight, placesOn, shine, spotOn } from "./light.js";
 import { figure } from "./qk_words.js";
+import { tell } from "./tell.js";
 
 const LISTED = 200; // keys; of a longer row the strongest ones
 
@@ -21,7 +22,7 @@ export class Keys {
     this.listed = [];
     /** @type {HTMLButtonElement[]} */
     this.buttons = [];
-    const heads = ["key", "score", "exp(score − max)", "weight"];
+    const heads = [tell("key"), tell("score"), tell("exp(score − max)"), tell("weight")];
     this.heads = element("div", "tv-qk-heads", ...heads.map((head) => element("span", "", head)));
     set(this.heads, "aria-hidden", "true");
     this.list = element("div", "tv-qk-list");
@@ -56,7 +57,7 @@ export class Keys {
     fit(this.buttons, this.listed.length, this.list);
     const most = weights.data.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
     this.buttons.forEach((button, n) => dressKey(button, data, this.listed[n], most));
-    set(this.list, "aria-label", `keys of ${data.row}`);
+    set(this.list, "aria-label", tell("keys of {word}", { word: data.row }));
     this.sums.textContent = rowSums(data, this.listed);
     const root = /** @type {ShadowRoot | Document} */ (this.list.getRootNode());
     const focused = this.buttons.findIndex((button) => button === root.activeElement);
@@ -134,7 +135,7 @@ function dressKey(button, data, key, most) {
   }
   const { scores, exponentials, weights, seen } = data.arrays;
   const label = data.columns.labels[key], hidden = !seen.data[key];
-  const score = hidden ? "hidden" : figure(scores.data[key]);
+  const score = hidden ? tell("hidden") : figure(scores.data[key]);
   const weight = weights.data[key];
   const part = exponentials.data[key].toFixed(4);
   [label, score, part, weight.toFixed(4).replace("-", "−")].forEach((text, n) => {
@@ -145,7 +146,8 @@ function dressKey(button, data, key, most) {
   bar.style.width = (most ? 100 * Math.abs(weight) / most : 0) + "%";
   button.classList.toggle("hidden", hidden);
   set(button, "aria-pressed", String(key === data.key));
-  set(button, "aria-label", `${label}: score ${score}, weight ${figure(weight)}`);
+  set(button, "aria-label",
+    tell("{label}: score {score}, weight {weight}", { label, score, weight: figure(weight) }));
 }
 
 /**
@@ -157,12 +159,14 @@ function rowSums(data, listed) {
   const { exponentials, weights } = data.arrays;
   const add = (/** @type {number} */ total, /** @type {number} */ value) => total + value;
   const all = weights.data.reduce(add, 0);
-  const words = [`sums of ${weights.data.length} keys: exp ${figure(exponentials.data.reduce(add, 0))}`, data.sinks,
-    `weight ${figure(all)}`];
+  const exp = figure(exponentials.data.reduce(add, 0));
+  const words = [tell("sums of {count} keys: exp {exp}", { count: weights.data.length, exp }),
+    data.sinks, tell("weight {weight}", { weight: figure(all) })];
   const left = weights.data.length - listed.length;
   if (left > 0) {
     const shown = listed.reduce((total, key) => total + weights.data[key], 0);
-    words.push(`${left} weaker keys are not listed: together ${figure(all - shown)}`);
+    words.push(tell("{count} weaker keys are not listed: together {weight}",
+      { count: left, weight: figure(all - shown) }));
   }
   return words.filter(Boolean).join(" · ");
 }

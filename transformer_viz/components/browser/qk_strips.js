@@ -2,9 +2,9 @@
 
 import { element, listener, modified, pen, set } from "./dom.js";
 import { figure } from "./qk_words.js";
+import { tell } from "./tell.js";
 
 const STRIP_HEIGHT = 46; // pixels
-const STRIP_LEGEND = "one bar a dimension: up is positive, down is negative";
 const STRIP_NAMES = ["q", "k", "q × k"];
 
 /** @typedef {{q: Float32Array, k: Float32Array, product: Float32Array}} Vectors */
@@ -27,7 +27,7 @@ export class Strips {
     this.frame = element("div", "tv-qk-strips", ...rows);
     this.frame.tabIndex = 0;
     set(this.frame, "role", "group");
-    this.said = element("p", "tv-qk-dimension", STRIP_LEGEND);
+    this.said = element("p", "tv-qk-dimension", stripLegend());
     set(this.said, "aria-live", "polite");
     place.append(this.frame, this.said);
     this.ending = new AbortController();
@@ -57,8 +57,8 @@ export class Strips {
     const width = vectors.q.length;
     this.words[0].textContent = names.row;
     this.words[1].textContent = names.column;
-    set(this.frame, "aria-label", `q of ${names.row}, k of ${names.column} and their products, `
-      + `${width} dimensions; arrow keys read them one by one`);
+    set(this.frame, "aria-label", tell("q of {row}, k of {column} and their products, {width} "
+      + "dimensions; arrow keys read them one by one", { ...names, width }));
     if (this.cursor !== null && this.cursor >= width) this.cursor = null;
     this.paint();
     this.tell();
@@ -100,12 +100,13 @@ export class Strips {
 
   tell() {
     if (!this.vectors || this.cursor === null) {
-      this.said.textContent = STRIP_LEGEND;
+      this.said.textContent = stripLegend();
       return;
     }
     const { q, k, product } = this.vectors, at = this.cursor;
-    this.said.textContent = `dimension ${at + 1} of ${q.length}: q ${figure(q[at])} × `
-      + `k ${figure(k[at])} = ${figure(product[at])}`;
+    const read = { q: figure(q[at]), k: figure(k[at]), product: figure(product[at]) };
+    this.said.textContent = tell("dimension {number} of {count}: q {q} × k {k} = {product}",
+      { ...read, number: at + 1, count: q.length });
   }
 
   paint() {
@@ -144,6 +145,10 @@ export class Strips {
       brush.fillRect(n * step, middle - Math.max(0, height), step - gap, Math.abs(height));
     }
   }
+}
+
+function stripLegend() {
+  return tell("one bar a dimension: up is positive, down is negative");
 }
 
 /** @param {Float32Array} values */

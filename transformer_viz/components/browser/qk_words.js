@@ -1,5 +1,7 @@
 // Numbers of the q·k view as Python writes them, so that both can be compared by eye.
 
+import { tell } from "./tell.js";
+
 const RAISED = ["⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"];
 const NEVER = -1e30; // a mask's number that only stands for minus infinity
 
@@ -9,7 +11,7 @@ const NEVER = -1e30; // a mask's number that only stands for minus infinity
  * @returns {string}
  */
 export function figure(value) {
-  if (Number.isNaN(value)) return "no number";
+  if (Number.isNaN(value)) return tell("no number");
   if (value === Infinity) return "∞";
   if (value <= NEVER) return "−∞";
   const size = Math.abs(value);

@@ -3,6 +3,7 @@
 import { afterPainting } from "./mount.js";
 import { inflated, ReportBook } from "./report_book.js";
 import { Report } from "./report_page.js";
+import { learn } from "./tell.js";
 
 const OLD = "This browser cannot unpack the pictures on this page; a newer one can.";
 
@@ -10,7 +11,9 @@ async function startReport() {
   const place = document.getElementById("tv-report"), holder = document.getElementById("tv-data");
   if (!place || !holder) return; // these modules are also read where there is no report
   try {
-    const report = new Report(place, new ReportBook(await inflated(holder)));
+    const book = new ReportBook(await inflated(holder));
+    learn(book.speech);
+    const report = new Report(place, book);
     report.show();
     afterPainting(() => place.setAttribute("data-painted", "1"));
   } catch (error) {

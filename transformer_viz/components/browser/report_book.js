@@ -25,6 +25,7 @@ export class ReportBook {
   /** @param {Uint8Array} bytes */
   constructor(bytes) {
     const found = read(bytes);
+    this.speech = /** @type {{lang?: string, texts?: Record<string, string>}} */ (found);
     this.runs = /** @type {BookRun[]} */ (found.runs);
     this.opened = /** @type {BookPlace} */ (found.opened);
     this.chips = found.chips ?? null;

@@ -6,14 +6,15 @@ import { element, listener, modified, set } from "./dom.js";
 import { placesOn, spotOf } from "./light.js";
 import { Lines } from "./lines.js";
 import { HeadMap } from "./map.js";
-import { describeMissing, describeRow } from "./report_words.js";
+import { blockName, describeMissing, describeRow } from "./report_words.js";
+import { tell } from "./tell.js";
 import { Chips } from "./tokens.js";
 
 /** @typedef {import("./report_book.js").BookPlace} BookPlace */
 /** @typedef {import("./report_book.js").ReportBook} ReportBook */
 /** @typedef {(where: EventTarget, what: string, does: (event: any) => void) => void} Listen */
 
-const VIEWS = [["map", "Map"], ["lines", "Lines"]];
+const VIEWS = ["map", "lines"];
 const MOST_HEADS = 8; // in lines at once
 
 export class Report {
@@ -45,8 +46,9 @@ export class Report {
     this.atlas = new Atlas(this.places.atlas, (name, value) => this.hear(name, value));
     this.map = new HeadMap(this.places.map, (name, value) => this.hear(name, value));
     this.lines = new Lines(this.places.lines, (name, value) => this.hear(name, value));
-    this.views = tabs("Show as", VIEWS.map(([, name]) => name), on, (n) => this.look(VIEWS[n][0]));
-    this.views.choose(VIEWS.findIndex(([view]) => view === this.view));
+    const names = [tell("Map"), tell("Lines")]; // of the VIEWS
+    this.views = tabs(tell("Show as"), names, on, (n) => this.look(VIEWS[n]));
+    this.views.choose(VIEWS.indexOf(this.view));
     this.build(place, on);
     on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.show());
   }
@@ -64,10 +66,10 @@ export class Report {
     const { book, places } = this, bar = element("div", "bar"), theme = element("button", "theme");
     if (book.runs.length > 1) {
       const names = book.runs.map(({ name }) => name);
-      bar.append(tabs("Which run", names, on, (run) => this.compare(run)).place);
+      bar.append(tabs(tell("Which run"), names, on, (run) => this.compare(run)).place);
     }
     theme.type = "button";
-    theme.textContent = "light or dark";
+    theme.textContent = tell("light or dark");
     on(theme, "click", () => {
       document.documentElement.dataset.theme = isDark(place) ? "light" : "dark";
       this.show();
@@ -190,7 +192,7 @@ export class Report {
   showHead() {
     const [block, layer, head] = this.opened, lines = this.view === "lines";
     const data = lines ? this.dataOfLines() : this.dataOfMap();
-    this.title.textContent = `${block} L${layer} H${head}`;
+    this.title.textContent = `${blockName(block)} L${layer} H${head}`;
     this.missing.hidden = Boolean(data);
     this.places.map.hidden = lines || !data;
     this.places.lines.hidden = !lines || !data;

@@ -1,5 +1,17 @@
 // What a report says by itself, where the app would ask Python.
 
+import { tell } from "./tell.js";
+
+/**
+ * A block as it is called on the screen.
+ * @param {string} block
+ */
+export function blockName(block) {
+  /** @type {Record<string, string>} */
+  const names = { encoder: tell("encoder"), decoder: tell("decoder"), cross: tell("cross") };
+  return names[block] ?? block;
+}
+
 /**
  * One row in a sentence: “es” looks most at “animal” 0.62, then “it” 0.21.
  * @param {any} map  the data of a map
@@ -10,9 +22,13 @@ export function describeRow({ rows, columns, arrays }, row) {
   const weights = [...arrays.weights.data.slice(row * width, (row + 1) * width)];
   const order = weights.map((_, n) => n).sort((a, b) => weights[b] - weights[a] || a - b);
   const links = order.slice(0, 2).filter((n) => weights[n] > 0)
-    .map((n) => `“${columns.labels[n]}” ${weights[n].toFixed(2)}`);
-  if (!links.length) return `“${query}” looks at nothing: every weight of its row is 0.`;
-  return `“${query}” looks most at ${links.join(", then ")}.`;
+    .map((n) => tell("“{word}” {weight}",
+      { word: columns.labels[n], weight: weights[n].toFixed(2) }));
+  if (!links.length) {
+    return tell("“{query}” looks at nothing: every weight of its row is 0.", { query });
+  }
+  const ranked = links.join(tell(", then "));
+  return tell("“{query}” looks most at {ranked}.", { query, ranked });
 }
 
 /**
@@ -22,6 +38,7 @@ export function describeRow({ rows, columns, arrays }, row) {
  * @param {number} kept
  */
 export function describeMissing(layer, head, kept) {
-  return `The weights of L${layer} H${head} are not in this file, so only its small picture is. `
-    + `To keep it small it has those of ${kept} heads: the one that was open, and the most decided.`;
+  return tell("The weights of L{layer} H{head} are not in this file, so only its small picture is. "
+    + "To keep it small it has those of {kept} heads: the one that was open, and the most decided.",
+  { layer, head, kept });
 }

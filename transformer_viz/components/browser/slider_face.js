@@ -2,14 +2,13 @@
 // what moving it does, and how fast the pictures follow.
 
 import { element, set } from "./dom.js";
+import { tell } from "./tell.js";
 
-/** @typedef {{name: string, values: string[], labels: string[], spoken: string[], chosen: number,
+/** @typedef {{name: string, title: string, values: string[], labels: string[], spoken: string[], chosen: number,
  *   own: number, help: string, disabled: boolean, line: string, seq: number,
  *   colours: {light: any, dark: any}}} SliderData  see slider.py */
 
 const REMEMBERED = 5; // steps whose median is told
-const MEASURED = "From a move of the slider to the second frame after the changed pictures were "
-  + `drawn: the median of the last ${REMEMBERED} steps.`;
 
 export class SliderFace {
   /** @param {HTMLElement} place */
@@ -25,7 +24,6 @@ export class SliderFace {
     this.help.type = "button";
     this.help.setAttribute("aria-describedby", "tip");
     this.speed = element("span", "tv-slider-speed");
-    this.speed.title = MEASURED;
     this.shown = element("output", "tv-slider-value");
     this.label.htmlFor = this.shown.htmlFor = "range";
     const head = element("div", "tv-slider-head", this.label, this.help, this.tip, this.speed,
@@ -42,10 +40,14 @@ export class SliderFace {
     const last = data.values.length - 1;
     this.input.max = String(last);
     this.input.disabled = data.disabled;
-    this.label.textContent = data.name;
+    this.label.textContent = data.title;
+    this.speed.title = tell("From a move of the slider to the second frame after the changed "
+      + "pictures were drawn: the median of the last {count} steps.", { count: REMEMBERED });
     this.tip.textContent = data.help;
-    set(this.help, "aria-label", `what ${data.name} does`);
-    set(this.input, "title", `double click or Backspace: back to ${data.labels[data.own]}`);
+    set(this.help, "aria-label", tell("what {name} does", { name: data.title }));
+    const back = tell("double click or Backspace: back to {value}",
+      { value: data.labels[data.own] });
+    set(this.input, "title", back);
     this.place.style.setProperty("--own", String(data.own / last));
   }
 

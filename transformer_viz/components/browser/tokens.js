@@ -4,11 +4,12 @@
 import { isDark } from "./colour.js";
 import { fit, listener, modified, set } from "./dom.js";
 import { lit, meet, onLight, shine, spotOf } from "./light.js";
+import { tell } from "./tell.js";
 import { PlotlyLight } from "./plotly_light.js";
 
 /** @typedef {{text: string, row: string | null, column: string | null, on: boolean,
  *   gone: boolean, mark: boolean, dead: boolean}} Chip */
-/** @typedef {{rows: {name: string, chips: Chip[]}[], dark: boolean,
+/** @typedef {{rows: {name: string, title: string, chips: Chip[]}[], dark: boolean,
  *   chart: import("./plotly_light.js").Chart | null}} ChipData */
 
 export class Chips {
@@ -60,7 +61,7 @@ export class Chips {
 
   /**
    * One sentence. Its buttons stay while words change, so that the keyboard's place is kept.
-   * @param {{name: string, chips: Chip[]}} row
+   * @param {{name: string, title: string, chips: Chip[]}} row
    * @param {number} number
    */
   row(row, number) {
@@ -73,8 +74,8 @@ export class Chips {
     }
     const line = this.place.children[number];
     const [name, chips] = line.children;
-    name.textContent = row.name;
-    chips.setAttribute("aria-label", row.name);
+    name.textContent = row.title;
+    chips.setAttribute("aria-label", row.title);
     const buttons = this.rows[number];
     fit(buttons, row.chips.length, chips);
     row.chips.forEach((chip, n) => dress(buttons[n], chip));
@@ -169,5 +170,5 @@ function dress(button, chip) {
   button.classList.toggle("tv-mark", chip.mark);
   set(button, "aria-pressed", String(chip.on));
   set(button, "aria-disabled", String(chip.dead));
-  set(button, "aria-label", chip.gone ? chip.text + " (hidden)" : chip.text);
+  set(button, "aria-label", chip.gone ? tell("{word} (hidden)", { word: chip.text }) : chip.text);
 }

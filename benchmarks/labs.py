@@ -1,0 +1,197 @@
+"""What the labs measure, in numbers for the documents: writes docs/labs.md.
+
+    python -m benchmarks.labs
+
+Everything but the scores of the trained models, which stand in their config.json, is measured
+anew; the same machine gives the same numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+
+import transformer_viz as tv
+from transformer_viz.checkpoints.model import Model
+from transformer_viz.checkpoints.shelf import CONFIG, PRETRAINED
+from transformer_viz.metrics.dots import ROWS, head_spreads, random_spread
+from transformer_viz.metrics.positions import position_rows
+from transformer_viz.metrics.shifts import shift_errors
+from transformer_viz.pages.labs import places, pre_post, runs, scale, scores
+from transformer_viz.pages.labs.norms import OTHERS
+from transformer_viz.pages.labs.tiny import LABS
+from transformer_viz.pages.link import FIRST_TEXT
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "labs.md"
+SEED, KEYS = 0, 17  # of the random vectors; the tokens of the first sentence in en-de
+DEPTHS = (2, 6, 12)
+CHOICES = {
+    **{name: ("score", formula) for name, formula in scores.WAYS.items()},
+    "learned": ("positions", "learned"),
+    "no-positions": ("positions", "none"),
+    "post-norm": ("norm", "after each sum"),
+}
+HEAD = f"""# What the labs measure
+
+Numbers behind the page Labs, written by
+
+    python -m benchmarks.labs
+
+Where a sentence is needed, it is “{FIRST_TEXT}”
+The labs measure on the sentence that the class types.
+"""
+
+
+def main() -> int:
+    sections = [HEAD, *filter(None, (tiny(), products(), shifts(), gradients(), learning()))]
+    PAGE.write_text("\n".join(sections), encoding="utf-8")
+    print(f"written: {PAGE.name}", file=sys.stderr)
+    return 0
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def here() -> list[str]:
+    """The tiny models that are in the box, in the order of the labs."""
+    return [name for name in CHOICES if (PRETRAINED / LABS / name / CONFIG).is_file()]
+
+
+def tiny() -> str:
+    """Size and score of the tiny models."""
+    rows = []
+    for name in here():
+        model, (word, value) = tv.load(LABS + name), CHOICES[name]
+        config = json.loads((PRETRAINED / LABS / name / CONFIG).read_text(encoding="utf-8"))
+        size = (PRETRAINED / LABS / name / "weights.safetensors").stat().st_size / 1e6
+        rows.append(
+            (
+                f"`{LABS}{name}`",
+                f"{word}: {value}",
+                f"{model.parameters:,}",
+                f"{size:.1f} MB",
+                f"{config['bleu']:.1f}",
+                tv.translate(model, FIRST_TEXT)[0].text,
+            )
+        )
+    heads = ("model", "its one choice", "parameters", "file", "BLEU", "translation (greedy)")
+    return (
+        "## The tiny models\n\nOne recipe, one seed, the same updates; each differs from the first "
+        "in one choice. BLEU as its card says: the whole test file, beam 4. One run of each: "
+        "a point or two may be chance.\n\n" + table(heads, rows)
+    )
+
+
+def products() -> str:
+    """The variance of q·k, and the softmax with and without the factor."""
+    rows = [
+        (
+            str(found.d_k),
+            f"{found.variance:.1f}",
+            *(
+                f"{getattr(side, name):.3f}"
+                for name in scale.SOFT
+                for side in (found.plain, found.scaled)
+            ),
+        )
+        for found in (random_spread(width, KEYS, SEED) for width in scale.WIDTHS)
+    ]
+    heads = ["d_k (theory: the variance)", "variance of q·k"]
+    for name in scale.SOFT.values():
+        heads += [f"{name}, q·k", f"{name}, q·k / √d_k"]
+    return (
+        "## Why √d_k?\n\n"
+        f"Random vectors of independent numbers with mean 0 and variance 1: {ROWS} queries, each "
+        f"with {KEYS} keys of its own. Entropy in bits; the gradient is the Frobenius norm of the "
+        "softmax's Jacobian; means over rows.\n\n"
+        + table(heads, rows)
+        + "\nTrained heads need not keep to that: the variance of q·k over the cells that a head "
+        "of en-de may see, on the sentence (d_k = 32).\n\n"
+        + table(("heads", "least", "middle", "most"), list(_heads()))
+    )
+
+
+def _heads() -> Iterator[tuple[str, ...]]:
+    run = tv.trace(tv.load("en-de"), FIRST_TEXT, keep=("scores", "qkv"))
+    found = head_spreads(run)
+    for block in run.maps:
+        values = [one.spread.variance for one in found if one.block == block]
+        yield (block, *(f"{pick(values):.1f}" for pick in (np.min, np.median, np.max)))
+
+
+def shifts() -> str:
+    """How far one turn misses the rows k further."""
+    names = [name for name in places.WAYS[:2] if name in here()]
+    errors = {
+        name: shift_errors(position_rows(tv.trace(tv.load(LABS + name), FIRST_TEXT), places.TABLE))
+        for name in names
+    }
+    steps = (1, 2, 5, 10)
+    rows = [
+        (f"`{LABS}{name}`", *(f"{values[step - 1]:.1e}" for step in steps))
+        for name, values in errors.items()
+    ]
+    return (
+        "## Positions: is k words further always the same turn?\n\nThe largest miss of one turn "
+        "for each pair of dimensions, in shares of the table's largest number, over the rows of "
+        "the sentence.\n\n" + table(("model", *(f"k = {step}" for step in steps)), rows)
+    )
+
+
+def gradients() -> str:
+    """The gradient in each layer before the first update."""
+    if "scaled-dot" not in here():
+        return ""
+    model: Model = tv.load(LABS + "scaled-dot")
+    texts = (*OTHERS["first"], *OTHERS["second"])
+    parts = []
+    for depth in DEPTHS:
+        kinds = runs.began(model, texts, depth, pre_post.SEEDS)
+        rows = [
+            (
+                f"{kind.norm}, {stack}",
+                *(f"{size:.2f}" for size in kind.gradients[stack]),
+                f"{max(kind.gradients[stack]) / min(kind.gradients[stack]):.1f}",
+            )
+            for stack in ("encoder", "decoder")
+            for kind in kinds
+        ]
+        heads = ("norm, stack", *(f"L{layer}" for layer in range(depth)), "most : least")
+        parts.append(f"{depth} layers in each stack:\n\n" + table(heads, rows))
+    return (
+        "## Norm before or after: gradients before the first update\n\nFresh models shaped like "
+        f"`{LABS}scaled-dot`, means over {len(pre_post.SEEDS)} seeds, a batch of "
+        f"{len(texts)} sentences; the norm of the gradient of all weights of a layer together.\n\n"
+        + "\n".join(parts)
+    )
+
+
+def learning() -> str:
+    """The score of the snapshots, as it was measured when they were."""
+    path = PRETRAINED / "en-de-small" / "snapshots.json"
+    if not path.is_file():
+        return ""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    rows = [
+        (f"{one['step']:,}", f"{one['loss']:.2f}", f"{one['bleu']:.1f}")
+        for one in found["snapshots"]
+    ]
+    return (
+        "## Watch it learn\n\n`en-de-small` at its snapshots: loss in nats a token, BLEU on "
+        f"{found['sentences']:,} sources of `{found['file']}`, beam {found['beam']} (from "
+        "`pretrained/en-de-small/snapshots.json`).\n\n" + table(("update", "loss", "BLEU"), rows)
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""A class hour in a real browser: ten stations, both languages, right and wrong answers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from transformer_viz.lessons import STATIONS
+
+from .hands import address, query, still, type_sentence
+
+pytestmark = [pytest.mark.browser, pytest.mark.shipped]
+MODEL = "en-de-small"
+TEXT = "She gave him the book that he wanted to read."
+WORDS = {
+    "en": ("Station {} of 10", "Right.", "Not quite."),
+    "zh": ("第 {} 站，共 10 站", "对了。", "不完全对。"),
+}
+
+
+def button(page: Page, key: str) -> None:
+    page.locator(f".st-key-{key} button:visible").click()
+
+
+def answer(page: Page, number: int, option: int, words: tuple[str, str]) -> bool:
+    """Click an option, and wait for what is said to it; whether it is the right one.
+
+    Args:
+        words: how it is told that it is right, and that it is not.
+    """
+    button(page, f"option-{number}-{option}")
+    expect(page).to_have_url(re.compile(f"[=C]{number}\\.{option}(&|$)"))
+    chosen = page.locator(f".st-key-option-{number}-{option} button")
+    expect(chosen).to_contain_text(re.compile("^[✓✗]"))
+    right = chosen.inner_text().startswith("✓")
+    expect(page.locator(".tv-station-why b")).to_have_text(words[0 if right else 1])
+    return right
+
+
+@pytest.mark.parametrize("language", list(WORDS))
+def test_ten_stations_are_walked_and_answered(page: Page, url: str, language: str) -> None:
+    station, right, wrong = WORDS[language]
+    page.goto(address(url, "lessons", model=MODEL, text=TEXT, lang=language, beam=1))
+    button(page, "begin")
+    for number, stop in enumerate(STATIONS, 1):
+        expect(page.locator(".tv-station")).to_contain_text(station.format(number))
+        expect(page.locator(f".st-key-option-{number}-0")).to_be_visible()
+        assert page.get_by_test_id("stException").count() == 0
+        path = "" if stop.page == "explore" else stop.page
+        expect(page).to_have_url(re.compile(f"^{re.escape(url)}/{path}\\?"))
+        count = page.locator(f'[class*="st-key-option-{number}-"]').count()
+        found = [answer(page, number, option, (right, wrong)) for option in range(count)]
+        assert found.count(True) == 1 and count >= 2
+        button(page, "station-on")
+    expect(page.locator(".tv-done")).to_have_count(len(STATIONS))
+    expect(page).to_have_url(re.compile("[?&]predicted="))
+    assert len(query(page)["predicted"].split(",")) == len(STATIONS)
+
+
+def test_terms_explain_themselves_to_pointer_and_keyboard(page: Page, url: str) -> None:
+    page.goto(address(url, model=MODEL, text=TEXT, station=2, beam=1))
+    term = page.locator(".tv-term").first
+    tip = term.locator(".tv-tip")
+    expect(term).to_be_visible()
+    expect(tip).to_be_hidden()
+    term.hover(position={"x": 4, "y": 8})
+    expect(tip).to_be_visible()
+    box = tip.bounding_box()
+    assert box is not None and box["x"] >= 0 and box["width"] > 100
+    seen = page.evaluate(  # it lies above all else, and is not cut off
+        "([x, y]) => document.elementFromPoint(x, y).className",
+        [box["x"] + box["width"] / 2, box["y"] + box["height"] - 6],
+    )
+    assert seen == "tv-tip"
+    page.mouse.move(700, 20)
+    expect(tip).to_be_hidden()
+    page.locator(".st-key-station-leave button:visible").focus()
+    page.keyboard.press("Tab")
+    expect(tip).to_be_visible()
+
+
+def test_the_class_brings_its_own_sentence_on_the_way(page: Page, url: str) -> None:
+    page.goto(address(url, model=MODEL, text=TEXT, station=2, predicted="2.0", beam=1))
+    expect(page.locator(".tv-station-why b")).to_be_visible()
+    type_sentence(page, "We can't go home before it stops raining.")
+    expect(page.locator(".tv-station-why")).to_contain_text("another one now")
+    assert query(page)["predicted"] == "2.9"
+    button(page, "station-leave")
+    expect(page.locator(".tv-station")).to_have_count(0)
+    still(page)
+    assert query(page)["text"].startswith("We can't") and "station" not in query(page)
+
+
+def test_the_worksheet_comes_in_the_language_of_the_visit(
+    page: Page, url: str, tmp_path: Path
+) -> None:
+    page.goto(address(url, "lessons", model=MODEL, text=TEXT, lang="zh", beam=1))
+    with page.expect_download() as waiting:
+        button(page, "worksheet")
+    file = tmp_path / "sheet.html"
+    waiting.value.save_as(file)
+    text = file.read_text(encoding="utf-8")
+    assert TEXT in text and "走进 Transformer" in text and text.count("<section") == 12
+    page.goto(file.as_uri())
+    expect(page.locator("section")).to_have_count(12)

@@ -1,0 +1,194 @@
+"""A chain under edits is that of the changed run, says what was done, and has the same stages."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import transformer_viz as tv
+from tests.conftest import make_model
+from transformer_viz.checkpoints.model import Model
+from transformer_viz.inside import step_inside
+from transformer_viz.insides import Inside
+from transformer_viz.interventions import (
+    BlockEdges,
+    BlockKeys,
+    Causal,
+    Edit,
+    Intervention,
+    Pad,
+    ScaleHead,
+    ScalePositions,
+    ScaleResidual,
+    ShufflePositions,
+    Temperature,
+    UniformHead,
+    Window,
+)
+from transformer_viz.sites import MAPS, Site
+
+from .laws import hold_form, hold_sums, hold_together, same
+
+SOURCE, TARGET = [4, 9, 6, 21, 9, 30, 3], [2, 7, 11, 19, 5]
+EDITS: dict[str, tuple[Edit, ...]] = {
+    "nothing": (),
+    "warm": (Temperature(value=2.5),),
+    "cold, one head": (Temperature(value=0.3, layer=1, head=1),),
+    "hard": (Temperature(value=0.0),),
+    "off": (ScaleHead(value=0.0, head=1),),
+    "another one off": (ScaleHead(value=0.0, head=0),),
+    "louder": (ScaleHead(value=-1.5),),
+    "even": (UniformHead(),),
+    "even, half": (UniformHead(), ScaleHead(value=0.5)),
+    "window": (Window(radius=1),),
+    "causal on": (Causal(on=True),),
+    "causal off": (Causal(on=False),),
+    "keys": (BlockKeys(keys=(0, 2)),),
+    "edges": (BlockEdges(edges=((2, 1), (2, 0), (1, 1))),),
+    "all hidden": (BlockKeys(keys=tuple(range(9))),),
+    "padding": (Pad(count=2),),
+    "padding in sight": (Pad(count=2, masked=False),),
+    "positions": (ScalePositions(value=0.4),),
+    "no positions": (ScalePositions(value=0.0),),
+    "shuffled": (ShufflePositions(seed=3),),
+    "residual": (ScaleResidual(value=0.5),),
+    "no residual at one": (ScaleResidual(value=0.0, block="cross"),),
+    "many": (
+        Temperature(value=2.0),
+        Window(radius=2),
+        ScaleHead(value=0.7, head=1),
+        ScalePositions(value=1.5),
+        ScaleResidual(value=1.1, block="feed_forward"),
+    ),
+}
+WORDS: dict[str, dict[str, Any]] = {
+    "pre": {},
+    "post, additive": {"norm": "post", "score": "additive", "final_norm": False},
+    "rotary, general": {"positions": "rotary", "d_k": 10, "score": "general"},
+    "low fill, learned": {"mask_fill": -1e9, "positions": "learned", "score": "dot"},
+}
+FEW = ("warm", "hard", "even, half", "causal off", "all hidden", "shuffled", "many")
+CASES = [(name, edit) for name in WORDS for edit in EDITS if name == "pre" or edit in FEW]
+
+
+@cache
+def made(name: str) -> Model:
+    return make_model(**WORDS[name])
+
+
+@pytest.mark.parametrize(("kind", "edit"), CASES)
+def test_the_chain_is_that_of_the_changed_run(kind, edit):
+    model, intervention = made(kind), Intervention(EDITS[edit])
+    words: dict[str, Any] = {"keep": ("scores", "qkv", "hidden"), "check": False}
+    run = tv.trace(model, SOURCE, TARGET, intervention=intervention, **words)
+    for name, (stack, _) in MAPS.items():
+        site, row = _site(name), 2
+        chain = step_inside(model, SOURCE, TARGET, site=site, row=row, intervention=intervention)
+        assert [stage.name for stage in chain] == _names(model, name)
+        hold_form(chain)
+        hold_together(chain, post=model.config["norm"] == "post")
+        hold_sums(model, chain, most=2)
+        kept = run.block(name, 1)
+        assert kept.scores is not None
+        same(chain["softmax"]["out"], kept.weights[1, row])
+        same(chain["softmax"]["x"], kept.scores[1, row])
+        if model.config["score"] in ("dot", "scaled_dot"):
+            assert kept.q is not None
+            assert kept.k is not None
+            same(chain["score"]["q"], kept.q[1, row])
+            same(chain["score"]["k"], kept.k[1])
+        assert kept.v is not None
+        same(chain["mix"]["v"], kept.v[1])
+        same(chain.stages[-1]["out"], run.hidden(stack)[2][row])
+
+
+@cache
+def _names(model: Model, name: str) -> list[str]:
+    """The stages of the clean run."""
+    return [stage.name for stage in step_inside(model, SOURCE, TARGET, site=_site(name), row=2)]
+
+
+def _site(name: str) -> Site:
+    return Site(*MAPS[name], 1, 1)
+
+
+def _chain(model: Model, *edits: Edit, name: str = "decoder", row: int = 2) -> Inside:
+    changed = Intervention(edits)
+    return step_inside(model, SOURCE, TARGET, site=_site(name), row=row, intervention=changed)
+
+
+def test_every_hidden_key_says_why():
+    model = make_model()
+    free, late = ("",) * 3, ("future",) * 2
+    for edits, why in (
+        ((), free + late),
+        ((Causal(on=False),), free + ("lifted",) * 2),
+        ((Window(radius=1),), ("window", "", "", *late)),
+        ((BlockKeys(keys=(1,)),), ("", "block_keys", "", *late)),
+        ((BlockEdges(edges=((2, 0), (1, 2))),), ("block_edges", "", "", *late)),
+    ):
+        chain = _chain(model, *edits)
+        assert chain["mask"].why == why
+        seen = chain["mask"]["seen"]
+        assert seen.tolist() == [float(word in ("", "lifted")) for word in why]
+        assert np.isneginf(chain["mask"]["out"]).tolist() == (1 - seen).astype(bool).tolist()
+        assert chain["mask"].numbers["hidden"] == (1 - seen).sum()
+    padded = _chain(model, Pad(count=2), Causal(on=True, stack="encoder"), name="encoder")
+    assert padded["mask"].why == ("",) * 3 + ("causal",) * 4 + ("padding",) * 2
+
+
+def test_temperature_divides_what_the_mask_left():
+    model = make_model()
+    chain = _chain(model, Temperature(value=2.0))
+    given, got = chain["temperature"]["x"], chain["temperature"]["out"]
+    assert chain["temperature"].numbers == {"temperature": 2.0}
+    same(got, (given / np.float32(2)))
+    parts = np.exp(got.astype(np.float64))
+    assert np.abs(chain["softmax"]["softmax"] - parts / parts.sum()).max() < 1e-6
+
+
+def test_the_softmax_says_what_stands_in_its_place():
+    model = make_model()
+    for edits, form, row in (
+        ((), "soft", None),
+        ((UniformHead(),), "uniform", [1 / 3] * 3 + [0, 0]),
+        ((BlockKeys(keys=(0, 1, 2)),), "nothing", [0] * 5),
+    ):
+        stage = _chain(model, *edits)["softmax"]
+        assert stage.words["form"] == form
+        assert row is None or np.allclose(stage["softmax"], row, atol=1e-7)
+    hard = _chain(model, Temperature(value=0.0))["softmax"]
+    assert hard.words["form"] == "hard"
+    assert hard["softmax"].tolist() == (hard["x"] == hard["x"].max()).astype(float).tolist()
+
+
+def test_a_head_that_is_off_adds_nothing():
+    """Off in this layer alone, so that what comes in is the same."""
+    model = make_model()
+    edit = ScaleHead(value=0.0, head=1, layer=1, stack="decoder", block="self")
+    off, clean = _chain(model, edit), _chain(model)
+    assert off["softmax"].numbers["head"] == 0
+    assert np.abs(off["softmax"]["softmax"] - clean["softmax"]["softmax"]).max() < 1e-6
+    assert not off["project"]["shares"][1].any()
+    expected = clean["project"]["out"] - clean["project"]["shares"][1]
+    assert np.abs(off["project"]["out"] - expected).max() < 1e-6
+    assert np.abs(expected - clean["project"]["out"]).max() > 0.1
+
+
+def test_positions_are_added_as_the_edit_left_them():
+    model = make_model()
+    clean, half = _chain(model), _chain(model, ScalePositions(value=0.5))
+    same(half["position"]["table"], clean["position"]["table"] * np.float32(0.5))
+    moved = _chain(model, ShufflePositions(seed=3))["position"]["table"]
+    rows = [_chain(model, row=row)["position"]["table"] for row in range(5)]
+    assert sum(np.array_equal(moved, row) for row in rows) == 1
+
+
+def test_a_cut_residual_is_said_and_done():
+    model = make_model()
+    stage = _chain(model, ScaleResidual(value=0.0, block="self"))["residual.self"]
+    assert stage.numbers == {"scale": 0.0}
+    same(stage["out"], stage["added"])

@@ -1,0 +1,112 @@
+"""What the page asks: the chain is that of the run on the screen, made once for all visitors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.torch import save_file
+
+from tests.conftest import make_module
+from transformer_viz.insides import PROBLEM
+from transformer_viz.interventions import Intervention, Pad, ScaleHead, ScalePositions, Temperature
+from transformer_viz.pages import runs
+from transformer_viz.pages.edits import Place
+from transformer_viz.pages.engine import Engine
+from transformer_viz.pages.inside_runs import inside_of, terms_of
+from transformer_viz.pages.kinds import of_model
+from transformer_viz.pages.look import Look
+from transformer_viz.pages.question import Question
+from transformer_viz.pages.scene import Scene, scene_at
+
+CHANGES = (
+    Intervention(),
+    Intervention((Temperature(value=2.0, stack="decoder"), ScaleHead(value=0.0, layer=1, head=2))),
+    Intervention((Pad(count=2), ScalePositions(value=0.5))),
+)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return Engine("en-de")
+
+
+def scene(engine: Engine, question: Question, place: Place, changes: Intervention) -> Scene:
+    kind = of_model(engine.model(question.model))
+    return scene_at(engine, question, kind, place, changes, Look(view="qk"))
+
+
+def hold_to_screen(found: Scene, row: int) -> None:
+    """Weights, scores and v of the row are those of the run that the screen shows."""
+    chain, place = inside_of(found, row), found.place
+    block = found.now.block(place.block, place.layer)
+    assert block.scores is not None
+    assert block.v is not None
+    assert np.array_equal(chain["softmax"]["out"], block.weights[place.head, row])
+    assert np.array_equal(chain["softmax"]["x"], block.scores[place.head, row])
+    assert np.array_equal(chain["mix"]["v"], block.v[place.head])
+    assert chain.intervention == found.changes
+    number = chain.number("score/out/1")
+    opened = terms_of(found, chain, number)
+    assert opened.sum == pytest.approx(chain.value(number), rel=1e-5, abs=1e-6)
+    assert terms_of(found, chain, number) is opened
+
+
+@pytest.mark.parametrize("changes", CHANGES, ids=["clean", "warm", "padded"])
+@pytest.mark.parametrize("block", ["encoder", "decoder", "cross"])
+def test_the_chain_is_that_of_the_screen(engine, block, changes):
+    question = Question("en-de", "The old cat sat.", beam=1)
+    hold_to_screen(scene(engine, question, Place(block, 1, 3), changes), row=1)
+
+
+def test_a_masked_word_and_a_typed_target_are_held(engine):
+    question = Question("en-mlm", "The cat sat on the mat.", masked=(2,))
+    found = scene(engine, question, Place("encoder", 1, 1), Intervention())
+    hold_to_screen(found, row=2)
+    assert inside_of(found, 2)["embedding"].numbers["id"] == found.now.source.ids[2]
+    question = Question("en-de", "The old cat sat.", target="Ein Hund lief.")
+    hold_to_screen(scene(engine, question, Place("cross", 0, 0), Intervention()), row=3)
+
+
+def test_a_chain_is_made_once(engine, monkeypatch):
+    question = Question("en-de", "The old cat sat.", beam=1)
+    found = scene(engine, question, Place("cross", 1, 3), Intervention())
+    first = inside_of(found, 1)
+
+    def never(*words: object) -> None:
+        raise AssertionError("asked again")
+
+    monkeypatch.setattr(runs, "source_of", never)
+    assert inside_of(found, 1) is first
+    assert inside_of(scene(engine, question, found.place, Intervention()), 1) is first
+
+
+def test_a_picture_model_is_told_from_q_and_k_on(engine):
+    picture = next(iter(engine.shelf["digits"].pictures))
+    question = Question("digits", picture=picture)
+    found = scene(engine, question, Place("encoder", 0, 1), Intervention())
+    chain = inside_of(found, 4)
+    assert chain.problem == PROBLEM
+    assert np.array_equal(chain["mix"]["x"], found.now.block("encoder", 0).weights[1, 4])
+
+
+def test_vectors_are_those_of_the_screen(tmp_path: Path):
+    folder = tmp_path / "vectors"
+    folder.mkdir()
+    module = make_module(source_vocab=0, target_vocab=0, decoder_layers=0)
+    save_file(module.state_dict(), folder / "weights.safetensors")
+    words = {"layout": "transformer_viz"} | module.config.to_dict()
+    (folder / "config.json").write_text(json.dumps(words), encoding="utf-8")
+    question = Question("vectors", seed=3)
+    found = scene(Engine(str(folder)), question, Place("encoder", 1, 1), Intervention())
+    hold_to_screen(found, row=2)
+    assert inside_of(found, 2)["embedding"].numbers["id"] == -1
+
+
+def test_a_row_that_is_not_there_says_what_there_is(engine):
+    question = Question("en-de", "The old cat sat.", beam=1)
+    found = scene(engine, question, Place("cross", 1, 3), Intervention())
+    with pytest.raises(LookupError, match="'cross' has rows 0 to"):
+        inside_of(found, 99)

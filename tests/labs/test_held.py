@@ -1,0 +1,120 @@
+"""Bits of held words, costs of heads, and the parameters of attention: against sums by hand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import transformer_viz as tv
+from tests.conftest import TINY, make_model
+from transformer_viz.checkpoints.model import Model
+from transformer_viz.interventions import Causal, Intervention, ScaleHead
+from transformer_viz.metrics.held import cost, held_bits, later, typical_probability, weight_on
+from transformer_viz.metrics.sizes import attention_sizes
+from transformer_viz.model import ModelConfig
+from transformer_viz.model.transformer import Attention
+from transformer_viz.pages.labs.heads import Found, answer, arranged, every_head, reveal
+
+SOURCE, TARGET = [5, 7, 11, 13, 3], [2, 9, 10, 21]
+
+
+def traced(model: Model, *edits: ScaleHead | Causal) -> tv.Trace:
+    words: dict[str, Any] = {"target": TARGET, "produced": [9, 10, 21, 3], "check": False}
+    return tv.trace(model, SOURCE, intervention=Intervention(edits), **words)
+
+
+def test_bits_are_those_of_the_models_own_softmax(tiny_model: Model) -> None:
+    with torch.no_grad():
+        logits = tiny_model.module(torch.tensor([SOURCE]), torch.tensor([TARGET]))[0]
+    logs = logits.double().log_softmax(-1)[range(4), [9, 10, 21, 3]].numpy() / np.log(2)
+    trace = traced(tiny_model)
+    assert np.allclose(held_bits(trace), -logs, rtol=1e-5)
+    assert typical_probability(trace) == pytest.approx(2 ** logs.mean(), rel=1e-5)
+
+
+def test_a_change_costs_the_difference_of_the_whole_text(tiny_model: Model) -> None:
+    off = ScaleHead(value=0, stack="decoder", block="cross", layer=1, head=0)
+    before, after = traced(tiny_model), traced(tiny_model, off)
+    assert before.produced and after.produced
+    ratio = before.produced.probability.prod() / after.produced.probability.prod()
+    assert cost(before, after) == pytest.approx(np.log2(ratio), abs=1e-4)
+    with pytest.raises(ValueError, match="different words"):
+        cost(before, tv.trace(tiny_model, SOURCE, target=[2, 9, 10, 22], check=False))
+
+
+def test_without_an_output_layer_nothing_is_probable(tiny_model: Model) -> None:
+    core = make_model(decoder_layers=0, target_vocab=0)
+    with pytest.raises(LookupError, match="no output layer"):
+        held_bits(tv.trace(core, SOURCE, check=False))
+
+
+def test_no_weight_lies_ahead_under_the_mask_and_some_does_without(tiny_model: Model) -> None:
+    clean, lifted = traced(tiny_model), traced(tiny_model, Causal(on=False, stack="decoder"))
+    ahead = [weight_on(t.attention("decoder", 0), later(4)) for t in (clean, lifted)]
+    assert not ahead[0].any()
+    weights = lifted.attention("decoder", 0)
+    hand = [sum(w[i, j] for i in range(4) for j in range(i + 1, 4)) / 4 for w in weights]
+    assert ahead[1] == pytest.approx(hand)
+
+
+@pytest.mark.parametrize("score", ["scaled_dot", "dot", "general", "additive", "location"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_parameters_are_those_of_a_block_that_is_really_built(score: str, bias: bool) -> None:
+    config: dict[str, Any] = {
+        "d_model": 48,
+        "score": score,
+        "attention_bias": bias,
+        "max_positions": 43,
+    }
+    found = attention_sizes(config, (1, 2, 4, 5, 8, 16))
+    assert [size.heads for size in found] == [1, 2, 4, 8, 16]  # 5 does not divide 48
+    for size in found:
+        words: dict[str, Any] = {"heads": size.heads, "d_k": size.d_k, "d_v": size.d_k}
+        block = Attention(ModelConfig(d_ff=1, encoder_layers=1, source_vocab=3, **config, **words))
+        assert sum(p.numel() for p in block.parameters()) == size.parameters
+    counts = {size.parameters for size in found}
+    assert len(counts) == (5 if score == "general" else 1)
+
+
+def test_a_model_without_a_width_has_nothing_to_count() -> None:
+    with pytest.raises(LookupError, match="how wide"):
+        attention_sizes({"heads": 4})
+
+
+def test_every_head_is_named_and_finds_its_place(tiny_model: Model) -> None:
+    places = every_head(traced(tiny_model))
+    assert len(places) == (TINY.encoder_layers + 2 * TINY.decoder_layers) * TINY.heads
+    assert places[0] == ("encoder", 0, 0) and places[-1] == ("cross", 1, 1)
+    bits = arranged(places, list(range(len(places))))
+    assert bits["encoder"].tolist() == [[0, 1], [2, 3], [4, 5]]
+    uneven = arranged([("cross", 0, 0), ("cross", 1, 0), ("cross", 1, 1)], [1.0, 2.0, 3.0])
+    assert np.isnan(uneven["cross"][0, 1])
+    found = Found(uneven, (), None)
+    assert found.dearest == ("cross", 1, 1, 3.0)
+    assert found.noticed == 3 and answer(found) == 0
+    assert answer(Found({"cross": np.zeros((2, 2))}, (), None)) == 2
+    assert answer(Found({"cross": np.array([[5.0, 0.2]])}, (), None)) == 1
+
+
+@pytest.mark.parametrize(
+    ("bits", "number", "times"),
+    [
+        (3.0, ": 3.00 bits.", "8.0 times"),
+        (60.0, ": 60.00 bits.", "1,152,921,504,606,846,976.0 times"),
+        (2048.0, ": 2,048.00 bits.", ""),
+        (0.0, ": 0.00 bits.", ""),
+        (-0.32, ": -0.32 bits.", ""),
+    ],
+)
+def test_what_the_dearest_head_costs_is_said_in_words_that_hold(
+    bits: float, number: str, times: str
+) -> None:
+    told: list[str] = []
+    bench: Any = SimpleNamespace(tell=lambda *sentences: told.extend(sentences))
+    reveal(bench, Found({"cross": np.array([[bits, bits - 1]])}, (), None))
+    assert number in told[0]
+    assert ("less probable" in " ".join(told)) == bool(times) and times in " ".join(told)

@@ -1,0 +1,104 @@
+"""The snapshots: how they are measured, what is kept of it, and what the lab makes of that."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import transformer_viz as tv
+from transformer_viz.checkpoints.shelf import PRETRAINED, SNAPSHOTS
+from transformer_viz.metrics.heads import entropy
+from transformer_viz.pages.labs.learning import Found, answer, entropies
+from transformer_viz.pages.labs.moments import MODEL, Moment, logged, measured
+from transformer_viz.training.evaluate import bleu
+from transformer_viz.training.snapshots import forced_loss, main, measure, moments
+
+PAIRS = [
+    ("I love my dog.", "Ich liebe meinen Hund."),
+    ("Where is the train station?", "Wo ist der Bahnhof?"),
+    ("I love my dog.", "Ich mag meinen Hund."),
+]
+
+
+def test_every_shipped_snapshot_was_measured_and_can_be_opened() -> None:
+    how, found = measured()
+    assert [m.step for m in found] == [1, 4, 16, 64, 256, 1024, 4096, 16384]
+    assert {m.step: m.name for m in found} == moments(PRETRAINED / MODEL)
+    assert how["beam"] == 1 and how["sentences"] == 1077 and how["pairs"] == 1345
+    assert found[-1].name == MODEL
+    # it never unlearns: loss falls with each one, and BLEU never does
+    assert np.all(np.diff([m.loss for m in found]) < 0)
+    assert np.all(np.diff([m.bleu for m in found]) >= 0)
+
+
+def test_the_loss_is_the_surprise_of_each_forced_piece() -> None:
+    """Against `translate(target=...)`, which gives the log-probability of each piece."""
+    model = tv.load(MODEL)
+    steps = [tv.translate(model, s, target=t)[0].steps for s, t in PAIRS]
+    wanted = -sum(map(sum, steps)) / sum(map(len, steps))
+    assert forced_loss(model, PAIRS) == pytest.approx(wanted, rel=1e-5)
+    with pytest.raises(ValueError, match="no sentence pairs"):
+        forced_loss(model, [])
+
+
+def test_the_log_and_our_loss_speak_of_the_same_model() -> None:
+    """Other sentences, so not the same number; but at the end both are near 1.6 nats."""
+    steps, losses = logged()
+    assert steps[0] == 500 and steps[-1] == 16384 and losses[-1] == 1.5962
+    assert measured()[1][-1].loss == pytest.approx(losses[-1], abs=0.1)
+
+
+def test_measuring_writes_a_row_for_each_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / MODEL
+    folder.mkdir()
+    config = json.loads((PRETRAINED / MODEL / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"snapshots": [64]}))
+    (folder.parent / "test.tsv").write_text("\n".join("\t".join(pair) for pair in PAIRS) + "\n")
+    monkeypatch.setattr("transformer_viz.training.snapshots.shelved", lambda name: folder)
+    run = CliRunner().invoke(main, [MODEL, "--data", str(tmp_path), "--file", "test.tsv"])
+    assert run.exit_code == 0, run.output
+    words = json.loads((folder / SNAPSHOTS).read_text())
+    last = words["snapshots"][-1]
+    assert [row["step"] for row in words["snapshots"]] == [64, 16384]
+    assert words["sentences"] == 2 and words["pairs"] == 3
+    model = tv.load(MODEL)
+    assert last["bleu"] == pytest.approx(bleu(model, PAIRS, beam=1).bleu, abs=0.006)
+    assert last["loss"] == pytest.approx(forced_loss(model, PAIRS), abs=6e-5)
+    how, found = measured(folder)
+    assert how["file"] == "test.tsv" and found[0].name == f"{MODEL}/step-64"
+    assert measure(folder, PAIRS, "test.tsv") == words
+
+
+def test_a_model_that_is_not_in_the_box_cannot_be_measured(tmp_path: Path) -> None:
+    run = CliRunner().invoke(main, ["nobody", "--data", str(tmp_path)])
+    assert run.exit_code == 2 and "There is no model 'nobody'" in run.output
+
+
+def test_entropies_are_the_mean_over_the_heads_of_a_map() -> None:
+    model = tv.load(f"{MODEL}/step-256")
+    trace = tv.trace(model, PAIRS[0][0], check=False)
+    found = entropies([trace, trace])
+    for name in trace.maps:
+        wanted = np.mean([entropy(layer) for layer in trace.attention(name)])
+        assert found[name] == pytest.approx([wanted, wanted], rel=1e-4)
+    assert found["encoder"][0] < math.log2(len(trace.source))
+
+
+@pytest.mark.parametrize(
+    ("texts", "first", "option"),
+    [("aaaa", 4, 0), ("abbb", 256, 1), ("babb", 1024, 2), ("bbba", 16384, 3)],
+)
+def test_the_answer_is_the_moment_from_which_on_the_text_stays(
+    texts: str, first: int, option: int
+) -> None:
+    steps = (4, 256, 1024, 16384)
+    found = Found(tuple(Moment(s, "", 0, 0) for s in steps), tuple(texts), {}, np.zeros(4))
+    assert found.first.step == first
+    assert answer(found) == option

@@ -1,0 +1,265 @@
+"""The right answer of every station, against runs of its own and sums by hand."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import transformer_viz as tv
+from transformer_viz.checkpoints import Model
+from transformer_viz.lessons import NotHere, Seen
+from transformer_viz.lessons.finding import telling
+from transformer_viz.lessons.s03_query_key_value import rival
+from transformer_viz.lessons.s05_heads import STATION as HEADS
+from transformer_viz.lessons.s07_norms import growth
+from transformer_viz.pages.engine import Engine
+from transformer_viz.records import Trace
+
+from .conftest import MODEL, Asked
+
+pytestmark = pytest.mark.shipped
+TEXTS = (
+    "The animal didn't cross the street because it was too tired.",
+    "She gave him the book that he wanted to read.",
+    "We can't go home before it stops raining.",
+)
+NUMBER = re.compile(r"\d+\.\d+|\d+")
+
+
+@pytest.fixture(scope="module")
+def model(engine: Engine) -> Model:
+    return engine.model(MODEL)
+
+
+def run(model: Model, seen: Seen, edits: str | None = None, **words: Any) -> Trace:
+    """The same sentence and target words once more, apart from the app."""
+    target = seen.clean.target
+    assert target is not None
+    change = None if edits is None else tv.Intervention.from_json(edits)
+    ids = list(target.ids)
+    trace: Trace = tv.trace(model, seen.text, target=ids, intervention=change, **words)
+    return trace
+
+
+def row_of(trace: Trace, seen: Seen) -> np.ndarray:
+    spot = seen.spot
+    return trace.attention(spot.block, spot.layer)[spot.head, spot.row].astype(np.float64)
+
+
+def numbers(text: str) -> list[float]:
+    return [float(found) for found in NUMBER.findall(text)]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_tokens_are_those_of_the_tokenizer(asked: Asked, model: Model, text: str) -> None:
+    _, ask = asked("tokens", text)
+    count = len(model.tokenizer.source_ids(text))
+    assert ask.options[ask.right] == str(count)
+    assert str(len(text.split())) in ask.options and str(count) in ask.why
+
+
+@pytest.mark.parametrize("name", ["looking", "crossing"])
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_word_that_is_looked_at_most(asked: Asked, model: Model, name: str, text: str) -> None:
+    seen, ask = asked(name, text)
+    again = run(model, seen)
+    row = row_of(again, seen)
+    best = int(row.argmax())
+    assert ask.options[ask.right] == f"“{again.source.labels[best]}”"
+    assert f"{row[best]:.2f}" in ask.why
+    assert not again.source.special[best]
+    if name == "looking":
+        assert best != seen.spot.row and "1.00" in ask.why
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_difference_of_scores_is_a_factor_of_weights(
+    asked: Asked, model: Model, text: str
+) -> None:
+    seen, ask = asked("query-key-value", text)
+    spot, again = seen.spot, run(model, seen, keep=("weights", "qkv"))
+    block = again.block(spot.block, spot.layer)
+    assert block.q is not None and block.k is not None
+    q, k = block.q[spot.head, spot.row], block.k[spot.head]
+    scores = k.astype(np.float64) @ q / math.sqrt(len(q))  # from q and k, not from kept scores
+    other = rival(scores, spot.key)
+    row = row_of(again, seen)
+    assert f"{scores[spot.key]:.2f}" in ask.question and f"{scores[other]:.2f}" in ask.question
+    (factor,) = numbers(ask.options[ask.right].replace(",", ""))
+    assert factor == pytest.approx(row[spot.key] / row[other], rel=0.06)  # said in two digits
+    exact = math.exp(scores[spot.key] - scores[other])
+    assert row[spot.key] / row[other] == pytest.approx(exact, rel=1e-4)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_without_the_division_a_row_is_the_softmax_of_the_products(
+    asked: Asked, model: Model, text: str
+) -> None:
+    seen, ask = asked("temperature", text)
+    spot, again = seen.spot, run(model, seen, keep=("weights", "qkv"))
+    block = again.block(spot.block, spot.layer)
+    assert block.q is not None and block.k is not None
+    products = block.k[spot.head].astype(np.float64) @ block.q[spot.head, spot.row]
+    powers = np.exp(products - products.max())
+    before, after = float(row_of(again, seen).max()), float((powers / powers.sum()).max())
+    told = numbers(ask.why)
+    assert told[:2] == [pytest.approx(before, abs=0.006), pytest.approx(after, abs=0.006)]
+    assert ask.right == (0 if after > before + 0.01 else 1)
+    width = block.q.shape[-1]
+    assert f"√{width} = {math.sqrt(width):.2f}" in ask.question
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_head_that_looks_at_the_word_before(asked: Asked, model: Model, text: str) -> None:
+    seen, ask = asked("heads", text)
+    weights = run(model, seen).attention("encoder").astype(np.float64)
+    shares = {}
+    for layer in range(weights.shape[0]):
+        for head in range(weights.shape[1]):
+            rows = range(1, weights.shape[2])
+            shares[f"L{layer} H{head}"] = np.mean([weights[layer, head, r, r - 1] for r in rows])
+    best = max(shares, key=lambda name: shares[name])
+    assert ask.options[ask.right] == best and f"{shares[best]:.2f}" in ask.why
+    assert all(shares[option] < shares[best] / 2 for option in ask.options if option != best)
+
+
+@pytest.mark.parametrize("share", [0.25, 0.75])
+def test_most_words_look_back_only_where_they_do(asked: Asked, share: float) -> None:
+    seen, _ = asked("heads", TEXTS[0])
+    block = seen.clean.block(seen.spot.block, seen.spot.layer)
+    weights = np.array(block.weights)
+    size = weights.shape[1]
+    weights[seen.spot.head] = np.eye(size)
+    for row in range(1, 1 + round(share * (size - 1))):
+        weights[seen.spot.head, row] = np.eye(size)[row - 1]
+    layers = tuple(
+        replace(one, weights=weights) if one is block else one for one in seen.clean.attentions
+    )
+    changed = replace(seen, clean=replace(seen.clean, attentions=layers))
+    assert ("most words look" in HEADS.ask(changed).question) == (share > 0.5)
+
+
+@pytest.mark.parametrize("text", TEXTS[:2])
+def test_without_positions_both_orders_are_one(
+    asked: Asked, engine: Engine, model: Model, text: str
+) -> None:
+    seen, ask = asked("order", text)
+    dropped = tv.Intervention.from_json('{"edits":[{"kind":"scale_positions","value":0.0}]}')
+    straight = tv.translate(model, text, beam=1, intervention=dropped)[0].text
+    ids = list(seen.clean.source.ids)
+    mixed = ids[-2::-1] + ids[-1:]  # another order than the app's: all are one to it
+    turned = tv.translate(model, mixed, beam=1, intervention=dropped)[0].text
+    assert ask.right == 0 and straight == turned == seen.said[0]
+    assert f"“{straight}”" in ask.why and seen.mixed in ask.question
+    assert sorted(seen.mixed.split()) != seen.mixed.split() or seen.mixed != text
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_stream_is_as_long_as_its_numbers(asked: Asked, model: Model, text: str) -> None:
+    seen, ask = asked("norms", text)
+    streams: list[Any] = []
+    encoder: Any = model.module.encoder
+    layer, norm = encoder.layers[0], encoder.norm
+    hooks = [
+        part.register_forward_pre_hook(lambda _, given: streams.append(given[0][0].double()))
+        for part in (layer, norm)  # what enters the first layer, and what leaves the last one
+    ]
+    try:
+        run(model, seen)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    first, last = (float(stream[seen.spot.row].norm()) for stream in (streams[0], streams[-1]))
+    assert numbers(ask.question)[0] == pytest.approx(first, abs=0.06)
+    assert numbers(ask.why)[0] == pytest.approx(last, abs=0.06)
+    assert ask.right == growth(last / first)
+
+
+def test_growth_has_four_steps() -> None:
+    assert [growth(ratio) for ratio in (0.5, 0.9, 1.2, 2.0, 3.5)] == [0, 1, 1, 2, 3]
+
+
+def chances(trace: Trace) -> np.ndarray:
+    """The probability of each word that a run is asked about, from its logits."""
+    assert trace.logits is not None and trace.produced is not None
+    logits = trace.logits.astype(np.float64)
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    shares = powers / powers.sum(axis=1, keepdims=True)
+    return np.asarray(shares[np.arange(len(shares)), list(trace.produced.ids)])
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_what_a_lifted_mask_does_to_the_words(asked: Asked, model: Model, text: str) -> None:
+    seen, ask = asked("masks", text)
+    produced = seen.clean.produced
+    assert produced is not None
+    edit = '{"edits":[{"kind":"causal","on":false,"stack":"decoder","block":"self"}]}'
+    before = chances(run(model, seen)).mean()
+    lifted = run(model, seen, edit, produced=list(produced.ids))
+    after = chances(lifted).mean()
+    assert numbers(ask.question)[0] == pytest.approx(before, abs=0.006)
+    shown = numbers(ask.why)[:3]
+    ahead = lifted.attention("decoder", 0)[:, seen.spot.row, seen.spot.row + 1 :].sum(axis=1)
+    assert shown == [pytest.approx(x, abs=0.006) for x in (before, after, float(ahead.mean()))]
+    assert ask.right == (0 if after > before + 0.02 else 2 if after < before - 0.02 else 1)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_what_a_switched_off_head_does_to_the_text(asked: Asked, model: Model, text: str) -> None:
+    seen, ask = asked("limits", text)
+    produced, spot = seen.clean.produced, seen.spot
+    assert produced is not None
+    edit = (
+        '{"edits":[{"kind":"scale_head","value":0.0,"stack":"encoder","block":"self",'
+        f'"layer":{spot.layer},"head":{spot.head}}}]}}'
+    )
+    silent = run(model, seen, edit, produced=list(produced.ids))
+    factor = float(np.prod(chances(silent)) / np.prod(chances(run(model, seen))))
+    assert numbers(ask.why)[0] == pytest.approx(factor, rel=0.02, abs=0.006)
+    assert ask.right == sum(factor > bound for bound in (0.1, 0.8, 1.25))
+
+
+def test_the_missing_weight_is_what_lacks_to_one(asked: Asked, model: Model) -> None:
+    seen, ask = asked("looking", TEXTS[0])
+    assert ask.exercise is not None
+    cells = [cell for _, cell in ask.exercise.rows[1:]]
+    assert cells.count("") == 1
+    lacking = 1 - sum(float(cell) for cell in cells if cell)
+    assert f"{lacking:.3f}" in ask.exercise.solution
+    assert lacking == pytest.approx(row_of(run(model, seen), seen).max(), abs=0.004)
+
+
+def test_shares_of_the_three_best_scores(asked: Asked) -> None:
+    _, ask = asked("query-key-value", TEXTS[0])
+    assert ask.exercise is not None
+    scores = [float(row[1]) for row in ask.exercise.rows[1:]]
+    powers = np.exp(scores)
+    for power, share in zip(powers, powers / powers.sum(), strict=True):
+        written = f"{power:.0f}" if power >= 100 else f"{power:.3g}"
+        assert f"{written}, {share:.3f}" in re.sub(r"(?<=\d),(?=\d)", "", ask.exercise.solution)
+
+
+def test_a_telling_link_is_the_largest_of_its_row(asked: Asked) -> None:
+    for text in TEXTS:
+        seen, _ = asked("looking", text)
+        spot = telling(seen.clean, "encoder")
+        row = seen.clean.attention("encoder", spot.layer)[spot.head, spot.row]
+        assert row.argmax() == spot.key and abs(spot.row - spot.key) >= 2
+
+
+@pytest.mark.parametrize("name", ["looking", "query-key-value", "temperature", "limits"])
+def test_a_sentence_too_short_is_refused_in_words(asked: Asked, name: str) -> None:
+    with pytest.raises(NotHere, match=r"too short for this question\. Type a longer one"):
+        asked(name, "Go.")
+
+
+def test_a_rival_is_plainly_below_and_not_masked() -> None:
+    scores = np.array([5.0, 4.9, 3.2, -np.inf, -40.0])
+    assert rival(scores, 0) == 2  # 1.8 below, the nearest to 2
+    with pytest.raises(NotHere):
+        rival(np.array([5.0, 4.9, -np.inf]), 0)

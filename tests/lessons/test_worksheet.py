@@ -1,0 +1,46 @@
+"""The worksheet: one page, nothing from elsewhere, numbers of this sentence, answers at the end."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+
+from transformer_viz.languages import speaking
+from transformer_viz.lessons import STATIONS
+from transformer_viz.lessons.worksheet import Page, worksheet
+from transformer_viz.pages.engine import Engine
+from transformer_viz.pages.lessons import sheet
+from transformer_viz.pages.question import Question
+
+from .conftest import MODEL, Asked
+
+TEXT = "She gave him the book that he wanted to read."
+
+
+@pytest.mark.shipped
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_sheet_of_a_sentence(asked: Asked, engine: Engine, language: str) -> None:
+    kind = engine.kind(MODEL)
+    assert kind is not None
+    with speaking(language):
+        html = sheet(engine, Question(MODEL, TEXT, beam=1), kind)
+    pupils, found, teacher = html.partition('<section class="answers">')
+    assert found and f'lang="{language}"' in html
+    assert not re.search(r"https?://|<script|src=|@import|url\(", html)
+    for station in STATIONS:
+        _, ask = asked(station.name, TEXT)
+        if language == "en":
+            assert ask.question in unescape(pupils) and ask.why in unescape(teacher)
+            assert ask.why not in unescape(pupils)
+            assert all(f"☐ {option}<" in unescape(pupils) for option in ask.options)
+    assert pupils.count("<h2>") == len(STATIONS) + 1 and teacher.count("<li>") == len(STATIONS)
+    assert "[" not in re.sub(r"<style>.*?</style>", "", html, flags=re.S)
+    assert ("走进 Transformer" in html) == (language == "zh")
+
+
+def test_what_comes_from_outside_is_escaped() -> None:
+    pages = [Page(station, None, "<i>why</i>") for station in STATIONS]
+    html = worksheet(pages, "<script>alert(1)</script>", "<b>", "<img src=x>")
+    assert "<script" not in html and "<img" not in html and "<i>why" not in html

@@ -1,0 +1,24 @@
+// Texts of the pictures in the visitor's language; the English text is the name of each.
+
+/** @type {Record<string, string>} */
+let dictionary = {};
+
+/**
+ * Learn the texts that came with new data, none for English, and say whose language it is.
+ * @param {{lang?: string, texts?: Record<string, string>}} data
+ */
+export function learn({ lang, texts }) {
+  if (texts || !lang) dictionary = texts ?? {};
+  document.documentElement.lang = lang ?? "en";
+}
+
+/**
+ * A text in the visitor's language, with values in the places of its {names}. The first argument
+ * is a literal in double quotes: Python reads it from here to know what to translate.
+ * @param {string} text
+ * @param {Record<string, any>} [values]
+ */
+export function tell(text, values = {}) {
+  const found = dictionary[text] ?? text;
+  return found.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+}

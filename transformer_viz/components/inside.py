@@ -1,0 +1,195 @@
+"""Step inside a head: every stage of its chain as words, strips of numbers, and rows of keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..insides import Inside, Stage, Terms
+from ..languages import mark, say
+from ..records import Trace
+from .blob import both_palettes, pack
+from .inside_panels import REST, WEIGHTS, Names, array_name, opening, panels, rest_of
+from .inside_sum import sum_words
+from .inside_symbols import symbol_of
+from .inside_words import WORDING, variant
+from .qk import figure
+from .ruler import rulers
+
+BLOCKS = {"encoder": mark("Encoder"), "decoder": mark("Decoder"), "cross": mark("Cross")}
+FIRST = 4  # numbers of a vector that are read out with its symbol
+IDLE = (("scale", 1.0), ("head", 1.0))  # what does nothing is not shown
+#: The single numbers that stand beside the formula of a stage.
+FACTS = {
+    "embedding": ("scale",),
+    "norm": ("mean", "variance", "spread"),
+    "scale": ("divisor",),
+    "temperature": ("temperature",),
+    "softmax": ("most", "total", "head"),
+    "residual": ("scale",),
+}
+
+
+def inside_data(
+    trace: Trace,
+    inside: Inside,
+    *,
+    step: int = 0,
+    terms: Terms | None = None,
+    present: bool = False,
+    seq: int = 0,
+) -> bytes:
+    """One head's chain, for ``inside.js``.
+
+    Arrays: for each array of each stage that a picture shows, ``{stage}/{name}`` float32 with the
+    axes that `insides.FORMS` names (the shares of heads one by one: ``.../shares/3``, and
+    of those that no row is left for, added up: ``.../shares/rest``);
+    ``weights`` ``[key]``; ``sum_a`` and ``sum_b`` ``[term]`` where a number is opened.
+
+    Args:
+        trace: the run that the chain is of; it names the words.
+        inside: the chain.
+        step: the number of the stage that is open, from 0.
+        terms: the sum behind the opened number, if one is.
+        present: whether it is shown to a class, in large type.
+        seq: the number of this state.
+    """
+    names = names_of(trace, inside)
+    rows, columns = rulers(trace, inside.site.map)
+    header = {
+        "part": "inside",
+        "seq": seq,
+        "colours": both_palettes(),
+        "label": f"{say(BLOCKS[inside.site.map])} · {inside.site.label}",
+        "row": names.row,
+        "reads": _reads(trace, inside, names),
+        "token": inside.row,
+        "rows": rows.to_dict(),
+        "columns": columns.to_dict(),
+        "problem": say(inside.problem) if inside.problem else "",
+        "step": max(0, min(step, len(inside.stages) - 1)),
+        "present": present,
+        "stations": [_station(inside, stage, names) for stage in inside],
+        "sum": None if terms is None else sum_words(inside, terms, names),
+    }
+    return pack(header, **_arrays(inside, terms))
+
+
+def names_of(trace: Trace, inside: Inside) -> Names:
+    """The words of a chain as the pictures of its head name them."""
+    rows, columns = rulers(trace, inside.site.map)
+    reads = trace.words_of(inside.site.stack).labels
+    return Names(
+        rows.labels[inside.row], reads[inside.row], tuple(columns.labels), inside.site.head
+    )
+
+
+def _reads(trace: Trace, inside: Inside, names: Names) -> str:
+    """Where the query stands, where a row is named after the word that it produces."""
+    if inside.site.stack != "decoder" or trace.produced is None:
+        return ""
+    return say("reads “{reads}”, writes “{row}”", **names.to_dict())
+
+
+def _station(inside: Inside, stage: Stage, names: Names) -> dict[str, Any]:
+    biased = "project" in {s.kind for s in inside} and "bias" in inside["project"].arrays
+    wording = WORDING[variant(stage, biased)]
+    return {
+        "name": stage.name,
+        "short": wording.short,
+        "title": say(wording.title),
+        "formula": wording.formula,
+        "why": say(wording.why, **_values(inside, stage, names)),
+        "symbols": {name: _symbol(stage, name, names) for name in _named(wording.formula)},
+        "facts": _facts(stage),
+        "panels": panels(stage, names),
+    }
+
+
+def _named(formula: str) -> list[str]:
+    """The symbols of a formula, each once."""
+    found = [part.partition("}")[0] for part in formula.split("{")[1:]]
+    return list(dict.fromkeys(found))
+
+
+def _values(inside: Inside, stage: Stage, names: Names) -> dict[str, Any]:
+    """What the sentence about a stage may name."""
+    numbers = {name: _short(value) for name, value in stage.numbers.items()}
+    width = stage.arrays["inner"].shape[-1] if "inner" in stage.arrays else 0
+    if stage.kind == "scale":
+        width = len(inside["score"]["q"])
+    return {
+        **names.to_dict(),
+        "layer": inside.site.layer,
+        "layers": inside.site.layer,
+        "width": width,
+        "keys": len(names.keys),
+        "what": _between(stage),
+        **numbers,
+        **stage.words,
+    }
+
+
+def _between(stage: Stage) -> str:
+    """What a model of another code does to q·k, as far as it is known."""
+    if scale := stage.numbers.get("scale"):
+        return say("it is multiplied by {scale}", scale=figure(scale))
+    return say("more than one number can tell")
+
+
+def _short(value: float) -> str:
+    """A number in a sentence: a whole one without digits behind the point."""
+    return str(int(value)) if value == int(value) else figure(value)
+
+
+def _symbol(stage: Stage, name: str, names: Names) -> dict[str, str]:
+    text, says = symbol_of(stage, name)
+    numbers = ""
+    if name in stage.arrays:
+        values = stage[name].reshape(-1)[:FIRST]
+        more = ", …" if stage[name].size > FIRST else ""
+        sizes = " × ".join(map(str, stage[name].shape))
+        numbers = f"[{sizes}] {', '.join(figure(float(v)) for v in values)}{more}"
+    elif name in stage.numbers:
+        numbers = figure(stage.numbers[name])
+    return {
+        "text": _written(stage, name, text),
+        "says": say(says, **names.to_dict()),
+        "numbers": numbers,
+    }
+
+
+def _written(stage: Stage, name: str, text: str) -> str:
+    """The activation bears its own name."""
+    return stage.words["activation"] if name == "activation" else text
+
+
+def _facts(stage: Stage) -> list[dict[str, str]]:
+    """The single numbers of a stage, and which of them can be opened."""
+    numbers = stage.numbers
+    shown = [n for n in FACTS.get(stage.kind, ()) if n in numbers and (n, numbers[n]) not in IDLE]
+    return [
+        {
+            "symbol": name,
+            "text": symbol_of(stage, name)[0],
+            "value": figure(stage.numbers[name]),
+            "open": opening(stage, name),
+        }
+        for name in shown
+    ]
+
+
+def _arrays(inside: Inside, terms: Terms | None) -> dict[str, np.ndarray]:
+    found: dict[str, np.ndarray] = {}
+    for stage in inside:
+        for name, array in stage.arrays.items():
+            if name == "shares":
+                found |= {f"{array_name(stage, name)}/{n}": part for n, part in enumerate(array)}
+                found[f"{array_name(stage, name)}/{REST}"] = rest_of(stage, inside.site.head)
+            elif name not in ("layers", "heads"):
+                found[array_name(stage, name)] = array
+    found[WEIGHTS] = next((s["x"] for s in inside if s.kind == "mix"), np.zeros(0))
+    if terms is not None:
+        found |= {"sum_a": terms.a, "sum_b": terms.b}
+    return {name: np.asarray(array, np.float32) for name, array in found.items()}

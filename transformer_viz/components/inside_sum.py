@@ -1,0 +1,101 @@
+"""The sum behind one number of a head's chain: its terms, and digits enough to add them by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..insides import FORMS, Inside, Number, Stage, Terms
+from ..languages import mark, say
+from .inside_panels import Names
+from .inside_symbols import symbol_of
+
+AXES = {"key": mark("word"), "parts": mark("part")}  # any other axis: a dimension
+#: The learned matrices by the stage and the array that they make.
+MATRICES = {
+    ("qkv", "q"): "W_q",
+    ("qkv", "k"): "W_k",
+    ("qkv", "v"): "W_v",
+    ("score", "mapped"): "W",
+    ("project", "out"): "W_o",
+    ("project", "shares"): "W_o",
+    ("inner", "inner"): "W_1",
+    ("inner", "gate"): "W_g",
+    ("inner", "out"): "W_1",
+    ("outer", "out"): "W_2",
+}
+#: Factors and parts that are no array of their stage.
+FACTORS = {
+    "turn": "cos, sin",
+    "active": "f(u)",
+    "w": "w_j",
+    "seen": "1",
+    "std": "σ",
+    "centred": "(x − μ)",
+}
+
+
+def sum_words(inside: Inside, terms: Terms, names: Names) -> dict[str, Any]:
+    """What the header says of an opened sum."""
+    number = terms.number
+    stage = inside[number.stage]
+    return {
+        "address": str(number),
+        "text": _text(stage, number),
+        "whose": _whose(stage, number, names),
+        "aName": _factor(stage, number, terms.a_name),
+        "bName": _factor(stage, number, terms.b_name),
+        "axis": say(AXES.get(terms.axis, mark("dimension"))),
+        "few": terms.axis == "parts",
+        "labels": _labels(stage, terms, names),
+        "bias": terms.bias,
+        "divisor": terms.divisor,
+        "then": {"sqrt": "√"}.get(terms.then, terms.then),
+        "sum": terms.sum,
+        "total": terms.total,
+        "digits": terms.digits(),
+    }
+
+
+def _text(stage: Stage, number: Number) -> str:
+    """How the opened number is written."""
+    if number.array == "shares":
+        return f"a_{number.index[0]}"
+    return symbol_of(stage, number.array)[0]
+
+
+def _factor(stage: Stage, number: Number, name: str) -> str:
+    """How a factor is written; empty for none."""
+    if name == "W":
+        return MATRICES.get((stage.kind, number.array), name)
+    if not name or name in FACTORS:
+        return FACTORS.get(name, "")
+    return symbol_of(stage, name)[0]
+
+
+def _whose(stage: Stage, number: Number, names: Names) -> str:
+    """Which of the numbers of an array it is, in words."""
+    axes = FORMS[stage.kind].get(number.array, ())
+    said = []
+    for axis, at in zip(axes, number.index, strict=False):
+        if axis == "key":
+            said.append(f"“{names.keys[at]}”")
+        elif axis in ("head", "layer"):
+            said.append(f"{axis[0].upper()}{at}")
+        else:
+            said.append(say("dimension {at}", at=at + 1))
+    return " · ".join(said)
+
+
+def _labels(stage: Stage, terms: Terms, names: Names) -> list[str]:
+    """The names of the terms, where they are more than numbered."""
+    if terms.axis == "key":
+        return list(names.keys)
+    return [_part(stage, label) for label in terms.labels]
+
+
+def _part(stage: Stage, label: str) -> str:
+    """How one of a few parts is written; a layer or a number as it is."""
+    if label in FACTORS:
+        return FACTORS[label]
+    known = label in stage.arrays or label in stage.numbers
+    return symbol_of(stage, label)[0] if known else label

@@ -1,0 +1,1 @@
+"""Small experiments on a model: what the labs measure that no single watched run tells."""

@@ -1,0 +1,79 @@
+"""The languages of the interface: English in the code, every other one in a file of its own here.
+
+``say("text")`` gives a text in the present language. The English text itself is its name, so a
+text that a language lacks is read in English. A third language is one file: ``xx.json``, with
+``"language"`` for its own name and a translation for each English text of ``zh.json``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+ENGLISH = "en"
+NAME = "language"  # in a file: what a language calls itself
+
+_present: ContextVar[str] = ContextVar("language", default=ENGLISH)
+
+
+def say(text: str, /, **values: Any) -> str:
+    """A text in the present language, with ``values`` in the places of its ``{names}``.
+
+    The first argument is a literal, or was marked with :func:`mark` where it stands: a test reads
+    both from the source and compares them with what every language has.
+    """
+    found = catalogue(_present.get()).get(text, text)
+    return found.format(**values) if values else found
+
+
+def mark(text: str) -> str:
+    """The same text, noted for translation: for constants that are said later."""
+    return text
+
+
+def listed(words: Iterable[str]) -> str:
+    """Words one after another, parted as the present language parts them."""
+    return say(", ").join(words)
+
+
+def speak(language: str) -> None:
+    """Use a language in this thread from now on; an unknown one is English."""
+    _present.set(language if language in languages() else ENGLISH)
+
+
+def spoken_language() -> str:
+    """The present language's code, such as ``en``."""
+    return _present.get()
+
+
+@contextmanager
+def speaking(language: str) -> Iterator[None]:
+    """Use a language inside ``with``."""
+    before = _present.set(language if language in languages() else ENGLISH)
+    try:
+        yield
+    finally:
+        _present.reset(before)
+
+
+@cache
+def languages() -> dict[str, str]:
+    """The languages there are: code to its own name, English first."""
+    others = {path.stem: catalogue(path.stem)[NAME] for path in sorted(HERE.glob("*.json"))}
+    return {ENGLISH: "English", **others}
+
+
+@cache
+def catalogue(language: str) -> Mapping[str, str]:
+    """English texts to those of a language; empty for English itself."""
+    path = HERE / f"{language}.json"
+    if language == ENGLISH or not path.is_file():
+        return {}
+    found: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
+    return {text: ours for text, ours in found.items() if ours}  # an empty one is still to come

@@ -1,0 +1,20 @@
+"""The lesson apart from any page: stations, questions answered by runs, glossary, worksheet.
+
+Everything here is a pure function of traces; `pages.lessons` shows it.
+"""
+
+from .path import STATIONS, numbered
+from .records import Ask, Exercise, Notes, NotHere, Saying, Seen, Spot, Station
+
+__all__ = [
+    "STATIONS",
+    "Ask",
+    "Exercise",
+    "NotHere",
+    "Notes",
+    "Saying",
+    "Seen",
+    "Spot",
+    "Station",
+    "numbered",
+]

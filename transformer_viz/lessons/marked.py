@@ -1,0 +1,45 @@
+"""Texts with terms in square brackets: as HTML whose terms explain themselves, or as plain text."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+from ..languages import say
+from .glossary import GLOSSARY
+
+TERM = re.compile(r"\[([^\]|]+)(?:\|([^\]]+))?\]")
+
+
+def terms(text: str) -> tuple[str, ...]:
+    """The terms of the glossary that a text names, in its order.
+
+    ``[value]`` names the term of this name, ``[words shown|value]`` shows other words for it.
+    """
+    return tuple(found[2] or found[1] for found in TERM.finditer(text))
+
+
+def plain(text: str) -> str:
+    """A text without the marks of its terms."""
+    return TERM.sub(lambda found: found[1], text)
+
+
+def marked(text: str) -> str:
+    """A text as HTML: each term can be pointed at, or reached by the keyboard, for its meaning.
+
+    Raises:
+        KeyError: a term that the glossary lacks.
+    """
+    parts, end = [], 0
+    for found in TERM.finditer(text):
+        parts += [escape(text[end : found.start()]), _term(found[1], found[2] or found[1])]
+        end = found.end()
+    return "".join([*parts, escape(text[end:])])
+
+
+def _term(shown: str, name: str) -> str:
+    meaning = escape(say(GLOSSARY[name][1]))
+    return (
+        f'<span class="tv-term" tabindex="0">{escape(shown)}'
+        f'<span class="tv-tip" role="tooltip">{meaning}</span></span>'
+    )

@@ -1,0 +1,125 @@
+"""Station 10: what attention does not tell."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..interventions import Intervention, ScaleHead
+from ..languages import mark, say
+from ..metrics.cells import axes
+from ..records import Trace
+from .finding import telling
+from .records import Ask, Notes, Seen, Spot, Station
+from .words import quoted, rough, share
+
+BOUNDS = (0.1, 0.8, 1.25)  # of the new probability in shares of the old one
+
+
+def _state(spot: Spot) -> dict[str, Any]:
+    at = {"block": spot.block, "layer": spot.layer, "head": spot.head, "token": spot.row}
+    return at | {"scope": "head"}
+
+
+def _experiments(seen: Seen) -> tuple[Intervention, ...]:
+    return (Intervention((ScaleHead(value=0.0, **seen.spot.selectors),)),)
+
+
+def log_probability(trace: Trace) -> float:
+    """The logarithm of the probability of all words that a run is asked about, together."""
+    assert trace.produced is not None
+    chances = trace.produced.probability.astype(np.float64)
+    return float(np.log(np.maximum(chances, 1e-300)).sum())
+
+
+def _ask(seen: Seen) -> Ask:
+    spot, (silent,) = seen.spot, seen.changed
+    rows, columns = axes(seen.clean, seen.clean.block(spot.block, spot.layer))
+    weight = seen.clean.block(spot.block, spot.layer).weights[spot.head, spot.row, spot.key]
+    gain = log_probability(silent) - log_probability(seen.clean)
+    factor = math.exp(min(max(gain, -700.0), 700.0))
+    right = sum(factor > bound for bound in BOUNDS)
+    told = {
+        "head": spot.label,
+        "word": quoted(rows.labels[spot.row]),
+        "other": quoted(columns.labels[spot.key]),
+        "weight": share(float(weight)),
+    }
+    return Ask(
+        say(
+            "Head {head} looks plainly from {word} to {other}: {weight}. We switch the whole head "
+            "off. What becomes of the probability of the whole translation?",
+            **told,
+        ),
+        (
+            say("it falls to less than a tenth"),
+            say("it falls, but not so far"),
+            say("it stays about the same"),
+            say("it rises"),
+        ),
+        right,
+        _why(factor, right),
+    )
+
+
+def _why(factor: float, right: int) -> str:
+    told = {"factor": f"{factor:.2f}" if 0.01 <= factor < 10 else _far(factor)}
+    if right == 2:
+        return say(
+            "The whole text is {factor} times as probable as before: single words may have moved, "
+            "up and down. The picture is clear, yet the translation stays.",
+            **told,
+        )
+    if right == 3:
+        return say(
+            "It is {factor} times what it was: without this head the model is even surer of the "
+            "translation. A clear picture is not a reason for the answer.",
+            **told,
+        )
+    return say(
+        "It is {factor} times what it was: the model relied on this head here. But the map did "
+        "not tell that; switching it off did. And it does not say that the link from word to word "
+        "was the reason: the head does other things too.",
+        **told,
+    )
+
+
+def _far(factor: float) -> str:
+    return rough(factor) if factor >= 10 else f"{factor:.0e}"
+
+
+STATION = Station(
+    name="limits",
+    title=mark("What attention does not tell"),
+    page="explore",
+    minutes=6,
+    aim=mark("Why a weight is not a reason, and why changing the model tells more than looking."),
+    text=mark(
+        "A strong cell looks like a reason. But a [weight] only says how much of one word's "
+        "[value] is mixed in, not why the answer came out: much flows past a [head] in the "
+        "[residual stream]. Researchers argue about it (Jain and Wallace 2019: “Attention is not "
+        "Explanation”; Wiegreffe and Pinter 2019: “Attention is not not Explanation”). So do not "
+        "only look: change something, and see. Do it yourself: below the maps, at “Change it”, "
+        "choose “this head”, then “off”, and read “What came of it”."
+    ),
+    do=mark("Switch heads off, one by one. Which one does the translation need most?"),
+    notes=Notes(
+        say=mark(
+            "Let the class bet before each switch. Heads with the clearest maps are often not the "
+            "ones that matter most; write down which are."
+        ),
+        ask=mark("If an explanation must be true of the model, how could one test it?"),
+        beware=mark(
+            "A head that can be switched off unharmed is not useless: others may have stepped in, "
+            "and on another sentence it may matter."
+        ),
+    ),
+    maps=("encoder", "decoder"),
+    find=telling,
+    state=_state,
+    ask=_ask,
+    translates=True,
+    experiments=_experiments,
+)

@@ -1,0 +1,148 @@
+"""The worksheet: one page of HTML to print, with this sentence's own numbers, answers at the end.
+
+It needs no network and no script; what is on it was computed by the model when it was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from ..languages import say, spoken_language
+from .glossary import GLOSSARY
+from .marked import plain, terms
+from .records import Ask, Exercise, Station
+
+BOX = "☐"
+STYLE = """
+@page { size: A4; margin: 16mm 17mm; }
+* { box-sizing: border-box; }
+body { font: 15px/1.45 system-ui, "Noto Sans", "Noto Sans CJK SC", sans-serif; color: #111;
+  background: #fff; max-width: 46rem; margin: 0 auto; padding: 1rem; }
+h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 17px; margin: 0 0 4px; }
+.who { display: flex; gap: 2rem; margin: 10px 0 4px; }
+.who span { flex: 1; border-bottom: 1px solid #555; }
+.sentence { font-size: 18px; border: 1px solid #999; border-radius: 6px; padding: 6px 12px;
+  margin: 10px 0; }
+.quiet { color: #555; font-size: 14px; }
+section { break-inside: avoid; border-top: 1px solid #bbb; padding-top: 10px; margin-top: 14px; }
+p { margin: 4px 0; } .do { font-style: italic; }
+.ask { font-weight: 600; }
+ul.options { list-style: none; padding: 0; margin: 4px 0; display: flex; flex-wrap: wrap;
+  gap: 2px 26px; }
+.line { border-bottom: 1px dotted #777; height: 1.7em; }
+table { border-collapse: collapse; margin: 6px 0; font-variant-numeric: tabular-nums; }
+td, th { border: 1px solid #999; padding: 3px 12px; text-align: left; font-weight: 400;
+  min-width: 5rem; }
+th { background: #f2f2f2; font-weight: 600; }
+.answers { break-before: page; } .answers li { margin: 6px 0; break-inside: avoid; }
+dl { columns: 2; gap: 2rem; font-size: 14px; } dt { font-weight: 600; } dd { margin: 0 0 5px; }
+dl > div { break-inside: avoid; }
+"""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A station on the worksheet: what is asked there, or why it cannot be asked."""
+
+    station: Station
+    asked: Ask | None
+    why_not: str = ""
+
+
+def worksheet(pages: Sequence[Page], sentence: str, model: str, written: str = "") -> str:
+    """The worksheet as one self-contained page of HTML, in the present language.
+
+    Args:
+        pages: the stations in their order.
+        sentence: what the class typed.
+        model: what the model is called.
+        written: what the model wrote of it, if it writes.
+    """
+    title = say("An hour inside a Transformer")
+    body = [_opening(title, sentence, model, written)]
+    body += [_station(number, page) for number, page in enumerate(pages, 1)]
+    body += [_words(pages), _answers(pages, sentence)]
+    return (
+        f'<!DOCTYPE html>\n<html lang="{spoken_language()}"><head><meta charset="utf-8">'
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n"
+        f"<body>{''.join(body)}</body></html>\n"
+    )
+
+
+def _opening(title: str, sentence: str, model: str, written: str) -> str:
+    name, date = escape(say("Name")), escape(say("Date"))
+    lines = [
+        f"<h1>{escape(title)}</h1>",
+        f'<div class="who"><span>{name}</span><span>{date}</span></div>',
+        f'<p class="quiet">{escape(say("Our sentence"))}</p>',
+        f'<p class="sentence">{escape(sentence)}</p>',
+    ]
+    if written:
+        said = say("What the model {model} writes", model=model)
+        lines += [
+            f'<p class="quiet">{escape(said)}</p>',
+            f'<p class="sentence">{escape(written)}</p>',
+        ]
+    hint = say(
+        "Predict first, then look. All numbers on this sheet were computed by the model from this "
+        "very sentence."
+    )
+    return "".join([*lines, f'<p class="quiet">{escape(hint)}</p>'])
+
+
+def _station(number: int, page: Page) -> str:
+    station = page.station
+    parts = [
+        f"<h2>{number}. {escape(say(station.title))}</h2>",
+        f"<p>{escape(plain(say(station.text)))}</p>",
+        f'<p class="do">{escape(say(station.do))}</p>',
+    ]
+    if page.asked is None:
+        parts.append(f'<p class="quiet">{escape(page.why_not)}</p>')
+        return f"<section>{''.join(parts)}</section>"
+    options = "".join(f"<li>{BOX} {escape(option)}</li>" for option in page.asked.options)
+    reason = say("My reason")
+    parts += [
+        f'<p class="ask">{escape(page.asked.question)}</p><ul class="options">{options}</ul>',
+        f'<p class="quiet">{escape(reason)}</p><div class="line"></div>',
+    ]
+    if page.asked.exercise is not None:
+        parts.append(_exercise(page.asked.exercise))
+    return f"<section>{''.join(parts)}</section>"
+
+
+def _exercise(found: Exercise) -> str:
+    head, *rows = found.rows
+    lines = ["".join(f"<th>{escape(cell)}</th>" for cell in head)]
+    lines += ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
+    table = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f'<p class="ask">{escape(found.task)}</p><table>{table}</table>'
+
+
+def _words(pages: Sequence[Page]) -> str:
+    """The terms that stand in the texts, and what they mean."""
+    named = dict.fromkeys(term for page in pages for term in terms(page.station.text))
+    items = "".join(
+        f"<div><dt>{escape(say(GLOSSARY[term][0]))}</dt>"
+        f"<dd>{escape(say(GLOSSARY[term][1]))}</dd></div>"
+        for term in named
+    )
+    return f"<section><h2>{escape(say('Words'))}</h2><dl>{items}</dl></section>"
+
+
+def _answers(pages: Sequence[Page], sentence: str) -> str:
+    """The last page: what is right, and why. For the teacher to keep back."""
+    items = []
+    for page in pages:
+        told = page.why_not
+        if page.asked is not None:
+            told = f"{page.asked.options[page.asked.right]}. {page.asked.why}"
+            if page.asked.exercise is not None:
+                told += " " + page.asked.exercise.solution
+        items.append(f"<li><b>{escape(say(page.station.title))}</b>: {escape(told)}</li>")
+    return (
+        f'<section class="answers"><h2>{escape(say("Answers, for the teacher"))}</h2>'
+        f'<p class="quiet">{escape(sentence)}</p><ol>{"".join(items)}</ol></section>'
+    )

@@ -1,0 +1,131 @@
+"""How large q·k gets, and what the softmax makes of it, with and without dividing by sqrt(d_k).
+
+Vaswani et al. 2017, section 3.2.1, footnote 4: if the components of q and k are independent with
+mean 0 and variance 1, then q·k has mean 0 and variance d_k. Here that is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from ..records import Attention, Trace
+from .cells import visible
+from .qk import NoProduct, require_product
+
+ROWS = 512  # queries that are drawn for each width
+
+
+@dataclass(frozen=True)
+class Softness:
+    """What a softmax makes of rows of scores, each number a mean over rows.
+
+    ``entropy`` in bits, ``largest`` weight, and ``gradient``: the Frobenius norm of the softmax's
+    Jacobian, which says how much a row's weights still answer to a change of its scores.
+    """
+
+    entropy: float
+    largest: float
+    gradient: float
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One width or one head: the variance of q·k, and the softmax of q·k as it is and scaled."""
+
+    d_k: int
+    variance: float
+    plain: Softness
+    scaled: Softness
+
+
+@dataclass(frozen=True)
+class HeadSpread:
+    """The same of a head on a sentence; ``scale`` is what its model multiplies q·k with."""
+
+    block: str
+    layer: int
+    head: int
+    scale: float
+    spread: Spread
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    """Scores ``[..., key]`` to weights that sum to 1; a score of -inf gets 0."""
+    raised = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
+
+
+def jacobian_norms(weights: np.ndarray) -> np.ndarray:
+    """How much a softmax answers to its scores: ``[..., key]`` weights to ``[...]``.
+
+    The Jacobian of a softmax with weights p is diag(p) - p pᵀ; its Frobenius norm is the root of
+    sum p² - 2 sum p³ + (sum p²)². It is 0 for a row with all weight on one key.
+    """
+    square = (weights**2).sum(axis=-1)
+    inside = square - 2 * (weights**3).sum(axis=-1) + square**2
+    return np.sqrt(np.maximum(inside, 0))
+
+
+def softness(scores: np.ndarray) -> Softness:
+    """The means over rows of scores ``[row, key]`` (-inf: masked)."""
+    weights = softmax(scores.astype(np.float64))
+    logs = np.log2(weights, out=np.zeros_like(weights), where=weights > 0)
+    return Softness(
+        float(-(weights * logs).sum(axis=-1).mean()),
+        float(weights.max(axis=-1).mean()),
+        float(jacobian_norms(weights).mean()),
+    )
+
+
+def random_scores(d_k: int, keys: int, seed: int = 0, rows: int = ROWS) -> np.ndarray:
+    """q·k of random vectors of independent numbers with mean 0 and variance 1: ``[row, key]``.
+
+    Every row has a query and keys of its own, so that no two products share a vector across rows.
+    """
+    draw = np.random.default_rng([seed, d_k])
+    q = draw.standard_normal((rows, 1, d_k))
+    k = draw.standard_normal((rows, keys, d_k))
+    return np.asarray((q * k).sum(axis=-1))
+
+
+@lru_cache(maxsize=256)
+def random_spread(d_k: int, keys: int, seed: int = 0, rows: int = ROWS) -> Spread:
+    """What random vectors of ``d_k`` numbers give in rows of so many keys."""
+    return _spread(random_scores(d_k, keys, seed, rows), d_k, d_k**-0.5)
+
+
+def head_spreads(trace: Trace) -> tuple[HeadSpread, ...]:
+    """Every head whose q and k the trace has, over the cells that its own mask leaves.
+
+    Raises:
+        NoProduct: (a LookupError) the scores of this model are no products; says so.
+    """
+    found = tuple(one for attention in trace.attentions for one in _of_layer(trace, attention))
+    if not found:
+        raise NoProduct("No head of this run has a query and a key that were kept.")
+    return found
+
+
+def _of_layer(trace: Trace, attention: Attention) -> Iterator[HeadSpread]:
+    block, layer = attention.site.map, attention.site.layer
+    kept = require_product(trace, block, layer, 0)
+    assert kept.q is not None and kept.k is not None
+    d_k = kept.q.shape[-1]
+    scale = d_k**-0.5 if kept.scale is None else kept.scale
+    for head in range(len(kept.weights)):
+        dots = kept.q[head].astype(np.float64) @ kept.k[head].astype(np.float64).T
+        seen = visible(kept, head) > 0
+        rows = seen.any(axis=1)
+        spread = _spread(np.where(seen, dots, -np.inf)[rows], d_k, scale)
+        yield HeadSpread(
+            block, layer, head, scale, replace(spread, variance=float(dots[seen].var()))
+        )
+
+
+def _spread(dots: np.ndarray, d_k: int, scale: float) -> Spread:
+    finite = dots[np.isfinite(dots)]
+    return Spread(d_k, float(finite.var()), softness(dots), softness(dots * scale))
