@@ -45,10 +45,17 @@ EDITS = (
     '"><script>alert(1)</script>',
     "null",
 )
-PAGES = ("", "positions", "norms", "checkpoint", "about")
-VALUES = ("0", "2", "99", "-1", "x", "on", "off", "both", "cross", "encoder", "é" * 300, "")
+PAGES = (
+    *("", "step-inside", "play", "positions", "norms", "labs", "lessons", "checkpoint", "about"),
+)
+VALUES = (
+    *("0", "2", "99", "-1", "x", "on", "off", "both", "cross", "encoder", "é" * 300, ""),
+    *("zh", "sample", "search", "0.1", "norm.self/out/3", "sqrt", "guess=1"),
+)
 NAMES = (*(name for name in DEFAULTS if name != "edits"), "other")
 PATIENT = 0.7  # of all actions so many are waited for
+PATIENCE = 20_000  # milliseconds of work after which it stops what can be stopped
+STOPS = 4  # times: the same work may be wanted by several parts of a page
 REACH = 5000  # milliseconds after which the monkey gives up a place that it cannot reach
 
 
@@ -88,16 +95,38 @@ def play(page: Page, url: str, seconds: float, seed: int = 1, diary: Diary | Non
 
 
 def _answer(page: Page, found: Found, errors: list[str]) -> list[str]:
-    """Wait for the page, and give what is wrong with it since the last time."""
+    """Wait for the page, and give what is wrong with it since the last time.
+
+    Long work (hundreds of words to translate) offers to be stopped: then the monkey stops it.
+    """
     began = time.monotonic()
     try:
-        rest(page)
+        rest(page, patience=PATIENCE)
     except PlaywrightError:
-        return [f"no rest at {page.url}"]
+        if not _settles(page):
+            return [f"no rest at {page.url}"]
     found.waits.append(time.monotonic() - began)
     heard = errors.copy()
     errors.clear()
     return [*complaints(page), *heard]
+
+
+def _settles(page: Page) -> bool:
+    """Whether the page rests once all that can be stopped was stopped."""
+    try:
+        stops = page.locator('[class*="st-key-stop-"] button:visible')
+        for _ in range(STOPS):
+            if stops.count():
+                stops.first.click(timeout=REACH)
+            try:
+                rest(page, patience=PATIENCE)
+                return True
+            except PlaywrightError:
+                continue
+        rest(page)
+    except PlaywrightError:
+        return False
+    return True
 
 
 def complaints(page: Page) -> list[str]:
@@ -284,8 +313,10 @@ def back(page: Page, draw: random.Random, url: str) -> bool:
 
 
 def visit_page(page: Page, draw: random.Random, url: str) -> bool:
-    name = draw.choice(("Explore", "Positions", "Norms", "About"))
-    page.get_by_role("link", name=name, exact=True).click(timeout=REACH)
+    place = some(page.get_by_test_id("stTopNavLink"), draw)
+    if place is None:  # the presenter has folded the names away
+        return False
+    place.click(timeout=REACH)
     return True
 
 

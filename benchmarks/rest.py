@@ -19,14 +19,19 @@ RESTS = """() => {
 STILL = 200  # milliseconds that a rest must last: a click needs some to reach the server
 
 
-def rest(page: Page, *, still: int = STILL) -> None:
+def rest(page: Page, *, still: int = STILL, patience: float | None = None) -> None:
     """Wait until the page has answered and rests.
 
+    Args:
+        page: where.
+        still: milliseconds that the rest lasts.
+        patience: milliseconds until it must rest; None: as the page's own.
+
     Raises:
-        playwright.sync_api.TimeoutError: it does not within the page's own patience.
+        playwright.sync_api.TimeoutError: it does not in time.
     """
     calm = False
     while not calm:
-        page.wait_for_function(RESTS)
+        page.wait_for_function(RESTS, timeout=patience)
         page.wait_for_timeout(still)
         calm = bool(page.evaluate(RESTS))

@@ -95,20 +95,20 @@ def test_a_step_and_a_text_of_the_link_are_shown(visit: Visit) -> None:
     out = int(np.flatnonzero(arrays["fates"] == LEFT_OUT)[0])
     step = int(arrays["steps"][out])
     place = out - int(np.flatnonzero(arrays["steps"] == step)[0])
-    app = visit("play", played=str(step), path=f"{step}.{place}")
+    app = visit("play", played=str(step), branch=f"{step}.{place}")
     header, _ = play(app)
     assert header["chosen"] == out and header["played"] == step
     assert not app.warning
     there = go(go(app, "norms"), "play")
-    assert play(there)[0]["chosen"] == out and address(there)["path"] == f"{step}.{place}"
+    assert play(there)[0]["chosen"] == out and address(there)["branch"] == f"{step}.{place}"
 
 
 @pytest.mark.parametrize(
     ("link", "sentence"),
     [
-        ({"path": "900.0"}, "path is '900.0', which this search did not weigh; its best text is"),
-        ({"path": "0.99"}, "path is '0.99', which this search did not weigh"),
-        ({"path": "winner"}, "path is 'winner', which this search did not weigh"),
+        ({"branch": "900.0"}, "branch is '900.0', which this search did not weigh; its best text is"),
+        ({"branch": "0.99"}, "branch is '0.99', which this search did not weigh"),
+        ({"branch": "winner"}, "branch is 'winner', which this search did not weigh"),
         ({"played": "999"}, "In the link, played is 999; this text has the steps 0 to "),
         ({"played": "-1"}, "In the link, played is '-1'; it must be a whole number from 0"),
         ({"search": "deep"}, "In the link, search is 'deep'; it can be greedy, sample, beam"),
@@ -123,11 +123,11 @@ def test_what_a_link_cannot_have_is_said(visit: Visit, link: dict[str, str], sen
 
 
 def test_another_sentence_begins_at_its_first_word(visit: Visit) -> None:
-    app = visit("play", played="3", path="1.2")
+    app = visit("play", played="3", branch="1.2")
     app.text_input(key="text").set_value("A dog saw the cat.").run()
     header, _ = play(app)
     assert header["played"] == 0 and header["chosen"] == header["best"][0]
-    assert "path" not in address(app) and not app.warning
+    assert "branch" not in address(app) and not app.warning
 
 
 def test_another_search_of_it_keeps_the_step(visit: Visit) -> None:

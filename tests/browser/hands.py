@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.browser.conftest import PATIENCE
 from transformer_viz.pages.link import unpack
@@ -265,10 +266,20 @@ def pick(page: Page, group: str, name: str) -> None:
 def choose(page: Page, box: str, option: str) -> None:
     """Choose from a list that opens; ``option`` is how its words begin."""
     place = page.get_by_role("combobox", name=box, exact=True)
+    wanted = page.get_by_role("option", name=re.compile(f"^{re.escape(option)}( |$)"))
+    end = time.monotonic() + PATIENCE
     place.scroll_into_view_if_needed()
     page.wait_for_timeout(100)  # scrolling would close the list again
     place.click()
-    page.get_by_role("option", name=re.compile(f"^{re.escape(option)}( |$)")).click()
+    while True:
+        try:
+            wanted.click(timeout=3000)
+            break
+        except PlaywrightTimeout:  # closed by a page that scrolled meanwhile: once more
+            if time.monotonic() > end:
+                raise
+            page.keyboard.press("Escape")
+            place.click()
     page.keyboard.press("Escape")
 
 

@@ -20,14 +20,13 @@ pytestmark = pytest.mark.browser
 LINK = {"block": "cross", "layer": 1, "head": 3}
 STOPS, OWN = 22, 11  # of the temperature slider: its last stop, and where it stands at first
 PICTURES = ("charts.atlas", "charts.head-view", "tiles.L1 H3", "said.numbers", "chances")
+#: Scrolled to and measured in one go: a run of the page may come between two questions.
+HERE = "slider => (slider.scrollIntoView({block: 'nearest'}), slider.getBoundingClientRect())"
 
 
 def grip(page: Page, stop: float) -> tuple[float, float]:
     """Where a stop of the temperature slider is."""
-    slider = page.get_by_role("slider", name="temperature")
-    slider.scroll_into_view_if_needed()
-    box = slider.bounding_box()
-    assert box is not None
+    box = page.get_by_role("slider", name="temperature").evaluate(HERE)
     return box["x"] + 9 + (box["width"] - 18) * stop / STOPS, box["y"] + box["height"] / 2
 
 

@@ -152,7 +152,7 @@ def test_a_click_shows_a_text_that_was_left_out(stage: Page, beam: Search) -> No
     row = beam.history(int(out), 0).mean(axis=0)[2]
     assert shown_row(stage) == pytest.approx(np.round(row, 2), abs=0.0051)
     stage.wait_for_timeout(600)
-    assert said(stage) == [("moved", {"played": 2, "path": f"2.{list(here).index(out)}"})]
+    assert said(stage) == [("moved", {"played": 2, "branch": f"2.{list(here).index(out)}"})]
 
 
 def test_a_click_on_a_kept_token_shows_what_came_of_it(stage: Page, beam: Search) -> None:
@@ -177,7 +177,7 @@ def test_python_s_step_counts_unless_the_hand_was_faster(stage: Page, beam: Sear
     update(stage, play_data(beam, PIECES, WORDS, about="a", played=0))  # the echo of a layer
     assert texts(stage, ".chip.now") == [PIECES[beam.ids(beam.best[0])[3]]]
     stage.wait_for_timeout(600)
-    assert said(stage) == [("moved", {"played": 3, "path": ""})]
+    assert said(stage) == [("moved", {"played": 3, "branch": ""})]
     stage.keyboard.press("ArrowLeft")
     update(stage, play_data(beam, PIECES, WORDS, about="a", played=3))  # and its own, late
     assert len(texts(stage, ".chip")) == 3
@@ -195,7 +195,7 @@ def test_back_moves_the_picture_after_a_step_that_python_never_answered(
     begin(stage, beam)
     stage.keyboard.press("ArrowRight")
     stage.wait_for_timeout(600)
-    assert said(stage) == [("moved", {"played": 1, "path": ""})]  # and its run is given up
+    assert said(stage) == [("moved", {"played": 1, "branch": ""})]  # and its run is given up
     update(stage, play_data(beam, PIECES, WORDS, about="a", played=3))
     assert len(texts(stage, ".chip")) == 4
     update(stage, play_data(beam, PIECES, WORDS, about="a", played=1))  # Back, to that very step

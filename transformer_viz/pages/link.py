@@ -231,8 +231,8 @@ def _model(name: str) -> str:
 #: say how the pictures of heads look (see `look.Look`), in which language, and whether they are
 #: shown to a class. `station` is that of the lessons (0: none), `predicted` what was answered at
 #: each (station, option). Step inside has its `step` and the opened `number`; Play how words are
-#: searched, the `drawing` temperature of the output, the step that is `played`, the `path` in the
-#: tree, and whether all heads of a layer are `pooled`; Labs the `lab` and what was `tried` in it.
+#: searched, the `drawing` temperature of the output, the step that is `played`, the `branch` of
+#: the tree, and whether all heads of a layer are `pooled`; Labs the `lab` and what was `tried` in it.
 KEYS: tuple[Key, ...] = (
     Key("model", "", str, _model),
     Key("text", FIRST_TEXT, str),
@@ -284,7 +284,7 @@ KEYS: tuple[Key, ...] = (
     Key("search", "beam", _one_of(*SEARCHES)),
     Key("drawing", 1.0, _amount(*DRAWS), "{:g}".format),
     Key("played", 0, _number),
-    Key("path", "", _short),
+    Key("branch", "", _short),
     Key("pooled", True, _switch, lambda on: "on" if on else "off"),
     Key("lab", "", _short),
     Key("tried", "", _short),

@@ -55,7 +55,7 @@ def atlas(
         data: what `components.atlas_data` gave.
         key: the component's own key.
         opened: is called with ``[block, layer, head]`` of the one that was chosen.
-        overlaid: with ``[layer, head]`` of one whose lines are to be added, or taken away.
+        overlaid: with ``[layer, head]`` of each that is to be laid over it as lines.
         drawn: with how it is drawn now: ``{"sort", "scale", "ramp", "gamma", "threshold"}``.
     """
     PICTURE(
@@ -177,7 +177,7 @@ def play(data: bytes, *, key: str, moved: Hear, looked: Hear) -> None:
     Args:
         data: what `components.play.play_data` gave.
         key: the component's own key.
-        moved: is called with ``{"played", "path"}`` once the hand rests.
+        moved: is called with ``{"played", "branch"}`` once the hand rests.
         looked: with ``{"layer", "head", "pooled"}``.
     """
     PICTURE(

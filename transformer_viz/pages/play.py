@@ -93,17 +93,17 @@ def _settle(scene: Scene, way: Way, changes: Intervention, search: Search) -> in
     if was[0] != now[0]:
         state["played"] = 0
     if was != now:
-        state["path"] = ""
-    chosen = _named(search, state["path"])
-    if state["path"] and chosen is None:
+        state["branch"] = ""
+    chosen = _named(search, state["branch"])
+    if state["branch"] and chosen is None:
         _tell(
             say(
-                "In the link, path is {path}, which this search did not weigh; its best text is "
+                "In the link, branch is {branch}, which this search did not weigh; its best text is "
                 "shown.",
-                path=repr(shortened(state["path"])),
+                branch=repr(shortened(state["branch"])),
             )
         )
-        state["path"] = ""
+        state["branch"] = ""
     last = int(search.steps[search.best[0] if chosen is None else chosen])
     if state["played"] > last:
         _tell(
@@ -117,9 +117,9 @@ def _settle(scene: Scene, way: Way, changes: Intervention, search: Search) -> in
     return chosen
 
 
-def _named(search: Search, path: str) -> int | None:
+def _named(search: Search, branch: str) -> int | None:
     """The candidate that a link names by its step and its place there; None where none is."""
-    step, _, place = path.partition(".")
+    step, _, place = branch.partition(".")
     if not all(part.isascii() and part.isdecimal() and len(part) < 6 for part in (step, place)):
         return None
     return search.named(int(step), int(place))
@@ -168,8 +168,8 @@ def _picture(
 def _moved(said: object) -> None:
     """Keep the step and the text at which the hand rests."""
     match said:
-        case {"played": int(played), "path": str(path)} if 0 <= played < 100_000:
-            st.session_state.update(played=played, path=shortened(path))
+        case {"played": int(played), "branch": str(branch)} if 0 <= played < 100_000:
+            st.session_state.update(played=played, branch=shortened(branch))
 
 
 def _looked(said: object) -> None:

@@ -1,7 +1,7 @@
 // A translation, word by word: what was written so far, what the model looked at for this word,
 // what else it could have written, and, of a beam, the tree of all texts that were tried.
 //
-// Data: the blob of play.py (see PlayData). Says: "moved" {played, path}, once the hand rests;
+// Data: the blob of play.py (see PlayData). Says: "moved" {played, branch}, once the hand rests;
 // "looked" {layer, head, pooled}. Keys: ← → step, the space bar plays.
 
 import { paletteOf } from "./colour.js";
@@ -173,9 +173,9 @@ export class Play {
 
   tell() {
     const { step, chosen, search } = this;
-    const path = chosen === search.data.best[0] ? "" : search.address(chosen);
+    const branch = chosen === search.data.best[0] ? "" : search.address(chosen);
     this.unheard.push(JSON.stringify([step, chosen]));
-    this.say("moved", { played: step, path });
+    this.say("moved", { played: step, branch });
   }
 
   // ---- keyboard
