@@ -79,8 +79,75 @@ def test_a_station_is_opened_asked_and_answered(visit: Visit, number: int) -> No
         press(app, f"option-{number}-{option}")
         verdicts.append("<b>Right.</b>" in piece(app, WHY))
         assert verdicts[-1] or "<b>Not quite.</b>" in piece(app, WHY)
-        assert address(app)["predicted"] == f"{number}.{option}"
+        explained = any(verdicts) or option > 0
+        assert ("Try once more." in piece(app, WHY)) != explained
+        assert any("✓" in button.label for button in app.button) == explained
+        assert ("station-show" in keys(app)) != explained
+        assert address(app)["predicted"] == f"{number}.0"  # the first answer counts
     assert verdicts.count(True) == 1 and not app.exception
+
+
+def wrong(app: AppTest, number: int) -> AppTest:
+    """Answer a station wrongly: the first option, or, where that is the right one, the second."""
+    press(app, f"option-{number}-0")
+    if "<b>Right.</b>" not in piece(app, WHY):
+        return app
+    press(press(go(app, "lessons"), "anew"), f"open-{number}")
+    return press(app, f"option-{number}-1")
+
+
+def test_a_wrong_answer_is_helped_on_and_the_answer_shown_when_asked(visit: Visit) -> None:
+    app = wrong(press(visit("lessons", text=TEXT), "open-2"), 2)
+    first = address(app)["predicted"]
+    assert "Follow the framed row" in piece(app, WHY) and "add up to" not in piece(app, WHY)
+    press(app, "station-show")
+    assert "<b>The answer:</b>" in piece(app, WHY) and "add up to" in piece(app, WHY)
+    assert [button.label[0] for button in app.button if button.label[:1] in "✓✗"] in (
+        ["✓", "✗"],
+        ["✗", "✓"],
+    )
+    assert address(app)["predicted"] == first and "station-show" not in keys(app)
+
+
+def test_a_second_try_is_over_when_the_sentence_changes(visit: Visit) -> None:
+    app = press(wrong(press(visit("lessons", text=TEXT), "open-2"), 2), "station-show")
+    app.text_input(key="text").set_value("A dog sat on the mat and the cat.").run()
+    assert "another one now" in piece(app, WHY) and "station-show" not in keys(app)
+    wrong(app, 2)
+    assert "Try once more." in piece(app, WHY) and "station-show" in keys(app)
+
+
+def test_a_wrong_answer_in_a_link_may_be_tried_once_more(visit: Visit) -> None:
+    for option in range(3):
+        app = visit(station="2", predicted=f"2.{option}", text=TEXT, block="encoder")
+        right = "<b>Right.</b>" in piece(app, WHY)
+        assert right != ("station-show" in keys(app))
+        press(app, "option-2-0")
+        assert address(app)["predicted"] == f"2.{option}"
+
+
+def test_the_last_station_switches_its_head_off(visit: Visit) -> None:
+    app = press(visit("lessons", text=TEXT), "open-10")
+    press(app, "station-deed")
+    place = {name: app.session_state[name] for name in ("layer", "head")}
+    (edit,) = Intervention.from_json(app.session_state["edits"])
+    assert (edit.kind, edit.layer, edit.head) == ("scale_head", place["layer"], place["head"])
+    assert app.button_group(key="head_state").value == "off"  # as if it were the bar's own
+    assert app.button(key="station-deed").label == "take it back"
+    press(app, "undo")
+    assert "edits" not in address(app)
+    press(press(app, "station-deed"), "station-deed")
+    assert "edits" not in address(app)
+
+
+def test_the_sentence_is_written_on_the_page_itself(visit: Visit) -> None:
+    app = visit("lessons", text=TEXT)
+    app.text_input(key="text").set_value("A dog sat on the mat.").run()
+    assert address(app)["text"] == "A dog sat on the mat."
+    press(app, "begin")
+    assert app.text_input(key="text").value == "A dog sat on the mat."
+    go(app, "lessons")
+    assert app.text_input(key="text").value == "A dog sat on the mat."
 
 
 def test_the_path_leads_from_page_to_page_and_home(visit: Visit) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from playwright.sync_api import Page
 
-from tests.components.stage import said, show, update
+from tests.components.stage import decoded, said, show, update
 from tests.components.test_inside import chained, model_of
 from transformer_viz.components.inside import inside_data
 from transformer_viz.components.qk import figure
@@ -198,6 +200,42 @@ def test_the_numbers_of_a_sum_can_be_taken(stage: Page) -> None:
     products = [float(line.split(",")[-1]) for line in lines[1:]]
     assert sum(products) == pytest.approx(made.sum, abs=1e-9)
     assert waiting.value.suggested_filename == "qkv.cross-q-2.csv"
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("embedding.embedding", "each strip has its own scale"),
+        ("position.embedding", "strips that are added up share one scale"),
+        ("qkv.cross", "each strip has its own scale, a column of strips one together"),
+        ("project.cross", "strips that are added up share one scale"),
+        ("softmax.cross", ""),
+    ],
+)
+def test_the_colours_are_explained_where_there_are_strips(
+    stage: Page, name: str, says: str
+) -> None:
+    begin(stage, data(stage=name))
+    legend = stage.locator(".tv-in-legend")
+    assert legend.is_visible() == bool(says)
+    if not says:
+        return
+    assert stage.locator(".tv-in-scale").inner_text() == says
+    colours = legend.locator("i").evaluate_all(
+        "squares => squares.map(one => getComputedStyle(one).backgroundColor)"
+    )
+    orange, blue = ([int(n) for n in re.findall(r"\d+", colours[at])][:3] for at in (2, 0))
+    assert blue[2] > blue[0] and orange[0] > orange[2]
+    assert legend.inner_text().split("\n")[:3] == ["below zero", "zero", "above zero"]
+    scales = {row["scale"] for row in vectors_of(name) if row["scale"]}
+    assert bool(scales) == (says.startswith("strips")) and len(scales) <= 1
+
+
+def vectors_of(name: str) -> list[dict[str, float]]:
+    """The strips of a stage that stand one under the other, as the browser gets them."""
+    header, _ = decoded(data(stage=name))
+    station = next(one for one in header["stations"] if one["name"] == name)
+    return [row for panel in station["panels"] for row in panel.get("rows", ())]
 
 
 def test_a_hidden_key_is_hatched_and_says_why(stage: Page) -> None:

@@ -21,6 +21,7 @@ NAMES = [station.name for station in STATIONS]
 def test_ten_stations_make_an_hour() -> None:
     assert len(STATIONS) == 10 == len(set(NAMES))
     assert sum(station.minutes for station in STATIONS) == 60
+    assert [station.looks for station in STATIONS] == [True] * 3 + [False] * 7
     assert numbered(0) is None and numbered(11) is None
     assert [numbered(number) for number in range(1, 11)] == list(STATIONS)
 
@@ -67,6 +68,6 @@ def test_terms_become_html_that_can_be_reached() -> None:
 
 def test_a_question_needs_a_right_option() -> None:
     with pytest.raises(ValueError, match="one of them right"):
-        Ask("?", ("a", "b"), 2, "")
+        Ask("?", ("a", "b"), 2, "", "")
     with pytest.raises(ValueError, match="stands once"):
-        Ask("?", ("a", "a"), 0, "")
+        Ask("?", ("a", "a"), 0, "", "")

@@ -12,7 +12,7 @@ import pytest
 
 import transformer_viz as tv
 from transformer_viz.checkpoints import Model
-from transformer_viz.lessons import NotHere, Seen
+from transformer_viz.lessons import STATIONS, NotHere, Seen, Station
 from transformer_viz.lessons.finding import telling
 from transformer_viz.lessons.s03_query_key_value import rival
 from transformer_viz.lessons.s05_heads import STATION as HEADS
@@ -61,6 +61,7 @@ def test_tokens_are_those_of_the_tokenizer(asked: Asked, model: Model, text: str
     count = len(model.tokenizer.source_ids(text))
     assert ask.options[ask.right] == str(count)
     assert str(len(text.split())) in ask.options and str(count) in ask.why
+    assert "“</s>”" in ask.hint
 
 
 @pytest.mark.parametrize("name", ["looking", "crossing"])
@@ -71,7 +72,7 @@ def test_the_word_that_is_looked_at_most(asked: Asked, model: Model, name: str, 
     row = row_of(again, seen)
     best = int(row.argmax())
     assert ask.options[ask.right] == f"“{again.source.labels[best]}”"
-    assert f"{row[best]:.2f}" in ask.why
+    assert f"{row[best]:.2f}" in ask.why and f"{row[best]:.2f}" in ask.hint
     assert not again.source.special[best]
     if name == "looking":
         assert best != seen.spot.row and "1.00" in ask.why
@@ -88,6 +89,7 @@ def test_a_difference_of_scores_is_a_factor_of_weights(
     q, k = block.q[spot.head, spot.row], block.k[spot.head]
     scores = k.astype(np.float64) @ q / math.sqrt(len(q))  # from q and k, not from kept scores
     other = rival(scores, spot.key)
+    assert numbers(ask.hint)[-1] == pytest.approx(scores[spot.key] - scores[other], abs=0.011)
     row = row_of(again, seen)
     assert f"{scores[spot.key]:.2f}" in ask.question and f"{scores[other]:.2f}" in ask.question
     (factor,) = numbers(ask.options[ask.right].replace(",", ""))
@@ -111,6 +113,8 @@ def test_without_the_division_a_row_is_the_softmax_of_the_products(
     assert told[:2] == [pytest.approx(before, abs=0.006), pytest.approx(after, abs=0.006)]
     assert ask.right == (0 if after > before + 0.01 else 1)
     width = block.q.shape[-1]
+    hinted = math.sqrt(width) if ask.right == 0 else before
+    assert numbers(ask.hint)[0] == pytest.approx(hinted, rel=0.06)  # said in two digits
     assert f"√{width} = {math.sqrt(width):.2f}" in ask.question
 
 
@@ -125,6 +129,7 @@ def test_the_head_that_looks_at_the_word_before(asked: Asked, model: Model, text
             shares[f"L{layer} H{head}"] = np.mean([weights[layer, head, r, r - 1] for r in rows])
     best = max(shares, key=lambda name: shares[name])
     assert ask.options[ask.right] == best and f"{shares[best]:.2f}" in ask.why
+    assert f"{shares[best]:.2f}" in ask.hint
     assert all(shares[option] < shares[best] / 2 for option in ask.options if option != best)
 
 
@@ -155,6 +160,7 @@ def test_without_positions_both_orders_are_one(
     mixed = ids[-2::-1] + ids[-1:]  # another order than the app's: all are one to it
     turned = tv.translate(model, mixed, beam=1, intervention=dropped)[0].text
     assert ask.right == 0 and straight == turned == seen.said[0]
+    assert f"“{straight}”" in ask.hint
     assert f"“{straight}”" in ask.why and seen.mixed in ask.question
     assert sorted(seen.mixed.split()) != seen.mixed.split() or seen.mixed != text
 
@@ -164,19 +170,24 @@ def test_the_stream_is_as_long_as_its_numbers(asked: Asked, model: Model, text: 
     seen, ask = asked("norms", text)
     streams: list[Any] = []
     encoder: Any = model.module.encoder
-    layer, norm = encoder.layers[0], encoder.norm
+    layers = encoder.layers
     hooks = [
         part.register_forward_pre_hook(lambda _, given: streams.append(given[0][0].double()))
-        for part in (layer, norm)  # what enters the first layer, and what leaves the last one
+        for part in (*layers, encoder.norm)  # what enters each layer, and what leaves the last one
     ]
     try:
         run(model, seen)
     finally:
         for hook in hooks:
             hook.remove()
-    first, last = (float(stream[seen.spot.row].norm()) for stream in (streams[0], streams[-1]))
+    lengths = [float(stream[seen.spot.row].norm()) for stream in streams]
+    first, last = lengths[0], lengths[-1]
     assert numbers(ask.question)[0] == pytest.approx(first, abs=0.06)
     assert numbers(ask.why)[0] == pytest.approx(last, abs=0.06)
+    done, sums, length = numbers(ask.hint)
+    assert sums == 2 * len(layers)  # each layer adds twice, and only whole layers were heard
+    if done % 2 == 0:
+        assert length == pytest.approx(lengths[int(done) // 2], abs=0.06)
     assert ask.right == growth(last / first)
 
 
@@ -206,6 +217,7 @@ def test_what_a_lifted_mask_does_to_the_words(asked: Asked, model: Model, text: 
     shown = numbers(ask.why)[:3]
     ahead = lifted.attention("decoder", 0)[:, seen.spot.row, seen.spot.row + 1 :].sum(axis=1)
     assert shown == [pytest.approx(x, abs=0.006) for x in (before, after, float(ahead.mean()))]
+    assert numbers(ask.hint)[0] == shown[2]
     assert ask.right == (0 if after > before + 0.02 else 2 if after < before - 0.02 else 1)
 
 
@@ -219,9 +231,20 @@ def test_what_a_switched_off_head_does_to_the_text(asked: Asked, model: Model, t
         f'"layer":{spot.layer},"head":{spot.head}}}]}}'
     )
     silent = run(model, seen, edit, produced=list(produced.ids))
-    factor = float(np.prod(chances(silent)) / np.prod(chances(run(model, seen))))
+    off, on = chances(silent), chances(run(model, seen))
+    factor = float(np.prod(off) / np.prod(on))
+    word = int(np.abs(off - on).argmax())
+    assert f"“{produced.labels[word]}”" in ask.hint
+    assert numbers(ask.hint)[-2:] == [pytest.approx(x[word], abs=0.006) for x in (on, off)]
     assert numbers(ask.why)[0] == pytest.approx(factor, rel=0.02, abs=0.006)
     assert ask.right == sum(factor > bound for bound in (0.1, 0.8, 1.25))
+
+
+@pytest.mark.parametrize("station", STATIONS, ids=lambda station: station.name)
+def test_a_hint_does_not_give_the_answer_away(asked: Asked, station: Station) -> None:
+    for text in TEXTS:
+        _, ask = asked(station.name, text)
+        assert ask.hint and ask.options[ask.right] not in ask.hint and ask.hint != ask.why
 
 
 def test_the_missing_weight_is_what_lacks_to_one(asked: Asked, model: Model) -> None:

@@ -30,15 +30,19 @@ WORDING: dict[str, Wording] = {
         mark("A word becomes numbers"),
         "{out} = {scale} · {token}",
         mark(
-            "Every word has its own row in a table that was learned. The row of “{reads}” is "
-            "multiplied by {scale}, so that the position added next does not drown it."
+            "Every token has its own row in the table of embeddings, whose numbers training has "
+            "found. The row of “{reads}” is multiplied by {scale}, so that the position added next "
+            "does not drown it."
         ),
     ),
     "embedding:plain": Wording(
         "x",
         mark("A word becomes numbers"),
         "{out} = {token}",
-        mark("Every word has its own row in a table that was learned: this is that of “{reads}”."),
+        mark(
+            "Every token has its own row in the table of embeddings, whose numbers training has "
+            "found. This is the row of “{reads}”."
+        ),
     ),
     "embedding:given": Wording(
         "x",

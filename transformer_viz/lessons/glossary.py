@@ -17,6 +17,10 @@ GLOSSARY: dict[str, tuple[str, str]] = {
             "that its answers get better."
         ),
     ),
+    "gradient": (
+        mark("gradient"),
+        mark("How much the outcome changes when a number changes a little; training follows it."),
+    ),
     "token": (
         mark("token"),
         mark("A piece of text that a model reads at once: a word, a part of one, or a mark."),
@@ -65,6 +69,13 @@ GLOSSARY: dict[str, tuple[str, str]] = {
     "dot product": (
         mark("dot product"),
         mark("Two rows of numbers multiplied place by place, and all of it summed up."),
+    ),
+    "cosine": (
+        mark("cosine"),
+        mark(
+            "How alike two rows of numbers point: 1 is the same direction, 0 is across, −1 is "
+            "opposite."
+        ),
     ),
     "score": (
         mark("score"),
@@ -124,6 +135,10 @@ GLOSSARY: dict[str, tuple[str, str]] = {
         mark("spread"),
         mark("How far numbers lie from their mean: the standard deviation."),
     ),
+    "variance": (
+        mark("variance"),
+        mark("How far numbers lie from their mean, squared and averaged: the spread times itself."),
+    ),
     "feed-forward": (
         mark("feed-forward"),
         mark("The part of a layer that works on each token alone, without looking at others."),
@@ -149,6 +164,10 @@ GLOSSARY: dict[str, tuple[str, str]] = {
     "beam search": (
         mark("beam search"),
         mark("Keeping several beginnings of a text at once, and the best of them in the end."),
+    ),
+    "BLEU": (
+        mark("BLEU"),
+        mark("How much of a translation stands in a human's translation too, from 0 to 100."),
     ),
     "checkpoint": (mark("checkpoint"), mark("A trained model in a file.")),
     "clean run": (mark("clean run"), mark("The model as it was trained, with nothing changed.")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from html import escape
 
 from ..languages import say
@@ -30,9 +31,22 @@ def marked(text: str) -> str:
     Raises:
         KeyError: a term that the glossary lacks.
     """
+    return _html(text, _term)
+
+
+def explained(text: str) -> str:
+    """The same of a text that holds words of others too: brackets around no term stay as they are.
+
+    A model's own tokens may be written so, such as ``[MASK]``.
+    """
+    return _html(text, lambda shown, name: _term(shown, name) if name in GLOSSARY else None)
+
+
+def _html(text: str, term: Callable[[str, str], str | None]) -> str:
     parts, end = [], 0
     for found in TERM.finditer(text):
-        parts += [escape(text[end : found.start()]), _term(found[1], found[2] or found[1])]
+        made = term(found[1], found[2] or found[1])
+        parts += [escape(text[end : found.start()]), escape(found[0]) if made is None else made]
         end = found.end()
     return "".join([*parts, escape(text[end:])])
 

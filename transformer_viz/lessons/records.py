@@ -75,12 +75,16 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Ask:
-    """A question to predict: its options, which one is right in this run, and why, in numbers."""
+    """A question to predict: its options, which one is right in this run, and why, in numbers.
+
+    ``hint`` is one sentence for who was wrong at first: it helps on without giving away the option.
+    """
 
     question: str
     options: tuple[str, ...]
     right: int
     why: str
+    hint: str
     exercise: Exercise | None = None
 
     def __post_init__(self) -> None:
@@ -126,7 +130,8 @@ class Station:
     model is to write; ``vectors`` whether q and k are needed; ``stage`` the kind of the step at
     which Step inside opens; ``free`` whether it is about what the model writes by itself, also
     where a translation was typed; ``translates`` whether only a translator can show it; ``first``
-    what is said before an option is chosen.
+    what is said before an option is chosen; ``looks`` whether nothing is to be changed yet, so that
+    the controls stay folded; ``deed`` the name of a button that does the first experiment.
     """
 
     name: str
@@ -148,6 +153,8 @@ class Station:
     free: bool = False
     translates: bool = False
     first: str = PREDICT
+    looks: bool = False
+    deed: str = ""
 
     def block(self, maps: tuple[str, ...]) -> str | None:
         """The map that this station speaks of in a model with these maps; None: it has none."""

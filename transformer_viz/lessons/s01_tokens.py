@@ -8,7 +8,7 @@ from ..languages import mark, say
 from ..records import Trace
 from .finding import some_word
 from .records import READ, Ask, Notes, Seen, Spot, Station
-from .words import listed
+from .words import listed, quoted
 
 
 def _find(trace: Trace, block: str) -> Spot:
@@ -45,6 +45,10 @@ def _ask(seen: Seen) -> Ask:
         tuple(str(number) for number in numbers),
         numbers.index(count),
         why,
+        say(
+            "Count the pieces of your sentence below, one by one, up to the last one, {last}.",
+            last=quoted(tokens.labels[-1]),
+        ),
     )
 
 
@@ -88,4 +92,5 @@ STATION = Station(
     state=_state,
     ask=_ask,
     first=READ,
+    looks=True,
 )

@@ -44,6 +44,11 @@ def _ask(seen: Seen) -> Ask:
             count=len(weights),
             sum=f"{float(weights.sum(dtype=np.float64)):.2f}",
         ),
+        say(
+            "Follow the framed row to its strongest cell, and go up from there: this one cell has "
+            "{most} of the whole row.",
+            most=share(float(weights[order[0]])),
+        ),
         _exercise(word, names, weights, order),
     )
 
@@ -101,4 +106,5 @@ STATION = Station(
     state=_state,
     ask=_ask,
     first=READ,
+    looks=True,
 )

@@ -80,6 +80,11 @@ def _ask(seen: Seen) -> Ask:
             less=share(float(weights[other])),
             **words,
         ),
+        say(
+            "Each step of 1 between two scores makes the weight about 2.7 times as large, and "
+            "these two lie {gap} apart.",
+            gap=f"{gap:.2f}",
+        ),
         _exercise(words["word"], columns.labels, scores, weights, spot.key),
     )
 
@@ -130,7 +135,8 @@ STATION = Station(
         "[key] (what do I offer?) and a [value] (what do I hand on?). Query times key, number by "
         "number and summed, then made smaller (÷√dₖ; why, comes in station 4), is a [score]. The "
         "[softmax] turns scores into weights: a score larger by 1 gets about 2.7 times the weight. "
-        "The weights mix the values. Press “next” below until “softmax” to follow the numbers."
+        "The weights mix the values. Press “next step” below until “softmax” to follow the "
+        "numbers."
     ),
     do=mark("Go through the steps one by one, and open one number to see its sum."),
     notes=Notes(
@@ -149,6 +155,7 @@ STATION = Station(
     maps=("encoder", "decoder"),
     find=telling,
     stage="qkv",
+    looks=True,
     state=_state,
     ask=_ask,
 )

@@ -49,6 +49,7 @@ def _ask(seen: Seen) -> Ask:
         (say("it grows"), say("it stays as it is"), say("it shrinks")),
         right,
         _why(root, before, after, right),
+        _hint(root, before, right),
     )
 
 
@@ -74,6 +75,26 @@ def _question(seen: Seen, root: float | None, told: dict[str, str]) -> str:
         "the largest weight in the row of {word}, now {before}?",
         root=f"{root:.2f}",
         **told,
+    )
+
+
+def _hint(root: float | None, before: float, right: int) -> str:
+    if right == 1:
+        return say(
+            "See how much room there is: the largest weight has {before} of 1 already, and the "
+            "others have {rest} together.",
+            before=share(before),
+            rest=share(1 - before),
+        )
+    if root is None:
+        return say(
+            "Divided by 4 the scores lie four times as near to each other; think of what the "
+            "softmax makes of scores that are alike."
+        )
+    return say(
+        "Without the division the scores lie {root} times as far apart; think of what the softmax "
+        "makes of a score that is far above the others.",
+        root=rough(root),
     )
 
 

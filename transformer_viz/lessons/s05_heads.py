@@ -67,6 +67,11 @@ def _ask(seen: Seen) -> Ask:
             rival=Spot("", *rival).label,
             less=share(shares[rival]),
         ),
+        say(
+            "In that head a word gives the word just before it {share} of its attention on "
+            "average: look for strong cells just below the diagonal.",
+            share=share(shares[best]),
+        ),
     )
 
 

@@ -52,6 +52,11 @@ def _ask(seen: Seen) -> Ask:
         (say("the same both times"), say("two different texts")),
         0 if same else 1,
         why,
+        say(
+            "For your sentence it then writes {said}; is anything left by which it could tell the "
+            "mixed words from it?",
+            **told,
+        ),
     )
 
 

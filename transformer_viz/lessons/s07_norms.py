@@ -70,6 +70,13 @@ def _ask(seen: Seen) -> Ask:
             low=f"{after[-1].min():.1f}",
             high=f"{after[-1].max():.1f}",
         ),
+        say(
+            "Every sum can make it longer: after {count} of the {steps} sums its length is "
+            "{length}.",
+            count=len(steps) // 2,
+            steps=len(steps) - 1,
+            length=f"{lengths[len(steps) // 2, row]:.1f}",
+        ),
     )
 
 

@@ -62,6 +62,11 @@ def _ask(seen: Seen) -> Ask:
         (say("it rises"), say("it stays as it is"), say("it falls")),
         right,
         (_rises, _stays, _falls)[right](told),
+        say(
+            "Without the mask a row in the middle gives {ahead} of its attention in the first "
+            "layer to later words; in training it never saw any.",
+            **told,
+        ),
     )
 
 

@@ -15,7 +15,7 @@ from .words import quoted, share
 
 def _state(spot: Spot) -> dict[str, Any]:
     at = {"block": "cross", "layer": spot.layer, "head": spot.head, "token": spot.row}
-    return at | {"played": 0, "path": "", "pooled": False}
+    return at | {"played": 0, "branch": "", "pooled": False}
 
 
 def _ask(seen: Seen) -> Ask:
@@ -42,6 +42,11 @@ def _ask(seen: Seen) -> Ask:
             most=share(float(weights[order[0]])),
             second=names[order[1]],
             next=share(float(weights[order[1]])),
+        ),
+        say(
+            "Press “step” until {word} is written, and look for the source word with {most}.",
+            word=told["word"],
+            most=share(float(weights[order[0]])),
         ),
     )
 

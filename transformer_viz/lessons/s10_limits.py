@@ -61,6 +61,21 @@ def _ask(seen: Seen) -> Ask:
         ),
         right,
         _why(factor, right),
+        _hint(seen.clean, silent),
+    )
+
+
+def _hint(clean: Trace, silent: Trace) -> str:
+    """The word whose probability the edit changes most: one piece of the answer."""
+    assert clean.produced is not None and silent.produced is not None
+    before, after = clean.produced.probability, silent.produced.probability
+    word = int(np.abs(after - before).argmax())
+    return say(
+        "Without this head {word} changes most, from {before} to {after}; the probability of the "
+        "whole is the product of all its words'.",
+        word=quoted(clean.produced.labels[word]),
+        before=share(float(before[word])),
+        after=share(float(after[word])),
     )
 
 
@@ -102,7 +117,8 @@ STATION = Station(
         "[residual stream]. Researchers argue about it (Jain and Wallace 2019: “Attention is not "
         "Explanation”; Wiegreffe and Pinter 2019: “Attention is not not Explanation”). So do not "
         "only look: change something, and see. Do it yourself: below the maps, at “Change it”, "
-        "choose “this head”, then “off”, and read “What came of it”."
+        "choose “this head”, then “off”, or press “switch it off for me”, and read “What came of "
+        "it”."
     ),
     do=mark("Switch heads off, one by one. Which one does the translation need most?"),
     notes=Notes(
@@ -122,4 +138,5 @@ STATION = Station(
     ask=_ask,
     translates=True,
     experiments=_experiments,
+    deed=mark("switch it off for me"),
 )

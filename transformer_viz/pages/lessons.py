@@ -11,7 +11,7 @@ from ..languages import mark, say, speaking, spoken_language
 from ..lessons import STATIONS, Station
 from ..lessons.glossary import GLOSSARY
 from ..lessons.worksheet import Page, worksheet
-from . import lessons_answers, lessons_doors, visit
+from . import boxes, lessons_answers, lessons_doors, visit
 from .engine import Engine
 from .kinds import Kind
 from .lessons_seen import seen_of, serves
@@ -20,8 +20,8 @@ from .words import plain, spoken
 
 LEAD = mark(
     "Each station opens a page of this app with your own sentence in it, and asks a question. "
-    "Predict, then see what the model really did: every answer is computed when you ask. Type the "
-    "sentence of your class on any page with a sentence box; the stations keep it."
+    "Predict, then see what the model really did: every answer is computed when you ask. Write the "
+    "sentence of your class here, or on a station's page; the stations keep it."
 )
 TEACHER = mark(
     "Start the app on one machine, choose one sentence with the class, and share the link of "
@@ -46,7 +46,7 @@ def draw(engine: Engine) -> None:
         with left:
             _path()
         with right:
-            _beginning()
+            _beginning(engine, kind)
             _sheet(engine)
     _notes()
     _glossary()
@@ -83,9 +83,8 @@ def _row(number: int, station: Station) -> None:
     )
 
 
-def _beginning() -> None:
-    """What the lesson is, and the button to begin or to go on."""
-    state = st.session_state
+def _beginning(engine: Engine, kind: Kind) -> None:
+    """What the lesson is, the sentence, and the button to begin or to go on."""
     done = len([n for n in lessons_answers.answers() if n])
     with st.container(border=True, key="card-begin"):
         st.html(f'<h2 class="tv-question">{escape(say("Your sentence, ten questions"))}</h2>')
@@ -93,7 +92,8 @@ def _beginning() -> None:
             f'<p class="tv-notes">{escape(say(LEAD))}</p><p class="tv-notes tv-quiet">'
             f"{escape(say('{done} of {all} questions answered', done=done, all=len(STATIONS)))}</p>"
         )
-        st.html(f'<p class="tv-notes">“{escape(state["text"] or "")}”</p>')
+        if kind.takes == "text":
+            boxes.box(engine, kind)
         kept = say("Your answers are kept in this page's address: bookmark it.")
         st.html(f'<p class="tv-notes tv-quiet">{escape(kept)}</p>')
         with st.container(horizontal=True):

@@ -7,6 +7,7 @@ from html import escape
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from ..interventions import Intervention
 from ..languages import say
 from ..lessons import STATIONS, Ask, Seen, Station, numbered
 from ..lessons.marked import marked
@@ -35,7 +36,8 @@ def strip(engine: Engine, kind: Kind) -> DeltaGenerator | None:
     if station is None:
         return None
     with st.container(border=True, key="station"):
-        _head(station)
+        with st.container(key="station-looks" if station.looks else "station-does"):
+            _head(station)
         place = _one_side(station) if presenting() else _both_sides(station)
     if place is None or serves(station, kind):
         return place
@@ -81,14 +83,15 @@ def ask(scene: Scene, place: DeltaGenerator | None) -> None:
     if place is None or station is None:
         return
     try:
-        asked = station.ask(_seen(scene, station, place))
+        seen = _seen(scene, station, place)
+        asked = station.ask(seen)
     except Stopped:
         return
     except (ValueError, LookupError) as error:
         place.info(plain(spoken(error)))
         return
     with place:
-        _question(asked, number, station)
+        _question(asked, number, station, seen)
 
 
 def _seen(scene: Scene, station: Station, place: DeltaGenerator) -> Seen:
@@ -151,26 +154,61 @@ def _ways(number: int, last: int) -> None:
         )
 
 
-def _question(asked: Ask, number: int, station: Station) -> None:
+def _question(asked: Ask, number: int, station: Station, seen: Seen) -> None:
     st.html(f'<p class="tv-station-ask">{escape(asked.question)}</p>')
-    chosen = lessons_answers.chosen(number, len(asked.options))
+    count = len(asked.options)
+    tried = lessons_answers.tried(number, count)
+    solved = asked.right in tried or len(tried) > 1
     with st.container(horizontal=True, key="station-options", gap="small"):
         for option, text in enumerate(asked.options):
+            right = solved and option == asked.right
             st.button(
-                plain(_sign(option, asked.right, chosen) + text),
+                plain(("✓ " if right else "✗ " if option in tried else "") + text),
                 key=f"option-{number}-{option}",
                 on_click=lessons_answers.answer,
-                args=(number, option),
-                type="primary" if chosen is not None and option == asked.right else "secondary",
+                args=(number, option, count),
+                type="primary" if right else "secondary",
             )
-    why = _first(number, station) if chosen is None else _why(asked, chosen)
-    st.html(f'<p class="tv-station-why" role="status">{why}</p>')
+    why = _told(asked, tried, solved) if tried else _first(number, station)
+    with st.container(horizontal=True, key="station-told", gap="small"):
+        st.html(f'<p class="tv-station-why" role="status">{why}</p>')
+        with st.container(width="content", gap="xsmall"):
+            if station.deed:
+                _deed(station, station.experiments(seen)[0])
+            if tried and not solved:
+                _show(number)
 
 
-def _sign(option: int, right: int, chosen: int | None) -> str:
-    if chosen is None:
-        return ""
-    return "✓ " if option == right else "✗ " if option == chosen else ""
+def _show(number: int) -> None:
+    st.button(
+        say("show me"),
+        key="station-show",
+        type="tertiary",
+        on_click=lessons_answers.show,
+        args=(number,),
+    )
+
+
+def _told(asked: Ask, tried: tuple[int, ...], solved: bool) -> str:
+    """What is said to what was tried: a hint to the first wrong answer, and then the reason."""
+    verdict = {asked.right: say("Right."), lessons_answers.SHOWN: say("The answer:")}
+    said = escape(verdict.get(tried[-1], say("Not quite.")))
+    if solved:
+        return f"<b>{said}</b> {escape(asked.why)}"
+    return f"<b>{said}</b> {escape(asked.hint)} {escape(say('Try once more.'))}"
+
+
+def _deed(station: Station, edits: Intervention) -> None:
+    """A button for what the station asks to be done, and to take it back; undo knows of both."""
+    now = visit.intervention()
+    done = all(edit in now for edit in edits)
+    after = [*(edit for edit in now if edit not in edits), *(() if done else edits)]
+    st.button(
+        say("take it back") if done else say(station.deed),
+        key="station-deed",
+        on_click=visit.change,
+        args=(Intervention(tuple(after)),),
+    )
 
 
 def _first(number: int, station: Station) -> str:
@@ -181,12 +219,6 @@ def _first(number: int, station: Station) -> str:
         else say(station.first)
     )
     return f'<span class="tv-quiet">{escape(said)}</span>'
-
-
-def _why(asked: Ask, chosen: int) -> str:
-    """What is said to the chosen option."""
-    verdict = say("Right.") if chosen == asked.right else say("Not quite.")
-    return f"<b>{escape(verdict)}</b> {escape(asked.why)}"
 
 
 def _offer(engine: Engine) -> None:

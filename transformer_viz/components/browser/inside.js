@@ -93,8 +93,8 @@ export class Inside {
     const station = data.stations[step], { sum } = data;
     const shown = sum && sum.address.startsWith(station.name + "/") ? sum : null;
     this.place.classList.toggle("tv-in-summing", Boolean(shown));
-    this.back.textContent = "‹ " + tell("back");
-    this.next.textContent = tell("next") + " ›";
+    this.back.textContent = "‹ " + tell("step back");
+    this.next.textContent = tell("next step") + " ›";
     this.back.disabled = step === 0;
     this.next.disabled = step === last;
     this.count.textContent = tell("{at} of {count}", { at: step + 1, count: last + 1 });

@@ -1,8 +1,9 @@
 // One row for each word that is looked at: its vectors as strips, its numbers, and what hides it.
 
 import { stripCellAt, largestOf, paintStrip } from "./inside_cells.js";
-import { element, listener, modified, set } from "./dom.js";
+import { element, modified, set } from "./dom.js";
 import { plainSymbol, symbolName } from "./inside_formula.js";
+import { stepAlong, watched } from "./inside_strips.js";
 import { figure } from "./qk_words.js";
 import { tell } from "./tell.js";
 
@@ -43,21 +44,14 @@ export class KeyTable {
     set(this.frame, "role", "table");
     this.note = element("p", "tv-in-quiet");
     place.append(this.frame, this.note);
-    this.ending = new AbortController();
-    const on = listener(this.ending.signal);
-    on(this.frame, "pointermove", (event) => this.move(event));
-    on(this.frame, "pointerleave", () => this.leave());
-    on(this.frame, "focusin", (event) => this.hands.light(this.keyOf(event.target)));
-    on(this.frame, "focusout", () => this.hands.light(null));
-    on(this.frame, "click", (event) => this.click(event));
-    on(this.frame, "keydown", (event) => this.key(event));
-    this.sizes = new ResizeObserver(() => this.paint());
-    this.sizes.observe(this.frame);
-  }
-
-  end() {
-    this.ending.abort();
-    this.sizes.disconnect();
+    this.end = watched(this.frame, () => this.paint(), {
+      pointermove: (event) => this.move(event),
+      pointerleave: () => this.leave(),
+      focusin: (event) => this.hands.light(this.keyOf(event.target)),
+      focusout: () => this.hands.light(null),
+      click: (event) => this.click(event),
+      keydown: (event) => this.key(event),
+    });
   }
 
   /**
@@ -308,14 +302,9 @@ export class KeyTable {
    */
   along(event) {
     const last = this.valuesOf(event.target).length - 1, here = this.cursor ?? 0;
-    /** @type {Record<string, number>} */
-    const ways = {
-      ArrowLeft: Math.max(0, here - 1), ArrowRight: Math.min(last, here + 1), Home: 0, End: last,
-    };
-    if (event.key === "Enter") this.openAt(event.target, here);
-    if (!(event.key in ways)) return;
-    event.preventDefault(); // also tells the stepper that these arrows were meant for here
-    this.put(event.target, ways[event.key]);
+    const to = stepAlong(event, here, last);
+    if (to !== undefined) this.put(event.target, to);
+    else if (event.key === "Enter") this.openAt(event.target, here);
   }
 }
 

@@ -3,6 +3,7 @@
 import { element, listener, set } from "./dom.js";
 import { Formula, plainSymbol, symbolName } from "./inside_formula.js";
 import { KeyTable } from "./inside_keys.js";
+import { Legend } from "./inside_legend.js";
 import { Vectors } from "./inside_vectors.js";
 import { tell } from "./tell.js";
 
@@ -34,9 +35,11 @@ export class Station {
     this.why = element("p", "tv-in-why");
     this.said = element("p", "tv-in-said");
     set(this.said, "aria-live", "polite");
+    this.legend = new Legend();
     this.pictures = element("div", "tv-in-pictures");
+    const below = element("div", "tv-in-reading", this.said, this.legend.place);
     place.append(this.title, this.why,
-      element("div", "tv-in-line", this.formula, this.facts, this.said), this.pictures);
+      element("div", "tv-in-line", this.formula, this.facts, below), this.pictures);
     /** @type {import("./inside_formula.js").Hands} */
     this.hands = {
       point: (symbol) => this.point(symbol), read: (text) => this.read(text), open, light,
@@ -68,6 +71,7 @@ export class Station {
     this.facts.hidden = !data.facts.length;
     const forms = data.panels.map(({ form }) => form).join();
     if (this.name !== data.name || this.forms !== forms) this.build(data, forms);
+    this.legend.show(data.panels, colours);
     data.panels.forEach((panel, n) => this.panels[n].show(panel, arrays, colours, opened));
   }
 

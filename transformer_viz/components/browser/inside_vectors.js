@@ -2,8 +2,9 @@
 // in columns, so that a sum is read downwards; a click on a number shows how it is made.
 
 import { stripCellAt, largestOf, paintStrip } from "./inside_cells.js";
-import { element, listener, modified, set } from "./dom.js";
+import { element, modified, set } from "./dom.js";
 import { plainSymbol, symbolName } from "./inside_formula.js";
+import { stepAlong, watched } from "./inside_strips.js";
 import { figure } from "./qk_words.js";
 import { tell } from "./tell.js";
 
@@ -27,7 +28,6 @@ export class Vectors {
    * @param {Hands} hands
    */
   constructor(place, hands) {
-    this.place = place;
     this.hands = hands;
     this.panel = /** @type {VectorPanel} */ ({ form: "vectors", name: "", rows: [] });
     /** @type {Float32Array[]} */
@@ -47,18 +47,11 @@ export class Vectors {
     this.frame.tabIndex = 0;
     set(this.frame, "role", "group");
     place.append(this.frame);
-    this.ending = new AbortController();
-    const on = listener(this.ending.signal);
-    on(this.frame, "pointermove", (event) => this.move(event));
-    on(this.frame, "click", (event) => this.click(event));
-    on(this.frame, "keydown", (event) => this.key(event));
-    this.sizes = new ResizeObserver(() => this.paint());
-    this.sizes.observe(this.frame);
-  }
-
-  end() {
-    this.ending.abort();
-    this.sizes.disconnect();
+    this.end = watched(this.frame, () => this.paint(), {
+      pointermove: (event) => this.move(event),
+      click: (event) => this.click(event),
+      keydown: (event) => this.key(event),
+    });
   }
 
   /**
@@ -215,17 +208,11 @@ export class Vectors {
   /** @param {any} event */
   key(event) {
     if (modified(event)) return;
-    const last = this.width - 1, here = this.cursor;
-    /** @type {Record<string, number>} */
-    const ways = {
-      ArrowLeft: Math.max(0, here - 1), ArrowRight: Math.min(last, here + 1), Home: 0, End: last,
-    };
-    if (event.key in ways) {
-      event.preventDefault(); // also tells the stepper that these arrows were meant for here
-      this.put(ways[event.key]);
-    } else if (event.key === "Enter" && event.target === this.frame) {
+    const to = stepAlong(event, this.cursor, this.width - 1);
+    if (to !== undefined) this.put(to);
+    else if (event.key === "Enter" && event.target === this.frame) {
       const line = this.panel.rows.map(({ open }) => Boolean(open)).lastIndexOf(true);
-      if (line >= 0) this.openAt(line, here);
+      if (line >= 0) this.openAt(line, this.cursor);
     }
   }
 }
