@@ -103,7 +103,7 @@ def random_state(seed: int) -> dict[str, Any]:
         "search": draw.choice(SEARCHES),
         "drawing": draw.choice((1.0, 0.5)),
         "played": draw.randrange(3),
-        "path": "",
+        "branch": "",
         "pooled": draw.random() < 0.5,
         "lab": draw.choice(("", "scale")),
         "tried": draw.choice(("", "guess=0")),

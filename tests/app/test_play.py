@@ -106,7 +106,10 @@ def test_a_step_and_a_text_of_the_link_are_shown(visit: Visit) -> None:
 @pytest.mark.parametrize(
     ("link", "sentence"),
     [
-        ({"branch": "900.0"}, "branch is '900.0', which this search did not weigh; its best text is"),
+        (
+            {"branch": "900.0"},
+            "branch is '900.0', which this search did not weigh; its best text is",
+        ),
         ({"branch": "0.99"}, "branch is '0.99', which this search did not weigh"),
         ({"branch": "winner"}, "branch is 'winner', which this search did not weigh"),
         ({"played": "999"}, "In the link, played is 999; this text has the steps 0 to "),

@@ -184,6 +184,28 @@ def test_another_theme_recolours_an_open_page(page: Page, url: str, name: str) -
     assert dark["said"] == light["said"]
 
 
+#: The contrast of an element's words with what they stand on (WCAG 2.2, relative luminance).
+CONTRAST = """place => {
+  const light = colour => {
+    const [red, green, blue] = colour.match(/[\\d.]+/g).slice(0, 3).map(one => one / 255)
+      .map(one => one <= .04045 ? one / 12.92 : ((one + .055) / 1.055) ** 2.4);
+    return .2126 * red + .7152 * green + .0722 * blue;
+  };
+  const {color, backgroundColor} = getComputedStyle(place);
+  const [dark, bright] = [light(color), light(backgroundColor)].sort((a, b) => a - b);
+  return (bright + .05) / (dark + .05);
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_words_of_the_first_button_can_be_read(page: Page, url: str, scheme: Any) -> None:
+    page.emulate_media(color_scheme=scheme)
+    page.goto(hands.address(url, "lessons"))
+    first = page.locator(".st-key-begin button")
+    expect(first).to_be_visible()
+    page.wait_for_function(f"place => ({CONTRAST})(place) >= 4.5", arg=first.element_handle())
+
+
 #: How far the page goes beyond the window, and what on it does: plotly's and the table's own
 #: parts are cut off by their frames, and the input within a slider is never seen.
 WIDE = """() => {

@@ -232,7 +232,8 @@ def _model(name: str) -> str:
 #: shown to a class. `station` is that of the lessons (0: none), `predicted` what was answered at
 #: each (station, option). Step inside has its `step` and the opened `number`; Play how words are
 #: searched, the `drawing` temperature of the output, the step that is `played`, the `branch` of
-#: the tree, and whether all heads of a layer are `pooled`; Labs the `lab` and what was `tried` in it.
+#: the tree, and whether all heads of a layer are `pooled`; Labs the `lab` and what was `tried` in
+#: it. Streamlit keeps `path` for itself: a link with such a key leads nowhere.
 KEYS: tuple[Key, ...] = (
     Key("model", "", str, _model),
     Key("text", FIRST_TEXT, str),

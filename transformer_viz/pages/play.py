@@ -98,8 +98,8 @@ def _settle(scene: Scene, way: Way, changes: Intervention, search: Search) -> in
     if state["branch"] and chosen is None:
         _tell(
             say(
-                "In the link, branch is {branch}, which this search did not weigh; its best text is "
-                "shown.",
+                "In the link, branch is {branch}, which this search did not weigh; its best text "
+                "is shown.",
                 branch=repr(shortened(state["branch"])),
             )
         )
