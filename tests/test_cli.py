@@ -26,6 +26,7 @@ from transformer_viz.model import ModelConfig, Transformer
 from transformer_viz.terminal import OneSentence
 
 from .hostile.hugging import hugging
+from .test_report import packed, weights_of
 
 ROOT = Path(__file__).resolve().parent.parent
 WORDS = {"d_model": 22, "heads": 2, "d_ff": 31, "max_positions": 29}
@@ -164,6 +165,19 @@ def test_inspect_of_a_model_that_reads_vectors(tmp_path: Path) -> None:
     folder = checkpoint_folder(tmp_path / "core", encoder_layers=2)
     found = json.loads(answer("inspect", str(folder), "--json"))
     assert len(found["sites"]) == 2
+
+
+def test_report_takes_what_trace_takes(translator: str, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    words = ("--ids", "5 6 7 3", "--target-ids", "2, 8, 9")
+    assert answer("report", translator, *words, "--out", str(out)).startswith(str(out))
+    run = tv.trace(tv.load(translator), [5, 6, 7, 3], target=[2, 8, 9], keep=("weights", "scores"))
+    book, arrays = packed(out.read_text(encoding="utf-8"))
+    block, layer, head = book["opened"]
+    shown, _ = weights_of(book, arrays, 0, f"{block} {layer} {head}")
+    assert np.abs(shown - run.attention(block, layer=layer)[head].reshape(-1)).max() < 1e-4
+    given, own = ({o.name for o in main.commands[name].params} for name in ("trace", "report"))
+    assert own - given == {"title"} and given - own == {"keep"}
 
 
 def test_trace_stores_what_the_library_gives(translator: str, tmp_path: Path) -> None:

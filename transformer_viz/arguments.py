@@ -83,6 +83,11 @@ def one_target(text: str | None, ids: str | None, vectors: bool) -> Any:
     return vectors_file("--target", Path(text)) if vectors and text is not None else text
 
 
+def one_question(target: str | None, target_ids: str | None, **given: Any) -> tuple[Any, Any]:
+    """What goes through a model and the target it is asked about, from `cli.input_options`."""
+    return one_source(**given), one_target(target, target_ids, given["vectors"] is not None)
+
+
 def token_ids(flag: str, text: str) -> list[int]:
     """The numbers of an option such as ``--ids "2 45 3"``."""
     words = text.replace(",", " ").split()

@@ -25,8 +25,7 @@ from .arguments import (
     known_checkpoint,
     new_file,
     one_place,
-    one_source,
-    one_target,
+    one_question,
     read_intervention,
     recipe_data,
     stored_run,
@@ -58,7 +57,9 @@ set_option = click.option(
 def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """What goes through a model, one of several ways to say it, and a target."""
     aim = "The target text; left out, it is decoded. With --vectors a .npy."
+    fed = "The decoder's input ids, start included."
     for option in (
+        click.option("--target-ids", metavar='"2 11"', help=fed),
         click.option("--target", metavar="T", help=aim),
         click.option("--vectors", metavar="F.npy", help="Floats [token, d_model], for bare cores."),
         click.option("--image", metavar="F", help="A picture, for models that take pictures."),
@@ -167,24 +168,15 @@ def inspect(path: str, as_json: bool, words: tuple[str, ...]) -> None:
 @main.command()
 @model_path
 @input_options
-@click.option("--target-ids", metavar='"2 11"', help="The decoder's input ids, start included.")
 @intervention_option
 @set_option
 @click.option("--keep", multiple=True, metavar="WHAT", help=f"What to keep: {', '.join(KEEP)}.")
 @click.option("--out", required=True, metavar="F", help="The trace file, run.safetensors.")
-def trace(
-    path: str,
-    target: str | None,
-    target_ids: str | None,
-    out: str,
-    words: tuple[str, ...],
-    **given: Any,
-) -> None:
+def trace(path: str, out: str, words: tuple[str, ...], **given: Any) -> None:
     """Run one input and store everything that happened in a trace file."""
     intervention = read_intervention(given.pop("intervention"))
     keep = kept_parts(given.pop("keep"))
-    source = one_source(**given)
-    aim = one_target(target, target_ids, vectors=given["vectors"] is not None)
+    source, aim = one_question(**given)
     new_file(out, "trace")
     model = _load(path, words)
     _require_picture(model, path, given["image"])
@@ -212,16 +204,13 @@ def _require_picture(model: Model, path: str, image: str | None) -> None:
 @set_option
 @click.option("--title", default="", help="What stands above; left out, the model and the words.")
 @click.option("--out", required=True, metavar="F", help="The page, report.html.")
-def report(
-    path: str, target: str | None, title: str, out: str, words: tuple[str, ...], **given: Any
-) -> None:
+def report(path: str, title: str, out: str, words: tuple[str, ...], **given: Any) -> None:
     """Write one HTML page with all heads, which works offline.
 
     With --intervention it holds the run before, the run after, and what changed.
     """
     edits = read_intervention(given.pop("intervention"))
-    source = one_source(**given)
-    aim = one_target(target, None, vectors=given["vectors"] is not None)
+    source, aim = one_question(**given)
     file = new_file(out, "page")
     model = _load(path, words)
     _require_picture(model, path, given["image"])

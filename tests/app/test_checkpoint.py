@@ -120,6 +120,13 @@ def test_the_page_says_what_a_separate_look_at_the_model_says(visit: Visit, shel
     assert not app.error and not app.warning
 
 
+@pytest.mark.parametrize(("lang", "heading"), [("en", "setting"), ("zh", "设置")])
+def test_the_first_column_of_the_config_is_of_settings(
+    visit: Visit, lang: str, heading: str
+) -> None:
+    assert f"<tr><th>{heading}</th>" in html(visit("checkpoint", lang=lang))
+
+
 def test_the_bars_of_the_parameters_sum_to_the_model(visit: Visit, shelf: Path) -> None:
     model = load(str(shelf / "tiny"))
     counted = {"embedding": 0}

@@ -82,7 +82,7 @@ def test_the_variance_that_is_drawn_is_the_one_that_was_measured(visit: Visit) -
     assert drawn["random vectors"] == pytest.approx(
         [random_spread(d_k, keys).variance for d_k in (4, 8, 16, 32, 64, 128, 256)]
     )
-    assert list(drawn["theory: d_k"]) == [4, 8, 16, 32, 64, 128, 256]
+    assert list(drawn["theory: dₖ"]) == [4, 8, 16, 32, 64, 128, 256]
     assert len(drawn["heads of this model"]) == 2 * (3 + 2 + 2)
     for line in _lines(app, "lab-scale-row").values():
         assert line.sum() == pytest.approx(1)

@@ -43,16 +43,21 @@ def test_the_chain_of_numbers_ends_at_the_weight_of_the_map(visit: Visit) -> Non
 
 
 def test_further_heads_are_added_and_taken_away(visit: Visit) -> None:
-    app = trigger(visit(), "atlas", "overlaid", [1, 0])
+    app = trigger(visit(), "atlas", "overlaid", [[1, 0]])
     assert address(app)["overlay"] == "1.0" and address(app)["view"] == "lines"
-    app = trigger(app, "atlas", "overlaid", [1, 1])
+    app = trigger(app, "atlas", "overlaid", [[1, 0], [1, 1]])
     both = [(at["layer"], at["head"]) for at in part(app, "head")[0]["heads"]]
     assert both == [(0, 0), (1, 0), (1, 1)]
     assert part(app, "atlas")[0]["overlaid"] == [[1, 0], [1, 1]]
     assert list(app.multiselect(key="also").value) == [(1, 0), (1, 1)]
     app.multiselect(key="also").set_value([(1, 1)]).run()
     assert address(app)["overlay"] == "1.1" and part(app, "head")[1]["weights"].shape[0] == 2
-    assert "overlay" not in address(trigger(app, "atlas", "overlaid", [1, 1]))
+    assert "overlay" not in address(trigger(app, "atlas", "overlaid", []))
+
+
+def test_heads_laid_before_stay_where_the_map_hides_them(visit: Visit) -> None:
+    app = trigger(visit(overlay="1.0"), "atlas", "overlaid", [[1, 1]])
+    assert address(app)["overlay"] == "1.0,1.1" and address(app)["view"] == "lines"
 
 
 def test_a_tile_of_any_block_opens_its_head(visit: Visit) -> None:
@@ -111,6 +116,8 @@ def test_how_pictures_are_drawn_stands_in_the_link(visit: Visit) -> None:
         ("atlas", "opened", ["cross", -1, 0]),
         ("atlas", "opened", "cross"),
         ("atlas", "overlaid", [0]),
+        ("atlas", "overlaid", [[0, 1], [0]]),
+        ("atlas", "overlaid", [0, 1]),
         ("atlas", "drawn", {"gamma": "x", "ramp": None, "threshold": 9, "sort": [1]}),
         ("atlas", "drawn", 7),
         (HEAD, "picked", {"row": "3", "column": True}),

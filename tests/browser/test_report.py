@@ -255,6 +255,33 @@ def test_a_long_sentence_is_exact_where_it_is_enlarged(offline: Offline) -> None
     assert abs(float(number) - weight) <= 0.5e-4 + 1 / 65535
 
 
+def test_a_long_text_s_lines_say_that_they_are_of_one_head(offline: Offline) -> None:
+    page = offline.open(report(large_trace(1, 3, 300), opened=("encoder", 0, 0)))
+    painted(page)
+    note = page.locator(".tv-lines").get_by_text("lines are drawn of the opened head only")
+    page.get_by_role("radio", name="Lines").click()
+    expect(note).to_be_hidden()
+    page.locator(".tv-atlas .tv-frame").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("o")
+    expect(note).to_be_visible()
+    expect(page.locator(".tv-lines .legend li")).to_have_count(1)
+
+
+def test_heads_that_are_not_inside_are_said_to_be_left_out(offline: Offline) -> None:
+    page = offline.open(report(crowded(), opened=("encoder", 0, 0)))
+    painted(page)
+    page.locator(".tv-atlas .tv-frame").focus()
+    note = page.locator(".tv-lines").get_by_text("left out of the lines")
+    for key in ("ArrowRight", "o"):
+        page.keyboard.press(key)
+    expect(page.locator(".tv-lines .legend li")).to_have_count(2)
+    expect(note).to_be_hidden()
+    for key in ("ArrowDown", "o"):
+        page.keyboard.press(key)
+    expect(note).to_be_visible()
+
+
 def crowded() -> Trace:
     """A run that kept the weights of its first layer alone."""
     trace = large_trace(2, 3, 11)

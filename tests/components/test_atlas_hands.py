@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ def test_pointing_at_a_cell_tells_its_numbers_and_lights_its_words(
         f"entropy {row['entropy']:.2f} bits",
         f"distance {row['distance']:.2f} tokens",
         f"strongest {words[query]} → {sources[key]} {weights.max():.2f}",
-        f"here tze → the (2) {round(float(weights[2, 3]) * 255) / 255:.2f}",
+        f"here tze → the (2) about {round(float(weights[2, 3]) * 255) / 255:.2f}",
     ]
     lights = stage.evaluate("window.lights")
     assert lights[-1] == {
@@ -98,7 +99,7 @@ def test_pointing_at_a_pooled_cell_names_all_of_its_words(stage: Page) -> None:
     query, key = np.unravel_index(weights.argmax(), weights.shape)
     lines = stage.locator(".tv-tip").inner_text().split("\n")
     assert lines[3] == f"strongest s{query} → s{key} {weights.max():.2f}"  # exact: it was kept
-    assert lines[4] == f"here s3 … s5 → s129 up to {weights[3:6, 129].max():.2f}"
+    assert lines[4] == f"here s3 … s5 → s129 up to about {weights[3:6, 129].max():.2f}"
     assert stage.evaluate("window.lights")[-1]["row"]["tokens"] == [3, 4, 5]
     update(stage, atlas_data(many(1, 2, 130, kept=False), ["encoder"]))
     first, last, left, right = (
@@ -118,7 +119,9 @@ def test_a_change_is_told_with_its_sign(stage: Page, clean: Trace, warm: Trace) 
     sign = "+" if most > 0 else "−"
     lines = stage.locator(".tv-tip").inner_text().split("\n")
     assert lines[1] == f"entropy {was:.2f} → {now:.2f} bits"
-    assert lines[3].startswith("largest change ") and lines[3].endswith(f" {sign}{abs(most):.2f}")
+    assert lines[3].startswith("largest change ") and lines[3].endswith(
+        f" about {sign}{abs(most):.2f}"
+    )
 
 
 @pytest.mark.parametrize("pooled", [False, True], ids=["small", "pooled"])
@@ -173,7 +176,7 @@ def test_shift_and_a_click_lays_a_head_over_the_opened_one(stage: Page, clean: T
             assert live(stage) == "This head is the opened one."
         if place == (0, 1, 1):
             assert live(stage) == "Only heads of the opened block can be laid over it."
-    assert said(stage) == [("overlaid", [1, 1]), ("overlaid", [1, 1])]
+    assert said(stage) == [("overlaid", [[1, 1]]), ("overlaid", [])]
     assert stage.evaluate("view.overlaid") == []
 
 
@@ -205,13 +208,60 @@ def test_the_keyboard_walks_over_blocks_and_opens(stage: Page, clean: Trace) -> 
     press(stage, "Enter", "Home", "ArrowLeft", "ArrowDown", " ")
     assert said(stage) == [("opened", ["cross", 0, 2]), ("opened", ["encoder", 1, 0])]
     press(stage, "o", "ArrowRight", "o")
-    assert said(stage)[2:] == [("overlaid", [1, 1])]
+    assert said(stage)[2:] == [("overlaid", [[1, 1]])]
     assert live(stage) == "L1 H1 added to the lines"
     update(stage, atlas_data(clean, BLOCKS, opened=("encoder", 1, 0), seq=4))
     expect(grid).to_be_focused()
     assert cell.inner_text().startswith("Encoder L1 H1, ")  # the keyboard keeps its place
     press(stage, "Escape")
     expect(stage.locator(".tv-tip")).to_be_hidden()
+    press(stage, "ArrowRight")
+    expect(stage.locator(".tv-tip")).to_be_visible()
+
+
+def test_escape_puts_the_tip_away_while_the_pointer_rests(stage: Page, clean: Trace) -> None:
+    show(stage, atlas_data(clean, BLOCKS))
+    tip = stage.locator(".tv-tip")
+    point(stage, 2, 1, 0, 0.7, 0.6)
+    expect(tip).to_be_visible()
+    press(stage, "Escape")  # nothing here has the focus
+    expect(tip).to_be_hidden()
+    update(stage, atlas_data(clean, BLOCKS, seq=1))
+    expect(tip).to_be_hidden()  # other data do not bring it back
+    point(stage, 2, 1, 0, 0.1, 0.1)
+    expect(tip).to_be_visible()
+
+
+def test_of_two_quick_presses_both_heads_arrive(stage: Page) -> None:
+    trace = many(1, 5, 6)
+    show(stage, atlas_data(trace, ["encoder"], opened=("encoder", 0, 0)))
+    stage.locator(".tv-frame").focus()
+    press(stage, "ArrowRight", "o", "ArrowRight", "o")
+    one, two = [(0, 1)], [(0, 1), (0, 2)]
+    assert said(stage)[-1] == ("overlaid", [list(place) for place in two])
+    words = {"opened": ("encoder", 0, 0)}
+    update(stage, atlas_data(trace, ["encoder"], overlaid=one, seq=1, **words))
+    press(stage, "ArrowRight", "o")  # while Python has answered the first press only
+    assert said(stage)[-1] == ("overlaid", [[0, 1], [0, 2], [0, 3]])
+    update(stage, atlas_data(trace, ["encoder"], overlaid=two, seq=2, **words))
+    assert stage.evaluate("view.overlaid") == [[0, 1], [0, 2], [0, 3]]
+    update(stage, atlas_data(trace, ["encoder"], overlaid=[*two, (0, 3)], seq=3, **words))
+    update(stage, atlas_data(trace, ["encoder"], overlaid=one, seq=4, **words))
+    assert stage.evaluate("view.overlaid") == [[0, 1]]  # the menu of the lines took two away
+
+
+@pytest.mark.parametrize("scale", ["head", "common"])
+def test_heads_without_numbers_leave_the_legend_empty(
+    stage: Page, clean: Trace, scale: str
+) -> None:
+    heads = clean.heads.assign(max=np.nan)
+    show(stage, atlas_data(dataclasses.replace(clean, heads=heads), ["cross"], scale=scale))
+    legend = stage.locator(".tv-legend")
+    assert legend.inner_text().startswith("no numbers")
+    assert "Infinity" not in legend.inner_text()
+    assert not legend.locator("canvas").is_visible()
+    update(stage, atlas_data(clean, ["cross"], scale=scale, seq=1))
+    assert legend.locator("canvas").is_visible() and "no numbers" not in legend.inner_text()
 
 
 def test_the_keyboard_walks_in_ranked_order(stage: Page) -> None:
@@ -230,7 +280,7 @@ def test_controls_repaint_at_once_and_python_hears_once(stage: Page, clean: Trac
     before = pixels(stage, (0, 1, 2), [(0.5, 0.5), (0.1, 0.9)]).tolist()
     stage.get_by_role("combobox", name="sort").select_option("sink")
     stage.get_by_role("combobox", name="colour").select_option("common")
-    stage.get_by_role("combobox", name="map").select_option("cividis")
+    stage.get_by_role("combobox", name="palette").select_option("cividis")
     stage.get_by_role("slider", name="gamma").focus()
     press(stage, "ArrowRight", "ArrowRight")
     stage.get_by_role("slider", name="threshold").focus()
@@ -245,7 +295,7 @@ def test_controls_repaint_at_once_and_python_hears_once(stage: Page, clean: Trac
 
 def test_a_live_frame_leaves_what_was_chosen_and_a_link_does_not(stage: Page, clean: Trace) -> None:
     show(stage, atlas_data(clean, ["cross"]))
-    ramp = stage.get_by_role("combobox", name="map")
+    ramp = stage.get_by_role("combobox", name="palette")
     ramp.select_option("viridis")
     update(stage, atlas_data(clean, ["cross"], seq=1))
     expect(ramp).to_have_value("viridis")
@@ -288,7 +338,7 @@ def test_the_table_says_the_same_and_can_be_sorted(stage: Page) -> None:
 
 def test_after_its_end_nothing_is_heard(stage: Page, clean: Trace) -> None:
     show(stage, atlas_data(clean, ["cross"]))
-    stage.get_by_role("combobox", name="map").select_option("grey")
+    stage.get_by_role("combobox", name="palette").select_option("grey")
     stage.evaluate("view.end()")
     stage.evaluate(SHINE, [None, {"sentence": "source", "tokens": [1]}])
     point(stage, 0, 0, 0, 0.5, 0.5)
@@ -299,8 +349,6 @@ def test_after_its_end_nothing_is_heard(stage: Page, clean: Trace) -> None:
 
 
 def test_words_of_a_sentence_are_text(stage: Page, clean: Trace) -> None:
-    import dataclasses
-
     evil = "<img src=x onerror=alert(1)>"
     source = dataclasses.replace(clean.source, labels=(evil,) * 5)
     show(stage, atlas_data(dataclasses.replace(clean, source=source), ["encoder"], words=evil))

@@ -571,3 +571,21 @@ def test_one_class_shows_every_view_of_a_head(stage: Page) -> None:
     stages.update(stage, crossed())
     expect(stage.locator(".tv-lines")).to_have_count(0)
     expect(stage.locator(".tv-map .picture")).to_be_visible()
+
+
+def test_escape_puts_the_tip_away_until_another_cell_is_pointed_at(stage: Page) -> None:
+    show(stage, crossed())
+    tip = stage.locator(TIP)
+    hover(stage, 1, 2)
+    expect(tip).to_be_visible()
+    stage.evaluate("addEventListener('keydown', one => { window.taken = one.defaultPrevented; })")
+    stage.keyboard.press("Escape")  # the keyboard is nowhere in the picture
+    expect(tip).to_be_hidden()
+    assert stage.evaluate("taken")  # so that the same press does not leave presenter mode too
+    stages.update(stage, crossed(seq=1))
+    expect(tip).to_be_hidden()
+    hover(stage, 1, 3)
+    expect(tip).to_be_visible()
+    stage.mouse.move(5, 5)
+    stage.keyboard.press("Escape")
+    assert not stage.evaluate("taken")

@@ -404,3 +404,12 @@ def test_nothing_stays_behind(stage: Page) -> None:
     assert stage.evaluate("lights.at(-1)") == {"row": None, "column": None}
     stage.wait_for_timeout(500)
     assert stages.said(stage) == []
+
+
+def test_an_open_menu_stays_as_it_is_when_data_arrive(stage: Page) -> None:
+    show(stage, made(WEIGHTS), top=2)
+    menu = stage.get_by_role("combobox")
+    menu.evaluate("menu => { window.options = [...menu.options]; }")
+    stages.update(stage, lines_data(made(WEIGHTS), "encoder", HEADS[:1], top=3, seq=1))
+    expect(menu).to_have_value("3")
+    assert menu.evaluate("menu => options.every((one, n) => menu.options[n] === one)")

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from transformer_viz.languages import catalogue, languages
+from transformer_viz.lessons.glossary import GLOSSARY
+from transformer_viz.lessons.marked import explained, terms
 from transformer_viz.pages.labs import LABS
 from transformer_viz.pages.labs.bench import table
 from transformer_viz.pages.labs.frame import SHOW, verdict
@@ -64,6 +67,23 @@ def test_the_verdict_follows_the_measurement(
 ) -> None:
     found = verdict(_lab(right), guess, None)
     assert f'data-held="{held}"' in found and said in found
+
+
+def test_terms_explain_themselves_and_other_brackets_stay() -> None:
+    found = explained("[MASK] and <b> of [moved about|spread]")
+    assert found.startswith("[MASK] and &lt;b&gt; of ") and found.count("tv-term") == 1
+    assert "moved about" in found and GLOSSARY["spread"][1] in found
+
+
+@pytest.mark.parametrize("language", [code for code in languages() if code != "en"])
+def test_a_translation_explains_the_same_terms(language: str) -> None:
+    known = {
+        text: (set(terms(text)) & set(GLOSSARY), ours) for text, ours in catalogue(language).items()
+    }
+    marked = {text: one for text, one in known.items() if one[0]}
+    assert any("{few:.1f}" in text for text in marked)  # those of the labs are among them
+    for text, (named, ours) in marked.items():
+        assert set(terms(ours)) & set(GLOSSARY) == named, text
 
 
 def test_words_of_a_table_are_harmless() -> None:

@@ -218,7 +218,7 @@ def _table(rows: Sequence[Word]) -> str:
         f"<td>{escape(shortened(str(row.value)))}</td><td>{_origin(row)}</td></tr>"
         for row in rows
     )
-    names = (say("word"), say("value"), say("where it came from"))
+    names = (say("setting"), say("value"), say("where it came from"))
     heads = "".join(f"<th>{name}</th>" for name in names)
     return f'<table class="tv-table"><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>'
 

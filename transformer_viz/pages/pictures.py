@@ -88,7 +88,7 @@ def _overview(scene: Scene) -> None:
             parts.atlas(scene),
             key="atlas",
             opened=_open_head,
-            overlaid=_overlay_head,
+            overlaid=_overlay_heads,
             drawn=head.take_drawing,
         )
     except (ValueError, LookupError) as error:
@@ -122,16 +122,24 @@ def _open_head(said: object) -> None:
             st.session_state.update(block=block, layer=layer, head=head)
 
 
-def _overlay_head(said: object) -> None:
-    """A head is added to the lines, in which it can be seen then, or taken away."""
+def _overlay_heads(said: object) -> None:
+    """These heads are laid over the opened one as lines, in which they can be seen then.
+
+    While no lines were shown the atlas did not know of those that were laid before: they stay.
+    """
     state = st.session_state
+    if not isinstance(said, list) or not all(_is_head(state["block"], one) for one in said):
+        return
+    before = () if state["view"] == "lines" else state["overlay"]
+    chosen = tuple(dict.fromkeys((*before, *map(tuple, said))))
+    state.update(overlay=chosen[-FURTHER:], view="lines")
+
+
+def _is_head(block: str, said: object) -> bool:
     match said:
-        case [int(layer), int(head)] if _known(state["block"], layer, head):
-            chosen = state["overlay"]
-            if (layer, head) in chosen:
-                state["overlay"] = tuple(at for at in chosen if at != (layer, head))
-            else:
-                state.update(overlay=(*chosen, (layer, head))[-FURTHER:], view="lines")
+        case [int(layer), int(head)]:
+            return _known(block, layer, head)
+    return False
 
 
 def _known(block: str, layer: int, head: int) -> bool:

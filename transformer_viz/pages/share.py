@@ -13,8 +13,9 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 import segno
 import streamlit as st
 
+from ..components.blob import pack
 from ..languages import say
-from . import visit
+from . import mount, visit
 
 VERSION = 20  # of a code, 97 modules wide: phones still read it from a screen across a room
 LEAST = 4  # modules of light around a code (ISO/IEC 18004, section 6.3.8)
@@ -44,6 +45,13 @@ def share() -> None:
     if popover.open:
         with popover:
             _opened(shared(st.context.url or "", st.query_params.to_dict()))
+            _follow()
+
+
+def _follow() -> None:
+    """While it is open, the page may change beside it: each new address runs the fragment again."""
+    data = pack({"part": "address", "seq": 0})
+    mount.PICTURE(data=data, key="address", on_moved_change=lambda: None)
 
 
 def shared(address: str, words: Mapping[str, str]) -> Shared:

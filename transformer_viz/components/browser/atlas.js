@@ -11,7 +11,7 @@ import { AtlasPicture } from "./atlas_picture.js";
 import { fillTable } from "./atlas_table.js";
 import { AtlasTools } from "./atlas_tools.js";
 import { paletteOf } from "./colour.js";
-import { listener, modified, rested, set } from "./dom.js";
+import { listener, modified, onEscape, rested, set } from "./dom.js";
 import { DARKNESS, onLight, shine } from "./light.js";
 import { tell } from "./tell.js";
 
@@ -26,8 +26,8 @@ const MOST_LAID = 7;      // heads that can be laid over the opened one
 export class Atlas {
   /**
    * @param {HTMLElement} place
-   * @param {import("./mount.js").Say} say  "opened" [block, layer, head], "overlaid" [layer, head],
-   *   "drawn" {sort, scale, ramp, gamma, threshold}
+   * @param {import("./mount.js").Say} say  "opened" [block, layer, head], "overlaid" all [layer, head]
+   *   that are laid over it, "drawn" {sort, scale, ramp, gamma, threshold}
    */
   constructor(place, say) {
     this.place = place;
@@ -39,10 +39,13 @@ export class Atlas {
     this.opened = null;
     /** @type {AtlasData["overlaid"]} */
     this.overlaid = [];
+    /** @type {string[]} */
+    this.unheard = []; // what Python was told of them, and has not answered
     this.cursor = /** @type {Place} */ ({ block: 0, layer: 0, head: 0 }); // where the keyboard is
     this.walking = false; // the keyboard is on the tiles
     this.hit = /** @type {import("./atlas_picture.js").Hit | null} */ (null);
     this.pointer = /** @type {PointerEvent | null} */ (null);
+    this.quiet = false; // the tip was put away, until another cell is gone to
     this.lit = /** @type {import("./light.js").Light} */ (DARKNESS);
     this.unsaid = false; // a change of the drawing that Python has not heard of
     this.waiting = 0;
@@ -72,6 +75,7 @@ export class Atlas {
   /** @param {AbortSignal} signal */
   listen(signal) {
     const on = listener(signal), { frame } = this.parts;
+    onEscape(signal, () => this.putAway());
     onLight(signal, (light) => {
       this.lit = light;
       this.light();
@@ -95,7 +99,7 @@ export class Atlas {
     // What was changed here stays until Python says otherwise; live frames know nothing of it.
     if (isNew("how") && !this.unsaid) this.how = { ...data.how };
     if (isNew("opened")) this.opened = data.opened;
-    if (isNew("overlaid")) this.overlaid = data.overlaid;
+    if (isNew("overlaid")) this.adopt(data.overlaid);
     this.data = data;
     this.palette = paletteOf(this.place, data);
     this.place.style.minHeight = `var(--tv-taller, ${data.height}px)`; // more where its controls need more lines
@@ -103,6 +107,16 @@ export class Atlas {
       this.cursor = placeNamed(data, this.opened) ?? { block: 0, layer: 0, head: 0 };
     }
     this.paint();
+  }
+
+  /**
+   * Python's heads count, unless they answer an older choice than the newest one.
+   * @param {AtlasData["overlaid"]} given
+   */
+  adopt(given) {
+    const answered = this.unheard.indexOf(JSON.stringify(given));
+    this.unheard.splice(0, answered < 0 ? this.unheard.length : answered + 1);
+    if (!this.unheard.length) this.overlaid = given;
   }
 
   /**
@@ -157,10 +171,17 @@ export class Atlas {
     const place = hit?.slot.place ?? (this.walking ? this.cursor : null);
     const around = place && picture.boxOf(place);
     parts.tip.hidden = true;
-    if (!data || !place || !around) return;
+    if (!data || !place || !around || this.quiet) return;
     const lines = [picture.name(place), ...factsOf(data, place)];
     if (hit) lines.push(tell("here {link}", { link: cellOf(data, place, hit.row, hit.column) }));
     tellBeside(parts.tip, lines, around, this.place);
+  }
+
+  /** Put the tip away; false where there is none. */
+  putAway() {
+    const { tip } = this.parts;
+    if (tip.hidden) return false;
+    return (this.quiet = tip.hidden = true);
   }
 
   // ---- what a person does
@@ -174,6 +195,7 @@ export class Atlas {
     if (this.hit && samePlace(this.hit.slot.place, last?.slot.place)
       && this.hit.row === last?.row && this.hit.column === last?.column) return;
     this.parts.frame.style.cursor = this.hit ? "pointer" : "";
+    this.quiet = false;
     this.tell();
     const spots = this.hit && this.data && spotsAt(this.data, this.hit);
     shine(spots && spots.row, spots && spots.column);
@@ -196,7 +218,6 @@ export class Atlas {
     if (to) this.go(to);
     else if (event.key === "Enter" || event.key === " ") this.open(this.cursor);
     else if (event.key === "o") this.overlay(this.cursor);
-    else if (event.key === "Escape") this.parts.tip.hidden = true;
     if (to || /^(Arrow|Enter$| $|Home$|End$)/.test(event.key)) event.preventDefault();
   }
 
@@ -204,6 +225,7 @@ export class Atlas {
   go(slot) {
     this.cursor = slot.place;
     this.walking = true;
+    this.quiet = false;
     this.picture.reveal(slot);
     this.draw();
     if (!this.data) return;
@@ -214,6 +236,7 @@ export class Atlas {
   /** @param {boolean} on */
   walk(on) {
     this.walking = on;
+    this.quiet = false;
     this.light();
     this.tell();
   }
@@ -249,7 +272,8 @@ export class Atlas {
     this.draw();
     this.parts.live.textContent = added ? tell("L{layer} H{head} added to the lines", { layer, head })
       : tell("L{layer} H{head} taken from the lines", { layer, head });
-    this.say("overlaid", [layer, head]);
+    this.unheard.push(JSON.stringify(this.overlaid));
+    this.say("overlaid", this.overlaid); // all of them: of two quick presses the last is heard
   }
 
   /** @param {Partial<How>} part */

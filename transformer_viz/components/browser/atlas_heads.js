@@ -143,7 +143,7 @@ export function factsOf(data, place) {
   const link = strongestLink(data, place);
   const read = (/** @type {string} */ name) => signed(numberOf(data, place, name), 2, false);
   const from = data.limit ? read("before") + " → " : "";
-  const change = signed(numberOf(data, place, "change"), 2, true);
+  const change = aboutByte(signed(numberOf(data, place, "change"), 2, true));
   const what = data.limit ? tell("largest change {link} {change}", { link, change })
     : tell("strongest {link} {weight}", { link, weight: read("max") });
   return [
@@ -153,7 +153,15 @@ export function factsOf(data, place) {
 }
 
 /**
- * What stands in one cell of a tile: "es → animal 0.62".
+ * A number of a tile as it is said: its cells are bytes, so it is right within 1/255 only.
+ * @param {string} number
+ */
+function aboutByte(number) {
+  return tell("about {number}", { number });
+}
+
+/**
+ * What stands in one cell of a tile: "es → animal about 0.62".
  * @param {AtlasData} data
  * @param {Place} place
  * @param {number} row  of the tile's cells
@@ -167,7 +175,8 @@ export function cellOf(data, place, row, column) {
   const link = linkOf(data, place.block,
     [rows[0], rows[rows.length - 1], columns[0], columns[columns.length - 1]]);
   if (data.limit && !code) return tell("{link} was not there before", { link });
-  const amount = data.limit ? signed(((code - 128) / 127) * data.limit, 2, true) : signed(code / 255, 2, false);
+  const amount = aboutByte(data.limit ? signed(((code - 128) / 127) * data.limit, 2, true)
+    : signed(code / 255, 2, false));
   return rows.length * columns.length > 1 ? tell("{link} up to {amount}", { link, amount })
     : `${link} ${amount}`;
 }

@@ -30,7 +30,8 @@ export class AtlasLegend {
   show(data, how, { pooled, legend }) {
     const [least, most] = ends(data, how);
     this.least.textContent = least;
-    this.most.textContent = most;
+    this.bar.hidden = !least;
+    this.most.textContent = least ? most : tell("no numbers");
     this.words.textContent = [
       ...scaleWords(data, how, most), ...poolWords(data, pooled), data.words,
     ].filter(Boolean).join(" · ");
@@ -49,7 +50,7 @@ export class AtlasLegend {
 }
 
 /**
- * The numbers at both ends of the bar.
+ * The numbers at both ends of the bar; empty where no head has one.
  * @param {AtlasData} data
  * @param {import("./atlas_heads.js").How} how
  * @returns {[string, string]}
@@ -58,6 +59,7 @@ function ends(data, how) {
   if (data.limit) return [signed(-data.limit, 2, false), signed(data.limit, 2, true)];
   const largest = placesIn(data).map((place) => numberOf(data, place, "max"))
     .filter((number) => !Number.isNaN(number));
+  if (!largest.length) return ["", ""];
   const most = signed(Math.max(...largest), 2, false), least = signed(Math.min(...largest), 2, false);
   const one = how.scale === "common" || most === least;
   return ["0", one ? most : tell("{least} to {most}", { least, most })];
@@ -72,6 +74,7 @@ function ends(data, how) {
 function scaleWords(data, how, most) {
   const said = [];
   if (data.limit) said.push(tell("change, one scale"));
+  else if (!most) return [rankWords(sortable(data, how.sort))];
   else if (how.scale === "common") said.push(tell("one scale 0 … {most}", { most }));
   else said.push(tell("each head on its own scale"));
   const weight = thresholdWords(how.threshold);

@@ -1,6 +1,6 @@
 // The controls of an atlas: order, scale, colour map, gamma, threshold; and a table instead.
 
-import { element, listener, set } from "./dom.js";
+import { element, listener, offer, set } from "./dom.js";
 import { tell } from "./tell.js";
 
 /** @typedef {import("./atlas_heads.js").How} How */
@@ -29,7 +29,7 @@ export class AtlasTools {
     const on = listener(signal), help = toolHelp();
     this.sort = choice(place, tell("sort"), "sort", help.sort);
     this.scale = choice(place, tell("colour"), "scale", help.scale);
-    this.ramp = choice(place, tell("map"), "ramp", help.ramp);
+    this.ramp = choice(place, tell("palette"), "ramp", help.ramp);
     this.gamma = range(place, "gamma", tell("gamma"), help.gamma, -8, 8);
     this.threshold = range(place, "threshold", tell("threshold"), help.threshold, 0, 100);
     this.table = place.appendChild(element("button", "tv-swap", tell("as a table")));
@@ -55,9 +55,9 @@ export class AtlasTools {
    */
   show(how, ramps, change) {
     const { change: last, ...sorts } = sortNames();
-    offer(this.sort, change ? { ...sorts, change: last } : sorts, how.sort);
-    offer(this.scale, scaleNames(), change ? "common" : how.scale);
-    offer(this.ramp, Object.fromEntries(ramps.map((name) => [name, name])), how.ramp);
+    offer(this.sort, Object.entries(change ? { ...sorts, change: last } : sorts), how.sort);
+    offer(this.scale, Object.entries(scaleNames()), change ? "common" : how.scale);
+    offer(this.ramp, ramps.map((name) => [name, name]), how.ramp);
     this.scale.disabled = this.ramp.disabled = change;
     point(this.gamma, 4 * Math.log2(how.gamma), String(how.gamma));
     point(this.threshold, 100 * Math.sqrt(how.threshold), thresholdWords(how.threshold));
@@ -128,20 +128,6 @@ function labelled(name, help, ...controls) {
   const label = element("label", "", element("span", "", name), ...controls);
   label.title = help;
   return label;
-}
-
-/**
- * The options of a menu, made anew only where they are others.
- * @param {HTMLSelectElement} select
- * @param {Record<string, string>} options
- * @param {string} chosen
- */
-function offer(select, options, chosen) {
-  const names = Object.keys(options);
-  if (names.join() !== [...select.options].map((option) => option.value).join()) {
-    select.replaceChildren(...names.map((name) => new Option(options[name], name)));
-  }
-  select.value = names.includes(chosen) ? chosen : names[0];
 }
 
 /**

@@ -50,11 +50,39 @@ export function set(target, name, value) {
 }
 
 /**
+ * The options of a menu, made anew only where they are others: an open menu stays open, and what
+ * stands chosen in it is left alone where it is the same.
+ * @param {HTMLSelectElement} select
+ * @param {string[][]} options  value and words of each
+ * @param {string} chosen
+ */
+export function offer(select, options, chosen) {
+  const names = options.map(([value]) => value);
+  if (names.join() !== [...select.options].map((option) => option.value).join()) {
+    select.replaceChildren(...options.map(([value, words]) => new Option(words, value)));
+  }
+  const wanted = names.includes(chosen) ? chosen : names[0];
+  if (select.value !== wanted) select.value = wanted;
+}
+
+/**
  * Whether a key is pressed together with one that gives it another meaning.
  * @param {KeyboardEvent} event
  */
 export function modified(event) {
   return event.ctrlKey || event.metaKey || event.altKey;
+}
+
+/**
+ * Escape puts away what pointing brought up, wherever the keyboard is and without the pointer
+ * having to move (WCAG 1.4.13); nothing else is then left or closed by the same press.
+ * @param {AbortSignal} signal
+ * @param {() => boolean} putAway  gives whether there was anything
+ */
+export function onEscape(signal, putAway) {
+  window.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && !event.defaultPrevented && putAway()) event.preventDefault();
+  }, { signal });
 }
 
 /**

@@ -1,6 +1,6 @@
 // What stands around the lines: how many to draw, whose they are, and a table of them.
 
-import { element, listener, set } from "./dom.js";
+import { element, listener, offer, set } from "./dom.js";
 import { DASHES } from "./lines_draw.js";
 import { signed } from "./written.js";
 import { byStrength } from "./lines_links.js";
@@ -55,12 +55,8 @@ export class LinesTools {
   show(wanted) {
     this.wanted = { top: wanted.top, threshold: wanted.threshold };
     const tops = TOPS.includes(wanted.top) ? TOPS : [...TOPS, wanted.top];
-    this.top.replaceChildren(...tops.map((count) => {
-      const words = count ? tell("strongest {count}", { count }) : tell("all");
-      const option = element("option", "", words);
-      return Object.assign(option, { value: count });
-    }));
-    this.top.value = String(wanted.top);
+    offer(this.top, tops.map((count) =>
+      [String(count), count ? tell("strongest {count}", { count }) : tell("all")]), String(wanted.top));
     const step = THRESHOLDS.findIndex((threshold) => threshold >= wanted.threshold);
     this.least.value = String(step < 0 ? THRESHOLDS.length - 1 : step);
     this.reading.textContent = String(wanted.threshold);

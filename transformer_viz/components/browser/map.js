@@ -5,7 +5,7 @@
 // "zoomed" {rows, columns} or null, once the hand rests.
 
 import { paletteOf } from "./colour.js";
-import { listener, rested } from "./dom.js";
+import { listener, onEscape, rested } from "./dom.js";
 import { onLight, placesOn, shine } from "./light.js";
 import { MapBelow } from "./map_below.js";
 import { handleMap } from "./map_hand.js";
@@ -53,6 +53,7 @@ export class HeadMap {
     place.replaceChildren(this.picture.place, ...this.below.parts, this.picture.live);
     onLight(signal, () => this.mark());
     handleMap(this.picture.place, listener(signal), this);
+    onEscape(signal, () => this.picture.putAway());
     this.watch = new ResizeObserver(() => this.resize());
     this.watch.observe(this.picture.place);
   }
@@ -152,6 +153,7 @@ export class HeadMap {
     this.at = at;
     this.last = at ?? this.last;
     this.keyed = keyed;
+    this.picture.quiet = false;
     if (!at) return shine(null, null);
     const { rows, columns } = cellAt(this.picture.sheet, at.row, at.column);
     shine(spotsOn(this.data.rows, rows), spotsOn(this.data.columns, columns)); // which marks

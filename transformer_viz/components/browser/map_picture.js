@@ -24,6 +24,7 @@ export class MapPicture {
     this.tip = element("div", "tip");
     this.tip.hidden = true;
     set(this.tip, "aria-hidden", "true"); // the live text says it
+    this.quiet = false; // whether the tip was put away, until another cell is pointed at
     /** @type {HTMLElement} */
     this.place = element("div", "picture", this.cells, this.marks, this.tip);
     this.place.tabIndex = 0;
@@ -132,6 +133,14 @@ export class MapPicture {
   }
 
   /**
+   * Put the tip away; false where there is none.
+   */
+  putAway() {
+    if (this.tip.hidden) return false;
+    return (this.quiet = this.tip.hidden = true);
+  }
+
+  /**
    * The tip above a cell, or below it; what the keyboard points at is said aloud too.
    * @param {import("./map_sheet.js").Cell | null} cell
    * @param {import("./map_frame.js").MapFrame} frame
@@ -139,8 +148,8 @@ export class MapPicture {
    */
   tell(cell, frame, aloud) {
     const box = cell && boxOf(frame, cell), { tip, live } = this;
-    tip.hidden = !box;
-    if (!box) return;
+    tip.hidden = !box || this.quiet;
+    if (!box || this.quiet) return;
     const words = describeCell(this.data, cell);
     if (tip.textContent !== words) tip.textContent = words;
     if (aloud && live.textContent !== words) live.textContent = words;

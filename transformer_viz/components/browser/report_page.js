@@ -6,7 +6,7 @@ import { element, listener, modified, set } from "./dom.js";
 import { placesOn, spotOf } from "./light.js";
 import { Lines } from "./lines.js";
 import { HeadMap } from "./map.js";
-import { blockName, describeMissing, describeRow } from "./report_words.js";
+import { blockName, describeLeftOut, describeMissing, describeRow } from "./report_words.js";
 import { tell } from "./tell.js";
 import { Chips } from "./tokens.js";
 
@@ -15,7 +15,6 @@ import { Chips } from "./tokens.js";
 /** @typedef {(where: EventTarget, what: string, does: (event: any) => void) => void} Listen */
 
 const VIEWS = ["map", "lines"];
-const MOST_HEADS = 8; // in lines at once
 
 export class Report {
   /**
@@ -129,11 +128,9 @@ export class Report {
     else this.showHead();
   }
 
-  /** Lay a head over the opened one, or take it away. @param {[number, number]} place */
-  overlay(place) {
-    const others = this.overlaid.filter((one) => one.join() !== place.join());
-    const isNew = others.length === this.overlaid.length;
-    this.overlaid = isNew && others.length < MOST_HEADS - 1 ? [...others, place] : others;
+  /** Lay these heads over the opened one. @param {[number, number][]} places */
+  overlay(places) {
+    this.overlaid = places;
     this.view = "lines";
     this.views.choose(1);
     this.show();
@@ -206,7 +203,11 @@ export class Report {
   dataOfLines() {
     const [block, layer, head] = this.opened, { token, key } = this;
     const lines = this.book.lines(this.run, block, [[layer, head], ...this.overlaid]);
-    return lines && { ...lines, ...this.least, token, key };
+    if (!lines) return null;
+    const drawn = lines.heads.length, asked = 1 + this.overlaid.length;
+    const left = drawn === asked ? "" : describeLeftOut(!!this.book.head(this.run, this.opened)?.long);
+    const note = [lines.note, left].filter(Boolean).join(" · ");
+    return { ...lines, ...this.least, note, token, key };
   }
 
   dataOfMap() {

@@ -42,3 +42,14 @@ export function describeMissing(layer, head, kept) {
     + "To keep it small it has those of {kept} heads: the one that was open, and the most decided.",
   { layer, head, kept });
 }
+
+/**
+ * Why some of the heads that were laid over the opened one have no lines.
+ * @param {boolean} long  whether the text is so long that its lines were chosen for each head
+ */
+export function describeLeftOut(long) {
+  return long
+    ? tell("In a file of so long a text lines are drawn of the opened head only; the app draws "
+      + "several.")
+    : tell("Heads whose weights are not in this file are left out of the lines.");
+}

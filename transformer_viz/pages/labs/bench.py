@@ -12,6 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from ...interventions import Intervention
 from ...languages import say, spoken_language
+from ...lessons.marked import explained
 from ...records import Trace
 from .. import charts, moves, visit
 from ..engine import whole_maps
@@ -194,8 +195,8 @@ class Bench:
         charts.chart(f"lab-{self.lab}-{name}", question, draw)
 
     def tell(self, *sentences: str) -> None:
-        """Sentences in running text, as they are."""
-        st.html(f'<p class="tv-lab-text">{" ".join(map(escape, sentences))}</p>')
+        """Sentences in running text; terms in square brackets explain themselves."""
+        st.html(f'<p class="tv-lab-text">{" ".join(map(explained, sentences))}</p>')
 
     def quiet(self, *sentences: str) -> None:
         """What must be said of a measurement, small below it."""

@@ -13,7 +13,8 @@ How the page goes through it:
    view, ``table``, ``tell``, ``quiet``). Anything else of Streamlit is at hand as on every page.
 3. ``answer(found)`` is the number of the option that the measurement bears out, None where it
    decides nothing. It is computed, never written down.
-4. ``reveal(bench, found)`` draws why, below the sentence that says whether the prediction held.
+4. ``reveal(bench, found)`` draws why. Whether the prediction held is said above the experiment,
+   beside the prediction: there the reader looks who has just chosen.
 
 A ValueError or LookupError inside is read as a sentence in its place. ``lacks(scene)`` is the
 sentence why the chosen model cannot serve the lab; then nothing else of it is drawn.
@@ -28,6 +29,7 @@ from html import escape
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from ...languages import say
 from ..patience import Stopped
@@ -64,9 +66,11 @@ def _open(scene: Scene, lab: Lab) -> None:
         if not guess:
             _options(lab)
             return
-        _predicted(lab, guess)
+        with st.container(key="lab-predicted", gap="xsmall"):
+            _predicted(lab, guess)
+            said = st.container()  # its room is kept: it is known once it has been measured
         waiting = st.container(key="waiting-lab")
-        _measured(lab, guess, Bench(lab.name, scene, waiting))
+        _measured(lab, guess, Bench(lab.name, scene, waiting), said)
 
 
 def _beside(names: list[str], name: str) -> None:
@@ -142,13 +146,16 @@ def _predicted(lab: Lab, guess: str) -> None:
         )
 
 
-def _measured(lab: Lab, guess: str, bench: Bench) -> None:
-    """The experiment, and what it says; what cannot be measured is said in its place."""
+def _measured(lab: Lab, guess: str, bench: Bench, said: DeltaGenerator) -> None:
+    """The experiment, the verdict where the prediction stands, and why.
+
+    What cannot be measured is said in its place.
+    """
     try:
         with st.container(border=True, key="card-experiment"):
             found = lab.experiment(bench)
+        said.html(verdict(lab, guess, found))
         with st.container(border=True, key="card-reveal"):
-            st.html(verdict(lab, guess, found))
             lab.reveal(bench, found)
     except Stopped:
         raise

@@ -121,7 +121,7 @@ def reveal(bench: Bench, found: Found) -> None:
     name, layer, head, bits = found.dearest
     bench.tell(
         say(
-            "{noticed} of {count} heads cost this text a bit or more when they are switched off "
+            "{noticed} of {count} heads cost this text a [bit] or more when they are switched off "
             "alone. The one that costs most is {where} L{layer} H{head}: {bits:,.2f} bits.",
             noticed=found.noticed,
             count=len(found.every),

@@ -189,10 +189,10 @@ def _why(bench: Bench, found: Found) -> None:
     )
     bench.tell(
         say(
-            "Layer norm asks one word: mean and spread of its own {width} numbers. Batch norm asks "
-            "everyone: for each number, mean and spread over all words of all sentences in the "
-            "batch. So a translation would depend on who else is being translated, and a sentence "
-            "alone would be averaged over its own few words.",
+            "Layer norm asks one word: mean and [spread] of its own {width} numbers. Batch norm "
+            "asks everyone: for each number, mean and spread over all words of all sentences in "
+            "the batch. So a translation would depend on who else is being translated, and a "
+            "sentence alone would be averaged over its own few words.",
             width=found.rows.shape[-1],
         )
     )

@@ -108,7 +108,7 @@ def reveal(bench: Bench, found: Found) -> None:
     mixed = int((found.measured.mixed > LEAST).sum())
     bench.tell(
         say(
-            "“{word}” was changed: in the feed-forward network {moved} of {count} outputs moved, "
+            "“{word}” was changed: in the [feed-forward] network {moved} of {count} outputs moved, "
             "in self-attention {mixed}.",
             word=found.word,
             moved=found.moved,

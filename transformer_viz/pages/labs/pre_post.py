@@ -174,13 +174,13 @@ def _why(bench: Bench, found: Found) -> None:
     words = {"layers": found.pre.layers, "pre": pre, "post": post}
     bench.tell(
         say(
-            "In the {layers} layers of the encoder, the largest gradient is {pre:.1f} times the "
+            "In the {layers} layers of the encoder, the largest [gradient] is {pre:.1f} times the "
             "smallest with the norm before, and {post:.1f} times with the norm after the sum.",
             **words,
         )
         if found.stack == "encoder"
         else say(
-            "In the {layers} layers of the decoder, the largest gradient is {pre:.1f} times the "
+            "In the {layers} layers of the decoder, the largest [gradient] is {pre:.1f} times the "
             "smallest with the norm before, and {post:.1f} times with the norm after the sum.",
             **words,
         )
@@ -188,11 +188,11 @@ def _why(bench: Bench, found: Found) -> None:
     if answer(found) == 1:
         bench.tell(
             say(
-                "After the sum, the norm rescales the stream itself, and so the way back too, once "
-                "for every sum above. Before the sub-layer, the stream runs past all norms: the "
-                "gradient finds a straight way down, and the vectors grow from layer to layer "
-                "instead. This is why deep post-norm models need a slow warm-up (Xiong et al. "
-                "2020)."
+                "After the sum, the norm rescales the [stream|residual stream] itself, and so the "
+                "way back too, once for every sum above. Before the sub-layer, the stream runs "
+                "past all norms: the gradient finds a straight way down, and the vectors grow from "
+                "layer to layer instead. This is why deep post-norm models need a slow warm-up "
+                "(Xiong et al. 2020)."
             )
         )
     else:

@@ -126,8 +126,8 @@ def collapsed(found: Cut) -> int:
 def explain(bench: Bench, found: Cut) -> None:
     bench.tell(
         say(
-            "At the end of the stack two words' vectors have a mean cosine of {after:.2f}; in the "
-            "clean run it is {before:.2f}.",
+            "At the end of the stack two words' vectors have a mean [cosine] of {after:.2f}; in "
+            "the clean run it is {before:.2f}.",
             after=float(found.after[-1]),
             before=float(found.before[-1]),
         ),

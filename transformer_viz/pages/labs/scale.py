@@ -1,4 +1,4 @@
-"""Why is q·k divided by the root of d_k? Measured on random vectors and on this model's heads."""
+"""Why is q·k divided by the root of dₖ? Measured on random vectors and on this model's heads."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Found:
 def experiment(bench: Bench) -> Found:
     """Random vectors of any width, and the heads of the scene's model."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        width = int(bench.slide("width", say("d_k: numbers in q and in k"), WIDTHS, 64))
+        width = int(bench.slide("width", say("dₖ: numbers in q and in k"), WIDTHS, 64))
         names = {name: say(title) for name, title in SOFT.items()}
         shown = bench.choose("show", say("what of the softmax"), names, "entropy")
         seed = bench.press("draw", say("draw other vectors"))
@@ -84,7 +84,7 @@ def _measure(bench: Bench, seed: int) -> Found:
 def _variances(bench: Bench, found: Found, at: int) -> None:
     lines = [
         Curve(say("random vectors"), WIDTHS, [s.variance for s in found.random], marked=at),
-        Curve(say("theory: d_k"), WIDTHS, WIDTHS, dashed=True),
+        Curve(say("theory: dₖ"), WIDTHS, WIDTHS, dashed=True),
     ]
     if found.heads:
         own = [(one.spread.d_k, one.spread.variance) for one in found.heads]
@@ -95,7 +95,7 @@ def _variances(bench: Bench, found: Found, at: int) -> None:
         say("How far apart do the products q·k lie?"),
         lambda: views.curves(
             lines,
-            "d_k",
+            "dₖ",
             say("variance of q·k"),
             say(
                 "random: independent numbers with mean 0 and variance 1 · both axes: equal steps "
@@ -118,12 +118,12 @@ def _row(bench: Bench, found: Found, width: int, seed: int) -> None:
         lambda: views.curves(
             [
                 Curve(say("q·k as it is"), places, softmax(scores)[order]),
-                Curve(say("q·k / √d_k"), places, softmax(scores / width**0.5)[order]),
+                Curve(say("q·k / √dₖ"), places, softmax(scores / width**0.5)[order]),
             ],
             say("keys, by weight"),
             say("weight"),
             say(
-                "d_k = {width}, {keys} keys: as many as the sentence has tokens",
+                "dₖ = {width}, {keys} keys: as many as the sentence has tokens",
                 width=width,
                 keys=found.keys,
             ),
@@ -137,14 +137,14 @@ def _row(bench: Bench, found: Found, width: int, seed: int) -> None:
 def _softness(bench: Bench, found: Found, shown: str, at: int) -> None:
     lines = [
         Curve(name, WIDTHS, [getattr(getattr(s, side), shown) for s in found.random], marked=at)
-        for side, name in (("plain", say("q·k as it is")), ("scaled", say("q·k / √d_k")))
+        for side, name in (("plain", say("q·k as it is")), ("scaled", say("q·k / √dₖ")))
     ]
     bench.chart(
         "softness",
-        say("And for every d_k?"),
+        say("And for every dₖ?"),
         lambda: views.curves(
             lines,
-            "d_k",
+            "dₖ",
             say(UNITS[shown]),
             say("means over {rows} random rows", rows=ROWS),
             log="x",
@@ -179,8 +179,8 @@ def _why(bench: Bench, found: Found) -> None:
     first, last = found.random[0], found.random[-1]
     bench.tell(
         say(
-            "The product of two random vectors is a sum of d_k terms, each of variance 1, so its "
-            "variance is d_k: here {few:.1f} at d_k = {narrow} and {many:.1f} at {wide}.",
+            "The product of two random vectors is a sum of dₖ terms, each of [variance] 1, so its "
+            "variance is dₖ: here {few:.1f} at dₖ = {narrow} and {many:.1f} at {wide}.",
             few=first.variance,
             narrow=first.d_k,
             many=last.variance,
@@ -189,10 +189,10 @@ def _why(bench: Bench, found: Found) -> None:
     )
     bench.tell(
         say(
-            "The softmax turns differences into ratios: a score that is larger by 10 weighs "
+            "The [softmax] turns differences into ratios: a score that is larger by 10 weighs "
             "22,000 times as much. So one key takes nearly all: the largest weight grows from "
             "{few:.2f} to {many:.2f}. Such a softmax hardly answers to its scores any more: its "
-            "gradient shrinks from {before:.3f} to {after:.3f}, and there is less to learn from.",
+            "[gradient] shrinks from {before:.3f} to {after:.3f}, and there is less to learn from.",
             few=first.plain.largest,
             many=last.plain.largest,
             before=first.plain.gradient,
@@ -201,8 +201,8 @@ def _why(bench: Bench, found: Found) -> None:
     )
     bench.tell(
         say(
-            "Divided by √d_k the variance is 1 for every d_k, and the gradient stays where it is: "
-            "{after:.3f} at d_k = {wide} (Vaswani et al. 2017, section 3.2.1).",
+            "Divided by √dₖ the variance is 1 for every dₖ, and the gradient stays where it is: "
+            "{after:.3f} at dₖ = {wide} (Vaswani et al. 2017, section 3.2.1).",
             after=last.scaled.gradient,
             wide=last.d_k,
         )
@@ -216,7 +216,7 @@ def _heads(bench: Bench, found: Found) -> None:
     bench.tell(
         say(
             "A trained head is free to make its q and k longer or shorter, so its variance need "
-            "not be d_k. These are the heads of {where} on this sentence; “as it is” is the same "
+            "not be dₖ. These are the heads of {where} on this sentence; “as it is” is the same "
             "q·k without the factor {scale:.4g} that this model multiplies it with.",
             where=f"{called(place.block)} L{place.layer}",
             scale=here[0].scale,
@@ -254,10 +254,10 @@ def _cells(found: HeadSpread) -> tuple[str, ...]:
 
 SCALE = Lab(
     name="scale",
-    title=mark("Why √d_k?"),
+    title=mark("Why √dₖ?"),
     question=mark(
-        "A score is a sum of d_k products. What happens to the softmax when d_k grows from 4 to "
-        "256 and nobody divides by √d_k?"
+        "A score is a sum of dₖ products. What happens to the softmax when dₖ grows from 4 to "
+        "256 and nobody divides by √dₖ?"
     ),
     options=(
         mark("Nothing much: pluses and minuses cancel each other out"),

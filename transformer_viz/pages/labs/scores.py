@@ -16,7 +16,7 @@ from .tiny import Tiny, reads_english, translations
 
 #: The models, with their formula.
 WAYS = {
-    "scaled-dot": "q·k / √d_k",
+    "scaled-dot": "q·k / √dₖ",
     "dot": "q·k",
     "general": "q·W·k",
     "additive": "v·tanh(q + k)",
@@ -137,7 +137,7 @@ def reveal(bench: Bench, found: Found) -> None:
         best, worst = (pick(known, key=lambda one: one[1]) for pick in (max, min))
         bench.tell(
             say(
-                "On the whole test file the highest BLEU is {most:.1f} ({best}), the lowest "
+                "On the whole test file the highest [BLEU] is {most:.1f} ({best}), the lowest "
                 "{least:.1f} ({worst}).",
                 best=best[0],
                 most=best[1],
