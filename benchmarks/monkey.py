@@ -68,8 +68,24 @@ class Found:
     waits: list[float] = field(default_factory=list)
 
 
-def play(page: Page, url: str, seconds: float, seed: int = 1, diary: Diary | None = None) -> Found:
-    """Let it play for some seconds; a seed repeats what it chooses."""
+def play(
+    page: Page,
+    url: str,
+    seconds: float,
+    seed: int = 1,
+    diary: Diary | None = None,
+    least: int = 0,
+) -> Found:
+    """Let it play for some seconds; a seed repeats what it chooses.
+
+    Args:
+        page: where.
+        url: of the app.
+        seconds: for which it plays.
+        seed: of what it chooses.
+        diary: looks at the memory now and then.
+        least: actions it does however long they take; a long text may need most of a short time.
+    """
     found, draw, recent = Found(), random.Random(seed), list[str]()
     errors = watched(page)
     page.goto(url)
@@ -77,7 +93,7 @@ def play(page: Page, url: str, seconds: float, seed: int = 1, diary: Diary | Non
     end = time.monotonic() + seconds
     names = [name for name, times, _ in ACTIONS for _ in range(times)]
     acts = {name: act for name, _, act in ACTIONS}
-    while time.monotonic() < end and len(found.broken) < 20:
+    while (time.monotonic() < end or found.done.total() < least) and len(found.broken) < 20:
         name = draw.choice(names)
         try:
             if not acts[name](page, draw, url):

@@ -105,6 +105,7 @@ def test_a_class_sees_the_first_station_without_controls_and_may_ask_for_them(
     page.goto(address(url, station=2, **words))
     expect(page.locator(".st-key-head-view canvas").first).to_be_visible()
     expect(page.locator(".st-key-temperature")).to_be_hidden()
+    still(page)  # all keys are heard, and nothing is mounted anew
     page.keyboard.press("c")
     expect(page.locator(".st-key-temperature")).to_be_visible()
 
