@@ -152,6 +152,8 @@ def test_encode_and_decode_give_what_forward_gives(tmp_path):
     memory = calls.encode(source, seen)
     assert torch.equal(calls.decode(target, memory), calls.decode(target, memory, seen))
     assert torch.equal(calls.decode(target, memory, seen), calls.forward(source, target, seen))
+    last = calls.following(target, calls.encode(source, mask), mask)
+    torch.testing.assert_close(last, whole[:, -1:])
     assert not torch.allclose(calls.forward(source, target, seen), whole)
     alone = calls.forward(source[1:, :3], target[1:])
     torch.testing.assert_close(whole[1:], alone)

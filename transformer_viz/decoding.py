@@ -88,8 +88,13 @@ class Batch:
         twofold = calls.encode is not None and calls.decode is not None and not self.generates
         self.memory = calls.encode(self.sources, self.mask) if twofold and calls.encode else None
 
-    def logits(self, owners: list[int], prefixes: Sequence[Sequence[int]]) -> Tensor:
-        """Logits ``[row, token, vocabulary]`` of what was produced so far, for each its source."""
+    def logits(
+        self, owners: list[int], prefixes: Sequence[Sequence[int]], *, last: bool = False
+    ) -> Tensor:
+        """Logits ``[row, token, vocabulary]`` of what was produced so far, for each its source.
+
+        With ``last`` only the last token's are asked for; some models give them for less.
+        """
         start = self.starts
         rows = [[*start[own], *ids] for own, ids in zip(owners, prefixes, strict=True)]
         given = torch.tensor(rows, device=self.model.device)
@@ -100,8 +105,9 @@ class Batch:
             if mask is not None:  # what the model wrote itself is never padding
                 mask = torch.nn.functional.pad(mask, (0, len(prefixes[0])), value=True)
             return calls.forward(given, None, mask)
-        if self.memory is not None and calls.decode is not None:
-            return calls.decode(given, self.memory[owner], mask)
+        decode = (last and calls.following) or calls.decode
+        if self.memory is not None and decode is not None:
+            return decode(given, self.memory[owner], mask)
         return calls.forward(self.sources[owner], given, mask)
 
     def following(self, rows: list[tuple[int, Path]]) -> Tensor:
@@ -109,7 +115,7 @@ class Batch:
         owners, paths = zip(*rows, strict=True)
         if self.tell is not None:
             self.tell(len(paths[0].ids), max(self.limits))
-        logits = self.logits(list(owners), [path.ids for path in paths])
+        logits = self.logits(list(owners), [path.ids for path in paths], last=True)
         scores = self._allowed(logits[:, -1].float(), first=not paths[0].ids).log_softmax(-1)
         if bool(scores.isnan().any()):
             raise ValueError(
@@ -215,7 +221,14 @@ def edited(
     # a shuffle of positions leaves special tokens where they are, also the decoder's start
     special = {"decoder": (True,), own: model.tokenizer.tokens(padded).special}
     weights = watched or (lambda _: False)
-    want = Want(weights=weights, norms=False, residuals=False, stack=own, special=special)
+    want = Want(
+        weights=weights,
+        statistics=False,
+        norms=False,
+        residuals=False,
+        stack=own,
+        special=special,
+    )
     return probe(model.module, edits, want)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,6 +59,41 @@ def test_a_run_that_is_abandoned_leaves_nothing_behind(engine: Engine) -> None:
         assert engine.gate.free == 2
         assert torch._C._len_torch_function_stack() == 0
     assert engine.free(ASKED, warm, Task()) == engine.free(ASKED, warm)
+
+
+class Waiting(Task):
+    """A task that says when its run has begun, and goes on when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.may = threading.Event(), threading.Event()
+
+    def step(self, done: int, of: int) -> None:
+        self.begun.set()
+        assert self.may.wait(LONG)
+        super().step(done, of)
+
+
+def test_a_slider_does_not_wait_for_others_who_are_translated_for(engine: Engine) -> None:
+    answer = engine.clean(ASKED, PLACE)
+    slow = [Waiting() for _ in range(4)]
+
+    def translated(number: int) -> str:
+        warm = Intervention((Temperature(value=2.0 + number),))
+        return engine.free(ASKED, warm, slow[number])
+
+    with ThreadPoolExecutor(len(slow)) as pool:
+        found = [pool.submit(translated, number) for number in range(len(slow))]
+        while len(engine.narrow._line) < len(slow) - 1:
+            pass
+        assert [task.begun.is_set() for task in slow].count(True) == 1
+        frame = engine.changed(ASKED, answer, Intervention((Temperature(value=3.0),)), PLACE)
+        assert frame.logits.shape == answer.trace.logits.shape  # it came while all of them waited
+        assert engine.gate.free == 1 and not any(one.done() for one in found)
+        for task in slow:
+            task.may.set()
+        assert all(isinstance(one.result(LONG), str) for one in found)
+    assert engine.gate.free == 2 and engine.narrow.free == 1
 
 
 def test_a_task_given_up_before_it_began_runs_nothing(engine: Engine) -> None:

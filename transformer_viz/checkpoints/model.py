@@ -19,7 +19,8 @@ class Calls:
     """How a module is called, whatever its own signature.
 
     ``encode(source, source_mask)`` gives encoder states; ``decode(target, memory, source_mask)``
-    logits ``[batch, target token, vocabulary]``; ``forward(source, target, source_mask)`` the
+    logits ``[batch, target token, vocabulary]``, and ``following`` the last row of these alone,
+    ``[batch, 1, vocabulary]``, where that is cheaper; ``forward(source, target, source_mask)`` the
     model's whole output. Ids are ``[batch, token]`` int64, vectors ``[batch, token, d_model]``;
     ``source_mask`` is None, or true where a source token may be seen, ``[batch, token]``. None
     hides padding ids where the source is at hand (``forward``, ``encode``); ``decode`` does not
@@ -31,6 +32,7 @@ class Calls:
     forward: Callable[..., Tensor]
     encode: Callable[..., Any] | None = None
     decode: Callable[..., Tensor] | None = None
+    following: Callable[..., Tensor] | None = None
 
 
 @dataclass(frozen=True, eq=False)

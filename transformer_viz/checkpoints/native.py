@@ -137,12 +137,17 @@ def make_calls(module: Transformer) -> Calls:
         checked(source)
         return module.encode(source, module.padding_mask(source) if mask is None else mask)
 
-    def decode(target: Tensor, memory: Tensor, source_mask: Tensor | None = None) -> Tensor:
+    def states(target: Tensor, memory: Tensor, source_mask: Tensor | None) -> Tensor:
         if source_mask is None:
             source_mask = torch.ones(memory.shape[:2], dtype=torch.bool, device=memory.device)
-        mask = wide(source_mask)
-        assert mask is not None
-        return module.decode(checked(target), memory, mask)
+        mask = module.causal_mask(checked(target))
+        return module.decoder(target, mask, memory, wide(source_mask))
+
+    def decode(target: Tensor, memory: Tensor, source_mask: Tensor | None = None) -> Tensor:
+        return module.logits(states(target, memory, source_mask))
+
+    def following(target: Tensor, memory: Tensor, source_mask: Tensor | None = None) -> Tensor:
+        return module.logits(states(target, memory, source_mask)[:, -1:])
 
     def forward(
         source: Tensor, target: Tensor | None = None, source_mask: Tensor | None = None
@@ -157,7 +162,7 @@ def make_calls(module: Transformer) -> Calls:
     return Calls(
         forward,
         encode if config.encoder_layers else None,
-        decode if config.kind == "encoder-decoder" else None,
+        *((decode, following) if config.kind == "encoder-decoder" else ()),
     )
 
 

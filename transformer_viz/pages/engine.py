@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -52,7 +53,10 @@ class Engine:
         self.shelf = Shelf(first, further)
         self.models = Models(self.shelf)
         self.cache = Cache(limit)
-        self.gate = Gate(int(os.environ.get("TRANSFORMER_VIZ_FORWARDS", 2)))
+        places = int(os.environ.get("TRANSFORMER_VIZ_FORWARDS", 2))
+        self.gate = Gate(places)
+        # A run that takes many passes goes through both: one place is left for a slider's frame.
+        self.narrow = Gate(max(1, places - 1))
 
     def start(self, name: str) -> Future[Model]:
         """Begin to load a model in the background, once; a failed attempt may be tried again."""
@@ -84,9 +88,8 @@ class Engine:
         """
         task = task or Task()
         model = self.model(name, task)
-        found: Inspection = self._run(
-            ("inspection", ref(model), spoken_language()), task, _inspected, model
-        )
+        key = ("inspection", ref(model), spoken_language())
+        found: Inspection = self._run(key, task, _inspected, model, long=True)
         return found
 
     def ask(
@@ -114,7 +117,7 @@ class Engine:
         model = self.model(name, task)
         key = (run.__module__, run.__qualname__, ref(model), *words)
         made = partial(run, tell=task.step) if stepped else run
-        return self._run(key, task, made, model, *words)
+        return self._run(key, task, made, model, *words, long=stepped)
 
     def kind(self, name: str) -> Kind | None:
         """What a model takes and gives; None where only the loaded model can say."""
@@ -316,7 +319,7 @@ class Engine:
         asked = (question.model, source, question.beam)
         key = ("best", ref(model), asked, intervention.to_json())
         words = (model, source, question.beam, intervention, task)
-        best: Hypothesis = self._run(key, task, runs.search, *words)
+        best: Hypothesis = self._run(key, task, runs.search, *words, long=True)
         return best
 
     def lost(self, question: Question) -> tuple[str, ...]:
@@ -325,11 +328,14 @@ class Engine:
             return ()
         return self.model(question.model).tokenizer.lost(question.text + question.second)
 
-    def _run(self, key: Hashable, task: Task, run: Callable[..., Any], *words: Any) -> Any:
+    def _run(
+        self, key: Hashable, task: Task, run: Callable[..., Any], *words: Any, long: bool = False
+    ) -> Any:
         """A run that is remembered, made through the gate if nobody has asked for it before."""
 
         def made() -> Any:
-            with self.gate.place(task):
+            narrow = self.narrow.place(task) if long else nullcontext()
+            with narrow, self.gate.place(task):
                 task.check()
                 value = run(*words)
             after_a_run(size_of(value))

@@ -57,11 +57,12 @@ def gather(
 
 
 def confirm(mode: Mode, record: AttentionRecord, weights: Tensor) -> None:
-    """Take the attention into the run: statistics always, matrices as wanted."""
-    offset = record.offset - record.first_key
-    statistics = Statistics(weights.shape[2], weights.shape[3], offset)
-    statistics.add(weights, 0)
-    record.measured(statistics)
+    """Take the attention into the run: statistics and matrices as wanted."""
+    if mode.want.statistics:
+        offset = record.offset - record.first_key
+        statistics = Statistics(weights.shape[2], weights.shape[3], offset)
+        statistics.add(weights, 0)
+        record.measured(statistics)
     record.shape = (weights.shape[2], weights.shape[3])
     finish(mode, record, weights)
 

@@ -22,18 +22,20 @@ def _none(site: Site) -> bool:
 
 @dataclass(frozen=True)
 class Want:
-    """What to keep. Statistics and a thumbnail of every head are always there.
+    """What to keep. Statistics and a thumbnail of every head are there unless switched off.
 
     ``weights``, ``scores``, ``qkv`` say for a block's site whether to keep its matrices;
-    ``norms``, ``residuals``, ``positions`` switch those records; ``hidden`` keeps the residual
-    stream, ``gradients`` makes the weights differentiable, ``check`` rebuilds each block's output
-    in float64; ``stack`` names a lone self-attention whose stack nothing else tells; ``special``
-    marks, by stack, the tokens that a shuffle of positions leaves where they are.
+    ``statistics``, ``norms``, ``residuals``, ``positions`` switch those records; ``hidden``
+    keeps the residual stream, ``gradients`` makes the weights differentiable, ``check``
+    rebuilds each block's output in float64; ``stack`` names a lone self-attention whose stack
+    nothing else tells; ``special`` marks, by stack, the tokens that a shuffle of positions
+    leaves where they are.
     """
 
     weights: Callable[[Site], bool] = _all
     scores: Callable[[Site], bool] = _none
     qkv: Callable[[Site], bool] = _none
+    statistics: bool = True
     norms: bool = True
     residuals: bool = True
     positions: bool = False
