@@ -106,17 +106,17 @@ def products() -> str:
         )
         for found in (random_spread(width, KEYS, SEED) for width in scale.WIDTHS)
     ]
-    heads = ["d_k (theory: the variance)", "variance of q·k"]
+    heads = ["dₖ (theory: the variance)", "variance of q·k"]
     for name in scale.SOFT.values():
-        heads += [f"{name}, q·k", f"{name}, q·k / √d_k"]
+        heads += [f"{name}, q·k", f"{name}, q·k / √dₖ"]
     return (
-        "## Why √d_k?\n\n"
+        "## Why √dₖ?\n\n"
         f"Random vectors of independent numbers with mean 0 and variance 1: {ROWS} queries, each "
         f"with {KEYS} keys of its own. Entropy in bits; the gradient is the Frobenius norm of the "
         "softmax's Jacobian; means over rows.\n\n"
         + table(heads, rows)
         + "\nTrained heads need not keep to that: the variance of q·k over the cells that a head "
-        "of en-de may see, on the sentence (d_k = 32).\n\n"
+        "of en-de may see, on the sentence (dₖ = 32).\n\n"
         + table(("heads", "least", "middle", "most"), list(_heads()))
     )
 

@@ -56,6 +56,7 @@ NAMES = (*(name for name in DEFAULTS if name != "edits"), "other")
 PATIENT = 0.7  # of all actions so many are waited for
 PATIENCE = 20_000  # milliseconds of work after which it stops what can be stopped
 STOPS = 4  # times: the same work may be wanted by several parts of a page
+LONGEST = 300  # seconds after its time in which it must have done the least that is asked
 REACH = 5000  # milliseconds after which the monkey gives up a place that it cannot reach
 
 
@@ -93,7 +94,9 @@ def play(
     end = time.monotonic() + seconds
     names = [name for name, times, _ in ACTIONS for _ in range(times)]
     acts = {name: act for name, _, act in ACTIONS}
-    while (time.monotonic() < end or found.done.total() < least) and len(found.broken) < 20:
+    while len(found.broken) < 20 and (
+        time.monotonic() < end or (found.done.total() < least and time.monotonic() < end + LONGEST)
+    ):
         name = draw.choice(names)
         try:
             if not acts[name](page, draw, url):
@@ -132,9 +135,9 @@ def _settles(page: Page) -> bool:
     try:
         stops = page.locator('[class*="st-key-stop-"] button:visible')
         for _ in range(STOPS):
-            if stops.count():
-                stops.first.click(timeout=REACH)
             try:
+                if stops.count():
+                    stops.first.click(timeout=REACH)
                 rest(page, patience=PATIENCE)
                 return True
             except PlaywrightError:

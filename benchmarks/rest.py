@@ -25,7 +25,8 @@ def rest(page: Page, *, still: int = STILL, patience: float | None = None) -> No
     Args:
         page: where.
         still: milliseconds that the rest lasts.
-        patience: milliseconds until it must rest; None: as the page's own.
+        patience: milliseconds of each wait for a rest, which may turn out to be none yet; None: as
+            the page's own.
 
     Raises:
         playwright.sync_api.TimeoutError: it does not in time.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -84,14 +85,17 @@ def test_a_slider_does_not_wait_for_others_who_are_translated_for(engine: Engine
 
     with ThreadPoolExecutor(len(slow)) as pool:
         found = [pool.submit(translated, number) for number in range(len(slow))]
-        while len(engine.narrow._line) < len(slow) - 1:
-            pass
-        assert [task.begun.is_set() for task in slow].count(True) == 1
-        frame = engine.changed(ASKED, answer, Intervention((Temperature(value=3.0),)), PLACE)
-        assert frame.logits.shape == answer.trace.logits.shape  # it came while all of them waited
-        assert engine.gate.free == 1 and not any(one.done() for one in found)
-        for task in slow:
-            task.may.set()
+        end = time.monotonic() + LONG
+        try:
+            while len(engine.narrow._line) != 3 or sum(t.begun.is_set() for t in slow) != 1:
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            frame = engine.changed(ASKED, answer, Intervention((Temperature(value=3.0),)), PLACE)
+            assert frame.logits.shape == answer.trace.logits.shape  # while all of them waited
+            assert engine.gate.free == 1 and not any(one.done() for one in found)
+        finally:
+            for task in slow:
+                task.may.set()
         assert all(isinstance(one.result(LONG), str) for one in found)
     assert engine.gate.free == 2 and engine.narrow.free == 1
 

@@ -55,8 +55,10 @@ def test_further_heads_are_added_and_taken_away(visit: Visit) -> None:
     assert "overlay" not in address(trigger(app, "atlas", "overlaid", []))
 
 
-def test_heads_laid_before_stay_where_the_map_hides_them(visit: Visit) -> None:
-    app = trigger(visit(overlay="1.0"), "atlas", "overlaid", [[1, 1]])
+def test_the_atlas_knows_of_heads_that_the_map_hides(visit: Visit) -> None:
+    app = visit(overlay="1.0")
+    assert part(app, "atlas")[0]["overlaid"] == [[1, 0]]
+    app = trigger(app, "atlas", "overlaid", [[1, 0], [1, 1]])
     assert address(app)["overlay"] == "1.0,1.1" and address(app)["view"] == "lines"
 
 

@@ -110,8 +110,8 @@ KEPT: dict[str, Any] = {
     "tried": "guess=1",
 }
 #: Keys that change the way itself (other names of pages, none to click, a page that is opened), and
-#: one that belongs to the default search. test_languages.py, test_present.py, test_lessons.py and
-#: test_play.py walk with them.
+#: one that belongs to the default search. test_languages.py, test_present.py and test_lessons.py
+#: walk with them; tests/app/test_play.py with the last one.
 WAYS = ("lang", "present", "station", "branch")
 
 

@@ -250,6 +250,18 @@ def test_of_two_quick_presses_both_heads_arrive(stage: Page) -> None:
     assert stage.evaluate("view.overlaid") == [[0, 1]]  # the menu of the lines took two away
 
 
+def test_a_head_added_and_taken_away_at_once_leaves_nothing_behind(stage: Page) -> None:
+    words = {"opened": ("encoder", 0, 0)}
+    trace = many(1, 5, 6)
+    show(stage, atlas_data(trace, ["encoder"], **words))
+    stage.locator(".tv-frame").focus()
+    press(stage, "ArrowRight", "o", "o")
+    update(stage, atlas_data(trace, ["encoder"], seq=1, **words))  # Python heard the last one only
+    assert stage.evaluate("view.overlaid") == []
+    update(stage, atlas_data(trace, ["encoder"], overlaid=[(0, 1)], seq=2, **words))
+    assert stage.evaluate("view.overlaid") == [[0, 1]]  # chosen elsewhere
+
+
 @pytest.mark.parametrize("scale", ["head", "common"])
 def test_heads_without_numbers_leave_the_legend_empty(
     stage: Page, clean: Trace, scale: str

@@ -221,3 +221,12 @@ def test_negative_weights_have_no_entropy() -> None:
     statistics.add(torch.tensor([[[[1.5, -0.5]]]]), 0)
     found = statistics.result()
     assert found["entropy"].isnan().all() and found["row_sum_error"].item() == 0
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_without_statistics_only_what_is_wanted_is_kept(fused: bool) -> None:
+    seen = run(Fused(fused=fused), Want(statistics=False))
+    measured = run(Fused(fused=fused), Want())
+    for record, other in zip(seen.attentions, measured.attentions, strict=True):
+        assert record.statistics == {} and record.thumbnail is None and other.statistics
+        assert torch.equal(record.weights, other.weights)

@@ -140,8 +140,9 @@ def make_calls(module: Transformer) -> Calls:
     def states(target: Tensor, memory: Tensor, source_mask: Tensor | None) -> Tensor:
         if source_mask is None:
             source_mask = torch.ones(memory.shape[:2], dtype=torch.bool, device=memory.device)
-        mask = module.causal_mask(checked(target))
-        return module.decoder(target, mask, memory, wide(source_mask))
+        mask = wide(source_mask)
+        assert mask is not None
+        return module.states(checked(target), memory, mask)
 
     def decode(target: Tensor, memory: Tensor, source_mask: Tensor | None = None) -> Tensor:
         return module.logits(states(target, memory, source_mask))

@@ -70,6 +70,11 @@ def _hint(clean: Trace, silent: Trace) -> str:
     assert clean.produced is not None and silent.produced is not None
     before, after = clean.produced.probability, silent.produced.probability
     word = int(np.abs(after - before).argmax())
+    if share(float(before[word])) == share(float(after[word])):
+        return say(
+            "Without this head no word's probability changes by as much as two digits show; the "
+            "probability of the whole is the product of all its words'."
+        )
     return say(
         "Without this head {word} changes most, from {before} to {after}; the probability of the "
         "whole is the product of all its words'.",
@@ -117,8 +122,7 @@ STATION = Station(
         "[residual stream]. Researchers argue about it (Jain and Wallace 2019: “Attention is not "
         "Explanation”; Wiegreffe and Pinter 2019: “Attention is not not Explanation”). So do not "
         "only look: change something, and see. Do it yourself: below the maps, at “Change it”, "
-        "choose “this head”, then “off”, or press “switch it off for me”, and read “What came of "
-        "it”."
+        "choose “this head”, then “off”, and read “What came of it”."
     ),
     do=mark("Switch heads off, one by one. Which one does the translation need most?"),
     notes=Notes(

@@ -287,7 +287,11 @@ class Transformer(nn.Module):
 
     def decode(self, target: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
         """Target ids and encoder states to logits ``[batch, target token, vocabulary]``."""
-        return self.logits(self.decoder(target, self.causal_mask(target), memory, source_mask))
+        return self.logits(self.states(target, memory, source_mask))
+
+    def states(self, target: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
+        """Target ids and encoder states to decoder states ``[batch, target token, d_model]``."""
+        return self.decoder(target, self.causal_mask(target), memory, source_mask)
 
     def logits(self, x: Tensor) -> Tensor:
         return self.output(x) * self.config.logit_scale

@@ -55,7 +55,8 @@ class Engine:
         self.cache = Cache(limit)
         places = int(os.environ.get("TRANSFORMER_VIZ_FORWARDS", 2))
         self.gate = Gate(places)
-        # A run that takes many passes goes through both: one place is left for a slider's frame.
+        # A run that may take many passes goes through both: where there are two places, one is
+        # left for a slider's frame.
         self.narrow = Gate(max(1, places - 1))
 
     def start(self, name: str) -> Future[Model]:
@@ -99,6 +100,7 @@ class Engine:
         *words: Hashable,
         task: Task | None = None,
         stepped: bool = False,
+        long: bool = False,
     ) -> Any:
         """What ``run(model, *words)`` gives: made once, through the gate, and remembered.
 
@@ -108,6 +110,7 @@ class Engine:
             words: all that the answer depends on besides the model.
             task: somebody waits for it.
             stepped: whether the run is also given ``tell``, to say how far it is.
+            long: whether it may take many passes; one that is stepped does.
 
         Raises:
             ValueError: what the model or the run refuses; says why and what to do.
@@ -117,7 +120,7 @@ class Engine:
         model = self.model(name, task)
         key = (run.__module__, run.__qualname__, ref(model), *words)
         made = partial(run, tell=task.step) if stepped else run
-        return self._run(key, task, made, model, *words, long=stepped)
+        return self._run(key, task, made, model, *words, long=long or stepped)
 
     def kind(self, name: str) -> Kind | None:
         """What a model takes and gives; None where only the loaded model can say."""

@@ -20,8 +20,8 @@ from .words import plain, spoken
 
 LEAD = mark(
     "Each station opens a page of this app with your own sentence in it, and asks a question. "
-    "Predict, then see what the model really did: every answer is computed when you ask. Write the "
-    "sentence of your class here, or on a station's page; the stations keep it."
+    "Predict, then see what the model really did: every answer is computed when you ask. The "
+    "stations keep the sentence of your class; it can be changed here and on their pages."
 )
 TEACHER = mark(
     "Start the app on one machine, choose one sentence with the class, and share the link of "

@@ -65,6 +65,11 @@ def _page() -> str:
     return HOME if station is None else station.page
 
 
+def at(station: Station) -> bool:
+    """Whether the page of this station is the one that is open."""
+    return bool(st.session_state[HERE] == station.page)
+
+
 def open_station(number: int) -> None:
     """In a callback: go to a station; 0 goes back to the page Lessons, and leaves the lesson."""
     st.session_state.update({"station": number, ARRIVING: True})

@@ -36,7 +36,8 @@ def strip(engine: Engine, kind: Kind) -> DeltaGenerator | None:
     if station is None:
         return None
     with st.container(border=True, key="station"):
-        with st.container(key="station-looks" if station.looks else "station-does"):
+        only_looks = station.looks and lessons_doors.at(station)
+        with st.container(key="station-looks" if only_looks else "station-does"):
             _head(station)
         place = _one_side(station) if presenting() else _both_sides(station)
     if place is None or serves(station, kind):
@@ -158,7 +159,7 @@ def _question(asked: Ask, number: int, station: Station, seen: Seen) -> None:
     st.html(f'<p class="tv-station-ask">{escape(asked.question)}</p>')
     count = len(asked.options)
     tried = lessons_answers.tried(number, count)
-    solved = asked.right in tried or len(tried) > 1
+    solved = asked.right in tried or len(set(tried)) > 1
     with st.container(horizontal=True, key="station-options", gap="small"):
         for option, text in enumerate(asked.options):
             right = solved and option == asked.right

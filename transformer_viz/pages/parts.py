@@ -32,7 +32,7 @@ def atlas(scene: Scene) -> bytes:
         blocks,
         before=before,
         opened=(place.block, place.layer, place.head),
-        overlaid=look.overlay if look.view == "lines" else (),
+        overlaid=look.overlay,
         sort=look.sort if ranked else "layer",
         scale=look.scale,
         ramp=look.ramp,

@@ -123,16 +123,11 @@ def _open_head(said: object) -> None:
 
 
 def _overlay_heads(said: object) -> None:
-    """These heads are laid over the opened one as lines, in which they can be seen then.
-
-    While no lines were shown the atlas did not know of those that were laid before: they stay.
-    """
+    """These heads are laid over the opened one as lines, in which they can be seen then."""
     state = st.session_state
-    if not isinstance(said, list) or not all(_is_head(state["block"], one) for one in said):
-        return
-    before = () if state["view"] == "lines" else state["overlay"]
-    chosen = tuple(dict.fromkeys((*before, *map(tuple, said))))
-    state.update(overlay=chosen[-FURTHER:], view="lines")
+    if isinstance(said, list) and all(_is_head(state["block"], one) for one in said):
+        chosen = tuple(dict.fromkeys(map(tuple, said)))
+        state.update(overlay=chosen[-FURTHER:], view="lines")
 
 
 def _is_head(block: str, said: object) -> bool:

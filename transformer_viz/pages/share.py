@@ -44,13 +44,14 @@ def share() -> None:
     popover = st.popover(say("Share"), key="share", on_change="rerun")
     if popover.open:
         with popover:
-            _opened(shared(st.context.url or "", st.query_params.to_dict()))
-            _follow()
+            words = st.query_params.to_dict()
+            _opened(shared(st.context.url or "", words))
+            _follow(words)
 
 
-def _follow() -> None:
+def _follow(words: Mapping[str, str]) -> None:
     """While it is open, the page may change beside it: each new address runs the fragment again."""
-    data = pack({"part": "address", "seq": 0})
+    data = pack({"part": "address", "seq": 0, "words": dict(words)})
     mount.PICTURE(data=data, key="address", on_moved_change=lambda: None)
 
 

@@ -195,14 +195,16 @@ def attend(
     for first in range(0, queries, max(1, step)):
         rows = slice(first, min(first + step, queries))
         scores, weights = rows_of(mode, plan, record, q, k, scale, mask, rows)
-        statistics.add(weights, first)
+        if want.statistics:
+            statistics.add(weights, first)
         if want.gradients:
             record.leaves = (torch.zeros_like(weights, requires_grad=True),)
             weights = weights + record.leaves[0]
         used = F.dropout(weights, dropout) if dropout else weights
         outs.append(used @ v)
     out = outs[0] if len(outs) == 1 else torch.cat(outs, dim=2)
-    record.measured(statistics)
+    if want.statistics:
+        record.measured(statistics)
     if want.scores(site):
         record.scores = scores.detach()
     if want.qkv(site):

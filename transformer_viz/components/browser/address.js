@@ -9,18 +9,34 @@ export class Address {
    * @param {import("./mount.js").Say} say  "moved": the words of the address behind its path
    */
   constructor(_place, say) {
-    let known = location.search;
-    this.watch = setInterval(() => {
-      if (location.search === known) return;
-      known = location.search;
-      say("moved", known);
-    }, ADDRESS_LOOK);
+    this.say = say;
+    this.shown = ""; // the words that Python has
+    this.told = ""; // the address that it heard of last: it is told of each once
+    this.watch = setInterval(() => this.look(), ADDRESS_LOOK);
   }
 
   end() {
     clearInterval(this.watch);
   }
 
-  /** @param {unknown} _data  nothing but the language's texts */
-  show(_data) {}
+  /** @param {{words: Record<string, string>}} data  the words of the address that is shown */
+  show({ words }) {
+    this.shown = spelled(Object.entries(words));
+    this.look();
+  }
+
+  look() {
+    const { search } = location;
+    if (search === this.told || spelled([...new URLSearchParams(search)]) === this.shown) return;
+    this.told = search;
+    this.say("moved", search);
+  }
+}
+
+/**
+ * Words of an address in one order.
+ * @param {[string, string][]} words
+ */
+function spelled(words) {
+  return JSON.stringify(words.sort());
 }

@@ -41,6 +41,7 @@ export class Atlas {
     this.overlaid = [];
     /** @type {string[]} */
     this.unheard = []; // what Python was told of them, and has not answered
+    this.given = ""; // what it said of them last
     this.cursor = /** @type {Place} */ ({ block: 0, layer: 0, head: 0 }); // where the keyboard is
     this.walking = false; // the keyboard is on the tiles
     this.hit = /** @type {import("./atlas_picture.js").Hit | null} */ (null);
@@ -94,12 +95,12 @@ export class Atlas {
   /** @param {AtlasData} data */
   show(data) {
     const last = this.data;
-    const isNew = (/** @type {"how" | "opened" | "overlaid"} */ part) =>
+    const isNew = (/** @type {"how" | "opened"} */ part) =>
       JSON.stringify(data[part]) !== JSON.stringify(last?.[part]);
     // What was changed here stays until Python says otherwise; live frames know nothing of it.
     if (isNew("how") && !this.unsaid) this.how = { ...data.how };
     if (isNew("opened")) this.opened = data.opened;
-    if (isNew("overlaid")) this.adopt(data.overlaid);
+    this.adopt(data.overlaid);
     this.data = data;
     this.palette = paletteOf(this.place, data);
     this.place.style.minHeight = `var(--tv-taller, ${data.height}px)`; // more where its controls need more lines
@@ -110,13 +111,16 @@ export class Atlas {
   }
 
   /**
-   * Python's heads count, unless they answer an older choice than the newest one.
-   * @param {AtlasData["overlaid"]} given
+   * Python's heads count, unless they answer an older choice than the newest one: then, and while
+   * they are the same as before, the hand's stay.
+   * @param {AtlasData["overlaid"]} heads
    */
-  adopt(given) {
-    const answered = this.unheard.indexOf(JSON.stringify(given));
-    this.unheard.splice(0, answered < 0 ? this.unheard.length : answered + 1);
-    if (!this.unheard.length) this.overlaid = given;
+  adopt(heads) {
+    const given = JSON.stringify(heads), answered = this.unheard.indexOf(given);
+    const news = answered < 0 && given !== this.given;
+    this.unheard.splice(0, news ? this.unheard.length : answered + 1);
+    this.given = given;
+    if (!this.unheard.length) this.overlaid = heads;
   }
 
   /**

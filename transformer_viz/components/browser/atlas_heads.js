@@ -153,7 +153,7 @@ export function factsOf(data, place) {
 }
 
 /**
- * A number of a tile as it is said: its cells are bytes, so it is right within 1/255 only.
+ * A number of a tile as it is said: its cells are bytes, so it is rounded.
  * @param {string} number
  */
 function aboutByte(number) {

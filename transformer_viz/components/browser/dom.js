@@ -75,7 +75,7 @@ export function modified(event) {
 
 /**
  * Escape puts away what pointing brought up, wherever the keyboard is and without the pointer
- * having to move (WCAG 1.4.13); nothing else is then left or closed by the same press.
+ * having to move (WCAG 1.4.13); presenter mode is not left by the same press.
  * @param {AbortSignal} signal
  * @param {() => boolean} putAway  gives whether there was anything
  */

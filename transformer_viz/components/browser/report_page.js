@@ -202,9 +202,10 @@ export class Report {
 
   dataOfLines() {
     const [block, layer, head] = this.opened, { token, key } = this;
-    const lines = this.book.lines(this.run, block, [[layer, head], ...this.overlaid]);
+    const further = this.overlaid.filter(([l, h]) => l !== layer || h !== head);
+    const lines = this.book.lines(this.run, block, [[layer, head], ...further]);
     if (!lines) return null;
-    const drawn = lines.heads.length, asked = 1 + this.overlaid.length;
+    const drawn = lines.heads.length, asked = 1 + further.length;
     const left = drawn === asked ? "" : describeLeftOut(!!this.book.head(this.run, this.opened)?.long);
     const note = [lines.note, left].filter(Boolean).join(" · ");
     return { ...lines, ...this.least, note, token, key };

@@ -135,7 +135,7 @@ class Bench:
             says: what stands beside the bar.
         """
         return patiently(
-            lambda task: self.scene.engine.ask(model, run, *words, task=task),
+            lambda task: self.scene.engine.ask(model, run, *words, task=task, long=True),
             key=f"lab-{self.lab}-{run.__name__}-{model}",
             say=says or say("Measuring ..."),
             about=words,
