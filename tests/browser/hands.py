@@ -140,6 +140,12 @@ CELL = """([row, column]) => {
 }"""
 
 
+#: What stands chosen in a list that opens: its one entry, or all of several.
+CHOSEN = """box => {
+  const place = box.closest('[data-testid="stElementContainer"]');
+  const tags = place.querySelectorAll('[data-tag], [role="row"], [data-testid*="Tag"]');
+  return [box.value ?? '', ...[...tags].map(tag => tag.innerText.trim())];
+}"""
 OVERLAY = """canvas => {
   const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
   return new Uint32Array(data.buffer).reduce((all, one) => Math.imul(all ^ one, 16777619), 0);
@@ -266,21 +272,21 @@ def pick(page: Page, group: str, name: str) -> None:
 def choose(page: Page, box: str, option: str) -> None:
     """Choose from a list that opens; ``option`` is how its words begin."""
     place = page.get_by_role("combobox", name=box, exact=True)
-    wanted = page.get_by_role("option", name=re.compile(f"^{re.escape(option)}( |$)"))
-    end = time.monotonic() + PATIENCE
-    place.scroll_into_view_if_needed()
-    page.wait_for_timeout(100)  # scrolling would close the list again
-    place.click()
-    while True:
+    wanted = re.compile(f"^{re.escape(option)}(\\s|$)")
+    end, chosen = time.monotonic() + PATIENCE, False
+    while not chosen:
+        assert time.monotonic() < end, f"{option} cannot be chosen at {page.url}"
+        place.scroll_into_view_if_needed()
+        page.wait_for_timeout(100)  # scrolling would close the list again
+        place.click()
         try:
-            wanted.click(timeout=3000)
-            break
+            page.get_by_role("option", name=wanted).click(timeout=3000)
+            page.wait_for_timeout(100)
         except PlaywrightTimeout:  # closed by a page that scrolled meanwhile: once more
-            if time.monotonic() > end:
-                raise
-            page.keyboard.press("Escape")
-            place.click()
-    page.keyboard.press("Escape")
+            pass
+        # the box itself may be gone with what was chosen in it
+        chosen = not place.count() or any(wanted.match(one) for one in place.evaluate(CHOSEN))
+        page.keyboard.press("Escape")
 
 
 def enter(page: Page, box: str, value: str) -> None:

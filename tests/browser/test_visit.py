@@ -48,7 +48,7 @@ def test_the_whole_visit(page: Page, url: str) -> None:
 
     for name, chart in (("Positions", "position-table"), ("Norms", "norm-map")):
         hands.visit_page(page, name)
-        expect(page.locator(f".st-key-{chart} .heatmaplayer image")).to_be_attached()
+        expect(page.locator(f".st-key-{chart} .heatmaplayer image").last).to_be_attached()
         there = hands.still(page)
         assert there["edits"] == warm["edits"]
         assert go(page, page.url) == there

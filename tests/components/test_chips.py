@@ -17,7 +17,7 @@ SAY = """detail => dispatchEvent(new CustomEvent("tv-light", { detail }))"""
 def _open(page: Page, url: str) -> None:
     page.goto(url)
     expect(page.locator("[data-painted]")).to_have_count(2)
-    expect(page.locator(".heatmaplayer image")).to_be_visible()
+    expect(page.locator(".heatmaplayer image").last).to_be_visible()  # two while it is drawn anew
 
 
 def _area(page: Page) -> dict[str, float]:

@@ -99,6 +99,7 @@ def test_the_tree_grows_and_holds_what_was_kept_and_what_was_left_out(
 def test_the_table_has_all_that_were_weighed(stage: Page, beam: Search) -> None:
     begin(stage, beam, played=2)
     stage.locator("#host summary").click()
+    expect(stage.locator("#host .weighed td").first).to_be_attached()
     cells = texts(stage, ".weighed td")
     here = np.flatnonzero(beam.steps == 2)
     assert cells == [
