@@ -83,6 +83,16 @@ def make_model(config: ModelConfig = TINY, **words: Any) -> Model:
     return native.wrap(module, tokenizer, "tiny")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test in a real browser may try once more: others may use the machine at the same moment.
+
+    What needed it is listed at the end, so that it is not forgotten. No other test has two tries.
+    """
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
 @pytest.fixture(scope="session")
 def tiny_config() -> ModelConfig:
     return TINY
