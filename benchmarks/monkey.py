@@ -6,6 +6,7 @@ Some of what it does is waited for, some is not: the next action then meets a pa
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -53,6 +54,8 @@ VALUES = (
     *("zh", "sample", "search", "0.1", "norm.self/out/3", "sqrt", "guess=1"),
 )
 NAMES = (*(name for name in DEFAULTS if name != "edits"), "other")
+#: What explains something: several words and a full stop, or a sentence in Chinese.
+SENTENCE = re.compile(r".* .*\.|.{6,}。", re.DOTALL)
 PATIENT = 0.7  # of all actions so many are waited for
 PATIENCE = 20_000  # milliseconds of work after which it stops what can be stopped
 STOPS = 4  # times: the same work may be wanted by several parts of a page
@@ -151,7 +154,7 @@ def _settles(page: Page) -> bool:
 def complaints(page: Page) -> list[str]:
     """Tracebacks and broken places on the screen; a sentence that explains is none."""
     alerts = [text.strip() for text in page.get_by_test_id("stAlert").all_inner_texts()]
-    explained = [text for text in alerts if " " in text and text.endswith(".")]
+    explained = [text for text in alerts if SENTENCE.fullmatch(text)]
     slips = ("did not work", "session_state")
     unexplained = [t for t in alerts if t not in explained or any(slip in t for slip in slips)]
     texts = [*page.get_by_test_id("stException").all_inner_texts(), *unexplained]

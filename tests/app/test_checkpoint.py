@@ -190,6 +190,12 @@ def test_a_path_below_the_allowed_folders_is_opened(visit: Visit, below: Path, t
     assert said(again, "facts") == said(app, "facts")
 
 
+def test_a_path_too_long_for_the_system_is_refused_in_words(visit: Visit) -> None:
+    app = open_path(look(visit), "word " * 200)
+    said = [alert.value for alert in (*app.error, *app.warning)]
+    assert len(said) == 1 and " " in said[0] and said[0].endswith(".")
+
+
 @pytest.mark.parametrize("text", ["/etc/passwd", "../../secret", "nothing.pt", "mine\0", "~/x"])
 def test_a_path_that_may_not_be_opened_is_refused_and_kept(
     visit: Visit, below: Path, text: str

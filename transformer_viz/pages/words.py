@@ -43,7 +43,12 @@ def plain(text: str) -> str:
 
 
 def spoken(error: BaseException) -> str:
-    """What an error says, without the quotation marks that a KeyError adds."""
+    """What an error says, without the quotation marks that a KeyError adds.
+
+    One of the system itself begins with a number, which says nothing to a reader.
+    """
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}."
     return str(error.args[0]) if error.args else type(error).__name__
 
 
