@@ -15,17 +15,16 @@ from transformer_viz.metrics.norms import (
     describe_norm_change,
     find_statistic,
     norm_change,
-    norm_labels,
     norm_sites,
     norm_statistic,
     norm_table,
-    stream_lengths,
 )
 from transformer_viz.metrics.outstanding import (
     outstanding_dimensions,
     outstanding_gains,
     outstanding_tokens,
 )
+from transformer_viz.metrics.stream import norm_labels, stream_lengths
 from transformer_viz.records import Trace
 from transformer_viz.storage import load_trace, save_trace
 from transformer_viz.tracing import trace

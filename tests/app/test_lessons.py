@@ -210,6 +210,13 @@ def test_presenting_shows_one_side_at_a_time(visit: Visit) -> None:
     assert options(app)  # it is answered: the class is past the text
 
 
+@pytest.mark.parametrize("number", [2, 4])
+def test_while_the_controls_stand_away_it_is_told_when_they_come(visit: Visit, number: int) -> None:
+    app = press(visit("lessons", text=TEXT), f"open-{number}")
+    told_when = "Sliders and masks stand away; they come with station 4." in html(app)
+    assert told_when == (number < 4)
+
+
 def test_leaving_keeps_all_else(visit: Visit) -> None:
     app = press(visit("lessons", text=TEXT), "open-8")
     before = address(app)

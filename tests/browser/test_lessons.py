@@ -151,6 +151,26 @@ def test_terms_explain_themselves_to_pointer_and_keyboard(page: Page, url: str) 
     expect(tip).to_be_visible()
 
 
+def test_escape_puts_a_term_s_tip_away_and_leaves_nothing_else(page: Page, url: str) -> None:
+    page.goto(address(url, model=MODEL, text=TEXT, station=2, beam=1, present="on"))
+    still(page)
+    term = page.locator(".tv-term").first
+    tip = term.locator(".tv-tip")
+    term.hover(position={"x": 4, "y": 8})
+    expect(tip).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(tip).to_be_hidden()
+    assert page.locator("html[data-present]").count() == 1
+    page.mouse.move(700, 20)
+    term.hover(position={"x": 4, "y": 8})
+    expect(tip).to_be_visible()  # whoever comes back is told again
+    term.focus()
+    page.keyboard.press("Escape")
+    expect(tip).to_be_hidden()
+    page.keyboard.press("Escape")  # there is no tip now
+    expect(page.locator("html[data-present]")).to_have_count(0)
+
+
 def test_the_class_brings_its_own_sentence_on_the_way(page: Page, url: str) -> None:
     page.goto(address(url, model=MODEL, text=TEXT, station=2, predicted="2.0", beam=1))
     expect(page.locator(".tv-station-why b")).to_be_visible()

@@ -23,6 +23,7 @@ from .ruler import rulers
 #: What is known of each head, in the order of the array ``numbers``; ``change`` is signed, and
 #: ``before`` is the entropy of the other run. Unknown is NaN.
 NUMBERS = ("entropy", "distance", "max", "sink", "change", "before")
+#: How the three maps are called on the screen.
 TITLES = {"encoder": mark("Encoder"), "decoder": mark("Decoder"), "cross": mark("Cross")}
 UNCHANGED = 128  # in a picture of changes; 0 is a row that was not there before
 CELLS = 900_000  # more cells than this are pooled, so that an atlas stays below a megabyte

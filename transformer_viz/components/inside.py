@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..insides import Inside, Stage, Terms
-from ..languages import mark, say
+from ..languages import say
 from ..records import Trace
+from .atlas import TITLES
 from .blob import both_palettes, pack
 from .inside_panels import REST, WEIGHTS, Names, array_name, opening, panels, rest_of
 from .inside_sum import sum_words
@@ -17,7 +18,6 @@ from .inside_words import WORDING, variant
 from .qk import figure
 from .ruler import rulers
 
-BLOCKS = {"encoder": mark("Encoder"), "decoder": mark("Decoder"), "cross": mark("Cross")}
 FIRST = 4  # numbers of a vector that are read out with its symbol
 IDLE = (("scale", 1.0), ("head", 1.0))  # what does nothing is not shown
 #: The single numbers that stand beside the formula of a stage.
@@ -61,7 +61,7 @@ def inside_data(
         "part": "inside",
         "seq": seq,
         "colours": both_palettes(),
-        "label": f"{say(BLOCKS[inside.site.map])} · {inside.site.label}",
+        "label": f"{say(TITLES[inside.site.map])} · {inside.site.label}",
         "row": names.row,
         "reads": _reads(trace, inside, names),
         "token": inside.row,

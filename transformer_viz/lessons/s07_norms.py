@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..languages import mark, say
-from ..metrics.norms import norm_statistic, stream_lengths
+from ..metrics.norms import norm_statistic
+from ..metrics.stream import stream_lengths
 from ..records import Trace
 from .finding import some_word
 from .records import Ask, Notes, Seen, Spot, Station

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from ..components.inside import BLOCKS, inside_data
+from ..components.inside import inside_data
 from ..insides import Inside, Number, Stage, Terms
 from ..languages import say
 from ..metrics.cells import cells
-from . import chips, head, mount, visit
+from . import chips, head, mount, pictures, visit
 from .change import strip
 from .engine import Engine
 from .inside_runs import inside_of, terms_of
@@ -83,15 +83,7 @@ def _choices(scene: Scene, words: tuple[str, ...]) -> None:
             f'<h2 class="tv-question">{say("What happens inside a head?")}</h2>', width="content"
         )
         with st.container(horizontal=True, width="content", vertical_alignment="center"):
-            if len(scene.before.maps) > 1:
-                st.segmented_control(
-                    say("block"),
-                    list(scene.before.maps),
-                    key="block",
-                    format_func=lambda block: say(BLOCKS[block]),
-                    required=True,
-                    label_visibility="collapsed",
-                )
+            pictures.block(scene)
             _list(say("layer"), range(layers), "layer", [f"L{n}" for n in range(layers)], 84)
             _list(say("head"), range(heads), "head", [f"H{n}" for n in range(heads)], 84)
             _list(say("word"), range(len(words)), "token", words, 150)

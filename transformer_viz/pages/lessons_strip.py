@@ -39,7 +39,7 @@ def strip(engine: Engine, kind: Kind) -> DeltaGenerator | None:
         only_looks = station.looks and lessons_doors.at(station)
         with st.container(key="station-looks" if only_looks else "station-does"):
             _head(station)
-        place = _one_side(station) if presenting() else _both_sides(station)
+        place = _one_side(station) if presenting() else _both_sides(station, only_looks)
     if place is None or serves(station, kind):
         return place
     with place:
@@ -47,10 +47,10 @@ def strip(engine: Engine, kind: Kind) -> DeltaGenerator | None:
     return None
 
 
-def _both_sides(station: Station) -> DeltaGenerator:
+def _both_sides(station: Station, only_looks: bool) -> DeltaGenerator:
     """The text, and the place of the question beside it."""
     text, question = st.columns([10, 9], gap="medium")
-    text.html(_text(station))
+    text.html(_text(station) + (_later() if only_looks else ""))
     return question.container(key="station-question")
 
 
@@ -64,6 +64,13 @@ def _one_side(station: Station) -> DeltaGenerator | None:
 
 def _text(station: Station) -> str:
     return f'<p class="tv-station-text">{marked(say(station.text))}</p>'
+
+
+def _later() -> str:
+    """Where the controls are, which stand away while nothing is to be changed."""
+    number = next(n for n, station in enumerate(STATIONS, 1) if not station.looks)
+    words = say("Sliders and masks stand away; they come with station {number}.", number=number)
+    return f'<p class="tv-quiet tv-station-later">{escape(words)}</p>'
 
 
 def _asking() -> bool:

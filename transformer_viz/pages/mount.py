@@ -156,6 +156,11 @@ def inside(data: bytes, *, key: str, stepped: Hear, opened: Hear) -> None:
     )
 
 
+def address(data: bytes, *, key: str) -> None:
+    """Have whatever stands around run again when the browser's address is another one."""
+    PICTURE(data=data, key=key, on_moved_change=lambda: None)
+
+
 def language() -> None:
     """Let a page without pictures say whose language it speaks, as pictures do by themselves."""
     PANEL(

@@ -13,12 +13,12 @@ from ..languages import ENGLISH, mark, say, speaking
 from ..metrics.norms import (
     STATISTICS,
     describe_norm_change,
-    norm_labels,
     norm_sites,
     norm_statistic,
     norm_table,
 )
 from ..metrics.outstanding import outstanding_dimensions, outstanding_gains, outstanding_tokens
+from ..metrics.stream import norm_labels
 from ..records import Trace
 from . import bar, chips, choice, visit
 from .charts import chart, clicked

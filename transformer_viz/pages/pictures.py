@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from ..components.atlas import TITLES
 from ..languages import mark, say
 from ..metrics.cells import Cells
 from . import head, mount, parts, visit
@@ -14,7 +15,6 @@ from .words import plain, spoken
 COMPARE = {"now": mark("Now"), "before": mark("Before"), "difference": mark("Difference")}
 SENTENCES = {"encoder": mark("Source"), "decoder": mark("Target")}
 ABREAST = {"one": mark("One block"), "all": mark("All blocks")}
-BLOCKS = {"encoder": mark("Encoder"), "decoder": mark("Decoder"), "cross": mark("Cross")}
 
 
 def pictures(scene: Scene, found: Cells, question: str) -> None:
@@ -35,15 +35,8 @@ def _choices(scene: Scene, question: str) -> None:
     ):
         st.html(f'<h2 class="tv-question">{question}</h2>', width="content")
         with st.container(horizontal=True, width="content"):
+            block(scene)
             if len(scene.before.maps) > 1:
-                st.segmented_control(
-                    say("block"),
-                    list(scene.before.maps),
-                    key="block",
-                    format_func=lambda block: say(BLOCKS[block]),
-                    required=True,
-                    label_visibility="collapsed",
-                )
                 st.segmented_control(
                     say("blocks"),
                     list(ABREAST),
@@ -53,6 +46,19 @@ def _choices(scene: Scene, question: str) -> None:
                     label_visibility="collapsed",
                 )
             compare(scene)
+
+
+def block(scene: Scene) -> None:
+    """Which block's heads are looked at; nothing to choose where the model has one only."""
+    if len(scene.before.maps) > 1:
+        st.segmented_control(
+            say("block"),
+            list(scene.before.maps),
+            key="block",
+            format_func=lambda name: say(TITLES[name]),
+            required=True,
+            label_visibility="collapsed",
+        )
 
 
 def compare(scene: Scene) -> None:

@@ -51,8 +51,7 @@ def share() -> None:
 
 def _follow(words: Mapping[str, str]) -> None:
     """While it is open, the page may change beside it: each new address runs the fragment again."""
-    data = pack({"part": "address", "seq": 0, "words": dict(words)})
-    mount.PICTURE(data=data, key="address", on_moved_change=lambda: None)
+    mount.address(pack({"part": "address", "seq": 0, "words": dict(words)}), key="address")
 
 
 def shared(address: str, words: Mapping[str, str]) -> Shared:

@@ -13,9 +13,9 @@ from ..metrics.norms import (
     Statistic,
     find_statistic,
     norm_change,
-    norm_labels,
     norm_statistic,
 )
+from ..metrics.stream import norm_labels
 from ..records import Trace
 from ..sites import called
 from .cells import OVERLAY, clickable, name_axes

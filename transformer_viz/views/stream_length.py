@@ -7,7 +7,8 @@ import plotly.graph_objects as go
 
 from ..colours import palette
 from ..languages import say
-from ..metrics.norms import check_same_words, stream_lengths
+from ..metrics.norms import check_same_words
+from ..metrics.stream import stream_lengths
 from ..records import Trace
 from ..sites import called
 from .theme import captioned, escaped, figure

@@ -15,6 +15,7 @@ export class AtlasLegend {
   /** @param {HTMLElement} place */
   constructor(place) {
     this.bar = element("canvas");
+    pen(this.bar, BAR_WIDE, BAR_HIGH); // its own size is larger, and would move the tiles later
     this.least = element("span", "tv-end");
     this.most = element("span", "tv-end");
     this.words = element("span", "tv-said");

@@ -19,12 +19,13 @@ export function fewerCells({ data, shape }, each, change) {
   const height = Math.ceil(rows / each[0]), width = Math.ceil(columns / each[1]);
   const cells = new Uint8Array(layers * heads * height * width);
   const strength = strengths(change);
+  const across = Uint16Array.from({ length: columns }, (_, column) => Math.floor(column / each[1]));
   for (let row = 0, from = 0; row < layers * heads * rows; row++) {
     const tile = Math.floor(row / rows);
     const start = (tile * height + Math.floor((row % rows) / each[0])) * width;
-    for (let column = 0; column < columns; column++, from++) {
-      const at = start + Math.floor(column / each[1]);
-      if (strength[data[from]] > strength[cells[at]]) cells[at] = data[from];
+    for (let column = 0; column < columns; column++) {
+      const code = data[from++], at = start + across[column];
+      if (strength[code] > strength[cells[at]]) cells[at] = code;
     }
   }
   return { cells, height, width };

@@ -1,6 +1,6 @@
 // What the model looked at while it produced one token: a bar for every word that it could see.
 
-import { element, set } from "./dom.js";
+import { element, offer, set } from "./dom.js";
 import { shine } from "./light.js";
 import { tell } from "./tell.js";
 
@@ -59,10 +59,9 @@ export class PlayRow {
     const numbered = (/** @type {number} */ count, /** @type {string} */ letter) =>
       [...Array(count).keys()].map((n) => [`${n}`, letter + n]);
     this.kept = data.head;
-    offerChoices(this.layer, numbered(data.layers, "L"));
-    offerChoices(this.head, [["", tell("mean of all heads")], ...numbered(heads, "H")]);
-    this.layer.value = String(data.layer);
-    this.head.value = data.pooled ? "" : String(data.head);
+    offer(this.layer, numbered(data.layers, "L"), String(data.layer));
+    offer(this.head, [["", tell("mean of all heads")], ...numbered(heads, "H")],
+      data.pooled ? "" : String(data.head));
     set(this.layer, "aria-label", tell("layer"));
     set(this.head, "aria-label", tell("head"));
   }
@@ -87,18 +86,6 @@ export class PlayRow {
       bar.classList.toggle("most", row[key] === Math.max(...row));
     });
   }
-}
-
-/**
- * Put options into a list, unless they are there: one that is open would close.
- * @param {HTMLSelectElement} box
- * @param {string[][]} options  value and words of each
- */
-function offerChoices(box, options) {
-  const offered = JSON.stringify(options);
-  if (box.dataset.offered === offered) return;
-  box.dataset.offered = offered;
-  box.replaceChildren(...options.map(([value, text]) => Object.assign(element("option", "", text), { value })));
 }
 
 /**

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from ...components.atlas import atlas_data
+from ...components.atlas import TITLES, atlas_data
 from ...interventions import Intervention
 from ...languages import mark, say
 from ...metrics.held import held_bits
@@ -22,7 +22,7 @@ from ..question import Question, Wanted
 from . import held, maps, tried
 from .bench import Bench
 from .lab import Lab
-from .learning_curves import TITLES, curves
+from .learning_curves import curves
 from .moments import Moment, measured
 
 BOUNDS = (100, 1000, 10_000)  # updates, between the options

@@ -9,16 +9,11 @@ import numpy as np
 import streamlit as st
 
 from ... import views
-from ...languages import mark, say
+from ...components.atlas import TITLES
+from ...languages import say
 from ...views.curves import Curve
 from .bench import Bench
 from .moments import Moment, logged, measured
-
-TITLES = {
-    "encoder": mark("Encoder"),
-    "decoder": mark("Decoder"),
-    "cross": mark("Cross"),
-}
 
 
 def curves(

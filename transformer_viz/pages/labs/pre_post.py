@@ -11,7 +11,7 @@ import streamlit as st
 from ... import views
 from ...interventions import Intervention
 from ...languages import mark, say
-from ...metrics.norms import stream_lengths
+from ...metrics.stream import stream_lengths
 from ...views.curves import Curve
 from . import runs
 from .bench import Bench
