@@ -62,8 +62,11 @@ def trace_of(array: np.ndarray, *, kept: bool = False) -> Trace:
 
 def pooled(array: np.ndarray) -> np.ndarray:
     """The largest weight of each cell, uint8 ``[layer, head, <=64, <=64]``, 255 = weight 1."""
-    layers, heads, length, _ = array.shape
-    step = max(1, length // SIDE)
-    rows = array.reshape(layers, heads, length // step, step, length).max(axis=3)
-    cells = rows.reshape(layers, heads, length // step, length // step, step).max(axis=4)
+    step = max(1, array.shape[-1] // SIDE)
+    rows = array[:, :, ::step]
+    for n in range(1, step):
+        rows = np.maximum(rows, array[:, :, n::step])
+    cells = rows[..., ::step]
+    for n in range(1, step):
+        cells = np.maximum(cells, rows[..., n::step])
     return np.rint(cells * np.float32(255)).astype(np.uint8)

@@ -138,6 +138,18 @@ def test_the_strips_of_keys_by_pointer_and_by_keyboard(stage: Page) -> None:
     assert said(stage)[-1] == ("opened", {"number": "qkv.cross/k/1/1", "step": 5})
 
 
+def test_nothing_of_a_hidden_key_can_be_opened(stage: Page) -> None:
+    begin(stage, data("decoder", stage="softmax.self"))
+    _, chain = chained("decoder")
+    finite = np.isfinite(chain["softmax"]["x"]).tolist()
+    assert set(finite) == {True, False}
+    for key, seen in enumerate(finite):
+        row = stage.locator(f'.tv-in-key[data-key="{key}"]')
+        if row.count():
+            able = [button.is_enabled() for button in row.locator("button").all()]
+            assert seen in able if seen else not any(able)
+
+
 SUMS = [
     *("embedding.embedding/out/3", "position.embedding/out/3", "norm.cross/mean"),
     *("norm.cross/variance", "norm.cross/spread", "norm.cross/out/5", "qkv.cross/q/2"),

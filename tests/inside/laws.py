@@ -148,7 +148,10 @@ def numbers(chain: Inside, most: int, seed: int = 0) -> Iterator[Number]:
                 yield Number(stage.name, name, ())
             if name not in stage.arrays:
                 continue
-            places = np.argwhere(np.isfinite(stage[name]))
+            opens = np.isfinite(stage[name])
+            if name == "exponentials":
+                opens &= np.isfinite(stage["x"])  # e to the power of an endless score is no sum
+            places = np.argwhere(opens)
             for place in draw.permutation(places)[:most]:
                 yield Number(stage.name, name, tuple(map(int, place)))
 

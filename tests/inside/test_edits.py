@@ -11,7 +11,7 @@ import pytest
 import transformer_viz as tv
 from tests.conftest import make_model
 from transformer_viz.checkpoints.model import Model
-from transformer_viz.inside import step_inside
+from transformer_viz.inside import step_inside, terms
 from transformer_viz.insides import Inside
 from transformer_viz.interventions import (
     BlockEdges,
@@ -138,6 +138,17 @@ def test_every_hidden_key_says_why():
         assert chain["mask"].numbers["hidden"] == (1 - seen).sum()
     padded = _chain(model, Pad(count=2), Causal(on=True, stack="encoder"), name="encoder")
     assert padded["mask"].why == ("",) * 3 + ("causal",) * 4 + ("padding",) * 2
+
+
+def test_what_the_softmax_makes_of_a_hidden_key_is_no_sum():
+    model = make_model()
+    chain = _chain(model)
+    hidden = np.flatnonzero(np.isneginf(chain["softmax"]["x"])).tolist()
+    assert hidden == [3, 4] and not chain["softmax"]["exponentials"][hidden].any()
+    for key in hidden:
+        number = chain.number(f"softmax.self/exponentials/{key}")
+        with pytest.raises(LookupError, match=f"exponentials/{key} is no sum"):
+            terms(model, chain, number)
 
 
 def test_temperature_divides_what_the_mask_left():

@@ -22,11 +22,13 @@ def terms(model: Model, inside: Inside, number: Number) -> Terms:
         number: of an array that ``insides.OPENS`` names; see ``Inside.number``.
 
     Raises:
-        LookupError: a number that is no sum, such as the score of a hidden key; says so.
+        LookupError: a number that is no sum, such as the score of a hidden key, or what the softmax
+            makes of it; says so.
     """
     stage = inside[number.stage]
     opened = Opened(model, inside, stage, number)
     make = SUMS.get((stage.kind, number.array))
-    if make is None or not np.isfinite(opened.total):
+    found = make(opened) if make is not None and np.isfinite(opened.total) else None
+    if found is None or not np.isfinite(found.sum):  # e to the power of an endless score is 0
         raise LookupError(f"The number {number} is no sum that can be opened.")
-    return make(opened)
+    return found

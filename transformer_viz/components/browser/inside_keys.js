@@ -126,7 +126,9 @@ export class KeyTable {
   row(key, opened) {
     const { words, columns, seen } = /** @type {KeyPanel} */ (this.panel);
     const hidden = Boolean(seen) && !this.arrays[seen].data[key];
-    const cells = columns.map((column) => this.cell(column, key, opened));
+    const sums = columns.filter(({ how }) => how === "number" || how === "share")
+      .every(({ array }) => Number.isFinite(this.arrays[array].data[key])); // what is hidden is no sum
+    const cells = columns.map((column) => this.cell(column, key, sums, opened));
     const line = lineOf("tv-in-key" + (hidden ? " tv-in-hidden" : ""),
       tableCellOf("rowheader", words[key]), ...cells);
     line.dataset.key = String(key);
@@ -136,9 +138,10 @@ export class KeyTable {
   /**
    * @param {KeyColumn} column
    * @param {number} key
+   * @param {boolean} sums  whether the numbers of this key are sums that can be opened
    * @param {string} opened
    */
-  cell({ symbol, text, array, open, how }, key, opened) {
+  cell({ symbol, text, array, open, how }, key, sums, opened) {
     const { said, words } = /** @type {KeyPanel} */ (this.panel);
     if (how === "word") return tableCellOf("cell", said[key]);
     const cell = tableCellOf("cell");
@@ -149,8 +152,7 @@ export class KeyTable {
       cell.append(canvas);
       return cell;
     }
-    const value = this.arrays[array].data[key], number = figure(value);
-    const opens = open && Number.isFinite(value); // what is hidden is no sum
+    const value = this.arrays[array].data[key], number = figure(value), opens = open && sums;
     const button = element("button", "tv-in-number", number);
     button.type = "button";
     button.disabled = !opens;
