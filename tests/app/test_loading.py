@@ -166,6 +166,9 @@ def test_memory_is_handed_back_once_for_several_large_runs(monkeypatch):
     memory.after_a_run(memory.LARGE)
     assert (len(handed), len(timers)) == (1, 2)
     timers[1]()
+    memory.after_a_run(1, long=True)  # what many passes leave is more than what they give
+    assert (len(handed), len(timers)) == (2, 3)
+    timers[2]()
 
 
 class _Still:

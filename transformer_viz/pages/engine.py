@@ -341,7 +341,7 @@ class Engine:
             with narrow, self.gate.place(task):
                 task.check()
                 value = run(*words)
-            after_a_run(size_of(value))
+            after_a_run(size_of(value), long)
             return value
 
         return self.cache.get(key, made, task)

@@ -17,9 +17,14 @@ CALM = 5.0  # seconds to wait: whoever moves a slider makes many runs, and one h
 _waiting = threading.Lock()
 
 
-def after_a_run(size: int) -> None:
-    """Give freed memory back a moment later, once for all runs until then, if this was large."""
-    if size >= LARGE and _waiting.acquire(blocking=False):
+def after_a_run(size: int, long: bool = False) -> None:
+    """Give freed memory back a moment later, once for all runs until then, if there is much.
+
+    Args:
+        size: bytes of what the run gave.
+        long: whether it may have taken many passes; what they left is more than it gave.
+    """
+    if (long or size >= LARGE) and _waiting.acquire(blocking=False):
         timer = threading.Timer(CALM, _give_back_freed)
         timer.daemon = True
         timer.start()
