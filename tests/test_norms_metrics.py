@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from transformer_viz.interventions import Intervention, Pad, ScaleHead
+from transformer_viz.metrics.norm_names import norm_labels
 from transformer_viz.metrics.norms import (
     STATISTICS,
     describe_norm_change,
@@ -24,7 +25,7 @@ from transformer_viz.metrics.outstanding import (
     outstanding_gains,
     outstanding_tokens,
 )
-from transformer_viz.metrics.stream import norm_labels, stream_lengths
+from transformer_viz.metrics.stream import stream_lengths
 from transformer_viz.records import Trace
 from transformer_viz.storage import load_trace, save_trace
 from transformer_viz.tracing import trace

@@ -213,7 +213,7 @@ def test_presenting_shows_one_side_at_a_time(visit: Visit) -> None:
 @pytest.mark.parametrize("number", [2, 4])
 def test_while_the_controls_stand_away_it_is_told_when_they_come(visit: Visit, number: int) -> None:
     app = press(visit("lessons", text=TEXT), f"open-{number}")
-    told_when = "Sliders and masks stand away; they come with station 4." in html(app)
+    told_when = "Sliders and masks are put away; they come with station 4." in html(app)
     assert told_when == (number < 4)
 
 

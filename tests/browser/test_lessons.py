@@ -160,6 +160,7 @@ def test_escape_puts_a_term_s_tip_away_and_leaves_nothing_else(page: Page, url: 
     expect(tip).to_be_visible()
     page.keyboard.press("Escape")
     expect(tip).to_be_hidden()
+    still(page)  # leaving would go through the server
     assert page.locator("html[data-present]").count() == 1
     page.mouse.move(700, 20)
     term.hover(position={"x": 4, "y": 8})

@@ -70,6 +70,23 @@ def warm() -> Trace:
     return make_trace(temperature=3.0, probability=0.25)
 
 
+COUNT_PAINTS = """() => {
+  const brush = CanvasRenderingContext2D.prototype, paint = brush.putImageData;
+  window.painted = 0;
+  brush.putImageData = function (...words) {
+    window.painted += 1;
+    return paint.apply(this, words);
+  };
+}"""
+
+
+def test_a_first_mount_colours_the_tiles_once(stage: Page, clean: Trace) -> None:
+    stage.evaluate(COUNT_PAINTS)
+    show(stage, atlas_data(clean, ["encoder"]))
+    stage.wait_for_timeout(300)  # a frame of another size would be drawn anew by now
+    assert stage.evaluate("window.painted") == 1  # one sheet holds all tiles of the block
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_each_head_is_drawn_on_its_own_scale(stage: Page, clean: Trace, dark: bool) -> None:
     show(stage, atlas_data(clean, ["decoder", "cross"]), dark=dark)

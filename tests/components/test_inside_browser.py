@@ -138,16 +138,32 @@ def test_the_strips_of_keys_by_pointer_and_by_keyboard(stage: Page) -> None:
     assert said(stage)[-1] == ("opened", {"number": "qkv.cross/k/1/1", "step": 5})
 
 
-def test_nothing_of_a_hidden_key_can_be_opened(stage: Page) -> None:
+def test_the_exponential_of_a_hidden_key_cannot_be_opened(stage: Page) -> None:
     begin(stage, data("decoder", stage="softmax.self"))
     _, chain = chained("decoder")
     finite = np.isfinite(chain["softmax"]["x"]).tolist()
     assert set(finite) == {True, False}
     for key, seen in enumerate(finite):
-        row = stage.locator(f'.tv-in-key[data-key="{key}"]')
-        if row.count():
-            able = [button.is_enabled() for button in row.locator("button").all()]
-            assert seen in able if seen else not any(able)
+        buttons = stage.locator(f'.tv-in-key[data-key="{key}"] button').all()
+        addresses = [button.get_attribute("data-address") for button in buttons]
+        known = {
+            f"softmax.self/{name}/{key}"
+            for name in ("exponentials", "out")
+            if seen or name == "out"
+        }
+        assert known == {address for address in addresses if address}
+
+
+def test_arrows_pass_over_what_cannot_be_opened(stage: Page) -> None:
+    begin(stage, data("decoder", stage="softmax.self"))
+    _, chain = chained("decoder")
+    seen = np.flatnonzero(np.isfinite(chain["softmax"]["x"])).tolist()
+    column = stage.locator('[data-symbol="exponentials"] button')
+    column.first.focus()
+    for key in (*seen[1:], seen[-1]):  # behind the last one there is nothing to go to
+        stage.keyboard.press("ArrowDown")
+        at = "document.activeElement.shadowRoot?.activeElement ?? document.activeElement"
+        assert stage.evaluate(f"({at}).dataset.address") == f"softmax.self/exponentials/{key}"
 
 
 SUMS = [

@@ -140,7 +140,7 @@ def test_every_hidden_key_says_why():
     assert padded["mask"].why == ("",) * 3 + ("causal",) * 4 + ("padding",) * 2
 
 
-def test_what_the_softmax_makes_of_a_hidden_key_is_no_sum():
+def test_e_to_the_power_of_a_hidden_score_is_no_sum():
     model = make_model()
     chain = _chain(model)
     hidden = np.flatnonzero(np.isneginf(chain["softmax"]["x"])).tolist()

@@ -11,8 +11,8 @@ import plotly.graph_objects as go
 import pytest
 
 from transformer_viz.colours import DARK, LIGHT
+from transformer_viz.metrics.norm_names import norm_labels
 from transformer_viz.metrics.norms import STATISTICS, norm_sites, norm_statistic
-from transformer_viz.metrics.stream import norm_labels
 from transformer_viz.metrics.tiles import extends
 from transformer_viz.records import Tokens, Trace
 from transformer_viz.views.gain_bias import gain_bias

@@ -239,7 +239,7 @@ def _column(
 ) -> dict[str, Any]:
     if how == "word":
         words = {"symbol": "why", "text": "", "label": say("may it be seen?"), "array": ""}
-        return words | {"open": "", "how": how, "total": ""}
+        return words | {"open": "", "made": "", "how": how, "total": ""}
     text, says = symbol_of(stage, name)
     return {
         "symbol": name,
@@ -248,6 +248,7 @@ def _column(
         "says": say(says, **names.to_dict()),
         "array": array_name(stage, name),
         "open": opening(stage, name),
+        "made": array_name(stage, "x" if name == "exponentials" else name),
         "how": how,
         "total": figure(totals[name]) if name in totals else "",
     }

@@ -22,8 +22,8 @@ def terms(model: Model, inside: Inside, number: Number) -> Terms:
         number: of an array that ``insides.OPENS`` names; see ``Inside.number``.
 
     Raises:
-        LookupError: a number that is no sum, such as the score of a hidden key, or what the softmax
-            makes of it; says so.
+        LookupError: a number that is no sum, such as the score of a hidden key, or e to the
+            power of it; says so.
     """
     stage = inside[number.stage]
     opened = Opened(model, inside, stage, number)

@@ -13,7 +13,8 @@ import pandas as pd
 
 from ..languages import mark, say
 from ..records import Trace
-from .stream import listed, norm_labels
+from .norm_names import norm_labels
+from .stream import stacks_of
 from .tiles import extends
 
 
@@ -254,7 +255,7 @@ def _sites(trace: Trace, stack: str) -> list[tuple[str, pd.DataFrame]]:
             say(
                 "This run has no norms over the words of {stack}; it has norms in {stacks}.",
                 stack=repr(stack),
-                stacks=listed(trace.norms, "stack"),
+                stacks=stacks_of(trace.norms),
             )
         )
     return sites

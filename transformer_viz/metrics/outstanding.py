@@ -12,8 +12,8 @@ import pandas as pd
 from ..languages import mark, say
 from ..records import Trace
 from ..sites import called
+from .norm_names import norm_labels
 from .norms import norm_statistic
-from .stream import norm_labels
 
 LONGER = 2.0  # a word stands out at twice the sentence's median length or more, or half or less
 LARGER = 20.0  # a dimension stands out at this many times the median size; chance gives about 6

@@ -1,36 +1,21 @@
-"""How long the residual stream is on its way, and where along it each norm stands.
+"""How long the residual stream is on its way.
 
 The lengths are those that the probe took while the model ran; nothing is run again.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 
 from ..languages import mark, say
 from ..records import Trace
-from ..sites import STACKS
 
 SUB_LAYERS = {
     "self": mark("self-attention"),
     "cross": mark("cross-attention"),
     "feed_forward": mark("feed-forward"),
 }
-#: Names that this package's own models give their norms.
-NATIVE = re.compile(
-    r"(?P<stack>encoder|decoder)\."
-    r"(?:layers\.(?P<layer>\d+)\.(?P<part>self|cross|feed_forward)_norm"
-    r"|(?P<end>embedding\.norm|norm))"
-    r"(?P<again> \(\d+\))?"
-)
-ENDS = {"embedding.norm": mark("after the embedding"), "norm": mark("after the last layer")}
-#: By site: the parts of a native norm's name, and whether it stands after its sub-layer.
-_Signs = dict[str, tuple[re.Match[str], bool]]
-SAME = 1e-4  # relative difference under which two float32 lengths are one
 
 
 def stream_lengths(trace: Trace, stack: str) -> tuple[tuple[str, ...], np.ndarray]:
@@ -43,102 +28,31 @@ def stream_lengths(trace: Trace, stack: str) -> tuple[tuple[str, ...], np.ndarra
     Raises:
         LookupError: the trace has no residual sums of that stack; names those it has.
     """
-    steps = _steps(trace, stack)
-    if not steps:
+    found = steps(trace, stack)
+    if not found:
         raise LookupError(
             say(
                 "This run has no residual stream in {stack}; it has one in {stacks}.",
                 stack=repr(stack),
-                stacks=listed(trace.residuals, "stack"),
+                stacks=stacks_of(trace.residuals),
             )
         )
     labels: list[str] = []
-    for layer, place, _ in steps:
+    for layer, place, _ in found:
         part = say(SUB_LAYERS.get(place, place))
         name = say("L{layer} after {part}", layer=layer, part=part)
         name = say("embedding") if place == "embedding" else name
         again = sum(label == name or label.startswith(f"{name} (") for label in labels)
         labels.append(f"{name} ({again + 1})" if again else name)
-    return tuple(labels), np.stack([length for _, _, length in steps])
+    return tuple(labels), np.stack([length for _, _, length in found])
 
 
-def norm_labels(trace: Trace, sites: Sequence[str]) -> tuple[str, ...]:
-    """Short names of norms: "L0 before self-attention", "after the last layer".
-
-    Whether a norm stands before or after its sub-layer is told by the lengths that it saw. A
-    sub-layer that added nothing (its heads are off, say) tells nothing; its norm stands where most
-    of those stand that tell: the ones of its stack and kind, else of its stack, else of the model.
-    Where no length of the run tells anything, "before" is said. Norms of models from elsewhere
-    keep the name of their module.
-    """
-    known = [NATIVE.fullmatch(site) for site in sites]
-    signs = _signs(trace) if any(known) else {}
-    return tuple(
-        site if name is None else _label(name, signs)
-        for site, name in zip(sites, known, strict=True)
-    )
+def stacks_of(table: pd.DataFrame) -> str:
+    """The stacks of a table's rows, as words of a sentence."""
+    return ", ".join(dict.fromkeys(table["stack"])) if len(table) else say("no stack")
 
 
-def listed(table: pd.DataFrame, column: str) -> str:
-    """What stands in a column of a table, each once, as words of a sentence."""
-    return ", ".join(dict.fromkeys(table[column])) if len(table) else say("no stack")
-
-
-def _label(known: re.Match[str], signs: _Signs) -> str:
-    again = known["again"] or ""
-    if known["end"]:
-        return say(ENDS[known["end"]]) + again
-    words = {"layer": known["layer"], "part": say(SUB_LAYERS[known["part"]])}
-    if _follows(known, signs):
-        return say("L{layer} after {part}", **words) + again
-    return say("L{layer} before {part}", **words) + again
-
-
-def _follows(known: re.Match[str], signs: _Signs) -> bool:
-    """Whether a norm runs on its sub-layer's sum (post-norm): its own sign, or its kin's."""
-    if known[0] in signs:
-        return signs[known[0]][1]
-    for words in (("stack", "part"), ("stack",), ()):
-        said = [
-            after
-            for kin, after in signs.values()
-            if all(kin[word] == known[word] for word in words)
-        ]
-        if said:
-            return 2 * sum(said) > len(said)
-    return False
-
-
-def _signs(trace: Trace) -> _Signs:
-    """What the lengths say of each native norm: whether it runs on its sub-layer's sum.
-
-    A norm before its sub-layer saw the stream that entered, one after it the sum that left. Where
-    those two are one, or it saw neither, the norm is left out.
-    """
-    if not len(trace.norms):
-        return {}
-    steps = {stack: _steps(trace, stack) for stack in STACKS}
-    signs = {}
-    for site, seen in trace.norms.groupby("site", sort=False)["input_norm"]:
-        known = NATIVE.fullmatch(str(site))
-        if known is None or not known["part"]:
-            continue
-        place, run = (int(known["layer"]), known["part"]), steps[known["stack"]]
-        own = next((n for n, step in enumerate(run) if step[:2] == place), None)
-        if own is None:
-            continue
-        ends = (run[max(0, own - 1)][2], run[own][2])
-        entered, left = (_same(seen.to_numpy(np.float64), end) for end in ends)
-        if entered != left:
-            signs[str(site)] = (known, left)
-    return signs
-
-
-def _same(a: np.ndarray, b: np.ndarray) -> bool:
-    return a.shape == b.shape and bool(np.allclose(a, b, rtol=SAME, atol=0))
-
-
-def _steps(trace: Trace, stack: str) -> list[tuple[int, str, np.ndarray]]:
+def steps(trace: Trace, stack: str) -> list[tuple[int, str, np.ndarray]]:
     """The residual sums of a stack in the order of running: layer, place, length ``[token]``."""
     sums = trace.residuals
     if not len(sums):

@@ -338,11 +338,15 @@ class Engine:
 
         def made() -> Any:
             narrow = self.narrow.place(task) if long else nullcontext()
-            with narrow, self.gate.place(task):
-                task.check()
-                value = run(*words)
-            after_a_run(size_of(value), long)
-            return value
+            size = 0
+            try:
+                with narrow, self.gate.place(task):
+                    task.check()
+                    value = run(*words)
+                size = size_of(value)
+                return value
+            finally:  # one that was given up leaves as much
+                after_a_run(size, long)
 
         return self.cache.get(key, made, task)
 

@@ -67,9 +67,10 @@ def _text(station: Station) -> str:
 
 
 def _later() -> str:
-    """Where the controls are, which stand away while nothing is to be changed."""
-    number = next(n for n, station in enumerate(STATIONS, 1) if not station.looks)
-    words = say("Sliders and masks stand away; they come with station {number}.", number=number)
+    """When the controls come, which are put away while nothing is to be changed."""
+    first = st.session_state["station"]
+    number = next(n for n, one in enumerate(STATIONS[first:], first + 1) if not one.looks)
+    words = say("Sliders and masks are put away; they come with station {number}.", number=number)
     return f'<p class="tv-quiet tv-station-later">{escape(words)}</p>'
 
 

@@ -18,7 +18,7 @@ _waiting = threading.Lock()
 
 
 def after_a_run(size: int, long: bool = False) -> None:
-    """Give freed memory back a moment later, once for all runs until then, if there is much.
+    """Give freed memory back a moment later, once for all runs until then, if it may be much.
 
     Args:
         size: bytes of what the run gave.

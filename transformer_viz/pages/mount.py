@@ -157,7 +157,7 @@ def inside(data: bytes, *, key: str, stepped: Hear, opened: Hear) -> None:
 
 
 def address(data: bytes, *, key: str) -> None:
-    """Have whatever stands around run again when the browser's address is another one."""
+    """Run the fragment that it stands in again whenever the browser's address changes."""
     PICTURE(data=data, key=key, on_moved_change=lambda: None)
 
 

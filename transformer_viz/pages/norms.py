@@ -10,6 +10,7 @@ import streamlit as st
 
 from .. import views
 from ..languages import ENGLISH, mark, say, speaking
+from ..metrics.norm_names import norm_labels
 from ..metrics.norms import (
     STATISTICS,
     describe_norm_change,
@@ -18,7 +19,6 @@ from ..metrics.norms import (
     norm_table,
 )
 from ..metrics.outstanding import outstanding_dimensions, outstanding_gains, outstanding_tokens
-from ..metrics.stream import norm_labels
 from ..records import Trace
 from . import bar, chips, choice, visit
 from .charts import chart, clicked

@@ -8,8 +8,8 @@ import plotly.graph_objects as go
 
 from ..colours import Palette, palette
 from ..languages import mark, say
+from ..metrics.norm_names import norm_labels
 from ..metrics.outstanding import PARTS, gain_and_bias, outstanding_gains
-from ..metrics.stream import norm_labels
 from ..records import Trace
 from .theme import captioned, figure
 

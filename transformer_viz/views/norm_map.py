@@ -9,13 +9,13 @@ import plotly.graph_objects as go
 
 from ..colours import Palette, palette
 from ..languages import say
+from ..metrics.norm_names import norm_labels
 from ..metrics.norms import (
     Statistic,
     find_statistic,
     norm_change,
     norm_statistic,
 )
-from ..metrics.stream import norm_labels
 from ..records import Trace
 from ..sites import called
 from .cells import OVERLAY, clickable, name_axes

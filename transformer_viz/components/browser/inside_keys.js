@@ -9,10 +9,10 @@ import { tell } from "./tell.js";
 
 /** @typedef {import("./inside_formula.js").Hands} Hands */
 /** @typedef {import("./inside_cells.js").CellColours} CellColours */
-/** @typedef {{symbol: string, text: string, label: string, array: string, open: string,
+/** @typedef {{symbol: string, text: string, label: string, array: string, open: string, made: string,
  *   how: "strip" | "number" | "share" | "word", total: string}} KeyColumn
  *   how: a vector for each key; a number; a number with a bar; `said` of the panel.
- *   total: what stands below the column */
+ *   made: the array that its numbers are made of; total: what stands below the column */
 /** @typedef {{symbol: string, text: string, label: string, array: string, open: string,
  *   below: boolean, word: string}} KeyExtra  a vector over, or under, the strips of the keys */
 /** @typedef {{form: "keys", name: string, words: string[], seen: string, said: string[],
@@ -126,9 +126,7 @@ export class KeyTable {
   row(key, opened) {
     const { words, columns, seen } = /** @type {KeyPanel} */ (this.panel);
     const hidden = Boolean(seen) && !this.arrays[seen].data[key];
-    const sums = columns.filter(({ how }) => how === "number" || how === "share")
-      .every(({ array }) => Number.isFinite(this.arrays[array].data[key])); // what is hidden is no sum
-    const cells = columns.map((column) => this.cell(column, key, sums, opened));
+    const cells = columns.map((column) => this.cell(column, key, opened));
     const line = lineOf("tv-in-key" + (hidden ? " tv-in-hidden" : ""),
       tableCellOf("rowheader", words[key]), ...cells);
     line.dataset.key = String(key);
@@ -138,10 +136,9 @@ export class KeyTable {
   /**
    * @param {KeyColumn} column
    * @param {number} key
-   * @param {boolean} sums  whether the numbers of this key are sums that can be opened
    * @param {string} opened
    */
-  cell({ symbol, text, array, open, how }, key, sums, opened) {
+  cell({ symbol, text, array, open, made, how }, key, opened) {
     const { said, words } = /** @type {KeyPanel} */ (this.panel);
     if (how === "word") return tableCellOf("cell", said[key]);
     const cell = tableCellOf("cell");
@@ -152,7 +149,8 @@ export class KeyTable {
       cell.append(canvas);
       return cell;
     }
-    const value = this.arrays[array].data[key], number = figure(value), opens = open && sums;
+    const value = this.arrays[array].data[key], number = figure(value);
+    const opens = open && Number.isFinite(this.arrays[made].data[key]); // an endless score is no sum
     const button = element("button", "tv-in-number", number);
     button.type = "button";
     button.disabled = !opens;
@@ -285,13 +283,17 @@ export class KeyTable {
   }
 
   /**
-   * The same column of the next row, or of the one before.
+   * The same column of the next row, or of the one before, that can be reached.
    * @param {any} event
    */
   toRow(event) {
     const cell = event.target.closest("[role=cell]"), line = cell?.parentElement;
-    const next = event.key === "ArrowDown" ? line?.nextElementSibling : line?.previousElementSibling;
-    const other = next?.children[[...line.children].indexOf(cell)]?.querySelector("button, canvas");
+    const way = event.key === "ArrowDown" ? "nextElementSibling" : "previousElementSibling";
+    const place = [...(line?.children ?? [])].indexOf(cell);
+    let other = null;
+    for (let next = line?.[way]; next && !other; next = next[way]) {
+      other = next.children[place]?.querySelector("button:enabled, canvas");
+    }
     if (!other) return;
     event.preventDefault();
     other.focus();

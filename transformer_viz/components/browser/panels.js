@@ -2,6 +2,9 @@
 
 import { showIn } from "./mount.js";
 import { Panel } from "./panel.js";
+import { hideTipsOnEscape } from "./tips.js";
+
+hideTipsOnEscape();
 
 /** @param {any} component  what Streamlit hands over */
 const showPanel = (component) => showIn(component, () => Panel);

@@ -4,7 +4,10 @@ import { onEscape } from "./dom.js";
 
 const SHOWN = ".tv-term:is(:hover, :focus):not([data-away])";
 
-/** Hear Escape as long as the page lives; whoever hears it next learns that it was meant for a tip. */
+/**
+ * Hear Escape as long as the page lives. A press that hid a tip is marked as handled, so that it does
+ * not leave presenter mode too.
+ */
 export function hideTipsOnEscape() {
   onEscape(new AbortController().signal, () => {
     const terms = document.querySelectorAll(SHOWN);
