@@ -219,6 +219,7 @@ def test_an_open_list_keeps_its_keys(browser: Browser, url: str) -> None:
         opened(page, f"{url}/?present=on&layer=1&head=3")
         page.locator(".st-key-corner").get_by_role("button", name="Share").click()
         page.get_by_test_id("stPopoverBody").wait_for()
+        rest(page)  # a list that is still being filled may not hear a key
         page.keyboard.press("Escape")  # closes what is open, and leaves nothing
         page.get_by_test_id("stPopoverBody").wait_for(state="hidden")
         rest(page)
