@@ -90,7 +90,7 @@ CLASS: tuple[Shot, ...] = (
     ("play", "play", {"layer": 1, "played": 9}),
     ("labs", "labs", {"lab": "scale", "tried": "guess=0"}),
     ("lessons", "lessons", {}),
-    ("station", "", {"station": 2, "block": "encoder", "layer": 1, "head": 0}),
+    ("station", "", {"station": 2, "block": "encoder", "layer": 1, "head": 0, "token": 6}),
     ("chinese", "", {"lang": "zh", "edits": WARM, "layer": 1, "head": 7, "token": 6}),
 )
 WALL = {"width": 1280, "height": 720}
