@@ -11,7 +11,7 @@ import { signed } from "./written.js";
 const columnNames = () => [
   ["layer", tell("head")], ["entropy", tell("entropy, bits")],
   ["distance", tell("distance, tokens")], ["max", tell("largest weight")],
-  ["sink", tell("on the first word")], ["change", tell("largest change (approx.)")],
+  ["sink", tell("on the first word")], ["change", tell("≈ largest change")],
 ];
 
 /**

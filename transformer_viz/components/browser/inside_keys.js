@@ -12,7 +12,7 @@ import { tell } from "./tell.js";
 /** @typedef {{symbol: string, text: string, label: string, array: string, open: string, made: string,
  *   how: "strip" | "number" | "share" | "word", total: string}} KeyColumn
  *   how: a vector for each key; a number; a number with a bar; `said` of the panel.
- *   made: the array that its numbers are made of; total: what stands below the column */
+ *   made: the array that is finite where a number can be opened; total: what stands below */
 /** @typedef {{symbol: string, text: string, label: string, array: string, open: string,
  *   below: boolean, word: string}} KeyExtra  a vector over, or under, the strips of the keys */
 /** @typedef {{form: "keys", name: string, words: string[], seen: string, said: string[],
