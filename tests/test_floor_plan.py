@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "transformer_viz"
 
 FLOORS = {
+    "errors": 0,
     "sites": 0,
     "records": 0,
     "interventions": 0,

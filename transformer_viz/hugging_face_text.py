@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
+from .errors import is_panic
 from .records import Tokens
 from .text import arrange, piece, swallowed, whole
+
+
+@contextmanager
+def without_panics() -> Iterator[None]:
+    """A panic of the library's native code, which is no Exception, becomes an error like others.
+
+    Raises:
+        ValueError: the first line of the panic, and what to do.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        reason = str(error).partition("\n")[0][:100].rstrip(". ")
+        raise ValueError(
+            f"The tokenizer of this model broke off ({reason}). Take another text, or type token "
+            "ids as numbers."
+        ) from None
 
 
 class HuggingFaceText:
@@ -31,8 +52,9 @@ class HuggingFaceText:
 
     @cached_property
     def pieces(self) -> Sequence[str]:
-        size = len(self._tokenizer)
-        return tuple(str(p) for p in self._tokenizer.convert_ids_to_tokens(list(range(size))))
+        with without_panics():
+            size = len(self._tokenizer)
+            return tuple(str(p) for p in self._tokenizer.convert_ids_to_tokens(list(range(size))))
 
     @cached_property
     def _mark(self) -> str:
@@ -43,11 +65,11 @@ class HuggingFaceText:
         return mark if counts[mark] else ""
 
     def source_ids(self, text: str) -> list[int]:
-        with self._lock:
+        with self._lock, without_panics():
             return list(self._tokenizer(whole(text))["input_ids"])
 
     def target_ids(self, text: str) -> list[int]:
-        with self._lock:
+        with self._lock, without_panics():
             made = self._tokenizer(text_target=whole(text), add_special_tokens=False)
         return [*self._start, *made["input_ids"]]
 
@@ -57,7 +79,7 @@ class HuggingFaceText:
         A tokenizer that makes no segments says at least to which of the two texts a token belongs:
         special tokens to the text before them.
         """
-        with self._lock:
+        with self._lock, without_panics():
             made = self._tokenizer(whole(first), whole(second))
         segments = made.get("token_type_ids") or _owners(made.sequence_ids())
         return list(made["input_ids"]), list(segments)
@@ -69,7 +91,7 @@ class HuggingFaceText:
 
     def decode(self, ids: Sequence[int]) -> str:
         known = [int(i) for i in ids if 0 <= i < len(self.pieces) and i not in self._special]
-        with self._lock:
+        with self._lock, without_panics():
             return str(self._tokenizer.decode(known))
 
     def tokens(self, ids: Sequence[int]) -> Tokens:

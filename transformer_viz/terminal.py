@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from .errors import is_fault
+
 if TYPE_CHECKING:
     from .inspection import Inspection
 
@@ -45,8 +47,8 @@ class OneSentence(click.Group):
             # Whoever read our output has seen enough (| head); the closing flush must not complain.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
-        except Exception as error:
-            if debug:
+        except BaseException as error:
+            if debug or not is_fault(error):
                 raise
             click.echo(sentence(error), err=True)
             sys.exit(BAD_INPUT)
@@ -59,7 +61,7 @@ def _without_debug(words: list[str]) -> tuple[list[str], bool]:
     return [word for word in words[:end] if word != "--debug"] + words[end:], debug
 
 
-def sentence(error: Exception) -> str:
+def sentence(error: BaseException) -> str:
     """What an error says, on one line; one that says nothing is named."""
     if isinstance(error, click.UsageError) and error.ctx is not None:
         text = f"{error.format_message()} Try: {error.ctx.command_path} --help"

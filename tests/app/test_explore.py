@@ -16,6 +16,7 @@ from streamlit.testing.v1 import AppTest
 from tests.components.stage import decoded
 from transformer_viz.checkpoints.shelf import EXAMPLE, WEIGHTS
 from transformer_viz.interventions import Intervention, Pad, ScaleHead, Temperature
+from transformer_viz.pages import page
 from transformer_viz.pages.engine import Engine, Question, whole_layer
 from transformer_viz.pages.link import LONG
 
@@ -263,6 +264,20 @@ def test_an_edit_that_fits_nowhere_is_explained_and_can_be_taken_back(visit: Vis
     assert app.text_input(key="text").value == "The cat sat."
     app.button(key="clean-after-error").click().run()
     assert not app.error and pictures(app) == ["atlas", "head"]
+
+
+def test_a_panic_of_native_code_is_explained(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no Exception: the run would die without a word, below the old picture."""
+    panic = type("PanicException", (BaseException,), {})
+
+    def broken(*words: object, **named: object) -> None:
+        raise panic("no entry found for key")
+
+    monkeypatch.setattr(page, "scene_of", broken)
+    app = visit()
+    assert not app.exception and len(app.error) == 1
+    assert "PanicException: no entry found for key" in told(app)
+    assert app.text_input(key="text").value == "The cat sat."
 
 
 def test_a_missing_model_is_explained(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,9 @@ from torch import nn
 
 import transformer_viz as tv
 from transformer_viz.checkpoints import CheckpointError, Model
+from transformer_viz.checkpoints.hf_beside import open_tokenizer, refuse_growth
+from transformer_viz.errors import is_panic
+from transformer_viz.hugging_face_text import HuggingFaceText
 from transformer_viz.text import PlainIds
 
 from .hugging_face import BERT, CASES, HEADS, IDS, LAYERS, PAD, TEXT, P, V, folder_of, made, saved
@@ -280,3 +283,69 @@ def test_a_tokenizer_of_the_library_serves_any_module():
     own = PlainIds(V)
     assert tv.load(Own(), tokenizer=own).tokenizer is own
     assert IDS.max() < V
+
+
+MARKS = ("single_word", "lstrip", "rstrip", "normalized")
+
+
+def whole_file(**parts: Any) -> str:
+    """A ``tokenizer.json`` of two pieces, with other steps around them."""
+    whole: dict[str, Any] = {
+        "version": "1.0",
+        "added_tokens": [
+            {"id": 2, "content": "[X]", "special": True} | dict.fromkeys(MARKS, False)
+        ],
+        "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []},
+    }
+    return json.dumps(whole | parts)
+
+
+def template(count: int, times: int) -> dict[str, Any]:
+    """A step that puts ``times`` special tokens of ``count`` ids each before a text."""
+    token = {"id": "[X]", "ids": [2] * count, "tokens": ["[X]"] * count}
+    special = {"SpecialToken": {"id": "[X]", "type_id": 0}}
+    text = [{"Sequence": {"id": name, "type_id": 0}} for name in "AB"]
+    return {
+        "type": "TemplateProcessing",
+        "single": [*[special] * times, text[0]],
+        "pair": text,
+        "special_tokens": {"[X]": token},
+    }
+
+
+HUNGRY = {
+    "a template": ({"post_processor": template(3000, 3000)}, "puts 9,003,000 special tokens"),
+    "templates in a row": (
+        {"post_processor": {"type": "Sequence", "processors": [template(1, 39)] * 2}},
+        "puts 80 special tokens around a text, and 64 are the most",
+    ),
+    "padding": (
+        {"padding": {"strategy": {"Fixed": 10**9}, "direction": "Right", "pad_id": 0}},
+        "pads to 1,000,000,000 tokens",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HUNGRY)
+def test_a_tokenizer_that_would_fill_the_memory_is_not_opened(case: str, tmp_path: Path) -> None:
+    parts, message = HUNGRY[case]
+    (tmp_path / "tokenizer.json").write_text(whole_file(**parts))
+    with pytest.raises(ValueError, match=message):
+        refuse_growth(tmp_path)
+    found, note = open_tokenizer(transformers, tmp_path, None)
+    assert found is None and message in note and "token ids are typed" in note
+    (tmp_path / "tokenizer.json").write_text(whole_file(post_processor=template(1, 1)))
+    refuse_growth(tmp_path)
+
+
+def test_a_panic_of_the_tokenizer_is_a_sentence() -> None:
+    """Oniguruma gives up on this pattern, and the library panics: no Exception is raised."""
+    slow = {"type": "Split", "pattern": {"Regex": "(?:a|a){40}[bc]"}, "behavior": "Isolated"}
+    core = tokenizers.Tokenizer.from_str(whole_file(pre_tokenizer=slow | {"invert": False}))
+    outer = HuggingFaceText(transformers.PreTrainedTokenizerFast(tokenizer_object=core))
+    with pytest.raises(BaseException, match="retry-limit") as panic:
+        core.encode("a" * 60)
+    assert is_panic(panic.value) and not isinstance(panic.value, Exception)
+    for read in (outer.source_ids, outer.target_ids, lambda text: outer.pair_ids(text, text)):
+        with pytest.raises(ValueError, match=r"The tokenizer of this model broke off \(Onig.*\.$"):
+            read("a" * 60)

@@ -43,6 +43,13 @@ class Call:
         return self.reduced
 
 
+class Filled(Call):
+    """Pickles as a call whose result is then filled with a state, whatever it is."""
+
+    def __init__(self, function: Any, args: tuple[Any, ...], state: Any):
+        self.reduced = (function, args, state)
+
+
 def shell(canary: Path) -> Any:
     """A pickle that would have the shell make the canary."""
     return Call(os.system, f"touch {canary}")

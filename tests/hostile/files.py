@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import collections
 import gzip
 import io
@@ -22,7 +23,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from .case import Call, Case, header, pickled, saved, shell, state, written, zipped
+from .case import Call, Case, Filled, header, pickled, saved, shell, state, written, zipped
 
 F32 = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 THINGS = r"holds Python objects \({}[\w., ]*\), not only tensors"
@@ -175,6 +176,88 @@ NESTED_KEY = b"}" + NEST + b"K\x01s."
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n"
 OLD = {"_use_new_zipfile_serialization": False}
 WIDE = torch.zeros(1).expand(10**9)
+
+RECONSTRUCT, SCALAR = np.zeros(0).__reduce__()[0], np.float64(0).__reduce__()[0]
+FILLED = r"{} is filled with what no state dict holds"
+CALLED = r"{} is called with what no state dict holds"
+KIND = r"numpy\.dtype"
+ARRAY = r"numpy\._core\.multiarray\._reconstruct"
+
+
+def dtype(name: str, *words: Any) -> Filled | Call:
+    """A kind of numpy by its name, filled with what follows version and byte order."""
+    made = (name, False, True)
+    return Filled(np.dtype, made, (3, "<", *words)) if words else Call(np.dtype, *made)
+
+
+def array(kind: Any, data: Any, shape: Any = (1,), version: Any = 1) -> Callable[..., Path]:
+    """A file with one array of numpy: its kind, its data and its shape as given."""
+    made = Filled(RECONSTRUCT, (np.ndarray, (0,), b"b"), (version, shape, kind, False, data))
+    return saved({"a": made})
+
+
+#: numpy follows these states without a look: pointers beyond a list, or eight bytes of the file.
+POINTERS = [
+    Case("an object beyond a list", array(dtype("O8"), [None], (64,)), CALLED.format(KIND)),
+    Case("a text as an object", array(dtype("O8"), ["A" * 460] * 65, (65,)), CALLED.format(KIND)),
+    Case("a thousand million objects", array(dtype("O8"), [], (10**9,)), CALLED.format(KIND)),
+    *(
+        Case(
+            f"a kind of objects said to be {name}",
+            array(dtype(name, None, None, None, -1, -1, 63), [1.0]),
+            FILLED.format(KIND),
+        )
+        for name in ("f8", "i8")
+    ),
+    Case(
+        "a kind with fields",
+        array(dtype("f8", None, ("a",), {"a": 1}, -1, -1, 0), b"x" * 8),
+        FILLED.format(KIND),
+    ),
+    Case(
+        "a text wider than its name",
+        array(dtype("S5", None, None, None, 10**9, 1, 0), b"x" * 5),
+        FILLED.format(KIND),
+    ),
+    Case("a list as numbers", array(dtype("f8"), [1.0]), FILLED.format(ARRAY)),
+    Case("fewer bytes than numbers", array(dtype("f8"), b"x" * 8, (64,)), FILLED.format(ARRAY)),
+    Case("more numbers than there are", array(dtype("f8"), b"x", (2**62, 4)), FILLED.format(ARRAY)),
+    Case("less than no numbers", array(dtype("f8"), b"x" * 8, (-1,)), FILLED.format(ARRAY)),
+    Case("a shape of lists", array(dtype("f8"), b"x" * 8, ([1],)), FILLED.format(ARRAY)),
+    Case("an array of version 9", array(dtype("f8"), b"x" * 8, (1,), 9), FILLED.format(ARRAY)),
+    Case(
+        "an array whose kind is none",
+        array(Call(set, []), b"x" * 8),
+        FILLED.format(ARRAY),
+    ),
+    Case(
+        "a number of objects",
+        saved({"a": Call(SCALAR, dtype("O8"), b"A" * 8)}),
+        CALLED.format(KIND),
+    ),
+    Case(
+        "a number of too few bytes",
+        saved({"a": Call(SCALAR, dtype("f8"), b"A")}),
+        CALLED.format(r"numpy\._core\.multiarray\.scalar"),
+    ),
+    Case(
+        "an array of another class",
+        saved({"a": Call(RECONSTRUCT, collections.OrderedDict, (0,), b"b")}),
+        CALLED.format(ARRAY),
+    ),
+    Case(
+        "a tensor with a state",
+        pickled(
+            b"}X\x01\0\0\0actorch._utils\n_rebuild_parameter\n(X\x01\0\0\0x\x89}tR(K\x01K\x02tbs."
+        ),
+        FILLED.format(r"torch\._utils\._rebuild_parameter"),
+    ),
+    Case(
+        "a namespace with a list for its words",
+        saved(lambda c: {"a": Filled(argparse.Namespace, (), ["heads"])}),
+        FILLED.format(r"argparse\.Namespace"),
+    ),
+]
 
 CODE = [
     Case("a whole module", saved(nn.Linear(2, 2)), THINGS.format(r"torch\.nn")),
@@ -389,4 +472,4 @@ TENSORS = [
     Case("complex", saved({"a": torch.zeros(3, dtype=torch.complex64)}), "a in w.pt is complex"),
     Case("quantised", quantised, "quantised tensors; only plain"),
 ]
-FILES = [*CODE, *MEMORY, *DAMAGE, *DISGUISES, *TENSORS]
+FILES = [*POINTERS, *CODE, *MEMORY, *DAMAGE, *DISGUISES, *TENSORS]

@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..hugging_face_text import HuggingFaceText
+from ..hugging_face_text import HuggingFaceText, without_panics
 from ..text import PlainIds
 from ..words import Characters, WordText, sentencepiece_split
 from . import native
 from .errors import CheckpointError
+from .hf_beside import refuse_steps
 from .plain_pickle import read_plain_pickle
 
 MAX_WORDS = 64 * 2**20  # bytes of a list of words
@@ -90,7 +91,9 @@ def byte_pairs(folder: Path, size: int) -> tuple[HuggingFaceText, int | None] | 
 
     make: Any = PreTrainedTokenizerFast
     try:
-        inner = _byte_pairs([str(folder / name) for name in names])
+        refuse_steps(folder / "tokenizer.json")
+        with without_panics():
+            inner = _byte_pairs([str(folder / name) for name in names])
         end = inner.token_to_id(END_OF_TEXT)
         outer = make(tokenizer_object=inner, eos_token=None if end is None else END_OF_TEXT)
     except Exception as error:  # the library raises plain Exceptions

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ..hugging_face_text import without_panics
 from .errors import CheckpointError
 from .hf_library import plainly
 from .reading import read_config
@@ -20,6 +21,8 @@ GENERATION = "generation_config.json"
 MAX_BESIDE = 2**26  # bytes of any file of a tokenizer
 WRITTEN = (".json", ".txt", ".model", ".spm", ".bpe", ".vocab", ".jinja")  # how their names end
 MAX_GROWTH = 4096  # times its length that a text may grow while it is cut into pieces
+MAX_TEMPLATE = 64  # special tokens that a tokenizer may put around one text
+MAX_PADDED = 2**16  # tokens to which it may pad one
 MAX_EXTRA = 2**20  # of any number of pieces that a tokenizer is told to make up
 
 
@@ -33,9 +36,10 @@ def open_tokenizer(transformers: Any, folder: Path, size: int | None) -> tuple[A
         return None, ""
     try:
         refuse_growth(folder)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(
-            str(folder), local_files_only=True, trust_remote_code=False
-        )
+        with without_panics():
+            tokenizer = transformers.AutoTokenizer.from_pretrained(
+                str(folder), local_files_only=True, trust_remote_code=False
+            )
     except Exception as error:  # each tokenizer fails in its own way
         return None, _unread(plainly(error).replace(str(folder), folder.name))
     if set(tokenizer.all_special_ids) >= set(range(len(tokenizer))):
@@ -63,12 +67,30 @@ def refuse_growth(folder: Path) -> None:
     for word, value in words.items():
         if "length" not in word and isinstance(value, int) and value > MAX_EXTRA:
             raise ValueError(f"it asks for {word}={value:,}, and {MAX_EXTRA:,} are the most")
+    refuse_steps(folder / "tokenizer.json")
+
+
+def refuse_steps(path: Path) -> None:
+    """Refuse a ``tokenizer.json`` whose steps would fill the memory with a short text.
+
+    Raises:
+        ValueError: says which do.
+    """
     growth = 1
-    whole = _json(folder / "tokenizer.json")
+    whole = _json(path)
     for step in _steps([whole.get(part) for part in ("normalizer", "pre_tokenizer", "decoder")]):
         growth *= _growth(step)
         if growth > MAX_GROWTH:
             raise ValueError(f"its steps may make a text {MAX_GROWTH:,} times as long and more")
+    added = sum(_added(step) for step in _steps(whole.get("post_processor")))
+    if added > MAX_TEMPLATE:
+        raise ValueError(
+            f"it puts {added:,} special tokens around a text, and {MAX_TEMPLATE} are the most"
+        )
+    for step in _steps(whole.get("padding")):
+        for value in step.values():
+            if isinstance(value, int) and value > MAX_PADDED:
+                raise ValueError(f"it pads to {value:,} tokens, and {MAX_PADDED:,} are the most")
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -94,6 +116,19 @@ def _growth(step: dict[str, Any]) -> int:
     if step.get("type") in ("Replace", "Prepend") and isinstance(written, str):
         return max(1, len(written))
     return 2 if step.get("type") in ("ByteLevel", "Precompiled") else 1
+
+
+def _added(step: dict[str, Any]) -> int:
+    """How many special tokens one step may put around a text, or a pair of them."""
+    if step.get("type") != "TemplateProcessing":
+        return 0
+    known = step.get("special_tokens")
+    tokens = known.values() if isinstance(known, dict) else ()
+    widest = max(
+        (len(token.get("ids", ())) for token in tokens if isinstance(token, dict)), default=1
+    )
+    sides = (step.get("single"), step.get("pair"))
+    return max(len(side) if isinstance(side, list) else 0 for side in sides) * max(1, widest)
 
 
 def _unread(reason: str) -> str:

@@ -8,6 +8,7 @@ calls that state dicts are made of pass.
 
 from __future__ import annotations
 
+import math
 import pickle
 import re
 from collections.abc import Callable, Iterable
@@ -30,6 +31,9 @@ STRANGE_TENSORS = re.compile(
     r"torch\._utils\._rebuild_(sparse|q|meta|nested|wrapper|device)\w*"
     r"|torch\.serialization\._get_layout|torch\.per_(tensor|channel)_\w*"
 )
+#: Kinds of numpy whose entries are their own bytes: truth values, numbers, text.
+DTYPE = re.compile(r"[<>|=]?([biufcSU])(\d{1,3})")
+MAX_AXES = 32
 WIDTHS = {
     **dict.fromkeys(("ComplexDouble",), 16),
     **dict.fromkeys(("Double", "Long", "ComplexFloat"), 8),
@@ -56,6 +60,10 @@ class StandIn:
         self.parts: list[Any]
 
     def __setstate__(self, state: Any) -> None:
+        # numpy and torch follow what a state says without a look: a pointer may stand there.
+        check = STATES.get(self.name)
+        if check is None or not check(self, state):
+            raise _Refused(f"{self.name} is filled with what no state dict holds")
         self.parts.append(state)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -105,16 +113,78 @@ def _pairs(args: tuple[Any, ...]) -> bool:
 
 
 def _empty_array(args: tuple[Any, ...]) -> bool:
-    return len(args) == 3 and args[1] == (0,)
+    return (
+        len(args) == 3
+        and getattr(args[0], "name", "") == "numpy.ndarray"
+        and args[1] == (0,)
+        and (args[2] in (b"b", "b") or _length(args[2]) == 1)
+    )
 
 
-def _short_dtype(args: tuple[Any, ...]) -> bool:
-    known = r"[<>|=]?[a-zA-Z]\d{0,3}"
-    return bool(args) and isinstance(args[0], str) and bool(re.fullmatch(known, args[0]))
+def _plain_dtype(args: tuple[Any, ...]) -> bool:
+    """A kind of numbers or of text of a fixed length; never objects, which are pointers."""
+    known = bool(args) and isinstance(args[0], str) and DTYPE.fullmatch(args[0])
+    return bool(known) and all(type(word) in (bool, int) for word in args[1:])
+
+
+def _number(args: tuple[Any, ...]) -> bool:
+    """A scalar of numpy: its kind, and the bytes of one such number."""
+    return len(args) == 2 and _dtype_bytes(args[0]) == _length(args[1]) is not None
 
 
 def _latin(args: tuple[Any, ...]) -> bool:
     return len(args) == 2 and isinstance(args[0], str) and args[1] == "latin1"
+
+
+def _dtype_bytes(dtype: Any) -> int | None:
+    """The bytes of one entry of a stand-in for ``numpy.dtype``; None for anything else."""
+    if not isinstance(dtype, StandIn) or dtype.name != "numpy.dtype":
+        return None
+    kind, size = DTYPE.fullmatch(dtype.parts[0]).groups()  # type: ignore[union-attr]
+    return int(size) * (4 if kind == "U" else 1)
+
+
+def _length(data: Any) -> int | None:
+    """How many bytes stand there, plainly or as the text of older pickles; None for no bytes."""
+    if isinstance(data, StandIn) and data.name == "_codecs.encode":
+        data = data.parts[0]
+        return len(data) if len(data) == len(data.encode("latin1", "ignore")) else None
+    return len(data) if isinstance(data, bytes) else None
+
+
+def _attributes(made: StandIn, state: Any) -> bool:
+    """Named things that hang on an object of Python's own."""
+    return type(state) is dict and all(type(name) is str for name in state)
+
+
+def _dtype_state(made: StandIn, state: Any) -> bool:
+    """What numpy writes of a plain kind: version, byte order, no fields, sizes, flags."""
+    if type(state) is not tuple or len(state) != 8:
+        return False
+    size = _dtype_bytes(made)
+    text = made.parts[0].lstrip("<>|=")[0]
+    sizes = {"S": (size, 1), "U": (size, 4)}.get(text, (-1, -1))
+    return (
+        all(word is None or type(word) in (int, str) for word in state)
+        and state[0] in (3, 4)
+        and state[1] in ("<", ">", "|", "=")
+        and state[2:5] == (None, None, None)
+        and state[5:7] == sizes
+        and state[7] in ((0, 8) if text == "U" else (0,))
+    )
+
+
+def _array_state(made: StandIn, state: Any) -> bool:
+    """What numpy writes of an array of numbers: version, shape, dtype, order, exactly its bytes."""
+    if type(state) is not tuple or len(state) != 5 or type(state[1]) is not tuple:
+        return False
+    version, shape, dtype, fortran, data = state
+    if version != 1 or type(fortran) not in (bool, int):
+        return False
+    if len(shape) > MAX_AXES or any(type(n) is not int or not 0 <= n < 2**48 for n in shape):
+        return False
+    entry, length = _dtype_bytes(dtype), _length(data)
+    return entry is not None and length is not None and math.prod(shape) * entry == length
 
 
 FOLDING = (dict, list, tuple, set, frozenset, StandIn)
@@ -137,11 +207,19 @@ CALLS: dict[str, Callable[[tuple[Any, ...]], bool] | None] = {
     "pathlib.WindowsPath": _scalars,
     "pathlib._local.PosixPath": _scalars,
     "pathlib._local.WindowsPath": _scalars,
-    "numpy.dtype": _short_dtype,
-    "numpy.core.multiarray.scalar": None,
-    "numpy._core.multiarray.scalar": None,
+    "numpy.dtype": _plain_dtype,
+    "numpy.core.multiarray.scalar": _number,
+    "numpy._core.multiarray.scalar": _number,
     "numpy.core.multiarray._reconstruct": _empty_array,
     "numpy._core.multiarray._reconstruct": _empty_array,
+}
+#: What may be filled after it was made, and what its state must be; nothing else may.
+STATES: dict[str, Callable[[StandIn, Any], bool]] = {
+    "collections.OrderedDict": _attributes,
+    "argparse.Namespace": _attributes,
+    "numpy.dtype": _dtype_state,
+    "numpy.core.multiarray._reconstruct": _array_state,
+    "numpy._core.multiarray._reconstruct": _array_state,
 }
 
 

@@ -12,6 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.navigation.page import StreamlitPage
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
+from ..errors import is_fault
 from ..languages import mark, say
 from . import checkpoint_facts, checkpoint_words, own, uploads, visit
 from .engine import Engine
@@ -201,7 +202,9 @@ def _asked(engine: Engine, name: str, waiting: DeltaGenerator) -> Inspection | N
         return None
     except (ValueError, LookupError, OSError) as error:
         sentence = spoken(error)
-    except Exception as error:  # the last net: a visitor never meets a traceback
+    except BaseException as error:  # the last net: a visitor never meets a traceback
+        if not is_fault(error):
+            raise
         traceback.print_exc(file=sys.stderr)
         sentence = failed(error)
     shelved = engine.shelf.get(name)

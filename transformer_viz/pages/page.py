@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from ..errors import is_fault
 from ..languages import say
 from . import boxes, frame, lessons_doors, lessons_strip, moves, visit
 from .engine import Engine
@@ -97,7 +98,9 @@ def _explained(engine: Engine) -> Iterator[None]:
     except (ValueError, LookupError, OSError) as error:
         _explain(spoken(error))
         frame.footer(engine, None, None)
-    except Exception as error:  # the last net: a visitor never meets a traceback
+    except BaseException as error:  # the last net: a visitor never meets a traceback
+        if not is_fault(error):
+            raise
         traceback.print_exc(file=sys.stderr)
         _explain(failed(error))
         frame.footer(engine, None, None)

@@ -24,6 +24,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from streamlit.web.cli import configurator_options
 
+from ..errors import is_fault
 from .exchange import EXCHANGE, PATH
 from .joined import Joined
 from .task import Abandoned
@@ -78,7 +79,9 @@ def _answer(request: Request) -> Response:
         return Response(status_code=204, headers=HEADERS)
     except (ValueError, LookupError, OSError) as error:
         return _sentence(409, spoken(error))
-    except Exception as error:  # the page's own run meets it again, and explains it
+    except BaseException as error:  # the page's own run meets it again, and explains it
+        if not is_fault(error):
+            raise
         traceback.print_exc(file=sys.stderr)
         return _sentence(500, f"This did not work ({type(error).__name__}).")
     return Response(body, media_type="application/octet-stream", headers=HEADERS)

@@ -1,0 +1,16 @@
+"""Which of all that Python raises is a fault, and which only steers a run or ends the process."""
+
+from __future__ import annotations
+
+
+def is_panic(error: BaseException) -> bool:
+    """Whether an error is a panic of native code (pyo3), whose class is known by its name alone.
+
+    A panic is no ``Exception``, so ``except Exception`` lets it pass.
+    """
+    return type(error).__name__ == "PanicException"
+
+
+def is_fault(error: BaseException) -> bool:
+    """Whether something went wrong: an ``Exception``, or a panic of native code."""
+    return isinstance(error, Exception) or is_panic(error)
