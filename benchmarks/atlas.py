@@ -26,7 +26,7 @@ from benchmarks.shapes import reference, sentence
 from benchmarks.visits import browser
 from transformer_viz.components.atlas import atlas_data
 from transformer_viz.components.files import bundle, style
-from transformer_viz.records import Trace
+from transformer_viz.core.trace import Trace
 
 LENGTHS = (32, 64, 128, 256, 512, 1024)
 LONG = 512  # tokens at which an update has a budget

@@ -9,9 +9,9 @@ from benchmarks.report import Budget, Section
 from transformer_viz import Intervention, trace
 from transformer_viz.checkpoints import available, load, native
 from transformer_viz.checkpoints.model import Model
-from transformer_viz.interventions import Temperature
+from transformer_viz.core.interventions import Temperature
+from transformer_viz.core.sites import Site
 from transformer_viz.model import ModelConfig, Transformer
-from transformer_viz.sites import Site
 
 LIMIT = 2.5  # a goal of ours, not of DESIGN
 ROWS = 15

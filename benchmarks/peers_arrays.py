@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from transformer_viz.core.sites import Site
+from transformer_viz.core.trace import Trace
+from transformer_viz.core.trace_parts import Attention, Report, Tokens
 from transformer_viz.metrics import head_statistics
-from transformer_viz.records import Attention, Report, Tokens, Trace
-from transformer_viz.sites import Site
 
 LAYERS, HEADS = 12, 12
 SIDE = 64  # cells of a small picture, as the probe makes them

@@ -25,7 +25,7 @@ from benchmarks.report import Budget, Row, Section
 from benchmarks.slider import SHOWN, begin
 from benchmarks.visits import visitor
 from tests.components.stage import decoded
-from transformer_viz.interventions import Intervention
+from transformer_viz.core.interventions import Intervention
 from transformer_viz.pages.edits import Place
 from transformer_viz.pages.link import DEFAULTS
 from transformer_viz.pages.sliders import TEMPERATURE

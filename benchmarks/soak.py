@@ -25,7 +25,7 @@ from benchmarks.rest import rest
 from benchmarks.visitors import Tale, together
 from benchmarks.visits import browser, needs_model, visitor
 from tests.browser.conftest import running_app
-from transformer_viz.interventions import Intervention, Temperature
+from transformer_viz.core.interventions import Intervention, Temperature
 
 CACHE = 256  # megabytes of runs that the app's cache may hold
 MONKEY, LESSON = 600.0, 180.0  # seconds

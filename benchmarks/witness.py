@@ -11,11 +11,11 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 
 import transformer_viz as tv
-from transformer_viz.interventions import BlockEdges, Edit, Intervention
+from transformer_viz.core.interventions import BlockEdges, Edit, Intervention
+from transformer_viz.core.sites import MAPS, Site, map_name
+from transformer_viz.core.trace import Trace
 from transformer_viz.metrics.norms import norm_statistic
 from transformer_viz.pages import link
-from transformer_viz.records import Trace
-from transformer_viz.sites import MAPS, Site, map_name
 
 KEEP = ("weights", "scores", "hidden")
 NOTHING = "nothing: the model ends at once"

@@ -32,11 +32,7 @@ from tests.browser.conftest import FLAGS, chromium, running_app  # noqa: E402
 from tests.browser.inputs import ODD, OPENED, TYPED, Input, do, odd_app, said  # noqa: E402
 from tests.browser.test_checkpoint import FILES, drop  # noqa: E402
 from transformer_viz.checkpoints import available  # noqa: E402
-from transformer_viz.interventions import (  # noqa: E402
-    Intervention,
-    ScalePositions,
-    Temperature,
-)
+from transformer_viz.core.interventions import Intervention, ScalePositions, Temperature  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"
 TABLE = ROOT / "docs" / "inputs.md"

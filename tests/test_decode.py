@@ -8,9 +8,7 @@ import itertools
 import pytest
 import torch
 
-from transformer_viz.decode import generate, length_norm, translate, translate_lines
-from transformer_viz.inputs import padded_source, source_ids, target_ids
-from transformer_viz.interventions import (
+from transformer_viz.core.interventions import (
     Causal,
     Intervention,
     Pad,
@@ -19,6 +17,8 @@ from transformer_viz.interventions import (
     ScaleResidual,
     Temperature,
 )
+from transformer_viz.decode import generate, length_norm, translate, translate_lines
+from transformer_viz.inputs import padded_source, source_ids, target_ids
 from transformer_viz.text import SentencePieceText
 from transformer_viz.watch import probe
 

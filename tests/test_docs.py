@@ -79,7 +79,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_the_tour_names_every_kind_of_edit() -> None:
-    from transformer_viz.interventions import EDITS
+    from transformer_viz.core.interventions import EDITS
 
     tour = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
     assert [edit.kind for edit in EDITS if f"`{edit.kind}`" not in tour] == []

@@ -18,8 +18,8 @@ import transformer_viz as tv
 from transformer_viz import inspection
 from transformer_viz.checkpoints.blocks import parameter_blocks
 from transformer_viz.checkpoints.model import Model
+from transformer_viz.core.trace import Trace
 from transformer_viz.inspection import inspect, sample_source, sample_target
-from transformer_viz.records import Trace
 
 from .conftest import TINY, make_model
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer_viz.interventions import (
+from transformer_viz.core.interventions import (
     EDITS,
     BlockKeys,
     Causal,
@@ -20,7 +20,7 @@ from transformer_viz.interventions import (
     UniformHead,
     Window,
 )
-from transformer_viz.sites import BLOCKS, STACKS, Site
+from transformer_viz.core.sites import BLOCKS, STACKS, Site
 
 DESIGN = """{"edits": [
  {"kind": "temperature", "value": 2.0, "stack": "decoder", "block": "cross", "layer": 1, "head": 3},

@@ -16,7 +16,7 @@ from transformer_viz.components.blob import pack
 from transformer_viz.components.files import HERE as SCRIPTS
 from transformer_viz.components.page import header
 from transformer_viz.components.spoken import TELL, browser_texts, browser_words, taught
-from transformer_viz.interventions import BlockKeys, Intervention, Temperature
+from transformer_viz.core.interventions import BlockKeys, Intervention, Temperature
 from transformer_viz.languages import (
     ENGLISH,
     NAME,

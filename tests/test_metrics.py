@@ -10,6 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from transformer_viz.core.sites import Site
+from transformer_viz.core.trace import Trace
+from transformer_viz.core.trace_parts import Produced, Report, Tokens
 from transformer_viz.metrics import (
     METRICS,
     Axis,
@@ -23,8 +26,6 @@ from transformer_viz.metrics import (
     strongest_links,
     without_special,
 )
-from transformer_viz.records import Produced, Report, Tokens, Trace
-from transformer_viz.sites import Site
 
 HEADS, QUERIES, KEYS = 2, 5, 7
 

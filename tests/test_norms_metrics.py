@@ -9,7 +9,9 @@ import pandas as pd
 import pytest
 import torch
 
-from transformer_viz.interventions import Intervention, Pad, ScaleHead
+from transformer_viz.core.interventions import Intervention, Pad, ScaleHead
+from transformer_viz.core.trace import Trace
+from transformer_viz.core.trace_file import save_trace
 from transformer_viz.metrics.norm_names import norm_labels
 from transformer_viz.metrics.norms import (
     STATISTICS,
@@ -26,8 +28,6 @@ from transformer_viz.metrics.outstanding import (
     outstanding_tokens,
 )
 from transformer_viz.metrics.stream import stream_lengths
-from transformer_viz.records import Trace
-from transformer_viz.storage import load_trace, save_trace
 from transformer_viz.tracing import trace
 from transformer_viz.views import norm_map
 
@@ -287,7 +287,7 @@ def test_the_table_holds_every_number_with_its_word(plain):
 def test_a_run_stored_before_the_mean_was_kept_still_opens(plain, tmp_path):
     old = dataclasses.replace(plain, norms=plain.norms.drop(columns="output_mean"))
     save_trace(old, tmp_path / "old.safetensors")
-    read = load_trace(tmp_path / "old.safetensors")
+    read = Trace.load(tmp_path / "old.safetensors")
     assert "output_mean" not in read.norms
     np.testing.assert_array_equal(
         norm_statistic(read, "output_rms", "encoder")[1],

@@ -10,10 +10,7 @@ import pytest
 import torch
 
 from transformer_viz import load, trace
-from transformer_viz.decode import length_norm, translate
-from transformer_viz.decoding_record import TOP, record
-from transformer_viz.decoding_steps import CUT, ENDED, KEPT, LEFT_OUT, START
-from transformer_viz.interventions import (
+from transformer_viz.core.interventions import (
     Causal,
     Intervention,
     Pad,
@@ -22,6 +19,9 @@ from transformer_viz.interventions import (
     Temperature,
     Window,
 )
+from transformer_viz.core.search_tree import CUT, ENDED, KEPT, LEFT_OUT, START
+from transformer_viz.decode import length_norm, translate
+from transformer_viz.decoding_record import TOP, record
 from transformer_viz.pages.boxes import EXAMPLES
 
 from .test_decode import forced_rows

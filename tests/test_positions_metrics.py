@@ -13,6 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from transformer_viz.checkpoints.model import Model
+from transformer_viz.core.trace import Trace
+from transformer_viz.core.trace_parts import Report, Tokens
 from transformer_viz.metrics.positions import (
     bias_names,
     column_names,
@@ -25,7 +27,6 @@ from transformer_viz.metrics.positions import (
     similarity,
     waves,
 )
-from transformer_viz.records import Report, Tokens, Trace
 from transformer_viz.tracing import trace
 
 ROWS, WIDTH = 17, 22

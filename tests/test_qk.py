@@ -12,7 +12,7 @@ from torch import nn
 
 from tests.conftest import make_model, ramp
 from transformer_viz.checkpoints import load
-from transformer_viz.interventions import (
+from transformer_viz.core.interventions import (
     BlockEdges,
     BlockKeys,
     Causal,
@@ -22,9 +22,9 @@ from transformer_viz.interventions import (
     UniformHead,
     Window,
 )
+from transformer_viz.core.sites import Site
+from transformer_viz.core.trace import Trace
 from transformer_viz.metrics.qk import Chain, NoProduct, Step, chain, hidden_by, scale_source
-from transformer_viz.records import Trace
-from transformer_viz.sites import Site
 from transformer_viz.tracing import trace
 
 SOURCE, TARGET = [5, 17, 6, 29, 8, 11, 3], [2, 7, 31, 9, 4]

@@ -11,10 +11,11 @@ import pytest
 import safetensors
 import safetensors.numpy
 
-from transformer_viz.interventions import Intervention, ScaleHead, Temperature
-from transformer_viz.records import Attention, Produced, Report, Tokens, Trace
-from transformer_viz.sites import Site
-from transformer_viz.storage import load_trace, save_trace
+from transformer_viz.core.interventions import Intervention, ScaleHead, Temperature
+from transformer_viz.core.sites import Site
+from transformer_viz.core.trace import Trace
+from transformer_viz.core.trace_file import save_trace
+from transformer_viz.core.trace_parts import Attention, Produced, Report, Tokens
 
 HEADS, SOURCE, TARGET, WIDTH, KEY = 3, 5, 7, 11, 2
 
@@ -205,7 +206,7 @@ def test_saving_and_loading_is_an_identity(make, tmp_path):
 
 def test_the_same_trace_gives_the_same_bytes(tmp_path):
     save_trace(full_trace(), tmp_path / "a")
-    save_trace(load_trace(tmp_path / "a"), tmp_path / "b")
+    save_trace(Trace.load(tmp_path / "a"), tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
@@ -234,13 +235,13 @@ def test_tensors_have_the_documented_names(tmp_path):
 
 def test_what_is_no_trace_file_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="no file"):
-        load_trace(tmp_path / "none")
+        Trace.load(tmp_path / "none")
     (tmp_path / "text").write_text("hello, I am no trace")
     safetensors.numpy.save_file({"a": ramp(2)}, tmp_path / "weights")
     safetensors.numpy.save_file({"a": ramp(2)}, tmp_path / "odd", metadata={"trace": "[1]"})
     for name in ("text", "weights", "odd"):
         with pytest.raises(ValueError, match=f"{name} is not a trace file; expected"):
-            load_trace(tmp_path / name)
+            Trace.load(tmp_path / name)
 
 
 def test_a_write_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
@@ -263,7 +264,7 @@ def test_a_file_whose_words_were_changed_is_refused(tmp_path):
             odd = {"trace": json.dumps(words | {word: other})}
             safetensors.numpy.save_file(arrays, tmp_path / "odd", metadata=odd)
             with pytest.raises(ValueError, match="incomplete trace file"):
-                load_trace(tmp_path / "odd")
+                Trace.load(tmp_path / "odd")
 
 
 def test_later_formats_and_incomplete_files_are_refused(tmp_path):
@@ -274,12 +275,12 @@ def test_later_formats_and_incomplete_files_are_refused(tmp_path):
     later = {"trace": json.dumps(words | {"format": 2})}
     safetensors.numpy.save_file(arrays, tmp_path / "later", metadata=later)
     with pytest.raises(ValueError, match="trace format 2; this version reads 1"):
-        load_trace(tmp_path / "later")
+        Trace.load(tmp_path / "later")
     del arrays["attention.encoder.0"]
     whole = {"trace": json.dumps(words)}
     safetensors.numpy.save_file(arrays, tmp_path / "torn", metadata=whole)
     with pytest.raises(ValueError, match=r"incomplete trace file.*attention\.encoder\.0"):
-        load_trace(tmp_path / "torn")
+        Trace.load(tmp_path / "torn")
 
 
 def test_a_missing_folder_an_odd_manifest_and_unsorted_rows_are_named(tmp_path):

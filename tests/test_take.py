@@ -15,8 +15,8 @@ import safetensors
 from tests.test_cli import SIZES, answer, checkpoint_folder, refusal
 from tests.test_report import packed
 from tests.views.conftest import make_trace
+from transformer_viz.core.trace import Trace
 from transformer_viz.pages import take
-from transformer_viz.records import Trace
 from transformer_viz.views import paper
 from transformer_viz.views.taken import FORMATS, exported
 

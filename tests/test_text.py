@@ -9,8 +9,8 @@ import unicodedata
 import pytest
 import sentencepiece
 
+from transformer_viz.core.trace_parts import Tokens
 from transformer_viz.hugging_face_text import HuggingFaceText
-from transformer_viz.records import Tokens
 from transformer_viz.text import PlainIds, SentencePieceText
 
 START, END = 2, 3

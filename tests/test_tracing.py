@@ -10,7 +10,7 @@ import torch
 
 from tests.conftest import make_module
 from transformer_viz.checkpoints import load
-from transformer_viz.interventions import (
+from transformer_viz.core.interventions import (
     Intervention,
     Pad,
     ScaleHead,
@@ -18,8 +18,8 @@ from transformer_viz.interventions import (
     ScaleResidual,
     Temperature,
 )
+from transformer_viz.core.sites import Site
 from transformer_viz.metrics import heads as formulas
-from transformer_viz.sites import Site
 from transformer_viz.tracing import trace
 from transformer_viz.watch import gathering, products
 

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from transformer_viz.checkpoints import load
-from transformer_viz.records import Trace
+from transformer_viz.core.trace import Trace
 from transformer_viz.training import command
 from transformer_viz.training.corpus import encode_pairs, endless, epoch_batches, read_pairs
 from transformer_viz.training.evaluate import bleu, corpus_bleu, references

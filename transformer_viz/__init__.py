@@ -14,17 +14,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .core.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from . import views as views
     from .checkpoints import available as available
     from .checkpoints import load as load
+    from .core.interventions import Intervention as Intervention
+    from .core.trace import Trace as Trace
     from .decode import translate as translate
-    from .interventions import Intervention as Intervention
-    from .records import Trace as Trace
     from .tracing import trace as trace
     from .watch import probe as probe
-
-__version__ = "0.1.0"
 
 #: Each public name and the room it lives in, in the order a reader meets them. No room may bear
 #: the name of a public function: importing the room would put the module in the function's place.
@@ -34,8 +34,8 @@ _ROOMS = {
     "trace": ".tracing",
     "translate": ".decode",
     "probe": ".watch",
-    "Intervention": ".interventions",
-    "Trace": ".records",
+    "Intervention": ".core.interventions",
+    "Trace": ".core.trace",
     "views": ".views",
 }
 

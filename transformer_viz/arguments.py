@@ -7,14 +7,14 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .interventions import Intervention, Pad
-from .sites import MAPS
+from .core.interventions import Intervention, Pad
+from .core.sites import MAPS
 
 if TYPE_CHECKING:
     import numpy as np
 
     from .checkpoints.model import Model
-    from .records import Trace
+    from .core.trace import Trace
 
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients")
 
@@ -127,7 +127,7 @@ def held(model: Model, clean: Trace, target: Any, edits: Intervention) -> dict[s
 
 def stored_run(path: str) -> Trace:
     """The trace that a file holds."""
-    from .records import Trace
+    from .core.trace import Trace
 
     if not Path(path).is_file():
         raise ValueError(

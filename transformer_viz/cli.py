@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from . import __version__
 from .arguments import (
     KEEP,
     config_word,
@@ -30,6 +29,7 @@ from .arguments import (
     recipe_data,
     stored_run,
 )
+from .core.version import __version__
 from .terminal import OneSentence, after_a_second, inspected, line_by_line
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 
 from .checkpoints.model import Model
+from .core.interventions import Intervention
 from .decoding import Batch, Path, Tell, Witness, edited
 from .inputs import source_ids, target_ids
-from .interventions import Intervention
 from .text import target_side
 
 #: Vaswani et al. 2017, section 6.1, take 0.6; on our validation pairs 1.0 gave a little more BLEU.

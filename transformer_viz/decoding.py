@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from .checkpoints.model import Model
+from .core.interventions import Intervention
+from .core.sites import Site
 from .inputs import padded_source
-from .interventions import Intervention
-from .sites import Site
 
 if TYPE_CHECKING:
     from .watch import Run

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from .checkpoints.model import Model
+from .core.interventions import Intervention
+from .core.search_tree import CUT, ENDED, KEPT, LEFT_OUT, START, Search
+from .core.sites import Site
+from .core.trace_parts import read_only
 from .decode import LENGTH_PENALTY, length_norm, translate
 from .decoding import Path, Tell, drawing
-from .decoding_steps import CUT, ENDED, KEPT, LEFT_OUT, START, Search
-from .interventions import Intervention
-from .records import read_only
-from .sites import Site
 from .watch import Run
 from .watch.merge import merge_heads
 

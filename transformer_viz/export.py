@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from . import __version__
+from .core.trace import Trace
+from .core.version import __version__
 from .languages import say
 from .metrics.cells import Cells, cells
 from .metrics.difference import difference, require_same_words
-from .records import Trace
 
 
 def manifest(trace: Trace, before: Trace | None = None, **picture: Any) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
-from .errors import is_panic
-from .records import Tokens
+from .core.errors import is_panic
+from .core.trace_parts import Tokens
 from .text import arrange, piece, swallowed, whole
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import SupportsIndex
 
 from .checkpoints.model import Model
-from .interventions import Intervention, Pad
+from .core.interventions import Intervention, Pad
 
 
 def source_ids(model: Model, source: str | Iterable[SupportsIndex]) -> list[int]:

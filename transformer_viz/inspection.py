@@ -12,9 +12,10 @@ import numpy as np
 from .checkpoints.blocks import Block, parameter_blocks
 from .checkpoints.model import Model
 from .checkpoints.provenance import GUESSES, ORIGINS
+from .core.trace import Trace
+from .core.trace_parts import Report
 from .inputs import source_ids, target_ids
 from .languages import mark, say
-from .records import Report, Trace
 from .text import PlainIds, target_side
 from .tracing import trace
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from .checkpoints.model import Model
-from .interventions import Intervention
-from .records import Produced, read_only
+from .core.interventions import Intervention
+from .core.trace_parts import Produced, read_only
 from .sources import Read
 from .tables import to_numpy
 from .text import target_side

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from .checkpoints.model import Model
+from .core.interventions import Intervention, Pad
+from .core.trace_parts import Tokens
 from .decode import translate
 from .inputs import padded_source, source_ids, target_ids, vocabulary_ids
-from .interventions import Intervention, Pad
-from .records import Tokens
 from .text import PairTokenizer, target_side
 
 #: What `trace` takes: a text, two, ids, vectors or a normalised picture, a PIL image, a path.

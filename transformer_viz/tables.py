@@ -11,8 +11,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from .records import Attention, read_only
-from .sites import MAPS, Site
+from .core.sites import MAPS, Site
+from .core.trace_parts import Attention, read_only
 from .watch import AttentionRecord, NormRecord, Run
 from .watch.numbering import named_stack
 from .watch.statistics import COLUMNS

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from .errors import is_fault
+from .core.errors import is_fault
 
 if TYPE_CHECKING:
     from .inspection import Inspection

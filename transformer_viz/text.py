@@ -16,7 +16,7 @@ from typing import Protocol
 
 import sentencepiece
 
-from .records import Tokens
+from .core.trace_parts import Tokens
 
 SHAPES = {"\n": "↵", "\t": "⇥"}
 LONGEST = 4  # bytes that one character can take in UTF-8

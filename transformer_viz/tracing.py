@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from .checkpoints.model import Model
-from .interventions import Intervention
+from .core.interventions import Intervention
+from .core.sites import Site
+from .core.trace import Trace
+from .core.trace_parts import Report
 from .outcome import gradients_of, logits_of, produced_of, vectors_of
-from .records import Report, Trace
-from .sites import Site
 from .sources import Read, Source, read_source
 from .tables import (
     MATRICES,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .records import Tokens
+from .core.trace_parts import Tokens
 from .text import arrange, piece, processor, visible, whole
 
 #: Marks of a cut: ``@@`` after a piece that goes on, ``￭`` where two pieces join, ``▁`` before a

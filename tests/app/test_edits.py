@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from transformer_viz.interventions import (
+from transformer_viz.core.interventions import (
     BlockKeys,
     Causal,
     Intervention,
@@ -15,10 +15,10 @@ from transformer_viz.interventions import (
     UniformHead,
     Window,
 )
+from transformer_viz.core.sites import STACKS
 from transformer_viz.pages import edits, position_edits
 from transformer_viz.pages.edits import REACHES, SCOPES, Place
 from transformer_viz.pages.history import History
-from transformer_viz.sites import STACKS
 
 CLEAN = Intervention()
 

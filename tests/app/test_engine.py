@@ -14,14 +14,14 @@ import pytest
 import torch
 
 from transformer_viz.checkpoints.shelf import EXAMPLE, WEIGHTS
+from transformer_viz.core.interventions import Intervention, ScalePositions, Temperature
+from transformer_viz.core.trace_parts import Tokens
 from transformer_viz.decode import translate
-from transformer_viz.interventions import Intervention, ScalePositions, Temperature
 from transformer_viz.pages.cache import Cache
 from transformer_viz.pages.engine import Engine, Question, whole_layer
 from transformer_viz.pages.shelf import Shelved
 from transformer_viz.pages.task import WAITING, Abandoned, Task
 from transformer_viz.pages.vocabulary import Names, another_order
-from transformer_viz.records import Tokens
 from transformer_viz.text import PlainIds, SentencePieceText
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.components.stage import decoded
 from transformer_viz.checkpoints.shelf import EXAMPLE, WEIGHTS
-from transformer_viz.interventions import Intervention, Pad, ScaleHead, Temperature
+from transformer_viz.core.interventions import Intervention, Pad, ScaleHead, Temperature
 from transformer_viz.pages import page
 from transformer_viz.pages.engine import Engine, Question, whole_layer
 from transformer_viz.pages.link import LONG

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from transformer_viz.interventions import Intervention, Temperature
+from transformer_viz.core.interventions import Intervention, Temperature
 
 from .kinds import NAMES
 from .seen import address, go, part, told

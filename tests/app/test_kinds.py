@@ -15,7 +15,7 @@ from PIL import Image
 from streamlit.testing.v1 import AppTest
 
 import transformer_viz as tv
-from transformer_viz.interventions import (
+from transformer_viz.core.interventions import (
     BlockKeys,
     Causal,
     Intervention,
@@ -24,12 +24,12 @@ from transformer_viz.interventions import (
     ScalePositions,
     Temperature,
 )
+from transformer_viz.core.trace import Trace
 from transformer_viz.pages.engine import Engine, whole_layer
 from transformer_viz.pages.kinds import Kind, of_model
 from transformer_viz.pages.link import FIRST_TEXT
 from transformer_viz.pages.runs import ROWS
 from transformer_viz.pages.shelf import Shelved
-from transformer_viz.records import Trace
 
 from .kinds import LABELS, NAMES
 from .seen import (

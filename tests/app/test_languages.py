@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.conftest import SENTENCES
-from transformer_viz.interventions import Intervention, Pad, Temperature, Window
+from transformer_viz.core.interventions import Intervention, Pad, Temperature, Window
 from transformer_viz.languages import speaking
 from transformer_viz.pages.boxes import EXAMPLES, unmarked
 

@@ -11,7 +11,7 @@ import pytest
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.testing.v1 import AppTest
 
-from transformer_viz.interventions import Intervention, Temperature
+from transformer_viz.core.interventions import Intervention, Temperature
 from transformer_viz.lessons import STATIONS
 from transformer_viz.pages.patience import patiently
 from transformer_viz.pages.task import Task

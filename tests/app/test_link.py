@@ -9,8 +9,7 @@ from urllib.parse import parse_qsl, urlencode
 import pytest
 from hypothesis import given, strategies
 
-from transformer_viz.colours import RAMPS
-from transformer_viz.interventions import (
+from transformer_viz.core.interventions import (
     BlockKeys,
     Causal,
     Intervention,
@@ -21,12 +20,13 @@ from transformer_viz.interventions import (
     UniformHead,
     Window,
 )
+from transformer_viz.core.palette import RAMPS
+from transformer_viz.core.sites import MAPS, STACKS
 from transformer_viz.languages import languages
 from transformer_viz.metrics.norms import STATISTICS
 from transformer_viz.pages import link
 from transformer_viz.pages.edits import REACHES, SCOPES
 from transformer_viz.pages.link import CLEAN, DEFAULTS, KEYS, read, write
-from transformer_viz.sites import MAPS, STACKS
 
 TEXT = strategies.text(strategies.characters(exclude_categories=["Cs"]), max_size=60)
 FINITE = strategies.floats(-100, 100)

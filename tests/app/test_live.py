@@ -21,7 +21,7 @@ from streamlit.testing.v1 import AppTest
 from tests.app.seen import address, component
 from tests.app.triggers import slide, trigger
 from tests.components.stage import decoded
-from transformer_viz.interventions import Intervention, Temperature, Window
+from transformer_viz.core.interventions import Intervention, Temperature, Window
 from transformer_viz.pages import exchange, live, serve
 from transformer_viz.pages.edits import Place
 from transformer_viz.pages.engine import Engine

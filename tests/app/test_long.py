@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 from tests.components.stage import decoded
 from tests.conftest import make_module
 from transformer_viz.checkpoints.shelf import CONFIG, VOCABULARY, WEIGHTS
-from transformer_viz.interventions import Intervention, Temperature
+from transformer_viz.core.interventions import Intervention, Temperature
 from transformer_viz.pages.cache import size_of
 from transformer_viz.pages.edits import Place
 from transformer_viz.pages.engine import Engine, Question, whole_layer

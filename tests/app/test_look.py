@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from transformer_viz.interventions import Intervention, Temperature
+from transformer_viz.core.interventions import Intervention, Temperature
 
 from .seen import address, drawn, go, part, told, weights
 from .triggers import trigger

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 import transformer_viz as tv
 from tests.app.kinds import NAMES
 from transformer_viz.checkpoints.model import Model
-from transformer_viz.interventions import (
+from transformer_viz.core.interventions import (
     Causal,
     Edit,
     Intervention,
@@ -22,11 +22,11 @@ from transformer_viz.interventions import (
     ScaleResidual,
     Window,
 )
+from transformer_viz.core.trace import Trace
 from transformer_viz.metrics.alike import alikeness
 from transformer_viz.metrics.held import held_bits
 from transformer_viz.pages import engine
 from transformer_viz.pages.labs import whole
-from transformer_viz.records import Trace
 
 from .seen import address, array, charts, heatmap, html, said, told
 

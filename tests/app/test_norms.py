@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from transformer_viz.interventions import Intervention, Temperature
+from transformer_viz.core.interventions import Intervention, Temperature
 from transformer_viz.metrics.norms import STATISTICS
 
 from .seen import address, chart, charts, go, heatmap, html, said, told

@@ -13,10 +13,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import transformer_viz as tv
-from transformer_viz.interventions import Intervention, Pad, ScalePositions, Temperature
+from transformer_viz.core.interventions import Intervention, Pad, ScalePositions, Temperature
+from transformer_viz.core.sites import MAPS
+from transformer_viz.core.trace import Trace
 from transformer_viz.metrics.norms import STATISTICS, norm_statistic
-from transformer_viz.records import Trace
-from transformer_viz.sites import MAPS
 
 from .seen import chart, go, heatmap, html, part, said, tiles, weights
 

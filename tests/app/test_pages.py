@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from transformer_viz.colours import RAMPS
-from transformer_viz.interventions import (
+from transformer_viz.core.interventions import (
     BlockKeys,
     Causal,
     Intervention,
@@ -23,6 +22,7 @@ from transformer_viz.interventions import (
     UniformHead,
     Window,
 )
+from transformer_viz.core.palette import RAMPS
 from transformer_viz.languages import languages
 from transformer_viz.metrics.norms import STATISTICS
 from transformer_viz.pages.edits import REACHES, SCOPES

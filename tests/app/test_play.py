@@ -10,9 +10,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from transformer_viz import load
+from transformer_viz.core.interventions import Intervention, Pad, ScaleHead
+from transformer_viz.core.search_tree import LEFT_OUT
 from transformer_viz.decode import translate
-from transformer_viz.decoding_steps import LEFT_OUT
-from transformer_viz.interventions import Intervention, Pad, ScaleHead
 from transformer_viz.languages import catalogue
 
 from .seen import address, go, html, part, said, told

@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from transformer_viz.interventions import (
-    BlockKeys,
-    Intervention,
-    ScalePositions,
-    Temperature,
-)
+from transformer_viz.core.interventions import BlockKeys, Intervention, ScalePositions, Temperature
 
 from .seen import address, chart, charts, go, heatmap, html, said, told, weights
 

@@ -17,7 +17,7 @@ from PIL import Image
 from streamlit.testing.v1 import AppTest
 
 from tests.app.seen import address, go, html, shown_part
-from transformer_viz.interventions import BlockKeys, Intervention, Temperature
+from transformer_viz.core.interventions import BlockKeys, Intervention, Temperature
 from transformer_viz.languages import speaking
 from transformer_viz.pages import link, share
 from transformer_viz.pages.share import LEAST, SERVE, code, is_local, own_address, shared

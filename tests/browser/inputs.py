@@ -22,7 +22,7 @@ from tests.browser.conftest import running_app
 from tests.conftest import make_module
 from transformer_viz.checkpoints import available
 from transformer_viz.checkpoints.shelf import CONFIG, WEIGHTS
-from transformer_viz.interventions import Edit, Intervention, Pad, Temperature
+from transformer_viz.core.interventions import Edit, Intervention, Pad, Temperature
 
 BOX = "English sentence"
 BEGIN = "Type an English sentence above, or choose one of the examples."

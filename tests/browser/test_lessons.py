@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from transformer_viz.interventions import Intervention, Temperature
+from transformer_viz.core.interventions import Intervention, Temperature
 from transformer_viz.lessons import STATIONS
 
 from .hands import address, edits, go, query, still, type_sentence

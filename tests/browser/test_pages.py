@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 from tests.browser import hands
 from tests.browser.hands import after, edits, go, query
 from transformer_viz import Intervention, load, trace
-from transformer_viz.interventions import BlockKeys, Temperature
+from transformer_viz.core.interventions import BlockKeys, Temperature
 from transformer_viz.metrics.norms import norm_table
 from transformer_viz.pages.link import FIRST_TEXT
 

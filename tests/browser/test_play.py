@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from tests.browser import hands
 from tests.browser.hands import query
 from transformer_viz import Intervention, load, trace
-from transformer_viz.interventions import Temperature
+from transformer_viz.core.interventions import Temperature
 from transformer_viz.pages.link import FIRST_TEXT
 
 pytestmark = pytest.mark.browser

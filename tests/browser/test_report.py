@@ -14,9 +14,9 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from tests.browser.conftest import watched
 from tests.test_report import CLEAN, EVIL, WARM, hostile
 from tests.views.large import large_trace
-from transformer_viz.colours import DARK, LIGHT
+from transformer_viz.core.palette import DARK, LIGHT
+from transformer_viz.core.trace import Trace
 from transformer_viz.metrics import describe_row
-from transformer_viz.records import Trace
 from transformer_viz.views.lines import lines
 from transformer_viz.views.report import report
 

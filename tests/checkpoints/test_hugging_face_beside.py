@@ -17,7 +17,7 @@ from torch import nn
 import transformer_viz as tv
 from transformer_viz.checkpoints import CheckpointError, Model
 from transformer_viz.checkpoints.hf_beside import open_tokenizer, refuse_growth
-from transformer_viz.errors import is_panic
+from transformer_viz.core.errors import is_panic
 from transformer_viz.hugging_face_text import HuggingFaceText
 from transformer_viz.text import PlainIds
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 import transformer_viz as tv
+from transformer_viz.core.interventions import Intervention, Pad
 from transformer_viz.decode import translate_lines
-from transformer_viz.interventions import Intervention, Pad
 
 from . import annotated, jadore, labml
 
@@ -84,7 +84,7 @@ def test_a_table_in_the_file_wins_over_the_one_that_is_computed(layout, tmp_path
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_gradients_are_those_of_a_changed_weight(layout, tmp_path):
     """d(logit)/d(weight) of one head scaled as a whole: the sum over weights times gradients."""
-    from transformer_viz.interventions import ScaleHead
+    from transformer_viz.core.interventions import ScaleHead
 
     held, words, _ = foreign(layout)
     torch.save(held, tmp_path / "model.pt")

@@ -7,8 +7,9 @@ import dataclasses
 import numpy as np
 
 from tests.views.conftest import make_trace, softmax
-from transformer_viz.records import Attention, Tokens, Trace
-from transformer_viz.sites import MAPS, Site
+from transformer_viz.core.sites import MAPS, Site
+from transformer_viz.core.trace import Trace
+from transformer_viz.core.trace_parts import Attention, Tokens
 
 WHOSE = {
     "encoder": ("source", "source"),

@@ -7,8 +7,9 @@ import dataclasses
 import numpy as np
 
 from tests.views.conftest import make_trace, softmax
-from transformer_viz.records import Attention, Tokens, Trace
-from transformer_viz.sites import Site
+from transformer_viz.core.sites import Site
+from transformer_viz.core.trace import Trace
+from transformer_viz.core.trace_parts import Attention, Tokens
 
 
 def sentence(count: int) -> Tokens:

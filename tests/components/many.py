@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 
 from tests.views.conftest import make_trace, softmax
+from transformer_viz.core.sites import MAPS, Site
+from transformer_viz.core.trace import Trace
+from transformer_viz.core.trace_parts import Attention, Tokens
 from transformer_viz.metrics import head_statistics
-from transformer_viz.records import Attention, Tokens, Trace
-from transformer_viz.sites import MAPS, Site
 
 SIDE = 64  # cells of a thumbnail at most
 

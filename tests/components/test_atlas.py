@@ -12,7 +12,7 @@ from tests.components.many import blocks_max, many, repeated, sentence
 from tests.components.stage import decoded
 from tests.views.conftest import make_trace
 from transformer_viz.components.atlas import NUMBERS, atlas_data, atlas_height
-from transformer_viz.records import Trace
+from transformer_viz.core.trace import Trace
 
 BLOCKS = ("encoder", "decoder", "cross")
 

@@ -13,9 +13,9 @@ from tests.components import stage as stages
 from tests.components.many import blocks_max, many, repeated
 from tests.components.stage import decoded, update
 from tests.views.conftest import make_trace
-from transformer_viz.colours import DARK, LIGHT, OKABE_ITO, Ramp, ramps
 from transformer_viz.components.atlas import atlas_data
-from transformer_viz.records import Trace
+from transformer_viz.core.palette import DARK, LIGHT, OKABE_ITO, Ramp, ramps
+from transformer_viz.core.trace import Trace
 
 pytestmark = pytest.mark.browser
 

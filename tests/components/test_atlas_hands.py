@@ -13,9 +13,9 @@ from tests.components.many import many
 from tests.components.stage import said, update
 from tests.components.test_atlas_browser import ORDER, pixels, show
 from tests.views.conftest import make_trace
-from transformer_viz.colours import LIGHT
 from transformer_viz.components.atlas import atlas_data
-from transformer_viz.records import Trace
+from transformer_viz.core.palette import LIGHT
+from transformer_viz.core.trace import Trace
 
 pytestmark = pytest.mark.browser
 

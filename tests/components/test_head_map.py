@@ -13,7 +13,8 @@ from tests.components.stage import decoded
 from tests.components.test_tiles import appended
 from tests.views.conftest import make_trace
 from transformer_viz.components.head_map import map_data, map_height
-from transformer_viz.records import Attention, Trace
+from transformer_viz.core.trace import Trace
+from transformer_viz.core.trace_parts import Attention
 
 Decoded = tuple[dict[str, Any], dict[str, np.ndarray]]
 

@@ -18,10 +18,10 @@ from tests.components import stage as stages
 from tests.components.long import long_trace
 from tests.components.test_head_map import other_weights
 from tests.views.conftest import make_trace
-from transformer_viz.colours import DARK, LIGHT, VIRIDIS
 from transformer_viz.components.blob import pack
 from transformer_viz.components.head_map import map_data, map_height
 from transformer_viz.components.lines import lines_data
+from transformer_viz.core.palette import DARK, LIGHT, VIRIDIS
 
 pytestmark = pytest.mark.browser
 CLEAN, WARM = make_trace(), make_trace(temperature=3.0, probability=0.25)

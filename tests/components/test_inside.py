@@ -16,9 +16,7 @@ from transformer_viz.checkpoints.model import Model
 from transformer_viz.components.inside import inside_data
 from transformer_viz.components.inside_words import WORDING, variant
 from transformer_viz.components.qk import figure
-from transformer_viz.inside import step_inside, terms
-from transformer_viz.insides import FORMS, OPENS, Inside, Number, Stage, Terms
-from transformer_viz.interventions import (
+from transformer_viz.core.interventions import (
     BlockKeys,
     Intervention,
     ScaleHead,
@@ -27,9 +25,11 @@ from transformer_viz.interventions import (
     UniformHead,
     Window,
 )
+from transformer_viz.core.sites import MAPS, Site
+from transformer_viz.core.stages import FORMS, OPENS, Inside, Number, Stage, Terms
+from transformer_viz.core.trace import Trace
+from transformer_viz.inside import step_inside, terms
 from transformer_viz.languages import speaking
-from transformer_viz.records import Trace
-from transformer_viz.sites import MAPS, Site
 from transformer_viz.tracing import trace
 
 SOURCE, TARGET = [5, 17, 6, 29, 8, 11, 3], [2, 7, 31, 9, 4]

@@ -12,8 +12,8 @@ from tests.components.stage import decoded, said, show, update
 from tests.components.test_inside import chained, model_of
 from transformer_viz.components.inside import inside_data
 from transformer_viz.components.qk import figure
+from transformer_viz.core.stages import Inside
 from transformer_viz.inside import terms
-from transformer_viz.insides import Inside
 
 pytestmark = pytest.mark.browser
 

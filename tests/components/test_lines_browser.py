@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from transformer_viz.colours import DARK, LIGHT, OKABE_ITO
 from transformer_viz.components.lines import lines_data
-from transformer_viz.records import Trace
+from transformer_viz.core.palette import DARK, LIGHT, OKABE_ITO
+from transformer_viz.core.trace import Trace
 
 from . import stage as stages
 from .lines_stage import hard, made, ramp_weights

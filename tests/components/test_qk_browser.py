@@ -11,8 +11,9 @@ from playwright.sync_api import Page
 from tests.components.stage import decoded, said, show, update
 from tests.components.test_qk_data import FIGURES, traced
 from transformer_viz.components.qk import figure, qk_data
-from transformer_viz.interventions import Temperature, Window
-from transformer_viz.records import Tokens, Trace, read_only
+from transformer_viz.core.interventions import Temperature, Window
+from transformer_viz.core.trace import Trace
+from transformer_viz.core.trace_parts import Tokens, read_only
 
 pytestmark = pytest.mark.browser
 PIXEL = """([strip, at, up]) => {

@@ -15,7 +15,7 @@ from tests.components import stage as stages
 from tests.components.stage import decoded, said
 from transformer_viz.components.blob import pack
 from transformer_viz.components.slider import Stop, slider_data
-from transformer_viz.interventions import Intervention, Temperature
+from transformer_viz.core.interventions import Intervention, Temperature
 from transformer_viz.pages.edits import Place
 from transformer_viz.pages.sliders import SLIDERS, TEMPERATURE, WINDOW
 

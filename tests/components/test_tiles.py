@@ -9,6 +9,8 @@ import pytest
 
 from tests.components.many import blocks_max, many
 from tests.views.conftest import make_trace
+from transformer_viz.core.trace import Trace
+from transformer_viz.core.trace_parts import Tokens
 from transformer_viz.metrics.tiles import (
     change,
     extends,
@@ -21,7 +23,6 @@ from transformer_viz.metrics.tiles import (
     stride,
     strongest,
 )
-from transformer_viz.records import Tokens, Trace
 
 
 def appended(tokens: Tokens, count: int) -> Tokens:

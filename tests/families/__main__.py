@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from transformer_viz.interventions import Causal
+from transformer_viz.core.interventions import Causal
 
 from . import hands, laws
 from .catalogue import FAMILIES, Family

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from transformer_viz.interventions import Edit, Intervention, ScaleHead, Temperature
+from transformer_viz.core.interventions import Edit, Intervention, ScaleHead, Temperature
 from transformer_viz.watch import Run, Want, probe
 
 from . import hands

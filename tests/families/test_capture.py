@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch
 
-from transformer_viz.sites import Site
+from transformer_viz.core.sites import Site
 from transformer_viz.watch.mode import KEY
 
 from . import laws

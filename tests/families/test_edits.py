@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from transformer_viz.interventions import (
+from transformer_viz.core.interventions import (
     BlockEdges,
     BlockKeys,
     Causal,

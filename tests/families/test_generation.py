@@ -9,7 +9,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from transformer_viz.interventions import (
+from transformer_viz.core.interventions import (
     BlockEdges,
     BlockKeys,
     Edit,

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from transformer_viz.interventions import Edit, ScalePositions, ShufflePositions
+from transformer_viz.core.interventions import Edit, ScalePositions, ShufflePositions
 from transformer_viz.watch import Want
 from transformer_viz.watch.positions import permutation
 

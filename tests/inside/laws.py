@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from transformer_viz.checkpoints.model import Model
+from transformer_viz.core.stages import FORMS, OPENS, REASONS, Inside, Number, Stage, Terms
 from transformer_viz.inside import terms
-from transformer_viz.insides import FORMS, OPENS, REASONS, Inside, Number, Stage, Terms
 
 #: Stages whose only input is what the one before gave.
 ALONG = ("scale", "mask", "temperature", "softmax", "mix", "concat", "project", "outer")

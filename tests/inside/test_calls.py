@@ -11,11 +11,11 @@ from torch import nn
 from torch.nn.modules import module as modules
 
 from tests.conftest import make_model
+from transformer_viz.core.interventions import Intervention, ScaleHead, Temperature, Window
+from transformer_viz.core.sites import MAPS, Site
+from transformer_viz.core.stages import Inside
 from transformer_viz.inside import step_inside
 from transformer_viz.inside.calls import calls_of
-from transformer_viz.insides import Inside
-from transformer_viz.interventions import Intervention, ScaleHead, Temperature, Window
-from transformer_viz.sites import MAPS, Site
 
 EDITS = (
     Intervention(),

@@ -11,9 +11,7 @@ import pytest
 import transformer_viz as tv
 from tests.conftest import make_model
 from transformer_viz.checkpoints.model import Model
-from transformer_viz.inside import step_inside, terms
-from transformer_viz.insides import Inside
-from transformer_viz.interventions import (
+from transformer_viz.core.interventions import (
     BlockEdges,
     BlockKeys,
     Causal,
@@ -28,7 +26,9 @@ from transformer_viz.interventions import (
     UniformHead,
     Window,
 )
-from transformer_viz.sites import MAPS, Site
+from transformer_viz.core.sites import MAPS, Site
+from transformer_viz.core.stages import Inside
+from transformer_viz.inside import step_inside, terms
 
 from .laws import hold_form, hold_sums, hold_together, same
 

@@ -12,9 +12,9 @@ import torch
 import transformer_viz as tv
 from tests.checkpoints import annotated, fairseq, gpt, jadore, labml, opennmt
 from transformer_viz.checkpoints.model import Model
+from transformer_viz.core.interventions import Intervention, Pad
+from transformer_viz.core.sites import MAPS, Site
 from transformer_viz.inside import step_inside
-from transformer_viz.interventions import Intervention, Pad
-from transformer_viz.sites import MAPS, Site
 
 from .laws import hold_form, hold_sums, hold_together, same
 

@@ -11,10 +11,10 @@ from torch import nn
 
 import transformer_viz as tv
 from transformer_viz.checkpoints.model import Model
+from transformer_viz.core.interventions import Intervention, ScaleHead, Temperature, Window
+from transformer_viz.core.sites import MAPS, Site
+from transformer_viz.core.stages import NO_PRODUCT, PROBLEM, Inside
 from transformer_viz.inside import step_inside, terms
-from transformer_viz.insides import NO_PRODUCT, PROBLEM, Inside
-from transformer_viz.interventions import Intervention, ScaleHead, Temperature, Window
-from transformer_viz.sites import MAPS, Site
 
 from .laws import CLOSE, hold_form, hold_sums, worst
 

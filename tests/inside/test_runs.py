@@ -10,8 +10,14 @@ import pytest
 from safetensors.torch import save_file
 
 from tests.conftest import make_module
-from transformer_viz.insides import PROBLEM
-from transformer_viz.interventions import Intervention, Pad, ScaleHead, ScalePositions, Temperature
+from transformer_viz.core.interventions import (
+    Intervention,
+    Pad,
+    ScaleHead,
+    ScalePositions,
+    Temperature,
+)
+from transformer_viz.core.stages import PROBLEM
 from transformer_viz.pages import runs
 from transformer_viz.pages.edits import Place
 from transformer_viz.pages.engine import Engine

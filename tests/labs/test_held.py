@@ -12,7 +12,7 @@ import torch
 import transformer_viz as tv
 from tests.conftest import TINY, make_model
 from transformer_viz.checkpoints.model import Model
-from transformer_viz.interventions import Causal, Intervention, ScaleHead
+from transformer_viz.core.interventions import Causal, Intervention, ScaleHead
 from transformer_viz.metrics.held import cost, held_bits, later, typical_probability, weight_on
 from transformer_viz.metrics.sizes import attention_sizes
 from transformer_viz.model import ModelConfig

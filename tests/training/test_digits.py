@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from transformer_viz.checkpoints import load
-from transformer_viz.records import Trace
+from transformer_viz.core.trace import Trace
 from transformer_viz.training import command, evaluate
 from transformer_viz.training.digits import HELD_OUT, NAMES, Digits, moved, read_digits
 from transformer_viz.training.evaluate import accuracy

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from transformer_viz.checkpoints import load
-from transformer_viz.records import Trace
+from transformer_viz.core.trace import Trace
 from transformer_viz.training import command, evaluate
 from transformer_viz.training.card import fills, hide
 from transformer_viz.training.corpus import MASK, read_training

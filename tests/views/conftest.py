@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from transformer_viz.core.sites import MAPS, Site
+from transformer_viz.core.trace import Trace
+from transformer_viz.core.trace_parts import Attention, Produced, Report, Tokens
 from transformer_viz.metrics import head_statistics
-from transformer_viz.records import Attention, Produced, Report, Tokens, Trace
-from transformer_viz.sites import MAPS, Site
 
 SOURCE = Tokens(
     ids=(7, 5, 6, 5, 3),

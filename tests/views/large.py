@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 
 from tests.views.conftest import make_trace, softmax
+from transformer_viz.core.sites import Site
+from transformer_viz.core.trace import Trace
+from transformer_viz.core.trace_parts import Attention, Tokens
 from transformer_viz.metrics import head_statistics
-from transformer_viz.records import Attention, Tokens, Trace
-from transformer_viz.sites import Site
 
 
 def large_trace(layers: int, heads: int, tokens: int, seed: int = 5) -> Trace:

@@ -7,8 +7,8 @@ import plotly.graph_objects as go
 import pytest
 
 from transformer_viz import views
+from transformer_viz.core.trace import Trace
 from transformer_viz.metrics.norms import norm_statistic
-from transformer_viz.records import Trace
 from transformer_viz.views.as_table import as_table
 
 

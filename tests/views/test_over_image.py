@@ -11,11 +11,12 @@ import plotly.graph_objects as go
 import pytest
 from PIL import Image
 
-from transformer_viz.colours import DARK, LIGHT
+from transformer_viz.core.palette import DARK, LIGHT
+from transformer_viz.core.sites import Site
+from transformer_viz.core.trace import Trace
+from transformer_viz.core.trace_parts import Attention, Produced
 from transformer_viz.images import ImageReader
 from transformer_viz.metrics.patches import patch_row
-from transformer_viz.records import Attention, Produced, Trace
-from transformer_viz.sites import Site
 from transformer_viz.views import over_image
 
 from .conftest import softmax

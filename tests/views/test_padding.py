@@ -7,8 +7,8 @@ import plotly.graph_objects as go
 import pytest
 
 from transformer_viz.checkpoints.model import Model
-from transformer_viz.interventions import Intervention, Pad
-from transformer_viz.records import Trace
+from transformer_viz.core.interventions import Intervention, Pad
+from transformer_viz.core.trace import Trace
 from transformer_viz.tracing import trace
 from transformer_viz.views import head_map
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from transformer_viz.colours import DARK, LIGHT
+from transformer_viz.core.palette import DARK, LIGHT
 from transformer_viz.views.parameters import BLOCKS, parameters
 from transformer_viz.views.theme import escaped
 

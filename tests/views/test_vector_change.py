@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from transformer_viz.core.trace import Trace
+from transformer_viz.core.trace_parts import Produced
 from transformer_viz.metrics import output_changes, vector_changes
-from transformer_viz.records import Produced, Trace
 from transformer_viz.views import outcome, vector_change
 
 WAS = np.array([[3.0, 4.0], [0.0, 2.0], [6.0, 8.0], [1.0, 0.0], [0.0, 0.0]], np.float32)

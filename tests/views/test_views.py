@@ -9,11 +9,12 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from transformer_viz.colours import DARK, LIGHT
-from transformer_viz.interventions import Intervention, Temperature
+from transformer_viz.core.interventions import Intervention, Temperature
+from transformer_viz.core.palette import DARK, LIGHT
+from transformer_viz.core.sites import Site
+from transformer_viz.core.trace import Trace
+from transformer_viz.core.trace_parts import Attention
 from transformer_viz.metrics.cells import Cells, cells, visible
-from transformer_viz.records import Attention, Trace
-from transformer_viz.sites import Site
 from transformer_viz.views import (
     VIEWS,
     Picture,
@@ -190,7 +191,7 @@ def test_a_row_with_nothing_to_see_is_named() -> None:
 def test_a_long_sentence_thins_its_names_and_keeps_hover(clean: Trace) -> None:
     import dataclasses
 
-    from transformer_viz.records import Tokens
+    from transformer_viz.core.trace_parts import Tokens
 
     n = 100
     names = tuple(f"w{i}" for i in range(n))

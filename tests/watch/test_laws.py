@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.conftest import ramp
-from transformer_viz.interventions import (
+from transformer_viz.core.interventions import (
     BlockEdges,
     BlockKeys,
     Causal,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer_viz.interventions import (
+from transformer_viz.core.interventions import (
     BlockEdges,
     BlockKeys,
     Causal,

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.watch.test_laws import CLOSE, SCORES, masked, plain, run
-from transformer_viz.interventions import Edit, UniformHead, Window
+from transformer_viz.core.interventions import Edit, UniformHead, Window
 from transformer_viz.model import Transformer
 
 WIDE = {"window": Window(radius=1), "uniform": UniformHead()}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from transformer_viz.interventions import (
+from transformer_viz.core.interventions import (
     BlockKeys,
     Causal,
     Intervention,

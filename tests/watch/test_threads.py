@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from transformer_viz import trace
-from transformer_viz.interventions import (
+from transformer_viz.core.interventions import (
     BlockKeys,
     Causal,
     Intervention,

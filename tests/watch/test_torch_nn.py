@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from transformer_viz.interventions import (
+from transformer_viz.core.interventions import (
     Causal,
     Intervention,
     ScaleHead,

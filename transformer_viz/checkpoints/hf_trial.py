@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..interventions import Intervention
+from ..core.interventions import Intervention
 from ..watch import AttentionRecord, Want, probe
 from .errors import CheckpointError
 from .hf_library import plainly

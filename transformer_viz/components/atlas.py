@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..core.sites import MAPS
+from ..core.trace import Trace
 from ..languages import mark, say
 from ..metrics.tiles import halved, head_tiles, largest_change, stride, strongest
-from ..records import Trace
-from ..sites import MAPS
 from .blob import both_palettes, pack
 from .ruler import rulers
 
@@ -70,7 +70,7 @@ def atlas_data(
         sort: ``layer``, or by which number heads are ranked: ``entropy``, ``distance``, ``max``,
             ``sink``, ``change``.
         scale: ``head`` (each by its own largest weight) or ``common``.
-        ramp: one of :data:`transformer_viz.colours.RAMPS`.
+        ramp: one of :data:`transformer_viz.core.palette.RAMPS`.
         gamma: power that amounts are raised to before they are coloured.
         threshold: weights below it are blank, 0...1.
         seq: the number of the change that this picture belongs to.

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..colours import DARK, LIGHT, OKABE_ITO, Palette, ramps
+from ..core.palette import DARK, LIGHT, OKABE_ITO, Palette, ramps
 from .spoken import browser_words
 
 MAGIC = 0x31425654  # "TVB1" as it stands in the file

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from ..core.sites import MAPS, Site, called
+from ..core.trace import Trace
 from ..languages import listed, mark, say
 from ..metrics import describe_row, statistic_change
 from ..metrics.cells import Cells, cells
 from ..metrics.difference import appended, difference
 from ..metrics.tiles import largest_change
-from ..records import Trace
-from ..sites import MAPS, Site, called
 from .blob import both_palettes, pack
 from .ruler import rulers
 

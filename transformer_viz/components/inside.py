@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..insides import Inside, Stage, Terms
+from ..core.stages import Inside, Stage, Terms
+from ..core.trace import Trace
 from ..languages import say
-from ..records import Trace
 from .atlas import TITLES
 from .blob import both_palettes, pack
 from .inside_panels import REST, WEIGHTS, Names, array_name, opening, panels, rest_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..insides import OPENS, Stage
+from ..core.stages import OPENS, Stage
 from ..languages import mark, say
 from .inside_symbols import symbol_of
 from .qk import figure

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..insides import Stage
+from ..core.stages import Stage
 from ..languages import mark
 
 #: What is the same thing in every stage: how it is written, and what it is (a text for ``say``).

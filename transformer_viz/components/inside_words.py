@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..insides import Stage
+from ..core.stages import Stage
 from ..languages import mark
 
 

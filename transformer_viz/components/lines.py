@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.trace import Trace
 from ..languages import say
 from ..metrics.cells import Cells, cells
 from ..metrics.difference import appended, difference
-from ..records import Trace
 from .blob import both_palettes, pack
 from .ruler import Ruler, rulers
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..decoding_steps import Search
+from ..core.search_tree import Search
 from .blob import both_palettes, pack
 from .head_map import map_height
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.trace import Trace
 from ..languages import mark, say
 from ..metrics.cells import axes
 from ..metrics.qk import Chain, NoProduct, Step, chain, require_product
-from ..records import Trace
 from .blob import both_palettes, pack
 from .ruler import rulers
 

@@ -6,10 +6,10 @@ from collections.abc import Sized
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..core.sites import MAPS
+from ..core.trace import Trace
 from ..metrics.cells import Cells
 from ..metrics.tiles import sentences
-from ..records import Trace
-from ..sites import MAPS
 
 
 @dataclass(frozen=True)

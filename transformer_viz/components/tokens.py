@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.sites import called
 from ..languages import mark, say
-from ..sites import called
 from .ruler import Ruler
 from .spoken import browser_words
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from ..checkpoints.model import Model
-from ..interventions import Causal, Intervention
-from ..records import read_only
+from ..core.interventions import Causal, Intervention
+from ..core.trace_parts import read_only
 from ..tracing import trace
 
 

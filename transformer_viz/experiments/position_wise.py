@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..checkpoints.model import Model
+from ..core.trace_parts import read_only
 from ..inputs import source_ids
 from ..model.transformer import FeedForward, Layer, Stack, Transformer
-from ..records import read_only
 
 NUDGE = 1.0  # how far one word's vector is moved, in its own length
 

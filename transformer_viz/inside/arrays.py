@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-from ..records import read_only
+from ..core.trace_parts import read_only
 from ..tables import to_numpy
 
 

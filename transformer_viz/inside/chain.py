@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..checkpoints.model import Model
-from ..insides import Inside, Stage
-from ..interventions import Intervention, ScaleResidual
+from ..core.interventions import Intervention, ScaleResidual
+from ..core.sites import Site
+from ..core.stages import Inside, Stage
 from ..model import Transformer
-from ..sites import Site
 from ..sources import Source, read_source
 from ..tables import to_numpy
 from .arrays import row_of

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from ..insides import Stage
+from ..core.stages import Stage
 from ..tables import to_numpy
 from .arrays import head_of, plain, row_of
 from .layer import Part, Ran

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from ..checkpoints.model import Model
-from ..interventions import Intervention
+from ..core.interventions import Intervention
+from ..core.sites import Site
 from ..model import Transformer
 from ..model.transformer import Stack
 from ..outcome import logits_of
-from ..sites import Site
 from ..sources import Read
 from ..tracing import want_of
 from ..watch import AttentionRecord, Run, probe

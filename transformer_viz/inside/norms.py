@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from ..insides import Stage
+from ..core.stages import Stage
 from ..model.norms import AnnotatedNorm
 from ..tables import to_numpy
 from .arrays import plain, row_of

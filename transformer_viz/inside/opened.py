@@ -9,9 +9,9 @@ import numpy as np
 from torch import nn
 
 from ..checkpoints.model import Model
-from ..insides import Inside, Number, Stage, Terms
+from ..core.stages import Inside, Number, Stage, Terms
+from ..core.trace_parts import read_only
 from ..model import Transformer
-from ..records import read_only
 from ..tables import to_numpy
 from .layer import parts_of, stack_of
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..checkpoints.model import Model
-from ..insides import Inside, Number, Terms
+from ..core.stages import Inside, Number, Terms
 from .opened import Opened
 from .sums import SUMS
 

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from ..checkpoints.model import Model
-from ..insides import NO_PRODUCT, PROBLEM, Inside, Stage
-from ..interventions import Intervention
-from ..records import Attention, Trace
-from ..sites import Site
+from ..core.interventions import Intervention
+from ..core.sites import Site
+from ..core.stages import NO_PRODUCT, PROBLEM, Inside, Stage
+from ..core.trace import Trace
+from ..core.trace_parts import Attention
 from ..sources import Source
 from ..tracing import trace
 from ..watch.plan import COLD, HeadPlan

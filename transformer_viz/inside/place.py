@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..checkpoints.model import Model
+from ..core.sites import MAPS, Site
 from ..model import Transformer
-from ..sites import MAPS, Site
 
 
 def check_place(model: Model, site: Site) -> None:

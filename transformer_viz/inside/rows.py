@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from ..insides import Stage
-from ..interventions import Causal, Intervention
-from ..sites import Site
+from ..core.interventions import Causal, Intervention
+from ..core.sites import Site
+from ..core.stages import Stage
 from ..watch.plan import COLD, HeadPlan
 from .arrays import plain
 

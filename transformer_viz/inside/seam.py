@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..insides import Stage
+from ..core.stages import Stage
 
 
 def seam(before: Stage, after: np.ndarray, block: str) -> Iterator[Stage]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from torch import Tensor
 
-from ..insides import Stage
+from ..core.stages import Stage
 from ..tables import to_numpy
 from .arrays import plain, row_of
 from .layer import Ran

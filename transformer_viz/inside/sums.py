@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..insides import Terms
+from ..core.stages import Terms
 from ..model.transformer import ACTIVATIONS
 from ..tables import to_numpy
 from .opened import Opened

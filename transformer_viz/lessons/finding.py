@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ..core.trace import Trace
+from ..core.trace_parts import Attention
 from ..languages import mark, say
 from ..metrics.cells import axes
 from ..metrics.words import Axis
-from ..records import Attention, Trace
 from .records import NotHere, Spot
 
 SHORT = mark("This sentence is too short for this question. Type a longer one above.")

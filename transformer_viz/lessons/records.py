@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..interventions import Intervention
+from ..core.interventions import Intervention
+from ..core.sites import MAPS
+from ..core.trace import Trace
+from ..core.trace_parts import Attention
 from ..languages import mark
-from ..records import Attention, Trace
-from ..sites import MAPS
 
 PREDICT = mark("Predict first; the numbers come then.")
 READ = mark("Read it off the page, then choose.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..interventions import Intervention, Temperature
+from ..core.interventions import Intervention, Temperature
 from ..languages import mark, say
 from ..metrics.cells import axes
 from .finding import telling

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.trace import Trace
 from ..languages import mark, say
-from ..records import Trace
 from .finding import neighbours
 from .records import Ask, Notes, NotHere, Seen, Spot, Station
 from .words import share

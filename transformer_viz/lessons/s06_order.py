@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..interventions import Intervention, ScalePositions
+from ..core.interventions import Intervention, ScalePositions
+from ..core.trace import Trace
 from ..languages import mark, say
-from ..records import Trace
 from .finding import SHORT, some_word
 from .records import Ask, Notes, NotHere, Saying, Seen, Spot, Station
 from .words import quoted

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.trace import Trace
 from ..languages import mark, say
 from ..metrics.norms import norm_statistic
 from ..metrics.stream import stream_lengths
-from ..records import Trace
 from .finding import some_word
 from .records import Ask, Notes, Seen, Spot, Station
 from .words import quoted, rough

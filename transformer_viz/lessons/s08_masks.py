@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..interventions import Causal, Intervention
+from ..core.interventions import Causal, Intervention
+from ..core.trace import Trace
+from ..core.trace_parts import Produced
 from ..languages import mark, say
-from ..records import Produced, Trace
 from .finding import SHORT
 from .records import Ask, Notes, NotHere, Seen, Spot, Station
 from .words import share

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..interventions import Intervention, ScaleHead
+from ..core.interventions import Intervention, ScaleHead
+from ..core.trace import Trace
 from ..languages import mark, say
 from ..metrics.cells import axes
-from ..records import Trace
 from .finding import telling
 from .records import Ask, Notes, Seen, Spot, Station
 from .words import quoted, rough, share

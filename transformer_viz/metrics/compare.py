@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from ..core.sites import Site
+from ..core.trace import Trace
 from ..languages import say
-from ..records import Trace
-from ..sites import Site
 
 
 def strongest_links(

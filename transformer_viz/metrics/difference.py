@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.trace import Trace
 from ..languages import say
-from ..records import Trace
 from .cells import Cells
 from .tiles import extends, grown, sentences
 

@@ -12,7 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..records import Attention, Trace
+from ..core.trace import Trace
+from ..core.trace_parts import Attention
 from .cells import visible
 from .qk import NoProduct, require_product
 

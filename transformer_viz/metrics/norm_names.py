@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..core.sites import STACKS
+from ..core.trace import Trace
 from ..languages import mark, say
-from ..records import Trace
-from ..sites import STACKS
 from .stream import SUB_LAYERS, steps
 
 #: Names that this package's own models give their norms.

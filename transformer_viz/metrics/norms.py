@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from ..core.trace import Trace
 from ..languages import mark, say
-from ..records import Trace
 from .norm_names import norm_labels
 from .stream import stacks_of
 from .tiles import extends

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from ..core.sites import called
+from ..core.trace import Trace
 from ..languages import mark, say
-from ..records import Trace
-from ..sites import called
 from .norm_names import norm_labels
 from .norms import norm_statistic
 

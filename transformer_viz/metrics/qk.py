@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..interventions import (
+from ..core.interventions import (
     BlockEdges,
     BlockKeys,
     Causal,
@@ -23,9 +23,10 @@ from ..interventions import (
     UniformHead,
     Window,
 )
+from ..core.sites import Site, called
+from ..core.trace import Trace
+from ..core.trace_parts import Attention
 from ..languages import say
-from ..records import Attention, Trace
-from ..sites import Site, called
 from .cells import visible
 
 COLD = 1e-30  # temperatures below it are 0, as for the probe

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from ..core.trace import Trace
 from ..languages import mark, say
-from ..records import Trace
 
 SUB_LAYERS = {
     "self": mark("self-attention"),

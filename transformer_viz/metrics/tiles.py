@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.sites import MAPS
+from ..core.trace import Trace
+from ..core.trace_parts import Tokens
 from ..languages import say
-from ..records import Tokens, Trace
-from ..sites import MAPS
 
 
 def head_tiles(trace: Trace, block: str, before: Trace | None = None) -> np.ndarray:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..core.trace_parts import Produced, Tokens
 from ..languages import say
-from ..records import Produced, Tokens
 from ..text import numbered
 
 REPEATED = re.compile(r" \(\d+\)$")  # labels number a word that occurs again: "the (2)"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from ..interventions import BlockEdges, Edit
+from ..core.interventions import BlockEdges, Edit
+from ..core.sites import MAPS, map_name
+from ..core.trace import Trace
 from ..languages import listed, mark, say
-from ..records import Trace
-from ..sites import MAPS, map_name
 from . import visit
 from .scene import Scene
 from .words import plain

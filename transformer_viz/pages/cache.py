@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..core.trace import Trace
 from ..languages import say
-from ..records import Trace
 from .task import WAITING, Task
 
 MEGABYTE = 1_000_000

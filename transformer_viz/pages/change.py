@@ -9,9 +9,10 @@ from typing import Any
 import streamlit as st
 
 from ..components.slider import slider_data
-from ..interventions import Intervention
+from ..core.interventions import Intervention
+from ..core.trace import Trace
+from ..core.trace_parts import Tokens
 from ..languages import mark, say
-from ..records import Tokens, Trace
 from . import edits, live, mount, moves, visit
 from .bar import at, chips, ways_back
 from .edits import HALF, HEAD_STATES, SCOPES, Place

@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.navigation.page import StreamlitPage
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
-from ..errors import is_fault
+from ..core.errors import is_fault
 from ..languages import mark, say
 from . import checkpoint_facts, checkpoint_words, own, uploads, visit
 from .engine import Engine

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import streamlit as st
 
+from ..core.sites import called
 from ..languages import mark, say
-from ..sites import called
 from . import visit
 from .charts import chart
 

@@ -9,9 +9,9 @@ import streamlit as st
 
 from ..components import Chip, ChipRow, Picked, spot
 from ..components.ruler import Ruler
+from ..core.trace_parts import Tokens
 from ..languages import mark, say
 from ..metrics.cells import Cells
-from ..records import Tokens
 from . import mount, visit
 from .edits import hidden
 from .lead import lead

@@ -7,7 +7,7 @@ from dataclasses import replace
 import streamlit as st
 
 from ..components.ruler import row_sentence
-from ..sites import MAPS
+from ..core.sites import MAPS
 from . import look
 from .scene import Scene
 

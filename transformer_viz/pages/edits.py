@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..interventions import (
+from ..core.interventions import (
     BlockEdges,
     BlockKeys,
     Causal,
@@ -22,8 +22,8 @@ from ..interventions import (
     UniformHead,
     Window,
 )
+from ..core.sites import MAPS, Site
 from ..languages import mark
-from ..sites import MAPS, Site
 
 SCOPES = {
     "everything": mark("everything"),

@@ -18,10 +18,10 @@ from weakref import ref
 
 import numpy as np
 
-from ..interventions import Intervention
+from ..core.interventions import Intervention
+from ..core.sites import MAPS, Site
+from ..core.trace import Trace
 from ..languages import spoken_language
-from ..records import Trace
-from ..sites import MAPS, Site
 from ..text import Tokenizer, target_side
 from . import runs
 from .cache import MEGABYTE, Cache, size_of

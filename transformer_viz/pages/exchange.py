@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from .task import Task
 
 if TYPE_CHECKING:
-    from ..interventions import Intervention
+    from ..core.interventions import Intervention
     from .edits import Place
     from .engine import Engine
     from .kinds import Kind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..interventions import (
+from ..core.interventions import (
     BlockEdges,
     BlockKeys,
     Edit,
@@ -11,7 +11,7 @@ from ..interventions import (
     ScalePositions,
     ShufflePositions,
 )
-from ..records import Trace
+from ..core.trace import Trace
 from .kinds import Kind
 from .position_edits import stack_of
 

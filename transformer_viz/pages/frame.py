@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from ..colours import palette
+from ..core.palette import palette
+from ..core.trace import Trace
 from ..languages import ENGLISH, languages, say, spoken_language
-from ..records import Trace
 from . import boxes, visit
 from .engine import Engine
 from .kinds import Kind

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import streamlit as st
 
+from ..core.sites import Site, called
 from ..languages import mark, say
 from ..metrics.cells import Cells, cells
-from ..sites import Site, called
 from . import chips, link, look, mount, moves, parts, present, visit
 from .look import FURTHER
 from .scene import Scene

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from ..components.inside import inside_data
-from ..insides import Inside, Number, Stage, Terms
+from ..core.stages import Inside, Number, Stage, Terms
 from ..languages import say
 from ..metrics.cells import cells
 from . import chips, head, mount, pictures, visit

@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..insides import Inside, Number, Terms
-from ..interventions import Intervention
-from ..sites import MAPS, Site
+from ..core.interventions import Intervention
+from ..core.sites import MAPS, Site
+from ..core.stages import Inside, Number, Terms
 from . import runs
 from .question import Question
 from .scene import Scene

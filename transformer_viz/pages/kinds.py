@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..core.sites import STACKS
 from ..languages import mark, say
-from ..sites import STACKS
 
 if TYPE_CHECKING:
     from ..checkpoints import Model

@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from ..interventions import Intervention
+from ..core.interventions import Intervention
 from ..languages import say
 from ..lessons import STATIONS, Spot, Station, numbered
 from . import lessons_answers, visit

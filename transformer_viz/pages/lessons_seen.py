@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..interventions import Intervention
+from ..core.interventions import Intervention
+from ..core.sites import MAPS, Site
+from ..core.trace import Trace
 from ..languages import say
 from ..lessons import NotHere, Saying, Seen, Spot, Station
-from ..records import Trace
-from ..sites import MAPS, Site
 from .engine import Engine, whole_maps
 from .kinds import Kind
 from .question import Answer, Question, Wanted

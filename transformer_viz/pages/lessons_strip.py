@@ -7,7 +7,7 @@ from html import escape
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from ..interventions import Intervention
+from ..core.interventions import Intervention
 from ..languages import say
 from ..lessons import STATIONS, Ask, Seen, Station, numbered
 from ..lessons.marked import marked

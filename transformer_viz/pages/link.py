@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..colours import RAMPS
-from ..interventions import Intervention
+from ..core.interventions import Intervention
+from ..core.palette import RAMPS
+from ..core.sites import MAPS, STACKS
 from ..languages import languages, say
 from ..metrics.norms import STATISTICS
-from ..sites import MAPS, STACKS
 from . import own
 from .edits import REACHES, SCOPES
 

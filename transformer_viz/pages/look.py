@@ -8,9 +8,9 @@ from typing import Any
 
 import streamlit as st
 
+from ..core.trace import Trace
 from ..languages import say
 from ..metrics.tiles import sentences
-from ..records import Trace
 from . import visit
 
 SEQ = "_seq"  # the number of the newest change that the server has heard of

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from .. import views
+from ..core.trace import Trace
 from ..languages import ENGLISH, mark, say, speaking
 from ..metrics.norm_names import norm_labels
 from ..metrics.norms import (
@@ -19,7 +20,6 @@ from ..metrics.norms import (
     norm_table,
 )
 from ..metrics.outstanding import outstanding_dimensions, outstanding_gains, outstanding_tokens
-from ..records import Trace
 from . import bar, chips, choice, visit
 from .charts import chart, clicked
 from .engine import Engine

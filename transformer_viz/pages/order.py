@@ -8,7 +8,7 @@ from html import escape
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from ..interventions import BlockEdges, BlockKeys, Intervention, ShufflePositions
+from ..core.interventions import BlockEdges, BlockKeys, Intervention, ShufflePositions
 from ..languages import mark, say
 from .patience import Stopped, patiently
 from .result import freely

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from ..errors import is_fault
+from ..core.errors import is_fault
 from ..languages import say
 from . import boxes, frame, lessons_doors, lessons_strip, moves, visit
 from .engine import Engine

@@ -11,9 +11,9 @@ import streamlit as st
 from PIL import Image
 
 from .. import views
-from ..interventions import Intervention
+from ..core.interventions import Intervention
+from ..core.trace import Trace
 from ..languages import mark, say
-from ..records import Trace
 from . import visit
 from .charts import STILL, clicked
 from .engine import whole_layer

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import streamlit as st
 
 from ..components.play import play_data
-from ..decoding_steps import Search
-from ..interventions import Intervention
+from ..core.interventions import Intervention
+from ..core.search_tree import Search
 from ..languages import say
 from . import mount, play_choices, visit
 from .engine import Engine

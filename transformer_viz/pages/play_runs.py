@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..decoding_steps import Search
-from ..interventions import Intervention
+from ..core.interventions import Intervention
+from ..core.search_tree import Search
 from ..languages import say
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..interventions import Edit, Intervention, ScalePositions, ShufflePositions
-from ..sites import MAPS, STACKS
+from ..core.interventions import Edit, Intervention, ScalePositions, ShufflePositions
+from ..core.sites import MAPS, STACKS
 
 
 def stack_of(name: str) -> str:

@@ -8,10 +8,11 @@ import numpy as np
 import streamlit as st
 
 from .. import views
+from ..core.sites import called
+from ..core.trace import Trace
+from ..core.trace_parts import Tokens
 from ..languages import mark, say
 from ..metrics.positions import pair_count, position_array
-from ..records import Tokens, Trace
-from ..sites import called
 from . import bar, chips, head, moves, position_edits, visit
 from .bar import ways_back
 from .charts import chart, clicked

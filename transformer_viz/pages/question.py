@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..records import Trace
-from ..sites import Site
+from ..core.sites import Site
+from ..core.trace import Trace
 
 
 @dataclass(frozen=True)

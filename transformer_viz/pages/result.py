@@ -9,7 +9,7 @@ from html import escape
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from ..interventions import Intervention, ShufflePositions
+from ..core.interventions import Intervention, ShufflePositions
 from ..languages import mark, say
 from . import choice, look, mount, outcomes, parts, visit
 from .edits import answers_itself

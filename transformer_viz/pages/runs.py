@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..interventions import Intervention, Pad
+from ..core.interventions import Intervention, Pad
+from ..core.sites import Site
+from ..core.trace import Trace
 from ..languages import mark, say
-from ..records import Trace
-from ..sites import Site
 from .question import Question
 from .task import Task
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from ..interventions import Intervention
+from ..core.interventions import Intervention
+from ..core.sites import MAPS, called
+from ..core.trace import Trace
 from ..languages import listed, mark, say
-from ..records import Trace
-from ..sites import MAPS, called
 from . import look, visit
 from .edits import Place
 from .engine import Engine, whole_layer

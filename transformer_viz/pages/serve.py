@@ -24,7 +24,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from streamlit.web.cli import configurator_options
 
-from ..errors import is_fault
+from ..core.errors import is_fault
 from .exchange import EXCHANGE, PATH
 from .joined import Joined
 from .task import Abandoned

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ..checkpoints.shelf import CONFIG, EXAMPLE, PRETRAINED, VOCABULARY, WEIGHTS, shelved
+from ..core.trace import Trace
 from ..languages import say
-from ..records import Trace
-from ..storage import load_trace
 from ..text import SentencePieceText
 from . import own
 from .kinds import Kind, of_config
@@ -99,7 +98,7 @@ class Shelved:
         if self.is_own:
             return None
         try:
-            trace = load_trace(self.folder / EXAMPLE)
+            trace = Trace.load(self.folder / EXAMPLE)
         except (OSError, ValueError):
             return None
         same = trace.manifest.get("hash") == self.hash

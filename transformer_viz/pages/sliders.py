@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..components.slider import Stop
-from ..interventions import Intervention
+from ..core.interventions import Intervention
 from ..languages import mark, say
 from . import edits
 from .edits import Place

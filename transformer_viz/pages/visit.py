@@ -10,10 +10,10 @@ import streamlit as st
 from streamlit.errors import StreamlitAPIException
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from ..interventions import Intervention
+from ..core.interventions import Intervention
+from ..core.sites import MAPS
+from ..core.trace import Trace
 from ..languages import say, speak
-from ..records import Trace
-from ..sites import MAPS
 from . import link, own
 from .edits import Place
 from .engine import Engine

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import overload
 
-from ..records import Tokens
+from ..core.trace_parts import Tokens
 from ..text import Tokenizer
 
 ORDERS = 100  # seeds that lead to an order of their own

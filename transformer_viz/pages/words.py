@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from html import escape
 
+from ..core.trace_parts import Tokens
 from ..languages import listed as in_order
 from ..languages import say
-from ..records import Tokens
 
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 

@@ -20,10 +20,10 @@ from ..components.head_map import map_data
 from ..components.lines import lines_data
 from ..components.page import header
 from ..components.spoken import taught
+from ..core.sites import MAPS
+from ..core.trace import Trace
 from ..metrics.cells import cells
 from ..metrics.difference import difference
-from ..records import Trace
-from ..sites import MAPS
 
 STEPS = 65534  # of a range; 65535 is no number
 HEADER_OF_HEAD = ("title", "numbers", "note", "most")

@@ -7,10 +7,10 @@ from html import escape
 
 import pandas as pd
 
-from ..colours import Palette, palette
+from ..core.palette import Palette, palette
+from ..core.trace import Trace
 from ..languages import mark, say
 from ..metrics.candidates import candidates as most_probable
-from ..records import Trace
 from .picture import Picture
 
 LINE = 27  # pixels of a word's line

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from ..colours import OKABE_ITO, palette
+from ..core.palette import OKABE_ITO, palette
 from .theme import STEADY, captioned, escaped, figure
 
 LETTERS = 48  # of all names together that a third of the page holds side by side

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from ..colours import Palette, palette
+from ..core.palette import Palette, palette
+from ..core.trace import Trace
 from ..languages import mark, say
 from ..metrics.norm_names import norm_labels
 from ..metrics.outstanding import PARTS, gain_and_bias, outstanding_gains
-from ..records import Trace
 from .theme import captioned, figure
 
 HEIGHT = 420

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from ..colours import palette
+from ..core.palette import palette
 from ..languages import say
 from .cells import OVERLAY, name_axes
 from .theme import captioned, figure, scale

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from ..colours import Palette, palette
+from ..core.palette import Palette, palette
+from ..core.sites import called
+from ..core.trace import Trace
 from ..languages import say
 from ..metrics.cells import Cells, cells
 from ..metrics.difference import appended, difference
 from ..metrics.tiles import largest_change
-from ..records import Trace
-from ..sites import called
 from .cells import OVERLAY, clickable, hatch, name_axes
 from .theme import captioned, figure, scale
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from ..components.lines import MOST_HEADS, lines_height
 from ..components.page import framed, page
+from ..core.sites import called
+from ..core.trace import Trace
 from ..languages import listed, say
 from ..metrics import describe_row
 from ..metrics.cells import cells
-from ..records import Trace
-from ..sites import called
 from .book import book
 from .picture import Picture
 from .report import most_decided, room_for, runs_of

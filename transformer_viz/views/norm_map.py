@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from ..colours import Palette, palette
+from ..core.palette import Palette, palette
+from ..core.sites import called
+from ..core.trace import Trace
 from ..languages import say
 from ..metrics.norm_names import norm_labels
 from ..metrics.norms import (
@@ -16,8 +18,6 @@ from ..metrics.norms import (
     norm_change,
     norm_statistic,
 )
-from ..records import Trace
-from ..sites import called
 from .cells import OVERLAY, clickable, name_axes
 from .head_map import CLICKS
 from .theme import captioned, figure, letters, scale

@@ -7,10 +7,10 @@ from html import escape
 
 import pandas as pd
 
-from ..colours import Palette, palette
+from ..core.palette import Palette, palette
+from ..core.trace import Trace
 from ..languages import say
 from ..metrics import output_changes
-from ..records import Trace
 from .picture import Picture
 
 HEIGHT = 46  # pixels of a bar of probability 1

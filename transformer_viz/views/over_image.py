@@ -9,11 +9,11 @@ import numpy as np
 import plotly.graph_objects as go
 from PIL import Image
 
-from ..colours import Palette, palette
+from ..core.palette import Palette, palette
+from ..core.sites import called
+from ..core.trace import Trace
 from ..languages import say
 from ..metrics.patches import PatchRow, patch_row
-from ..records import Trace
-from ..sites import called
 from .cells import clickable
 from .theme import captioned, escaped, figure
 

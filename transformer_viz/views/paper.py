@@ -26,7 +26,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.textpath import text_to_path
 
-from ..colours import Palette, Ramp
+from ..core.palette import Palette, Ramp
 from ..languages import ENGLISH, languages
 
 POINTS = 72 / 25.4  # points in a millimetre

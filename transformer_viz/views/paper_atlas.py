@@ -6,11 +6,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..colours import Palette, Ramp, palette, ramps
 from ..components.head_map import pooled
+from ..core.palette import Palette, Ramp, palette, ramps
+from ..core.trace import Trace
 from ..languages import say
 from ..metrics.tiles import head_tiles, largest_change, sentences
-from ..records import Trace
 from . import paper
 
 MOST = 100_000  # cells of a whole atlas; more would be a file that few programs open

@@ -13,12 +13,12 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.path import Path
 
-from ..colours import OKABE_ITO, Palette, palette
+from ..core.palette import OKABE_ITO, Palette, palette
+from ..core.trace import Trace
 from ..languages import mark, say
 from ..metrics.cells import Cells, cells
 from ..metrics.difference import appended, difference
 from ..metrics.tiles import largest_change
-from ..records import Trace
 from . import paper
 
 HEADS = 8  # that can be told apart by colour

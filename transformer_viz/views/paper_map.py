@@ -8,13 +8,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..colours import Palette, Ramp, palette, ramps
 from ..components.head_map import pooled
+from ..core.palette import Palette, Ramp, palette, ramps
+from ..core.trace import Trace
 from ..languages import say
 from ..metrics.cells import Cells, cells
 from ..metrics.difference import appended, difference
 from ..metrics.tiles import largest_change
-from ..records import Trace
 from . import paper
 
 MOST = 256  # cells along a side; longer sentences are pooled

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import plotly.graph_objects as go
 
-from ..colours import Palette, palette
+from ..core.palette import Palette, palette
 from ..languages import listed, mark, say
 from .theme import captioned, figure
 

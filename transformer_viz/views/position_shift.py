@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from ..colours import palette
+from ..core.palette import palette
+from ..core.trace import Trace
 from ..languages import mark, say
 from ..metrics.positions import Shift, position_names, position_rows, run_note, shift
-from ..records import Trace
 from .theme import STEADY, captioned, figure
 
 ROUNDING = 1e-5  # relative differences below this are the rounding of the table's own numbers

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from ..colours import palette
+from ..core.palette import palette
+from ..core.trace import Trace
 from ..languages import say
 from ..metrics.positions import position_label, position_names, position_rows, run_note, similarity
-from ..records import Trace
 from .cells import LABELS, OVERLAY, clickable, name_axes
 from .head_map import CLICKS
 from .theme import captioned, figure, scale

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from ..colours import palette
+from ..core.palette import palette
+from ..core.trace import Trace
 from ..languages import say
 from ..metrics.positions import (
     bias_names,
@@ -16,7 +17,6 @@ from ..metrics.positions import (
     position_names,
     position_rows,
 )
-from ..records import Trace
 from .cells import OVERLAY, clickable, name_axes
 from .head_map import CLICKS
 from .theme import captioned, figure, scale

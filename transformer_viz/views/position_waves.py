@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from ..colours import palette
+from ..core.palette import palette
+from ..core.trace import Trace
 from ..languages import say
 from ..metrics.positions import (
     Wave,
@@ -18,7 +19,6 @@ from ..metrics.positions import (
     run_note,
     waves,
 )
-from ..records import Trace
 from .cells import LABELS
 from .theme import STEADY, captioned, escaped, figure
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..colours import palette
+from ..core.palette import palette
+from ..core.trace import Trace
 from ..export import as_text, manifest, whose
 from ..languages import listed, mark, say, speaking, spoken_language
 from ..metrics.difference import require_same_words
-from ..records import Trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

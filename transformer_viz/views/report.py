@@ -11,12 +11,13 @@ from typing import Any
 from ..components import Chip, ChipRow, spot, tokens_data
 from ..components.page import page
 from ..components.spoken import taught
+from ..core.sites import MAPS, called
+from ..core.trace import Trace
+from ..core.trace_parts import Tokens
 from ..export import manifest, whose
 from ..languages import listed, say
 from ..metrics.difference import require_same_words
 from ..metrics.words import REPEATED
-from ..records import Tokens, Trace
-from ..sites import MAPS, called
 from .book import STEPS, Place, Run, book, decided_first
 from .printed import HONEST
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from ..colours import palette
+from ..core.palette import palette
+from ..core.sites import called
+from ..core.trace import Trace
 from ..languages import say
 from ..metrics.norms import check_same_words
 from ..metrics.stream import stream_lengths
-from ..records import Trace
-from ..sites import called
 from .theme import captioned, escaped, figure
 
 HEIGHT = 380

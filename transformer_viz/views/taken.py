@@ -6,9 +6,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from ..core.trace import Trace
 from ..export import csv_numbers, npz_numbers
 from ..languages import ENGLISH, mark, speaking
-from ..records import Trace
 from .book import Place
 from .printed import printed
 from .report import report

@@ -6,7 +6,7 @@ from unicodedata import east_asian_width
 
 import plotly.graph_objects as go
 
-from ..colours import Ramp, palette
+from ..core.palette import Ramp, palette
 
 _SHOWN = {"marker": {"opacity": 1}}
 #: For points that can be clicked: none fades when another one is chosen.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import plotly.graph_objects as go
 
-from ..colours import palette
+from ..core.palette import palette
 from ..languages import mark, say
 from .theme import figure
 

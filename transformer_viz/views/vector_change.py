@@ -6,10 +6,10 @@ from html import escape
 
 import pandas as pd
 
-from ..colours import Palette, palette
+from ..core.palette import Palette, palette
+from ..core.trace import Trace
 from ..languages import mark, say
 from ..metrics.compare import vector_changes
-from ..records import Trace
 from .picture import Picture
 
 HEIGHT = 46  # pixels of the longest bar

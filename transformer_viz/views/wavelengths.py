@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from ..colours import palette
+from ..core.palette import palette
+from ..core.trace import Trace
 from ..languages import say
 from ..metrics.positions import FASTEST, SLOWEST, Wave, position_rows, run_note, waves
-from ..records import Trace
 from .theme import STEADY, captioned, figure
 
 TITLE = {"standoff": 8, "font": {"size": 14}}

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from ..interventions import Edit, Intervention
+from ..core.interventions import Edit, Intervention
 from . import calls
 from .factors import multiplied
 from .frames import Names

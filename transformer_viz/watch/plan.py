@@ -8,7 +8,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from ..interventions import (
+from ..core.interventions import (
     BlockEdges,
     BlockKeys,
     Causal,
@@ -19,7 +19,7 @@ from ..interventions import (
     UniformHead,
     Window,
 )
-from ..sites import Site
+from ..core.sites import Site
 
 Kind = TypeVar("Kind", bound=Edit)
 SCORE_EDITS = (Temperature, Causal, Window, BlockKeys, BlockEdges, UniformHead)

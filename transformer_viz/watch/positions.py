@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..interventions import Edit, ScalePositions, ShufflePositions
+from ..core.interventions import Edit, ScalePositions, ShufflePositions
 from .marks import Biased, Ids, Located, Scores, Stream, Table, split_mask
 from .mode import Mode, in_place, swap, tensors
 from .numbering import named_stack

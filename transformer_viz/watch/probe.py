@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from torch import nn
 
-from ..interventions import Edit, Intervention, Pad
+from ..core.interventions import Edit, Intervention, Pad
 from . import calls
 from .fused import on_fused, on_multi_head
 from .masks import on_assign, on_fill, on_where

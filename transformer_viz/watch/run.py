@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..sites import Site
+from ..core.sites import Site
 from .statistics import Statistics
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..interventions import ScaleResidual
-from ..sites import Site
+from ..core.interventions import ScaleResidual
+from ..core.sites import Site
 from .marks import Located, Scores, Stream, SubLayer
 from .mode import Mode, swap, tensors
 from .positions import add_constants, add_table, biased

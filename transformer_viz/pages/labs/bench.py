@@ -10,10 +10,10 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from ...interventions import Intervention
+from ...core.interventions import Intervention
+from ...core.trace import Trace
 from ...languages import say, spoken_language
 from ...lessons.marked import explained
-from ...records import Trace
 from .. import charts, moves, visit
 from ..engine import whole_maps
 from ..patience import patiently

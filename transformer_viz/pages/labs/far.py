@@ -8,10 +8,10 @@ import numpy as np
 import streamlit as st
 
 from ... import views
+from ...core.trace import Trace
 from ...languages import mark, say
 from ...metrics.cells import visible
 from ...metrics.reach import Reach, reach
-from ...records import Trace
 from ...views.curves import Curve
 from ..scene import Scene
 from .bench import Bench

@@ -9,11 +9,11 @@ import numpy as np
 import streamlit as st
 
 from ... import views
-from ...interventions import Intervention, ScaleHead
+from ...core.interventions import Intervention, ScaleHead
+from ...core.sites import MAPS
+from ...core.trace import Trace
 from ...languages import mark, say
 from ...metrics.sizes import Size, attention_sizes
-from ...records import Trace
-from ...sites import MAPS
 from . import held
 from .bench import Bench
 from .lab import Lab

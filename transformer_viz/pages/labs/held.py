@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from ...interventions import Intervention
+from ...core.interventions import Intervention
 from ...languages import say
 from ...metrics.held import held_bits
 from .. import runs

@@ -11,11 +11,11 @@ import numpy as np
 import streamlit as st
 
 from ...components.atlas import TITLES, atlas_data
-from ...interventions import Intervention
+from ...core.interventions import Intervention
+from ...core.sites import MAPS
+from ...core.trace import Trace
 from ...languages import mark, say
 from ...metrics.held import held_bits
-from ...records import Trace
-from ...sites import MAPS
 from .. import link, mount
 from ..patience import patiently
 from ..question import Question, Wanted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from ...components.head_map import map_data
-from ...records import Trace
+from ...core.trace import Trace
 from .. import mount
 from .bench import Bench
 

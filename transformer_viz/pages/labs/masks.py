@@ -10,10 +10,10 @@ import numpy as np
 import streamlit as st
 
 from ... import views
-from ...interventions import Causal, Intervention
+from ...core.interventions import Causal, Intervention
+from ...core.trace import Trace
 from ...languages import mark, say
 from ...metrics.held import later, weight_on
-from ...records import Trace
 from ...views.curves import Curve
 from ..scene import Scene
 from . import held

@@ -8,9 +8,9 @@ import numpy as np
 import streamlit as st
 
 from ... import views
+from ...core.trace_parts import Tokens
 from ...languages import mark, say
 from ...metrics.batches import batch_normed, layer_normed
-from ...records import Tokens
 from ...views.curves import Curve
 from ..scene import Scene
 from . import runs

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...interventions import Intervention, Pad
+from ...core.interventions import Intervention, Pad
+from ...core.trace import Trace
 from ...languages import mark, say
 from ...metrics.held import weight_on
-from ...records import Trace
 from ..scene import Scene
 from . import held
 from .bench import Bench

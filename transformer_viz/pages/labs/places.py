@@ -10,7 +10,7 @@ import numpy as np
 import streamlit as st
 
 from ... import views
-from ...interventions import Intervention
+from ...core.interventions import Intervention
 from ...languages import mark, say
 from ...metrics.positions import position_rows
 from ...metrics.shifts import shift_errors, similarity_by_distance

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from ... import views
-from ...interventions import Intervention
+from ...core.interventions import Intervention
 from ...languages import mark, say
 from ...metrics.stream import stream_lengths
 from ...views.curves import Curve

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import streamlit as st
 
+from ...core.sites import MAPS, Site
+from ...core.trace import Trace
+from ...core.trace_parts import Attention, read_only
 from ...languages import mark, say
 from ...metrics.cells import visible
 from ...metrics.qk import require_product
 from ...metrics.shared import Shared, share_keys
-from ...records import Attention, Trace, read_only
-from ...sites import MAPS, Site
 from ..patience import patiently
 from ..question import Wanted
 from ..scene import Scene

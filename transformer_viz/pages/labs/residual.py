@@ -9,11 +9,11 @@ import numpy as np
 import streamlit as st
 
 from ... import views
-from ...interventions import Intervention, ScaleResidual
+from ...core.interventions import Intervention, ScaleResidual
+from ...core.sites import MAPS
+from ...core.trace import Trace
 from ...languages import mark, say
 from ...metrics.alike import alikeness
-from ...records import Trace
-from ...sites import MAPS
 from ...views.curves import Curve
 from ..scene import Scene
 from . import held

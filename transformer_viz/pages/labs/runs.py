@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...interventions import Intervention, Pad
+from ...core.interventions import Intervention, Pad
+from ...core.trace import Trace
+from ...core.trace_parts import read_only
 from ...metrics.dots import HeadSpread, head_spreads
-from ...records import Trace, read_only
 from .. import runs
 from ..question import Question
 

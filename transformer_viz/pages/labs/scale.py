@@ -8,6 +8,7 @@ import numpy as np
 import streamlit as st
 
 from ... import views
+from ...core.sites import called
 from ...languages import mark, say
 from ...metrics.dots import (
     ROWS,
@@ -17,7 +18,6 @@ from ...metrics.dots import (
     random_spread,
     softmax,
 )
-from ...sites import called
 from ...views.curves import Curve
 from . import runs
 from .bench import Bench

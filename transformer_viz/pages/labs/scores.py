@@ -7,7 +7,7 @@ from html import escape
 
 import streamlit as st
 
-from ...interventions import Edit, Intervention, Temperature, Window
+from ...core.interventions import Edit, Intervention, Temperature, Window
 from ...languages import mark, say
 from . import maps
 from .bench import Bench

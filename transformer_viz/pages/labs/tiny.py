@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...interventions import Intervention
+from ...core.interventions import Intervention
+from ...core.trace import Trace
 from ...languages import say
-from ...records import Trace
 from ..scene import Scene
 from . import runs
 from .bench import Bench

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...core.sites import MAPS
 from ...languages import say
-from ...sites import MAPS
 from ..cache import MEGABYTE
 from ..scene import Scene
 

@@ -10,7 +10,7 @@ import numpy as np
 import streamlit as st
 
 from ... import views
-from ...interventions import Intervention, Window
+from ...core.interventions import Intervention, Window
 from ...languages import mark, say
 from ...views.curves import Curve
 from . import held

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..languages import mark
 from .interventions import Intervention
-from .languages import mark
 from .sites import Site
 
 #: The arrays of each kind of stage and their axes. ``out`` goes on to the next stage; ``x`` is what

@@ -24,7 +24,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -32,8 +32,8 @@ import safetensors
 import safetensors.numpy
 
 from .interventions import Intervention
-from .records import Attention, Produced, Report, Tokens, Trace, read_only
 from .sites import Site
+from .trace_parts import Attention, Produced, Report, Tokens, read_only
 
 FORMAT = 1
 #: The parts of an attention block, and what their tensors are called.
@@ -52,7 +52,44 @@ Arrays = dict[str, np.ndarray]
 Namer = Callable[[tuple[Any, ...], str], str]
 
 
-def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
+class TraceFields(Protocol):
+    """What is written of a trace: the fields of :class:`transformer_viz.core.trace.Trace`."""
+
+    @property
+    def source(self) -> Tokens: ...
+    @property
+    def target(self) -> Tokens | None: ...
+    @property
+    def produced(self) -> Produced | None: ...
+    @property
+    def heads(self) -> pd.DataFrame: ...
+    @property
+    def thumbnails(self) -> dict[str, np.ndarray]: ...
+    @property
+    def attentions(self) -> tuple[Attention, ...]: ...
+    @property
+    def norms(self) -> pd.DataFrame: ...
+    @property
+    def gains(self) -> dict[str, tuple[np.ndarray | None, np.ndarray | None]]: ...
+    @property
+    def residuals(self) -> pd.DataFrame: ...
+    @property
+    def positions(self) -> dict[str, np.ndarray]: ...
+    @property
+    def logits(self) -> np.ndarray | None: ...
+    @property
+    def report(self) -> Report: ...
+    @property
+    def manifest(self) -> dict[str, Any]: ...
+    @property
+    def intervention(self) -> Intervention: ...
+    @property
+    def hiddens(self) -> dict[str, np.ndarray]: ...
+    @property
+    def output(self) -> np.ndarray | None: ...
+
+
+def save_trace(trace: TraceFields, path: str | os.PathLike[str]) -> None:
     """Write a trace to one safetensors file; the file appears whole or not at all.
 
     Raises:
@@ -82,8 +119,8 @@ def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
         raise
 
 
-def load_trace(path: str | os.PathLike[str]) -> Trace:
-    """Read a trace that :func:`save_trace` wrote.
+def load_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read what :func:`save_trace` wrote: the fields of a trace by name.
 
     Raises:
         FileNotFoundError: no such file.
@@ -112,7 +149,7 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
         raise ValueError(f"{path.name} is an incomplete trace file: it lacks {error}.") from error
 
 
-def _describe(trace: Trace, arrays: Arrays) -> dict[str, Any]:
+def _describe(trace: TraceFields, arrays: Arrays) -> dict[str, Any]:
     """Put the trace's arrays into ``arrays``, and return everything else as plain data."""
     for attention in trace.attentions:
         for part, title in PARTS.items():
@@ -153,33 +190,33 @@ def _describe(trace: Trace, arrays: Arrays) -> dict[str, Any]:
     }
 
 
-def _rebuild(words: Mapping[str, Any], arrays: Arrays) -> Trace:
+def _rebuild(words: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
     """The inverse of :func:`_describe`."""
     frames, target = words["frames"], words["target"]
-    return Trace(
-        source=_tokens(words["source"]),
-        target=None if target is None else _tokens(target),
-        produced=_produced(words["produced"]),
-        heads=_join_heads(frames["heads"], arrays),
-        thumbnails={name: arrays[f"thumbnail.{name}"] for name in words["thumbnails"]},
-        attentions=tuple(_attention(site, arrays) for site in words["sites"]),
-        norms=_join(frames["norms"], NORM_KEYS, _norm_name, arrays),
-        gains={
+    return {
+        "source": _tokens(words["source"]),
+        "target": None if target is None else _tokens(target),
+        "produced": _produced(words["produced"]),
+        "heads": _join_heads(frames["heads"], arrays),
+        "thumbnails": {name: arrays[f"thumbnail.{name}"] for name in words["thumbnails"]},
+        "attentions": tuple(_attention(site, arrays) for site in words["sites"]),
+        "norms": _join(frames["norms"], NORM_KEYS, _norm_name, arrays),
+        "gains": {
             site: (arrays.get(f"gain.{site}"), arrays.get(f"bias.{site}"))
             for site in words["gains"]
         },
-        residuals=_join(frames["residuals"], RESIDUAL_KEYS, _residual_name, arrays),
-        positions={name: arrays[f"positions.{name}"] for name in words["positions"]},
-        logits=arrays.get("logits"),
-        output=arrays.get("output"),
-        report=_report(words["report"]),
-        manifest=words["manifest"],
-        intervention=Intervention.from_json(words["intervention"]),
-        hiddens={
+        "residuals": _join(frames["residuals"], RESIDUAL_KEYS, _residual_name, arrays),
+        "positions": {name: arrays[f"positions.{name}"] for name in words["positions"]},
+        "logits": arrays.get("logits"),
+        "output": arrays.get("output"),
+        "report": _report(words["report"]),
+        "manifest": words["manifest"],
+        "intervention": Intervention.from_json(words["intervention"]),
+        "hiddens": {
             stack: read_only(np.stack([arrays[f"hidden.{stack}.{n}"] for n in range(layers)]))
             for stack, layers in words["hiddens"].items()
         },
-    )
+    }
 
 
 def _put(arrays: Arrays, name: str, array: np.ndarray | None) -> None:

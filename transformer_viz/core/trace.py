@@ -1,4 +1,4 @@
-"""What happened in one run, as plain read-only data: Tokens, Attention, Trace."""
+"""What happened in one run of a model, as plain read-only data."""
 
 from __future__ import annotations
 
@@ -10,101 +10,9 @@ import numpy as np
 import pandas as pd
 
 from .interventions import Intervention
-from .sites import MAPS, Site
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """A sentence as the model reads it: ids, pieces, labels, whole words, special tokens.
-
-    All tuples have one entry a token. ``labels`` are unique (a repeated piece gets a number);
-    ``words`` gives tokens of the same word the same number, special tokens a number of their own;
-    ``ids`` is empty where the source is vectors.
-    """
-
-    ids: tuple[int, ...]
-    pieces: tuple[str, ...]
-    labels: tuple[str, ...]
-    words: tuple[int, ...]
-    special: tuple[bool, ...]
-
-    def __len__(self) -> int:
-        return len(self.pieces)
-
-    def __post_init__(self) -> None:
-        lengths = {len(self.pieces), len(self.labels), len(self.words), len(self.special)}
-        if len(lengths) > 1 or (self.ids and len(self.ids) != len(self.pieces)):
-            raise ValueError(f"Tokens need one entry a token in every list; got lengths {lengths}.")
-
-
-@dataclass(frozen=True, eq=False)
-class Produced:
-    """For each target row the token that row predicts, chosen or forced.
-
-    ``probability`` float32 ``[row]`` and ``rank`` int ``[row]`` (1: the most probable) of that
-    token under the run's last softmax.
-    """
-
-    ids: tuple[int, ...]
-    pieces: tuple[str, ...]
-    labels: tuple[str, ...]
-    probability: np.ndarray
-    rank: np.ndarray
-
-
-@dataclass(frozen=True, eq=False)
-class Attention:
-    """One block's attention: weights ``[head, query, key]`` float32, and whose words they join.
-
-    ``query`` and ``key`` name the sentence of rows and columns (``source`` or ``target``).
-    Optional, where they were kept: ``scores`` ``[head, query, key]`` as the softmax got them,
-    ``q`` ``[head, query, d_k]``, ``k`` ``[head, key, d_k]``, ``v`` ``[head, key, d_v]``,
-    ``gradients`` ``[head, query, key]``; with q and k the number ``scale`` that their product was
-    multiplied with, and ``cap`` if scores were bound by cap x tanh(score / cap); None if unknown.
-    """
-
-    weights: np.ndarray
-    site: Site
-    query: str
-    key: str
-    scores: np.ndarray | None = None
-    q: np.ndarray | None = None
-    k: np.ndarray | None = None
-    v: np.ndarray | None = None
-    gradients: np.ndarray | None = None
-    scale: float | None = None
-    cap: float | None = None
-
-
-@dataclass(frozen=True)
-class Report:
-    """The capture report: what was seen, and the proof that it is what the model used.
-
-    ``sites`` every attention site found; ``row_sum_error`` the worst ``|sum of a row - 1|`` of the
-    clean run; ``output_difference`` the watched clean run's output against an unwatched pass;
-    ``rebuilt`` by site (``cross L1``) the largest difference between weights x v, projected in
-    float64, and what entered the residual sum (None: not checked); ``replaced`` fused calls that
-    ran as their explicit formula; ``unrecognised`` what could not be understood.
-    Differences are relative to the largest value of the tensor compared.
-    """
-
-    sites: tuple[str, ...]
-    row_sum_error: float
-    output_difference: float | None
-    rebuilt: dict[str, float | None]
-    replaced: tuple[str, ...] = ()
-    unrecognised: tuple[str, ...] = ()
-
-    TOLERANCE = 1e-4
-
-    @property
-    def status(self) -> str:
-        """``green`` when everything checked agrees, otherwise ``amber``."""
-        checked = [self.row_sum_error, *(e for e in self.rebuilt.values() if e is not None)]
-        if self.output_difference is not None:
-            checked.append(self.output_difference)
-        wrong = any(not error <= self.TOLERANCE for error in checked)  # NaN is wrong too
-        return "amber" if wrong or not self.sites else "green"
+from .sites import MAPS
+from .trace_file import load_fields, save_trace
+from .trace_parts import Attention, Produced, Report, Tokens, read_only
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,9 +42,7 @@ class Trace:
     output: np.ndarray | None = None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write this trace to one safetensors file (see :mod:`transformer_viz.storage`)."""
-        from .storage import save_trace  # storage imports this module
-
+        """Write this trace to one safetensors file (see :mod:`transformer_viz.core.trace_file`)."""
         save_trace(self, path)
 
     @classmethod
@@ -147,9 +53,7 @@ class Trace:
             FileNotFoundError: no such file.
             ValueError: not a trace file; says what is wrong with it.
         """
-        from .storage import load_trace
-
-        return load_trace(path)
+        return cls(**load_fields(path))
 
     @property
     def maps(self) -> tuple[str, ...]:
@@ -244,9 +148,3 @@ class Trace:
         Of ``encoder`` the source; of ``decoder`` the target, or the source where there is none.
         """
         return self.tokens("source" if stack == "encoder" else "target")
-
-
-def read_only(array: np.ndarray) -> np.ndarray:
-    """The same array, closed for writing."""
-    array.setflags(write=False)
-    return array

@@ -1,0 +1,109 @@
+"""What a trace is made of, read-only: tokens, attention, report, what was produced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .sites import Site
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A sentence as the model reads it: ids, pieces, labels, whole words, special tokens.
+
+    All tuples have one entry a token. ``labels`` are unique (a repeated piece gets a number);
+    ``words`` gives tokens of the same word the same number, special tokens a number of their own;
+    ``ids`` is empty where the source is vectors.
+    """
+
+    ids: tuple[int, ...]
+    pieces: tuple[str, ...]
+    labels: tuple[str, ...]
+    words: tuple[int, ...]
+    special: tuple[bool, ...]
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.pieces), len(self.labels), len(self.words), len(self.special)}
+        if len(lengths) > 1 or (self.ids and len(self.ids) != len(self.pieces)):
+            raise ValueError(f"Tokens need one entry a token in every list; got lengths {lengths}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Produced:
+    """For each target row the token that row predicts, chosen or forced.
+
+    ``probability`` float32 ``[row]`` and ``rank`` int ``[row]`` (1: the most probable) of that
+    token under the run's last softmax.
+    """
+
+    ids: tuple[int, ...]
+    pieces: tuple[str, ...]
+    labels: tuple[str, ...]
+    probability: np.ndarray
+    rank: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """One block's attention: weights ``[head, query, key]`` float32, and whose words they join.
+
+    ``query`` and ``key`` name the sentence of rows and columns (``source`` or ``target``).
+    Optional, where they were kept: ``scores`` ``[head, query, key]`` as the softmax got them,
+    ``q`` ``[head, query, d_k]``, ``k`` ``[head, key, d_k]``, ``v`` ``[head, key, d_v]``,
+    ``gradients`` ``[head, query, key]``; with q and k the number ``scale`` that their product was
+    multiplied with, and ``cap`` if scores were bound by cap x tanh(score / cap); None if unknown.
+    """
+
+    weights: np.ndarray
+    site: Site
+    query: str
+    key: str
+    scores: np.ndarray | None = None
+    q: np.ndarray | None = None
+    k: np.ndarray | None = None
+    v: np.ndarray | None = None
+    gradients: np.ndarray | None = None
+    scale: float | None = None
+    cap: float | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """The capture report: what was seen, and the proof that it is what the model used.
+
+    ``sites`` every attention site found; ``row_sum_error`` the worst ``|sum of a row - 1|`` of the
+    clean run; ``output_difference`` the watched clean run's output against an unwatched pass;
+    ``rebuilt`` by site (``cross L1``) the largest difference between weights x v, projected in
+    float64, and what entered the residual sum (None: not checked); ``replaced`` fused calls that
+    ran as their explicit formula; ``unrecognised`` what could not be understood.
+    Differences are relative to the largest value of the tensor compared.
+    """
+
+    sites: tuple[str, ...]
+    row_sum_error: float
+    output_difference: float | None
+    rebuilt: dict[str, float | None]
+    replaced: tuple[str, ...] = ()
+    unrecognised: tuple[str, ...] = ()
+
+    TOLERANCE = 1e-4
+
+    @property
+    def status(self) -> str:
+        """``green`` when everything checked agrees, otherwise ``amber``."""
+        checked = [self.row_sum_error, *(e for e in self.rebuilt.values() if e is not None)]
+        if self.output_difference is not None:
+            checked.append(self.output_difference)
+        wrong = any(not error <= self.TOLERANCE for error in checked)  # NaN is wrong too
+        return "amber" if wrong or not self.sites else "green"
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """The same array, closed for writing."""
+    array.setflags(write=False)
+    return array
