@@ -14,24 +14,24 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import streamlit as st
 
-from transformer_viz.languages import say
-from transformer_viz.pages import (
+from transformer_viz.app.checkpoint import uploads
+from transformer_viz.app.engine.engine import Engine
+from transformer_viz.app.lessons import navigation
+from transformer_viz.app.pages import (
     about,
     checkpoint,
     explore,
-    frame,
-    inside,
     labs,
     lessons,
-    lessons_doors,
-    mount,
     norms,
     play,
     positions,
-    uploads,
-    visit,
+    step_inside,
 )
-from transformer_viz.pages.engine import Engine
+from transformer_viz.app.session import visit
+from transformer_viz.app.shell import frame
+from transformer_viz.app.ui import components
+from transformer_viz.languages import say
 
 UNFRAMED = ("lessons", "checkpoint", "about")  # pages that ask the model at hand nothing
 
@@ -54,7 +54,7 @@ def main() -> None:
         st.Page(
             lambda: explore.draw(engine), title=say("Explore"), url_path="explore", default=True
         ),
-        st.Page(lambda: inside.draw(engine), title=say("Step inside"), url_path="step-inside"),
+        st.Page(lambda: step_inside.draw(engine), title=say("Step inside"), url_path="step-inside"),
         st.Page(lambda: play.draw(engine), title=say("Play"), url_path="play"),
         st.Page(lambda: positions.draw(engine), title=say("Positions"), url_path="positions"),
         st.Page(lambda: norms.draw(engine), title=say("Norms"), url_path="norms"),
@@ -69,7 +69,7 @@ def main() -> None:
     ]
     chosen = st.navigation(pages, position="top")
     uploads.attend()
-    lessons_doors.know(pages, chosen)
+    navigation.know(pages, chosen)
     framed = chosen.url_path not in UNFRAMED
     visit.begin(engine, framed)
     frame.style()
@@ -81,7 +81,7 @@ def main() -> None:
         frame.sentence_box(engine)
     chosen.run()
     if not framed:
-        mount.language()
+        components.language()
     visit.save(engine)
 
 

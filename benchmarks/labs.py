@@ -19,21 +19,27 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 import transformer_viz as tv
+from transformer_viz.app.labs import jobs
+from transformer_viz.app.labs.experiments import (
+    positional_encodings,
+    pre_vs_post_norm,
+    score_functions,
+    score_scaling,
+)
+from transformer_viz.app.labs.experiments.layer_vs_batch_norm import OTHERS
+from transformer_viz.app.labs.tiny_models import LABS
+from transformer_viz.app.session.url_state import FIRST_TEXT
 from transformer_viz.checkpoints.model import Model
 from transformer_viz.checkpoints.shelf import CONFIG, PRETRAINED
 from transformer_viz.metrics.dots import ROWS, head_spreads, random_spread
 from transformer_viz.metrics.positions import position_rows
 from transformer_viz.metrics.shifts import shift_errors
-from transformer_viz.pages.labs import places, pre_post, runs, scale, scores
-from transformer_viz.pages.labs.norms import OTHERS
-from transformer_viz.pages.labs.tiny import LABS
-from transformer_viz.pages.link import FIRST_TEXT
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "labs.md"
 SEED, KEYS = 0, 17  # of the random vectors; the tokens of the first sentence in en-de
 DEPTHS = (2, 6, 12)
 CHOICES = {
-    **{name: ("score", formula) for name, formula in scores.WAYS.items()},
+    **{name: ("score", formula) for name, formula in score_functions.WAYS.items()},
     "learned": ("positions", "learned"),
     "no-positions": ("positions", "none"),
     "post-norm": ("norm", "after each sum"),
@@ -100,14 +106,14 @@ def products() -> str:
             f"{found.variance:.1f}",
             *(
                 f"{getattr(side, name):.3f}"
-                for name in scale.SOFT
+                for name in score_scaling.SOFT
                 for side in (found.plain, found.scaled)
             ),
         )
-        for found in (random_spread(width, KEYS, SEED) for width in scale.WIDTHS)
+        for found in (random_spread(width, KEYS, SEED) for width in score_scaling.WIDTHS)
     ]
     heads = ["dₖ (theory: the variance)", "variance of q·k"]
-    for name in scale.SOFT.values():
+    for name in score_scaling.SOFT.values():
         heads += [f"{name}, q·k", f"{name}, q·k / √dₖ"]
     return (
         "## Why √dₖ?\n\n"
@@ -131,9 +137,11 @@ def _heads() -> Iterator[tuple[str, ...]]:
 
 def shifts() -> str:
     """How far one turn misses the rows k further."""
-    names = [name for name in places.WAYS[:2] if name in here()]
+    names = [name for name in positional_encodings.WAYS[:2] if name in here()]
     errors = {
-        name: shift_errors(position_rows(tv.trace(tv.load(LABS + name), FIRST_TEXT), places.TABLE))
+        name: shift_errors(
+            position_rows(tv.trace(tv.load(LABS + name), FIRST_TEXT), positional_encodings.TABLE)
+        )
         for name in names
     }
     steps = (1, 2, 5, 10)
@@ -156,7 +164,7 @@ def gradients() -> str:
     texts = (*OTHERS["first"], *OTHERS["second"])
     parts = []
     for depth in DEPTHS:
-        kinds = runs.began(model, texts, depth, pre_post.SEEDS)
+        kinds = jobs.began(model, texts, depth, pre_vs_post_norm.SEEDS)
         rows = [
             (
                 f"{kind.norm}, {stack}",
@@ -170,7 +178,7 @@ def gradients() -> str:
         parts.append(f"{depth} layers in each stack:\n\n" + table(heads, rows))
     return (
         "## Norm before or after: gradients before the first update\n\nFresh models shaped like "
-        f"`{LABS}scaled-dot`, means over {len(pre_post.SEEDS)} seeds, a batch of "
+        f"`{LABS}scaled-dot`, means over {len(pre_vs_post_norm.SEEDS)} seeds, a batch of "
         f"{len(texts)} sentences; the norm of the gradient of all weights of a layer together.\n\n"
         + "\n".join(parts)
     )

@@ -19,8 +19,8 @@ from playwright.sync_api import Locator, Page
 from benchmarks.memory import Diary
 from benchmarks.rest import rest
 from tests.browser.conftest import watched
+from transformer_viz.app.session.url_state import DEFAULTS
 from transformer_viz.core.interventions import Intervention, Pad, Temperature
-from transformer_viz.pages.link import DEFAULTS
 
 KEYS = ("ArrowRight", "ArrowLeft", "ArrowUp", "ArrowDown", "Home", "End", "PageUp")
 TEXTS = (

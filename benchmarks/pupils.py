@@ -25,10 +25,10 @@ from benchmarks.report import Budget, Row, Section
 from benchmarks.slider import SHOWN, begin
 from benchmarks.visits import visitor
 from tests.components.stage import decoded
+from transformer_viz.app.live.sliders import TEMPERATURE
+from transformer_viz.app.session.edit_controls import Place
+from transformer_viz.app.session.url_state import DEFAULTS
 from transformer_viz.core.interventions import Intervention
-from transformer_viz.pages.edits import Place
-from transformer_viz.pages.link import DEFAULTS
-from transformer_viz.pages.sliders import TEMPERATURE
 
 SLOW, GROWN = 1.5, 60  # seconds and megabytes, DESIGN section 8
 EVERY, REST = 2.0, 0.3  # seconds from move to move, and until the hand rests and Python is told

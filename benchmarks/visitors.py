@@ -20,7 +20,7 @@ from benchmarks.rest import rest
 from benchmarks.witness import Witness, differences, state_of
 from tests.browser import hands
 from tests.browser.conftest import PATIENCE, watched
-from transformer_viz.pages.link import DEFAULTS
+from transformer_viz.app.session.url_state import DEFAULTS
 
 TRIES = 25  # looks at a screen that is not yet as it should be, STEP apart
 STEP = 200  # milliseconds

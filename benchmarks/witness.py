@@ -11,11 +11,11 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 
 import transformer_viz as tv
+from transformer_viz.app.session import url_state
 from transformer_viz.core.interventions import BlockEdges, Edit, Intervention
 from transformer_viz.core.sites import MAPS, Site, map_name
 from transformer_viz.core.trace import Trace
 from transformer_viz.metrics.norms import norm_statistic
-from transformer_viz.pages import link
 
 KEEP = ("weights", "scores", "hidden")
 NOTHING = "nothing: the model ends at once"
@@ -38,7 +38,7 @@ def state_of(address: str) -> dict[str, Any]:
         AssertionError: a value that the app itself would not take.
     """
     given = {name: texts[0] for name, texts in parse_qs(urlsplit(address).query).items()}
-    values, complaints = link.read(given, link.DEFAULTS | {"model": "en-de"})
+    values, complaints = url_state.read(given, url_state.DEFAULTS | {"model": "en-de"})
     assert not complaints, complaints
     return values
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from transformer_viz import load, trace
+from transformer_viz.app.shell.inputs import EXAMPLES
 from transformer_viz.core.interventions import (
     Causal,
     Intervention,
@@ -22,7 +23,6 @@ from transformer_viz.core.interventions import (
 from transformer_viz.core.search_tree import CUT, ENDED, KEPT, LEFT_OUT, START
 from transformer_viz.decode import length_norm, translate
 from transformer_viz.decoding_record import TOP, record
-from transformer_viz.pages.boxes import EXAMPLES
 
 from .test_decode import forced_rows
 

@@ -15,8 +15,8 @@ import safetensors
 from tests.test_cli import SIZES, answer, checkpoint_folder, refusal
 from tests.test_report import packed
 from tests.views.conftest import make_trace
+from transformer_viz.app.cards import downloads
 from transformer_viz.core.trace import Trace
-from transformer_viz.pages import take
 from transformer_viz.views import paper
 from transformer_viz.views.taken import FORMATS, exported
 
@@ -148,7 +148,7 @@ def scene(trace: Trace, monkeypatch: pytest.MonkeyPatch, **look: Any) -> Any:
         engine=None, question=None, kind=None, place=place, changes=(), now=trace, before=trace,
         shown=(trace, None), look=SimpleNamespace(**seen | look),
     )  # fmt: skip
-    monkeypatch.setattr(take, "scene_at", lambda *asked: found)
+    monkeypatch.setattr(downloads, "scene_at", lambda *asked: found)
     return found
 
 
@@ -158,12 +158,12 @@ def test_buttons_make_what_the_library_makes(
     trace = Trace.load(runs[0])
     seen, place = scene(trace, monkeypatch), ("cross", 1, 0)
     for kind in FORMATS:
-        made = take.maker(seen, kind, "map")()
+        made = downloads.maker(seen, kind, "map")()
         assert made == exported(trace, kind, "map", place), kind
     lines = scene(trace, monkeypatch, view="lines")
-    assert take.picture(lines) == "lines"
+    assert downloads.picture(lines) == "lines"
     overlaid = exported(trace, "svg", "lines", place, also=((0, 1),))
-    assert take.maker(lines, "svg", "lines")() == overlaid
+    assert downloads.maker(lines, "svg", "lines")() == overlaid
 
 
 def test_files_speak_the_language_of_their_page_and_data_english(
@@ -172,12 +172,12 @@ def test_files_speak_the_language_of_their_page_and_data_english(
     trace, place = Trace.load(runs[0]), ("cross", 1, 0)
     seen = scene(trace, monkeypatch, lang="zh")
     for kind in ("csv", "npz", "safetensors"):
-        assert take.maker(seen, kind, "map")() == exported(trace, kind, "map", place), kind
-    page = take.maker(seen, "html", "report")().decode("utf-8")
+        assert downloads.maker(seen, kind, "map")() == exported(trace, kind, "map", place), kind
+    page = downloads.maker(seen, "html", "report")().decode("utf-8")
     assert '<html lang="zh">' in page and "权重显示头看向哪里" in page
     book, _ = packed(page)
     assert book["texts"]["masked"] == "已掩盖" and "texts" not in book["chips"]
-    svg = take.maker(seen, "svg", "map")().decode("utf-8")
+    svg = downloads.maker(seen, "svg", "map")().decode("utf-8")
     assert ("权重显示头看向哪里" in svg) == (paper.readable("zh") == "zh")
 
 
@@ -187,9 +187,9 @@ def test_files_say_model_block_and_head(
     trace = Trace.load(runs[0])
     evil = replace(trace, manifest=trace.manifest | {"model": "../a b/ü\n.."})
     seen = scene(evil, monkeypatch)
-    assert take.file_name(seen, "svg", "map") == "a-b-ü-cross-L1-H0.svg"
-    assert take.file_name(seen, "pdf", "atlas") == "a-b-ü-cross-all-heads.pdf"
-    assert take.file_name(seen, "html", "report") == "a-b-ü-cross-report.html"
+    assert downloads.file_name(seen, "svg", "map") == "a-b-ü-cross-L1-H0.svg"
+    assert downloads.file_name(seen, "pdf", "atlas") == "a-b-ü-cross-all-heads.pdf"
+    assert downloads.file_name(seen, "html", "report") == "a-b-ü-cross-report.html"
 
 
 def test_saved_runs_are_trace_files(runs: tuple[str, str], tmp_path: Path) -> None:
@@ -207,5 +207,5 @@ def test_printed_lines_begin_at_the_threshold_of_the_screen(
     printed = []
     for least in (0.0, 0.3):
         seen = scene(trace, monkeypatch, view="lines", overlay=(), threshold=least)
-        printed.append(take.maker(seen, "svg", "lines")())
+        printed.append(downloads.maker(seen, "svg", "lines")())
     assert printed[1].count(b"<path") < printed[0].count(b"<path") and b"0.3" in printed[1]

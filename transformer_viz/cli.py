@@ -117,7 +117,7 @@ def app(model: str | None, models: str | None, port: int, host: str) -> None:
             "STREAMLIT_BROWSER_GATHER_USAGE_STATS": "false",
         }
     )
-    words = [sys.executable, "-m", "transformer_viz.pages.serve"]
+    words = [sys.executable, "-m", "transformer_viz.app.live.server"]
     os.chdir(ROOT)  # Streamlit reads .streamlit/config.toml from where it is started
     os.execve(sys.executable, words, surroundings)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from transformer_viz.pages.cache import SMALL, Cache, size_of
+from transformer_viz.app.engine.trace_cache import SMALL, Cache, size_of
 
 
 def _kilobytes(count: int) -> np.ndarray:

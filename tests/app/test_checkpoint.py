@@ -19,12 +19,12 @@ import torch
 from streamlit.runtime.caching import clear_session_resource_cache
 from streamlit.testing.v1 import AppTest
 
+from transformer_viz.app.checkpoint import uploads
+from transformer_viz.app.checkpoint.facts import block_table
+from transformer_viz.app.ui.progress import MARKS
 from transformer_viz.checkpoints import load, native, opening
 from transformer_viz.checkpoints.shelf import CONFIG, VOCABULARY, WEIGHTS
 from transformer_viz.inspection import inspect
-from transformer_viz.pages import uploads
-from transformer_viz.pages.checkpoint_facts import block_table
-from transformer_viz.pages.patience import MARKS
 from transformer_viz.tracing import trace
 
 from .seen import address, array, chart, go, html, said, tiles, told

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from transformer_viz.app.engine.engine import Engine, Question, whole_layer
+from transformer_viz.app.engine.model_catalog import Shelved
+from transformer_viz.app.engine.task import WAITING, Abandoned, Task
+from transformer_viz.app.engine.token_names import Names, another_order
+from transformer_viz.app.engine.trace_cache import Cache
 from transformer_viz.checkpoints.shelf import EXAMPLE, WEIGHTS
 from transformer_viz.core.interventions import Intervention, ScalePositions, Temperature
 from transformer_viz.core.trace_parts import Tokens
 from transformer_viz.decode import translate
-from transformer_viz.pages.cache import Cache
-from transformer_viz.pages.engine import Engine, Question, whole_layer
-from transformer_viz.pages.shelf import Shelved
-from transformer_viz.pages.task import WAITING, Abandoned, Task
-from transformer_viz.pages.vocabulary import Names, another_order
 from transformer_viz.text import PlainIds, SentencePieceText
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -221,7 +221,7 @@ def test_an_old_stored_run_is_no_example(engine: Engine, tmp_path: Path, shelf: 
 
 def test_the_vocabulary_is_read_without_torch(shelf: Path, engine: Engine) -> None:
     code = (
-        "import sys; from transformer_viz.pages.engine import Engine; "
+        "import sys; from transformer_viz.app.engine.engine import Engine; "
         f"engine = Engine({str(shelf / 'tiny')!r}); names = engine.pieces('tiny'); "
         "print(len(names), *names[5:9]); sys.exit('torch' in sys.modules)"
     )

@@ -14,11 +14,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.components.stage import decoded
+from transformer_viz.app import page_template
+from transformer_viz.app.engine.engine import Engine, Question, whole_layer
+from transformer_viz.app.session.url_state import LONG
 from transformer_viz.checkpoints.shelf import EXAMPLE, WEIGHTS
 from transformer_viz.core.interventions import Intervention, Pad, ScaleHead, Temperature
-from transformer_viz.pages import page
-from transformer_viz.pages.engine import Engine, Question, whole_layer
-from transformer_viz.pages.link import LONG
 
 from .seen import (
     address,
@@ -273,7 +273,7 @@ def test_a_panic_of_native_code_is_explained(visit: Visit, monkeypatch: pytest.M
     def broken(*words: object, **named: object) -> None:
         raise panic("no entry found for key")
 
-    monkeypatch.setattr(page, "scene_of", broken)
+    monkeypatch.setattr(page_template, "scene_of", broken)
     app = visit()
     assert not app.exception and len(app.error) == 1
     assert "PanicException: no entry found for key" in told(app)
@@ -307,7 +307,7 @@ def test_a_typed_target_is_held(visit: Visit) -> None:
 
 def test_the_pages_import_no_torch() -> None:
     code = (
-        "import sys; from transformer_viz.pages import about, explore, engine; "
+        "import sys; from transformer_viz.app import about, explore, engine; "
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
@@ -349,7 +349,7 @@ def test_visitors_share_runs_and_long_sentences_keep_one_layer(
         question, first, warm, layer
     )
 
-    monkeypatch.setattr("transformer_viz.pages.engine.WHOLE", 1000)
+    monkeypatch.setattr("transformer_viz.app.engine.engine.WHOLE", 1000)
     long = Question("tiny", "the cat " * 20, "The dog.", beam=1)
     kept = engine.clean(long, whole_layer("encoder", 2)).trace
     assert [str(one.site) for one in kept.attentions] == ["encoder L2"]

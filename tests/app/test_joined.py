@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from starlette.responses import PlainTextResponse
 
+from transformer_viz.app.live.asset_bundles import Joined
 from transformer_viz.components.files import bundle, style, text
-from transformer_viz.pages.joined import Joined
 
 PLACE = "/_stcore/bidi-components/transformer_viz."
 ENTRIES = ("pictures", "panels")

@@ -15,6 +15,11 @@ from PIL import Image
 from streamlit.testing.v1 import AppTest
 
 import transformer_viz as tv
+from transformer_viz.app.engine.engine import Engine, whole_layer
+from transformer_viz.app.engine.model_catalog import Shelved
+from transformer_viz.app.engine.model_kind import Kind, of_model
+from transformer_viz.app.engine.trace_jobs import ROWS
+from transformer_viz.app.session.url_state import FIRST_TEXT
 from transformer_viz.core.interventions import (
     BlockKeys,
     Causal,
@@ -25,11 +30,6 @@ from transformer_viz.core.interventions import (
     Temperature,
 )
 from transformer_viz.core.trace import Trace
-from transformer_viz.pages.engine import Engine, whole_layer
-from transformer_viz.pages.kinds import Kind, of_model
-from transformer_viz.pages.link import FIRST_TEXT
-from transformer_viz.pages.runs import ROWS
-from transformer_viz.pages.shelf import Shelved
 
 from .kinds import LABELS, NAMES
 from .seen import (

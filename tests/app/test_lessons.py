@@ -11,10 +11,10 @@ import pytest
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.testing.v1 import AppTest
 
+from transformer_viz.app.engine.task import Task
+from transformer_viz.app.ui.progress import patiently
 from transformer_viz.core.interventions import Intervention, Temperature
 from transformer_viz.lessons import STATIONS
-from transformer_viz.pages.patience import patiently
-from transformer_viz.pages.task import Task
 
 from .seen import address, go, html, part, told
 
@@ -281,9 +281,7 @@ def test_answers_of_a_link_are_about_its_sentence(
         return context and replace(context, is_history_navigation=True)
 
     for module in ("visit", "lessons_doors"):
-        monkeypatch.setattr(
-            f"transformer_viz.pages.{module}.get_script_run_ctx", lambda **_: back()
-        )
+        monkeypatch.setattr(f"transformer_viz.app.{module}.get_script_run_ctx", lambda **_: back())
     app.query_params["text"] = "A dog sat on the mat and the cat."
     app.query_params["predicted"] = "2.1"
     app.run()
@@ -331,7 +329,7 @@ def test_a_station_is_set_up_in_one_task(visit: Visit, monkeypatch: pytest.Monke
         keys_of.append(key)
         return patiently(work, key=key, **words)
 
-    monkeypatch.setattr("transformer_viz.pages.lessons_doors.patiently", noted)
+    monkeypatch.setattr("transformer_viz.app.lessons.navigation.patiently", noted)
     app = press(visit("lessons", text=TEXT), "open-9")
     assert keys_of == ["station"] and not app.exception
 

@@ -9,6 +9,9 @@ from urllib.parse import parse_qsl, urlencode
 import pytest
 from hypothesis import given, strategies
 
+from transformer_viz.app.session import url_state
+from transformer_viz.app.session.edit_controls import REACHES, SCOPES
+from transformer_viz.app.session.url_state import CLEAN, DEFAULTS, KEYS, read, write
 from transformer_viz.core.interventions import (
     BlockKeys,
     Causal,
@@ -24,9 +27,6 @@ from transformer_viz.core.palette import RAMPS
 from transformer_viz.core.sites import MAPS, STACKS
 from transformer_viz.languages import languages
 from transformer_viz.metrics.norms import STATISTICS
-from transformer_viz.pages import link
-from transformer_viz.pages.edits import REACHES, SCOPES
-from transformer_viz.pages.link import CLEAN, DEFAULTS, KEYS, read, write
 
 TEXT = strategies.text(strategies.characters(exclude_categories=["Cs"]), max_size=60)
 FINITE = strategies.floats(-100, 100)
@@ -117,23 +117,23 @@ STATES = strategies.fixed_dictionaries(
         "picture": TEXT,
         "checkpoint": TEXT,
         "masked": strategies.sets(NUMBER).map(lambda numbers: tuple(sorted(numbers))),
-        "over": strategies.sampled_from(link.OVERS),
+        "over": strategies.sampled_from(url_state.OVERS),
         "chosen": strategies.none() | NUMBER,
         "beam": strategies.integers(1, 8),
         "edits": strategies.lists(EDIT, max_size=12).map(
             lambda e: Intervention(tuple(e)).to_json()
         ),
         "block": strategies.sampled_from(list(MAPS)),
-        "compare": strategies.sampled_from(link.COMPARES),
+        "compare": strategies.sampled_from(url_state.COMPARES),
         "scope": strategies.sampled_from(list(SCOPES)),
         "stack": strategies.sampled_from(STACKS),
         "statistic": strategies.sampled_from([s.name for s in STATISTICS]),
         "reach": strategies.sampled_from(list(REACHES)),
-        "view": strategies.sampled_from(link.VIEWS),
+        "view": strategies.sampled_from(url_state.VIEWS),
         "key": strategies.none() | NUMBER,
-        "blocks": strategies.sampled_from(link.BLOCKS),
-        "sort": strategies.sampled_from(link.SORTS),
-        "scale": strategies.sampled_from(link.SCALES),
+        "blocks": strategies.sampled_from(url_state.BLOCKS),
+        "sort": strategies.sampled_from(url_state.SORTS),
+        "scale": strategies.sampled_from(url_state.SCALES),
         "ramp": strategies.sampled_from(RAMPS),
         "gamma": strategies.integers(25, 400).map(lambda n: n / 100),
         "threshold": strategies.integers(0, 1000).map(lambda n: n / 1000),
@@ -141,7 +141,7 @@ STATES = strategies.fixed_dictionaries(
         "zoom": strategies.none() | strategies.tuples(PAIR, PAIR),
         "lang": strategies.sampled_from(list(languages())),
         "predicted": strategies.lists(PAIR, max_size=10, unique=True).map(tuple),
-        "search": strategies.sampled_from(link.SEARCHES),
+        "search": strategies.sampled_from(url_state.SEARCHES),
         "drawing": strategies.integers(10, 500).map(lambda n: n / 100),
         **dict.fromkeys(("number", "branch", "lab", "tried"), TEXT),
         **dict.fromkeys(("present", "pooled"), strategies.booleans()),
@@ -188,10 +188,10 @@ def test_long_edits_are_compressed_and_come_back() -> None:
     edits = Intervention(
         tuple(BlockKeys(keys=tuple(range(30)), stack="encoder", layer=n) for n in range(12))
     ).to_json()
-    packed = link.pack(edits)
+    packed = url_state.pack(edits)
     assert packed.startswith("z.") and len(packed) < len(edits) / 4
-    assert link.unpack(packed) == edits
-    assert link.pack(CLEAN) == CLEAN
+    assert url_state.unpack(packed) == edits
+    assert url_state.pack(CLEAN) == CLEAN
 
 
 @pytest.mark.parametrize(
@@ -242,4 +242,4 @@ def test_bad_values_fall_back_and_say_so(name: str, text: str, says: str) -> Non
 
 def test_parameters_of_others_are_left_alone() -> None:
     shown = {"embed_options": "x", "utm": "1", "layer": "5"}
-    assert link.others(shown) == {"embed_options": "x", "utm": "1"}
+    assert url_state.others(shown) == {"embed_options": "x", "utm": "1"}

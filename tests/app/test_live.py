@@ -21,18 +21,19 @@ from streamlit.testing.v1 import AppTest
 from tests.app.seen import address, component
 from tests.app.triggers import slide, trigger
 from tests.components.stage import decoded
+from transformer_viz.app.engine.engine import Engine
+from transformer_viz.app.engine.model_kind import of_model
+from transformer_viz.app.engine.query import Question
+from transformer_viz.app.engine.task import Abandoned
+from transformer_viz.app.live import frames as live
+from transformer_viz.app.live import registry, server
+from transformer_viz.app.live.registry import EXCHANGE, Exchange, Line, View
+from transformer_viz.app.live.sliders import SLIDERS, TEMPERATURE, WINDOW
+from transformer_viz.app.render.payloads import PARTS
+from transformer_viz.app.session.edit_controls import Place
+from transformer_viz.app.session.scene import scene_at
+from transformer_viz.app.session.view_options import SEQ, Look
 from transformer_viz.core.interventions import Intervention, Temperature, Window
-from transformer_viz.pages import exchange, live, serve
-from transformer_viz.pages.edits import Place
-from transformer_viz.pages.engine import Engine
-from transformer_viz.pages.exchange import EXCHANGE, Exchange, Line, View
-from transformer_viz.pages.kinds import of_model
-from transformer_viz.pages.look import SEQ, Look
-from transformer_viz.pages.parts import PARTS
-from transformer_viz.pages.question import Question
-from transformer_viz.pages.scene import scene_at
-from transformer_viz.pages.sliders import SLIDERS, TEMPERATURE, WINDOW
-from transformer_viz.pages.task import Abandoned
 
 pytestmark = pytest.mark.app
 PLACE = Place("cross", 1, 0)
@@ -175,7 +176,7 @@ def ask(token: str, path: str = "/live/", method: str = "GET", **words: Any) -> 
         sent.append(message)
 
     with ThreadPoolExecutor(1) as pool:  # a browser of another test may have a loop in this thread
-        pool.submit(asyncio.run, Starlette(routes=serve.routes())(scope, receive, send)).result()
+        pool.submit(asyncio.run, Starlette(routes=server.routes())(scope, receive, send)).result()
     headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     return sent[0]["status"], (headers, b"".join(part.get("body", b"") for part in sent[1:]))
 
@@ -369,7 +370,7 @@ def test_a_visit_keeps_its_line_and_shows_its_newest_scene(visit: Visit, opened:
     slide(app, "temperature", "2.0")
     app.text_input(key="text").set_value("A dog sat.").run()
     (path,) = {header["line"] for header in sliders(app).values()}
-    assert first == {path} and path.startswith(exchange.PATH + "/")
+    assert first == {path} and path.startswith(registry.PATH + "/")
     view = opened.line(path.rpartition("/")[2]).view
     assert view.question.text == "A dog sat." and view.place.block == "encoder"
     assert [edit.to_dict()["value"] for edit in view.changes] == [2.0]

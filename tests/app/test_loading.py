@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from transformer_viz.app.engine import memory, model_names
+from transformer_viz.app.engine.engine import Engine, Question, whole_layer
+from transformer_viz.app.engine.model_catalog import REMEMBERED, Shelf
+from transformer_viz.app.engine.model_loader import Models
+from transformer_viz.app.engine.task import Task
 from transformer_viz.checkpoints.shelf import CONFIG
-from transformer_viz.pages import memory, own
-from transformer_viz.pages.engine import Engine, Question, whole_layer
-from transformer_viz.pages.loading import Models
-from transformer_viz.pages.shelf import REMEMBERED, Shelf
-from transformer_viz.pages.task import Task
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -81,12 +81,12 @@ def test_runs_that_are_remembered_do_not_keep_their_model(models: Models, shelf:
 def test_a_shelf_that_has_seen_much_keeps_what_is_loaded(models: Models) -> None:
     first = models.get("path:a", Task())
     for number in range(REMEMBERED + 2):
-        assert own.named("path:b", {"norm_eps": number}) in models.shelf
+        assert model_names.named("path:b", {"norm_eps": number}) in models.shelf
     assert models.get("path:a", Task()) is first
 
 
 def test_other_words_are_another_model(models: Models) -> None:
-    one, two = "path:a", own.named("path:a", {"norm": "post"})
+    one, two = "path:a", model_names.named("path:a", {"norm": "post"})
     assert models.get(one, Task()).config["norm"] == "pre"
     assert models.get(two, Task()).config["norm"] == "post"
     assert models.get(one, Task()) is models.get(one, Task())
@@ -105,9 +105,9 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 from transformer_viz.model import ModelConfig, Transformer
-from transformer_viz.pages.loading import Models
-from transformer_viz.pages.shelf import REMEMBERED, Shelf
-from transformer_viz.pages.task import Task
+from transformer_viz.app.engine.model_loader import Models
+from transformer_viz.app.engine.model_catalog import REMEMBERED, Shelf
+from transformer_viz.app.engine.task import Task
 
 folder = Path(sys.argv[1])
 words = ModelConfig(d_model=384, heads=8, d_ff=1536, encoder_layers=6, decoder_layers=6,

@@ -14,15 +14,15 @@ from streamlit.testing.v1 import AppTest
 
 from tests.components.stage import decoded
 from tests.conftest import make_module
+from transformer_viz.app.engine.engine import Engine, Question, whole_layer
+from transformer_viz.app.engine.model_kind import of_model
+from transformer_viz.app.engine.trace_cache import size_of
+from transformer_viz.app.render.payloads import PARTS
+from transformer_viz.app.session.edit_controls import Place
+from transformer_viz.app.session.scene import Scene, scene_at
+from transformer_viz.app.session.view_options import Look
 from transformer_viz.checkpoints.shelf import CONFIG, VOCABULARY, WEIGHTS
 from transformer_viz.core.interventions import Intervention, Temperature
-from transformer_viz.pages.cache import size_of
-from transformer_viz.pages.edits import Place
-from transformer_viz.pages.engine import Engine, Question, whole_layer
-from transformer_viz.pages.kinds import of_model
-from transformer_viz.pages.look import Look
-from transformer_viz.pages.parts import PARTS
-from transformer_viz.pages.scene import Scene, scene_at
 from transformer_viz.text import SentencePieceText
 
 from .conftest import APP, TIMEOUT

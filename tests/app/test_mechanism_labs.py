@@ -12,6 +12,8 @@ from streamlit.testing.v1 import AppTest
 
 import transformer_viz as tv
 from tests.app.kinds import NAMES
+from transformer_viz.app.engine import engine
+from transformer_viz.app.labs import whole_runs
 from transformer_viz.checkpoints.model import Model
 from transformer_viz.core.interventions import (
     Causal,
@@ -25,8 +27,6 @@ from transformer_viz.core.interventions import (
 from transformer_viz.core.trace import Trace
 from transformer_viz.metrics.alike import alikeness
 from transformer_viz.metrics.held import held_bits
-from transformer_viz.pages import engine
-from transformer_viz.pages.labs import whole
 
 from .seen import address, array, charts, heatmap, html, said, told
 
@@ -177,7 +177,7 @@ def test_long_sentences_are_measured_over_all_layers_too(
 def test_a_sentence_of_too_many_cells_is_refused_before_the_guess(
     visit: Visit, lab: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(whole, "MOST", 100)
+    monkeypatch.setattr(whole_runs, "MOST", 100)
     app = visit("labs", lab=lab, text=LONGER)
     assert "too long for this lab" in app.info[0].value
 

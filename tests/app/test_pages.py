@@ -11,6 +11,16 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from transformer_viz.app.session.edit_controls import REACHES, SCOPES
+from transformer_viz.app.session.url_state import (
+    BLOCKS,
+    DEFAULTS,
+    KEYS,
+    SCALES,
+    SEARCHES,
+    SORTS,
+    VIEWS,
+)
 from transformer_viz.core.interventions import (
     BlockKeys,
     Causal,
@@ -25,8 +35,6 @@ from transformer_viz.core.interventions import (
 from transformer_viz.core.palette import RAMPS
 from transformer_viz.languages import languages
 from transformer_viz.metrics.norms import STATISTICS
-from transformer_viz.pages.edits import REACHES, SCOPES
-from transformer_viz.pages.link import BLOCKS, DEFAULTS, KEYS, SCALES, SEARCHES, SORTS, VIEWS
 
 from .conftest import APP, TIMEOUT
 from .seen import address, chips, drawn, go, part, said, told

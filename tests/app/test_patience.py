@@ -10,10 +10,10 @@ import pytest
 from streamlit.runtime.scriptrunner import RerunData, StopException
 from streamlit.testing.v1 import AppTest
 
-from transformer_viz.pages import patience
-from transformer_viz.pages.gate import Gate
-from transformer_viz.pages.patience import Stopped, patiently
-from transformer_viz.pages.task import WAITING, Abandoned, Task
+from transformer_viz.app.engine.run_slots import Gate
+from transformer_viz.app.engine.task import WAITING, Abandoned, Task
+from transformer_viz.app.ui import progress as patience
+from transformer_viz.app.ui.progress import Stopped, patiently
 
 LONG = 20  # seconds after which a test that hangs gives up
 
@@ -41,7 +41,7 @@ def page() -> None:
     """A page whose work is in the session's state, which a test fills."""
     import streamlit as st
 
-    from transformer_viz.pages.patience import Stopped, patiently
+    from transformer_viz.app.ui.progress import Stopped, patiently
 
     work, about = st.session_state["work"], st.session_state["about"]
     try:
@@ -169,7 +169,7 @@ def test_the_same_stopped_work_may_stand_on_a_page_twice() -> None:
     def twice() -> None:
         import streamlit as st
 
-        from transformer_viz.pages.patience import MARKS, Stopped, patiently
+        from transformer_viz.app.ui.progress import MARKS, Stopped, patiently
 
         st.session_state[MARKS] = {"long": None}
         for _ in range(2):
@@ -272,7 +272,7 @@ def test_a_wish_from_within_the_page_ends_the_work_too(
     def page() -> None:
         import streamlit as st
 
-        from transformer_viz.pages.patience import patiently
+        from transformer_viz.app.ui.progress import patiently
 
         st.session_state["runs"] += 1
 

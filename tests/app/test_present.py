@@ -17,10 +17,11 @@ from PIL import Image
 from streamlit.testing.v1 import AppTest
 
 from tests.app.seen import address, go, html, shown_part
+from transformer_viz.app.session import url_state
+from transformer_viz.app.shell import share
+from transformer_viz.app.shell.share import LEAST, SERVE, code, is_local, own_address, shared
 from transformer_viz.core.interventions import BlockKeys, Intervention, Temperature
 from transformer_viz.languages import speaking
-from transformer_viz.pages import link, share
-from transformer_viz.pages.share import LEAST, SERVE, code, is_local, own_address, shared
 
 pytestmark = pytest.mark.app
 Visit = Callable[..., AppTest]
@@ -43,16 +44,21 @@ def read(uri: str) -> str:
 
 def test_a_code_is_read_by_another_decoder_and_opens_the_same_state() -> None:
     edits = Intervention((Temperature(value=2.5, layer=1, head=3), BlockKeys(keys=(3, 4))))
-    values = link.DEFAULTS | {"model": "en-de", "edits": edits.to_json(), "layer": 2, "head": 5}
+    values = url_state.DEFAULTS | {
+        "model": "en-de",
+        "edits": edits.to_json(),
+        "layer": 2,
+        "head": 5,
+    }
     values |= {"text": "Größe 10 & 50 % “ok”?", "lang": "zh"}
-    found = shared(CLASS, link.write(values, link.DEFAULTS | {"model": "en-de"}))
+    found = shared(CLASS, url_state.write(values, url_state.DEFAULTS | {"model": "en-de"}))
     assert found.reach == "all"
     uri = code(found.link)
     assert uri is not None
     seen = urlsplit(read(uri))
     assert f"{seen.scheme}://{seen.netloc}{seen.path}" == CLASS
     words = {name: texts[0] for name, texts in parse_qs(seen.query).items()}
-    again, complaints = link.read(words, link.DEFAULTS | {"model": "en-de"})
+    again, complaints = url_state.read(words, url_state.DEFAULTS | {"model": "en-de"})
     assert again == values and not complaints
 
 

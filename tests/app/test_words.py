@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from transformer_viz.app.ui.text_format import changed_words, ending, listed, spelled_in_bytes
 from transformer_viz.core.trace_parts import Tokens
-from transformer_viz.pages.words import changed_words, ending, listed, spelled_in_bytes
 
 
 def _new(text: str) -> str:

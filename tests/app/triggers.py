@@ -11,7 +11,7 @@ from typing import Any
 from streamlit.components.v2.bidi_component.main import _make_trigger_id
 from streamlit.testing.v1 import AppTest
 
-from transformer_viz.pages.look import SEQ
+from transformer_viz.app.session.view_options import SEQ
 
 
 def trigger(app: AppTest, key: str, name: str, value: Any) -> AppTest:

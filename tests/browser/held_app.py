@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from transformer_viz.pages import engine
+from transformer_viz.app.engine import engine
 
 FILE = Path(os.environ["HELD_BY"])
 APP = Path(__file__).resolve().parents[2] / "app.py"

@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser import hands
 from tests.browser.conftest import running_app, visit
 from tests.browser.hands import after, go, query
+from transformer_viz.app.session.url_state import KEYS
 from transformer_viz.core.interventions import BlockKeys, Intervention, Temperature
-from transformer_viz.pages.link import KEYS
 
 pytestmark = pytest.mark.browser
 

@@ -14,9 +14,9 @@ from playwright.sync_api import Page, expect
 from tests.browser import hands
 from tests.browser.hands import after, edits, go, query
 from transformer_viz import Intervention, load, trace
+from transformer_viz.app.session.url_state import FIRST_TEXT
 from transformer_viz.core.interventions import BlockKeys, Temperature
 from transformer_viz.metrics.norms import norm_table
-from transformer_viz.pages.link import FIRST_TEXT
 
 pytestmark = pytest.mark.browser
 

@@ -9,8 +9,8 @@ from playwright.sync_api import Page, expect
 from tests.browser import hands
 from tests.browser.hands import query
 from transformer_viz import Intervention, load, trace
+from transformer_viz.app.session.url_state import FIRST_TEXT
 from transformer_viz.core.interventions import Temperature
-from transformer_viz.pages.link import FIRST_TEXT
 
 pytestmark = pytest.mark.browser
 HOT = Intervention((Temperature(value=3.0, stack="decoder", block="cross"),))

@@ -14,8 +14,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from benchmarks.rest import rest
 from tests.browser.conftest import visit
+from transformer_viz.app.shell.share import SERVE
 from transformer_viz.core.interventions import Intervention, Temperature
-from transformer_viz.pages.share import SERVE
 
 pytestmark = pytest.mark.browser
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import streamlit as st
 
 from tests.views.conftest import make_trace
+from transformer_viz.app.ui import components
 from transformer_viz.components import Chip, ChipRow, Picked, spot
 from transformer_viz.components.ruler import rulers
-from transformer_viz.pages import mount
 from transformer_viz.views import head_map
 
 
@@ -59,7 +59,7 @@ state.setdefault("dark", False)
 state.setdefault("seq", 3)
 other = st.toggle("other chart")
 if not st.toggle("without chips"):
-    mount.tokens(
+    components.tokens(
         rows(),
         key="tokens",
         chart="elsewhere" if other else "map",
@@ -72,7 +72,7 @@ words = "".join(
     f'<b data-row="produced:{n}" tabindex="0">{label}</b> '
     for n, label in enumerate(now.produced.labels)
 )
-mount.panel(
+components.panel(
     {"part": "outcome", "seq": state["seq"], "html": f"<p>step {state['seq']}: {words}</p>"},
     key="panel",
     picked=lambda value: state.update(word=value),

@@ -13,11 +13,11 @@ from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.components import stage as stages
 from tests.components.stage import decoded, said
+from transformer_viz.app.live.sliders import SLIDERS, TEMPERATURE, WINDOW
+from transformer_viz.app.session.edit_controls import Place
 from transformer_viz.components.blob import pack
 from transformer_viz.components.slider import Stop, slider_data
 from transformer_viz.core.interventions import Intervention, Temperature
-from transformer_viz.pages.edits import Place
-from transformer_viz.pages.sliders import SLIDERS, TEMPERATURE, WINDOW
 
 pytestmark = pytest.mark.browser
 STOPS = [Stop(f"{n}.0", f"n{n}", f"{n} of them") for n in range(11)]

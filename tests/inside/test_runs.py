@@ -10,6 +10,13 @@ import pytest
 from safetensors.torch import save_file
 
 from tests.conftest import make_module
+from transformer_viz.app.engine import trace_jobs
+from transformer_viz.app.engine.engine import Engine
+from transformer_viz.app.engine.model_kind import of_model
+from transformer_viz.app.engine.query import Question
+from transformer_viz.app.session.edit_controls import Place
+from transformer_viz.app.session.scene import Scene, scene_at
+from transformer_viz.app.session.view_options import Look
 from transformer_viz.core.interventions import (
     Intervention,
     Pad,
@@ -18,14 +25,6 @@ from transformer_viz.core.interventions import (
     Temperature,
 )
 from transformer_viz.core.stages import PROBLEM
-from transformer_viz.pages import runs
-from transformer_viz.pages.edits import Place
-from transformer_viz.pages.engine import Engine
-from transformer_viz.pages.inside_runs import inside_of, terms_of
-from transformer_viz.pages.kinds import of_model
-from transformer_viz.pages.look import Look
-from transformer_viz.pages.question import Question
-from transformer_viz.pages.scene import Scene, scene_at
 
 CHANGES = (
     Intervention(),
@@ -46,7 +45,7 @@ def scene(engine: Engine, question: Question, place: Place, changes: Interventio
 
 def hold_to_screen(found: Scene, row: int) -> None:
     """Weights, scores and v of the row are those of the run that the screen shows."""
-    chain, place = inside_of(found, row), found.place
+    chain, place = found.inside(row), found.place
     block = found.now.block(place.block, place.layer)
     assert block.scores is not None
     assert block.v is not None
@@ -55,9 +54,9 @@ def hold_to_screen(found: Scene, row: int) -> None:
     assert np.array_equal(chain["mix"]["v"], block.v[place.head])
     assert chain.intervention == found.changes
     number = chain.number("score/out/1")
-    opened = terms_of(found, chain, number)
+    opened = found.terms(chain, number)
     assert opened.sum == pytest.approx(chain.value(number), rel=1e-5, abs=1e-6)
-    assert terms_of(found, chain, number) is opened
+    assert found.terms(chain, number) is opened
 
 
 @pytest.mark.parametrize("changes", CHANGES, ids=["clean", "warm", "padded"])
@@ -71,7 +70,7 @@ def test_a_masked_word_and_a_typed_target_are_held(engine):
     question = Question("en-mlm", "The cat sat on the mat.", masked=(2,))
     found = scene(engine, question, Place("encoder", 1, 1), Intervention())
     hold_to_screen(found, row=2)
-    assert inside_of(found, 2)["embedding"].numbers["id"] == found.now.source.ids[2]
+    assert found.inside(2)["embedding"].numbers["id"] == found.now.source.ids[2]
     question = Question("en-de", "The old cat sat.", target="Ein Hund lief.")
     hold_to_screen(scene(engine, question, Place("cross", 0, 0), Intervention()), row=3)
 
@@ -79,21 +78,21 @@ def test_a_masked_word_and_a_typed_target_are_held(engine):
 def test_a_chain_is_made_once(engine, monkeypatch):
     question = Question("en-de", "The old cat sat.", beam=1)
     found = scene(engine, question, Place("cross", 1, 3), Intervention())
-    first = inside_of(found, 1)
+    first = found.inside(1)
 
     def never(*words: object) -> None:
         raise AssertionError("asked again")
 
-    monkeypatch.setattr(runs, "source_of", never)
-    assert inside_of(found, 1) is first
-    assert inside_of(scene(engine, question, found.place, Intervention()), 1) is first
+    monkeypatch.setattr(trace_jobs, "source_of", never)
+    assert found.inside(1) is first
+    assert scene(engine, question, found.place, Intervention()).inside(1) is first
 
 
 def test_a_picture_model_is_told_from_q_and_k_on(engine):
     picture = next(iter(engine.shelf["digits"].pictures))
     question = Question("digits", picture=picture)
     found = scene(engine, question, Place("encoder", 0, 1), Intervention())
-    chain = inside_of(found, 4)
+    chain = found.inside(4)
     assert chain.problem == PROBLEM
     assert np.array_equal(chain["mix"]["x"], found.now.block("encoder", 0).weights[1, 4])
 
@@ -108,11 +107,11 @@ def test_vectors_are_those_of_the_screen(tmp_path: Path):
     question = Question("vectors", seed=3)
     found = scene(Engine(str(folder)), question, Place("encoder", 1, 1), Intervention())
     hold_to_screen(found, row=2)
-    assert inside_of(found, 2)["embedding"].numbers["id"] == -1
+    assert found.inside(2)["embedding"].numbers["id"] == -1
 
 
 def test_a_row_that_is_not_there_says_what_there_is(engine):
     question = Question("en-de", "The old cat sat.", beam=1)
     found = scene(engine, question, Place("cross", 1, 3), Intervention())
     with pytest.raises(LookupError, match="'cross' has rows 0 to"):
-        inside_of(found, 99)
+        found.inside(99)

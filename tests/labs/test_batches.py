@@ -8,9 +8,9 @@ import torch
 
 import transformer_viz as tv
 from transformer_viz import inputs
+from transformer_viz.app.labs.jobs import streams
 from transformer_viz.checkpoints.model import Model
 from transformer_viz.metrics.batches import EPSILON, batch_normed, layer_normed
-from transformer_viz.pages.labs.runs import streams
 
 
 def _batch() -> list[np.ndarray]:

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
+from transformer_viz.app.labs.bench import table
+from transformer_viz.app.labs.experiments.positional_encodings import shuffled_words
+from transformer_viz.app.labs.lab import Lab
+from transformer_viz.app.labs.lab_page import SHOW, verdict
+from transformer_viz.app.labs.lab_state import read, write
+from transformer_viz.app.pages.labs import LABS
 from transformer_viz.languages import catalogue, languages
 from transformer_viz.lessons.glossary import GLOSSARY
 from transformer_viz.lessons.marked import explained, terms
-from transformer_viz.pages.labs import LABS
-from transformer_viz.pages.labs.bench import table
-from transformer_viz.pages.labs.frame import SHOW, verdict
-from transformer_viz.pages.labs.lab import Lab
-from transformer_viz.pages.labs.places import shuffled_words
-from transformer_viz.pages.labs.tried import read, write
 
 
 def _lab(right: int | None) -> Lab:

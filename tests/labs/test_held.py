@@ -11,13 +11,19 @@ import torch
 
 import transformer_viz as tv
 from tests.conftest import TINY, make_model
+from transformer_viz.app.labs.experiments.multi_head import (
+    Found,
+    answer,
+    arranged,
+    every_head,
+    reveal,
+)
 from transformer_viz.checkpoints.model import Model
 from transformer_viz.core.interventions import Causal, Intervention, ScaleHead
 from transformer_viz.metrics.held import cost, held_bits, later, typical_probability, weight_on
 from transformer_viz.metrics.sizes import attention_sizes
 from transformer_viz.model import ModelConfig
 from transformer_viz.model.transformer import Attention
-from transformer_viz.pages.labs.heads import Found, answer, arranged, every_head, reveal
 
 SOURCE, TARGET = [5, 7, 11, 13, 3], [2, 9, 10, 21]
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from transformer_viz.app.labs.experiments.long_range import Found as Far
+from transformer_viz.app.labs.experiments.long_range import answer, measured, near_and_far
 from transformer_viz.metrics.alike import alikeness
 from transformer_viz.metrics.reach import reach
 from transformer_viz.metrics.shared import lopsidedness, share_keys
-from transformer_viz.pages.labs.far import Found as Far
-from transformer_viz.pages.labs.far import answer, measured, near_and_far
 
 random = np.random.default_rng(11)
 

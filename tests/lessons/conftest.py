@@ -7,10 +7,10 @@ from functools import cache
 
 import pytest
 
+from transformer_viz.app.engine.engine import Engine
+from transformer_viz.app.engine.query import Question
+from transformer_viz.app.lessons.evidence import seen_of
 from transformer_viz.lessons import STATIONS, Ask, Seen
-from transformer_viz.pages.engine import Engine
-from transformer_viz.pages.lessons_seen import seen_of
-from transformer_viz.pages.question import Question
 
 MODEL = "en-de-small"
 Asked = Callable[[str, str], tuple[Seen, Ask]]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import transformer_viz as tv
+from transformer_viz.app.engine.engine import Engine
 from transformer_viz.checkpoints import Model
 from transformer_viz.core.trace import Trace
 from transformer_viz.lessons import STATIONS, NotHere, Seen, Station
@@ -18,7 +19,6 @@ from transformer_viz.lessons.finding import telling
 from transformer_viz.lessons.s03_query_key_value import rival
 from transformer_viz.lessons.s05_heads import STATION as HEADS
 from transformer_viz.lessons.s07_norms import growth
-from transformer_viz.pages.engine import Engine
 
 from .conftest import MODEL, Asked
 

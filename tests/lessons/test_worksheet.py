@@ -7,12 +7,12 @@ from html import unescape
 
 import pytest
 
+from transformer_viz.app.engine.engine import Engine
+from transformer_viz.app.engine.query import Question
+from transformer_viz.app.pages.lessons import sheet
 from transformer_viz.languages import speaking
 from transformer_viz.lessons import STATIONS
 from transformer_viz.lessons.worksheet import Page, worksheet
-from transformer_viz.pages.engine import Engine
-from transformer_viz.pages.lessons import sheet
-from transformer_viz.pages.question import Question
 
 from .conftest import MODEL, Asked
 

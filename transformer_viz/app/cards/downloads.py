@@ -1,0 +1,98 @@
+"""Take it with you: the picture, the numbers, the run, one page with all heads, and the link."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from ...languages import mark, say, speaking
+from ...views.taken import FORMATS, exported
+from ..session.scene import Scene, scene_at
+
+PRINTED = ("png", "svg", "pdf")
+MOST_WORDS = 256  # along a side, up to which lines can be read on paper
+LABELS = {"html": mark("one page"), "safetensors": mark("trace file")}
+TYPES = {
+    "png": "image/png",
+    "svg": "image/svg+xml",
+    "pdf": "application/pdf",
+    "csv": "text/csv",
+    "npz": "application/octet-stream",
+    "safetensors": "application/octet-stream",
+    "html": "text/html",
+}
+
+
+def take(scene: Scene) -> None:
+    """A button that opens what there is to take along; each file is made when it is asked for."""
+    tip = say("Pictures, numbers, a page to send, the link.")
+    with st.popover(say("Take it with you"), help=tip):
+        shown = picture(scene)
+        _row(scene, say("This head"), dict.fromkeys((*PRINTED, "csv", "npz"), shown))
+        _row(scene, say("All heads of this block"), dict.fromkeys(PRINTED, "atlas"))
+        _row(scene, say("Everything"), {"html": "report", "safetensors": "run"})
+        st.markdown(f"**{say('The link')}**")
+        st.code(address(), language=None, wrap_lines=True)
+
+
+def picture(scene: Scene) -> str:
+    """Which picture of the head is printed: lines where they are shown and few enough."""
+    words = scene.now.block(scene.place.block, scene.place.layer).weights.shape[1:]
+    return "lines" if scene.look.view == "lines" and max(words) <= MOST_WORDS else "map"
+
+
+def address() -> str:
+    """The address that shows what is on the screen."""
+    words = [(key, v) for key in st.query_params for v in st.query_params.get_all(key)]
+    return f"{st.context.url or ''}{'?' + urlencode(words) if words else ''}"
+
+
+def _row(scene: Scene, title: str, kinds: dict[str, str]) -> None:
+    st.markdown(f"**{title}**")
+    with st.container(horizontal=True):
+        for kind, shown in kinds.items():
+            st.download_button(
+                say(LABELS[kind]) if kind in LABELS else kind.upper(),
+                data=maker(scene, kind, shown),
+                file_name=file_name(scene, kind, shown),
+                mime=TYPES[kind],
+                help=say(FORMATS[kind]),
+                key=f"take-{shown}-{kind}",
+                on_click="ignore",
+            )
+
+
+def maker(scene: Scene, kind: str, shown: str) -> Callable[[], bytes]:
+    """What makes a file of what is on the screen.
+
+    It holds no run: buttons live as long as the visit, and the cache knows the runs. It speaks
+    the language of the page, wherever it is called.
+    """
+    asked = (scene.engine, scene.question, scene.kind, scene.place, scene.changes, scene.look)
+
+    def make() -> bytes:
+        again = scene_at(*asked)
+        place, look = again.place, again.look
+        now, before = (again.now, again.before) if kind == "html" else again.shown
+        words: dict[str, Any] = {"words": look.words, "special": look.special}
+        if kind in PRINTED:
+            words |= {"ramp": look.ramp, "threshold": look.threshold}
+            words["also"] = look.overlay if shown == "lines" else ()
+        at = (place.block, place.layer, place.head)
+        compared = before if before is not now else None
+        with speaking(look.lang):
+            return exported(now, kind, shown, at, before=compared, **words)
+
+    return make
+
+
+def file_name(scene: Scene, kind: str, shown: str) -> str:
+    """What a file is called: the model, the block, the head."""
+    place = scene.place
+    model = re.sub(r"[^\w.-]+", "-", str(scene.now.manifest.get("model", "model"))).strip("-.")
+    head = {"atlas": "all-heads", "report": "report", "run": "run"}
+    return f"{model}-{place.block}-{head.get(shown, f'L{place.layer}-H{place.head}')}.{kind}"

@@ -1,0 +1,66 @@
+"""What is changed just now: the edits as chips that can be taken away, undo, redo, and clean."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from ...core.interventions import BlockEdges, Edit
+from ...core.sites import MAPS, map_name
+from ...core.trace import Trace
+from ...languages import listed, mark, say
+from ..session import visit
+from ..session.scene import Scene
+from ..ui.text_format import plain
+
+NOTHING = mark("nothing is changed: this is the model as trained")
+
+
+def ways_back(*, disabled: bool) -> None:
+    """Undo and redo one move of a control, or take all changes back."""
+    history = visit.history()
+    st.button(say("↶ undo"), key="undo", on_click=visit.undo, disabled=not history.past)
+    st.button(say("↷ redo"), key="redo", on_click=visit.redo, disabled=not history.future)
+    st.button(say("back to clean"), key="clean", on_click=visit.clean, disabled=disabled)
+
+
+def chips(scene: Scene) -> None:
+    """The active edits in words; a click takes one away. The room is there also when empty."""
+    with st.container(horizontal=True, key="chips", vertical_alignment="center"):
+        if not scene.changes:
+            st.html(f'<span class="tv-quiet">{say(NOTHING)}</span>')
+        for number, edit in enumerate(scene.changes):
+            text = plain(said(edit, scene.before))
+            st.button(f"{text} ✕", key=f"edit-{number}", on_click=_remove, args=(edit,))
+
+
+def said(edit: Edit, trace: Trace) -> str:
+    """An edit in words, its key numbers as the words they mean."""
+    decoder = (edit.stack, edit.block) == MAPS["decoder"]
+    keys = trace.tokens("target" if decoder else "source").labels
+    if edit.block is None and edit.stack != "encoder":  # keys of both sentences: numbers alone
+        return edit.describe()
+    if not isinstance(edit, BlockEdges):
+        return edit.describe(keys)
+    rows = edge_rows(edit, trace)
+    links = listed(
+        say("“{query}” → “{key}”", query=at(rows, query), key=at(keys, key))
+        for query, key in edit.edges
+    )
+    return say("{place}: {links} cut", place=edit.place, links=links)
+
+
+def edge_rows(edit: BlockEdges, trace: Trace) -> tuple[str, ...]:
+    """The names of the rows that an edge's queries mean."""
+    name = map_name(edit.stack or "decoder", edit.block or "self")
+    if name == "encoder" or trace.produced is None:
+        return trace.source.labels
+    return trace.produced.labels
+
+
+def at(labels: tuple[str, ...], number: int) -> str:
+    """A token's label, or its number where the sentence is shorter."""
+    return labels[number] if number < len(labels) else say("word {number}", number=number)
+
+
+def _remove(edit: Edit) -> None:
+    visit.change(visit.intervention().without(edit))

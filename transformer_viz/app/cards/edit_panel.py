@@ -1,0 +1,298 @@
+"""Change it: the controls of one place, what they apply to, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import streamlit as st
+
+from ...components.slider import slider_data
+from ...core.interventions import Intervention
+from ...core.trace import Trace
+from ...core.trace_parts import Tokens
+from ...languages import mark, say
+from ..engine.model_kind import Kind
+from ..live import frames
+from ..live.sliders import NEWEST, OFF, TEMPERATURE, WINDOW, Slider
+from ..render.payloads import PARTS
+from ..session import edit_controls, visit, widget_sync
+from ..session.edit_controls import HALF, HEAD_STATES, SCOPES, Place
+from ..session.scene import Scene
+from ..session.view_options import SEQ, newest
+from ..ui import components
+from .edit_chips import at, chips, ways_back
+
+CROSSED = mark(
+    "Cross-attention has no causal mask: it reads the other sentence. Choose Encoder or Decoder, "
+    "or apply to everything."
+)
+HIDE = {
+    "word": (mark("hide words"), mark("choose words that nobody may look at")),
+    "patch": (mark("hide patches"), mark("choose patches that nobody may look at")),
+    "vector": (mark("hide vectors"), mark("choose vectors that nobody may look at")),
+}
+MOST_PADDING = 20  # tokens; more would say nothing new
+STROKE = "_stroke"  # the hand that moved a slider last, and the edits that it left
+
+
+def controls(scene: Scene) -> None:
+    """The card: what a change applies to, the controls, and what is changed already."""
+    place = scene.place
+    keys = keys_of(scene.now, place.block)
+    _show(place, scene.changes)
+    with st.container(border=True, key="card-change"):
+        with st.container(
+            horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+        ):
+            with st.container(horizontal=True, vertical_alignment="center", width="content"):
+                st.html(
+                    f'<h2 class="tv-question">{say("Change it")} '
+                    f'<span class="tv-quiet">{say("applies to")}</span></h2>',
+                    width="content",
+                )
+                st.segmented_control(
+                    say("applies to"),
+                    list(SCOPES),
+                    key="scope",
+                    format_func=lambda scope: say(SCOPES[scope]),
+                    required=True,
+                    label_visibility="collapsed",
+                )
+            with st.container(horizontal=True, width="content"):
+                ways_back(disabled=not scene.changes)
+        chips(scene)
+        with st.container(horizontal=True, vertical_alignment="top", gap="medium"):
+            _slider(scene, TEMPERATURE, 300)
+            _causal(scene)
+            _slider(scene, WINDOW, 260)
+            _head_state()
+        with st.container(horizontal=True, vertical_alignment="top", gap="medium"):
+            _hide(keys, scene.kind)
+            _edge(keys)
+            if scene.kind.padded:
+                _padding()
+
+
+def strip(scene: Scene, parts: frames.Parts) -> None:
+    """In one row, the controls that a head's chain follows, and what is changed already.
+
+    Args:
+        parts: the pictures that follow while a slider is dragged.
+    """
+    _show(scene.place, scene.changes)
+    with st.container(key="strip"), st.container(border=True, key="card-change"):
+        with st.container(horizontal=True, vertical_alignment="top", gap="medium"):
+            _slider(scene, TEMPERATURE, 210, parts)
+            _causal(scene)
+            _slider(scene, WINDOW, 160, parts)
+            _head_state()
+            _hide(keys_of(scene.now, scene.place.block), scene.kind, 230)
+        with st.container(
+            horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+        ):
+            chips(scene)
+            with st.container(horizontal=True, width="content"):
+                ways_back(disabled=not scene.changes)
+
+
+def keys_of(trace: Trace, block: str) -> Tokens:
+    """The tokens that a map's columns stand for."""
+    return trace.tokens("target" if block == "decoder" else "source")
+
+
+def _show(place: Place, changes: Intervention) -> None:
+    """Let every control show the edit of the selected head."""
+    state, factor = edit_controls.head_state(changes, place)
+    count, masked = edit_controls.padding(changes)
+    wanted = {
+        "causal": "on" if edit_controls.causal(changes, place) and not _no_causal(place) else OFF,
+        "hide": list(edit_controls.hidden(changes, place)),
+        "edge": list(edit_controls.cut(changes, place, st.session_state["token"])),
+        "head_state": state,
+        "factor": factor if state == "scale" else HALF,
+        "pad": count,
+        "pad_masked": masked if count else True,
+    }
+    widget_sync.show(wanted)
+
+
+def _slider(scene: Scene, slider: Slider, width: int, parts: frames.Parts = PARTS) -> None:
+    """A slider that shows the selected head's value; its pictures follow while it is dragged."""
+    shown = slider.shown(scene.changes, scene.place)
+    data = slider_data(
+        slider.name,
+        slider.stops(shown),
+        chosen=slider.write(shown),
+        own=slider.write(slider.own),
+        title=say(slider.title),
+        help=say(slider.help),
+        line=frames.line(scene, parts),
+        seq=newest(),
+    )
+    components.slider(data, key=slider.name, moved=lambda said: _slid(slider, said), width=width)
+
+
+def _causal(scene: Scene) -> None:
+    place = scene.place
+    crossed = "cross" in scene.before.maps
+    st.segmented_control(
+        say("causal mask"),
+        ["on", OFF],
+        key="causal",
+        format_func=say,
+        required=True,
+        on_change=_moved,
+        args=("causal",),
+        disabled=_no_causal(place),
+        help=say("On hides later words.") + " " + (say(CROSSED) if crossed else ""),
+    )
+
+
+def _no_causal(place: Place) -> bool:
+    """Whether there is no causal mask to switch: cross-attention reads the other sentence."""
+    return place.block == "cross" and place.scope != "everything"
+
+
+def _head_state() -> None:
+    scaling, factor = st.session_state["head_state"] == "scale", st.session_state["factor"]
+    with st.container(horizontal=True, width="content", vertical_alignment="top"):
+        st.segmented_control(
+            say("heads"),
+            list(HEAD_STATES),
+            key="head_state",
+            format_func=lambda state: say(HEAD_STATES[state]),
+            required=True,
+            on_change=_moved,
+            args=("head_state",),
+            help=say(
+                "Scale multiplies what a head hands on; uniform looks at all visible words "
+                "alike; off hands on nothing."
+            ),
+        )
+        st.number_input(
+            say("factor"),
+            key="factor",
+            min_value=min(-5.0, factor),
+            max_value=max(5.0, factor),
+            step=0.25,
+            on_change=_moved,
+            args=("factor",),
+            disabled=not scaling,
+            width=130,
+        )
+
+
+def _hide(keys: Tokens, kind: Kind, width: int = 420) -> None:
+    label, placeholder = HIDE[kind.thing]
+    st.multiselect(
+        say(label),
+        _options(keys, "hide"),
+        key="hide",
+        format_func=lambda key: at(keys.labels, key),
+        on_change=_moved,
+        args=("hide",),
+        placeholder=say(placeholder),
+        width=width,
+    )
+
+
+def _edge(keys: Tokens) -> None:
+    st.multiselect(
+        say("cut links of the chosen row"),
+        _options(keys, "edge"),
+        key="edge",
+        format_func=lambda key: at(keys.labels, key),
+        on_change=_moved,
+        args=("edge",),
+        placeholder=say("choose what this row may not look at"),
+        width=420,
+        disabled=st.session_state["words"] or not st.session_state["special"],
+        help=say("Needs the map in pieces, with its marks: a row is then one token of the model."),
+    )
+
+
+def _padding() -> None:
+    with st.container(horizontal=True, width="content", vertical_alignment="bottom"):
+        st.number_input(
+            say("padding"),
+            key="pad",
+            min_value=0,
+            max_value=max(MOST_PADDING, st.session_state["pad"]),
+            on_change=_moved,
+            args=("pad",),
+            width=130,
+            help=say(
+                "Empty places behind the text, as shorter sentences get them when several are "
+                "read together. The mask hides them; without it the model looks at them."
+            ),
+        )
+        st.toggle(
+            say("masked"),
+            key="pad_masked",
+            on_change=_moved,
+            args=("pad_masked",),
+            disabled=not st.session_state["pad"],
+        )
+
+
+def _options(keys: Tokens, name: str) -> list[int]:
+    """The keys to choose from, and what an edit from a link already chose beyond them."""
+    return sorted({*range(len(keys)), *st.session_state[name]})
+
+
+def _moved(name: str) -> None:
+    widget_sync.moved(name, lambda: _write(name))
+
+
+def _write(name: str) -> None:
+    """Write what a control says into the edits."""
+    state, place, now = st.session_state, visit.place(), visit.intervention()
+    value = state[name]
+    if value is None:  # nothing is chosen: a second click on the choice took it away
+        return
+    if name == "causal":
+        now = edit_controls.set_causal(now, place, value == "on")
+    elif name == "hide":
+        now = edit_controls.set_hidden(now, place, _numbers(value))
+    elif name in ("pad", "pad_masked"):
+        now = edit_controls.set_padding(now, state["pad"] or 0, state["pad_masked"])
+    elif name == "edge":
+        row = next(iter(_numbers([state["token"]])), 0)
+        now = edit_controls.set_cut(now, place, row, _numbers(value))
+    else:
+        now = edit_controls.set_head_state(now, place, state["head_state"] or "on", state["factor"])
+    visit.change(now)
+
+
+def _numbers(chosen: list[Any]) -> list[int]:
+    """The tokens among chosen options; a word of an earlier sentence comes as its label."""
+    return [number for number in chosen if isinstance(number, int)]
+
+
+def _slid(slider: Slider, said: object) -> None:
+    """Note where a slider was left; anything may come from a browser."""
+    if not isinstance(said, Mapping):
+        return
+    seq, stroke, text = said.get("seq"), said.get("stroke"), said.get("value")
+    if not isinstance(seq, int) or not 0 <= seq <= NEWEST:
+        return
+    state = st.session_state
+    state[SEQ] = max(newest(), seq)  # also of what is refused: the browser waits for it
+    try:
+        value = slider.read(str(text))
+    except ValueError:
+        return
+    widget_sync.moved(slider.name, lambda: _leave(slider, value, stroke))
+
+
+def _leave(slider: Slider, value: Any, stroke: object) -> None:
+    """Write where a slider was left. One stroke of the hand is one step back, however often the
+    hand rested on its way."""
+    state, history = st.session_state, visit.history()
+    if history.past and state.get(STROKE) == (stroke, state["edits"]):
+        state["edits"] = history.past[-1]
+        state[visit.HISTORY] = replace(history, past=history.past[:-1])
+    visit.change(slider.moved(visit.intervention(), visit.place(), value))
+    state[STROKE] = (stroke, state["edits"])

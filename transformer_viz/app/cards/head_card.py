@@ -1,0 +1,180 @@
+"""The opened head: as a map, as lines, or the numbers behind one weight; and its chosen words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import streamlit as st
+
+from ...core.sites import Site, called
+from ...languages import mark, say
+from ...metrics.cells import Cells, cells
+from ..render import payloads
+from ..session import url_state, view_options, visit, widget_sync
+from ..session.scene import Scene
+from ..session.view_options import FURTHER
+from ..shell import presenter
+from ..ui import components
+from ..ui.text_format import plain, spoken
+from . import token_chips
+from .downloads import take
+
+VIEWS = {"map": mark("Map"), "lines": mark("Lines"), "qk": mark("q·k")}
+DRAWN = {key.name: key for key in url_state.KEYS if key.name in url_state.DRAWN}
+NO_COLUMN = mark("any column")
+CHANGED = mark("q·k shows the changed run: a difference of two runs is no sum of its own.")
+
+
+def settled(scene: Scene) -> tuple[Scene, Cells]:
+    """The scene with a chosen row and column that its map has, and the cells of that map."""
+    found = cells_of(scene)
+    settle_row(found)
+    token_chips.settle_picked(found)
+    key = st.session_state["key"]
+    column = found.column_of(key)
+    st.session_state["key"] = None if key is None or column is None else found.parts[column][0]
+    return replace(scene, look=view_options.look()), found
+
+
+def cells_of(scene: Scene) -> Cells:
+    """The cells of the opened head in the run that is shown; q·k knows the model's tokens only."""
+    seen, place = scene.look, scene.place
+    grouped = seen.view != "qk"
+    return cells(
+        scene.shown[0],
+        place.block,
+        place.layer,
+        place.head,
+        words=seen.words and grouped,
+        special=seen.special or not grouped,
+    )
+
+
+def settle_row(found: Cells) -> None:
+    """Let the chosen row be the first token of a row that is shown."""
+    state = st.session_state
+    row = found.row_of(state["token"])
+    if row is None:
+        visit.fit("token", 1 + max(map(max, found.members)), mark("word"))
+        row = found.row_of(state["token"]) or 0
+    state["token"] = found.members[row][0]
+
+
+def opened(scene: Scene, found: Cells) -> None:
+    """The card of the opened head."""
+    place = scene.place
+    with st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+    ):
+        st.html(
+            f'<h2 class="tv-question">{place.site.label} '
+            f'<span class="tv-quiet">{called(place.block)}</span></h2>',
+            width="content",
+        )
+        with st.container(horizontal=True, width="content"):
+            presenter.steps(scene)
+            st.segmented_control(
+                say("view"),
+                list(VIEWS),
+                key="view",
+                format_func=lambda view: say(VIEWS[view]),
+                required=True,
+                label_visibility="collapsed",
+            )
+            take(scene)
+    try:
+        components.head(
+            payloads.head(scene), key="head-view", picked=_pick, zoomed=_zoom, drawn=take_drawing
+        )
+    except (ValueError, LookupError) as error:
+        st.caption(plain(spoken(error)))
+    if scene.look.view == "qk" and scene.shown[1] is not None:
+        st.caption(say(CHANGED))
+    with st.container(horizontal=True, vertical_alignment="bottom", key="fold-row"):
+        _words(scene, found)
+        if scene.look.view == "lines":
+            _further(scene)
+
+
+def _words(scene: Scene, found: Cells) -> None:
+    """The chosen row and column, for those who would rather not aim at a cell."""
+    rows, columns = found.rows.labels, found.columns.labels
+    visit.relabel("token")
+    visit.relabel("key")
+    st.selectbox(
+        say("row"),
+        [tokens[0] for tokens in found.members],
+        key="token",
+        format_func=lambda token: rows[found.row_of(token) or 0],
+        width=170,
+        help=say("The word that looks; a click into the picture chooses it too."),
+    )
+    st.selectbox(
+        say("column"),
+        [tokens[0] for tokens in found.parts],
+        index=None,
+        key="key",
+        format_func=lambda token: columns[found.column_of(token) or 0],
+        placeholder=say("the strongest") if scene.look.view == "qk" else say(NO_COLUMN),
+        width=170,
+        help=say("The word that is looked at."),
+    )
+
+
+def _further(scene: Scene) -> None:
+    """The heads whose lines are drawn beside those of the opened one."""
+    place = scene.place
+    layers, heads = scene.now.thumbnail(place.block).shape[:2]
+    own = (place.layer, place.head)
+    widget_sync.show({"also": [at for at in scene.look.overlay if at != own]})
+    st.multiselect(
+        say("also show"),
+        [(n, h) for n in range(layers) for h in range(heads) if (n, h) != own],
+        key="also",
+        format_func=lambda at: Site("", "", *at).label,
+        max_selections=FURTHER,
+        on_change=lambda: widget_sync.moved("also", _also),
+        placeholder=say("other heads of this block"),
+        width=320,
+    )
+
+
+def _also() -> None:
+    chosen = (at for at in st.session_state["also"] if isinstance(at, tuple))
+    st.session_state["overlay"] = tuple(chosen)
+
+
+def _pick(said: object) -> None:
+    """A click into the picture chooses a row and a column; where it names none, none."""
+    if not isinstance(said, Mapping):
+        return
+    row, column = (_number(said.get(name)) for name in ("row", "column"))
+    if row is not None:
+        st.session_state["token"] = row
+    st.session_state["key"] = column
+
+
+def _number(said: object) -> int | None:
+    return said if isinstance(said, int) and not isinstance(said, bool) and said >= 0 else None
+
+
+def _zoom(said: object) -> None:
+    """What of the map is enlarged; `look.settle` lets go of what the map has not."""
+    match said:
+        case {"rows": [int(a), int(b)], "columns": [int(c), int(d)]}:
+            st.session_state["zoom"] = ((a, b), (c, d))
+        case _:
+            st.session_state["zoom"] = None
+
+
+def take_drawing(said: object) -> None:
+    """Keep how a picture is drawn for the link, if it says anything that may stand there."""
+    if not isinstance(said, Mapping):
+        return
+    for name, key in DRAWN.items():
+        if name in said:
+            try:
+                st.session_state[name] = key.read(str(said[name]))
+            except ValueError:  # anything may come from a browser
+                continue

@@ -1,0 +1,147 @@
+"""Over the picture: where does one patch look, and which links speak for a class?"""
+
+from __future__ import annotations
+
+import base64
+import io
+from html import escape
+
+import numpy as np
+import streamlit as st
+from PIL import Image
+
+from ... import views
+from ...core.interventions import Intervention
+from ...core.trace import Trace
+from ...languages import mark, say
+from ..engine.engine import whole_layer
+from ..render.outcome_html import class_names
+from ..session import visit
+from ..session.scene import Scene
+from ..ui.progress import patiently
+from .plotly_chart import STILL, clicked
+
+CHART = "over-image"
+QUESTIONS = {
+    "weights": mark("Where in the picture does this patch look?"),
+    "gradients": mark("Which of its links speak for a class, and which against it?"),
+}
+OVER = {"weights": mark("What it looks at"), "gradients": mark("What speaks for a class")}
+GRADIENTS = mark("How the class’s logit would move if one of these weights grew a little.")
+TALL = 150  # pixels of the plain picture's height
+
+
+def patches(scene: Scene) -> None:
+    """The picture with the chosen row of the opened head laid over it; a click chooses a row."""
+    with st.container(border=True, key="card-patches"):
+        with st.container(
+            horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+        ):
+            over = st.session_state["over"]
+            st.html(f'<h2 class="tv-question">{say(QUESTIONS[over])}</h2>', width="content")
+            st.segmented_control(
+                say("over the picture"),
+                list(OVER),
+                key="over",
+                format_func=lambda over: say(OVER[over]),
+                required=True,
+                label_visibility="collapsed",
+            )
+        with st.container(key="pictures-patches"):
+            left, right = st.columns([10, 9])
+            shown = scene.engine.picture(scene.question)
+            with right:
+                _plain(shown)
+                now, before = _gradients(scene) if over == "gradients" else scene.shown
+            with left:
+                alt = _picture(scene, now, before, over, shown)
+            right.html(f'<span class="tv-quiet" data-what="patch">{escape(alt)}</span>')
+
+
+def _plain(shown: np.ndarray) -> None:
+    """The picture alone, as the model reads it."""
+    held = io.BytesIO()
+    Image.fromarray(shown).save(held, "PNG")
+    source = base64.b64encode(held.getvalue()).decode()
+    alt = say("the picture as the model reads it")
+    height, width = shown.shape[:2]
+    caption = say("as the model reads it, {width} × {height} pixels", width=width, height=height)
+    st.html(
+        f'<figure class="tv-picture"><img height="{TALL}" alt="{alt}" '
+        f'src="data:image/png;base64,{source}"><figcaption class="tv-quiet">{caption}'
+        "</figcaption></figure>"
+    )
+
+
+def _picture(scene: Scene, now: Trace, before: Trace | None, over: str, shown: np.ndarray) -> str:
+    """The picture, or what changed in it; what it says in words is given back."""
+    place = scene.place
+    figure = views.over_image(
+        now,
+        place.block,
+        place.layer,
+        place.head,
+        st.session_state["token"],
+        shown,
+        what=over,
+        minus=before,
+        dark=visit.dark(),
+        most=scene.most if over == "weights" and before is None else None,
+    )
+    st.plotly_chart(
+        figure,
+        key=CHART,
+        theme=None,
+        config=STILL,
+        on_select=_pick,
+        selection_mode="points",
+        alt=figure.layout.meta["alt"],
+    )
+    return str(figure.layout.meta["alt"])
+
+
+def _gradients(scene: Scene) -> tuple[Trace, Trace | None]:
+    """The class to ask about; the run to draw with its gradients, and the one to subtract."""
+    chosen = _class(scene)
+    now, before = scene.shown
+    clean = Intervention()
+    drawn = _moved(scene, chosen, scene.changes if now is scene.now else clean)
+    return drawn, None if before is None else _moved(scene, chosen, clean)
+
+
+def _class(scene: Scene) -> int:
+    """The class in question: the chosen one, or what the clean run found most probable."""
+    names = class_names(scene)
+    produced = scene.before.produced
+    assert produced is not None
+    state = st.session_state
+    if state["chosen"] is not None:
+        visit.fit("chosen", len(names), mark("class"))
+    st.selectbox(
+        say("class"),
+        range(len(names)),
+        index=None,
+        key="chosen",
+        format_func=names.__getitem__,
+        placeholder=say("the most probable"),
+        width=240,
+    )
+    st.caption(say(GRADIENTS))
+    return produced.ids[0] if state["chosen"] is None else int(state["chosen"])
+
+
+def _moved(scene: Scene, chosen: int, changes: Intervention) -> Trace:
+    """A run that says how each weight of the opened layer moves the class's logit."""
+    place = whole_layer(scene.place.block, scene.place.layer)
+    return patiently(
+        lambda task: scene.engine.gradients(scene.question, chosen, changes, place, task),
+        key="gradients-changed" if changes else "gradients-clean",
+        say=say("Running the model for its gradients ..."),
+        about=(scene.question, chosen, changes.to_json()),
+    )
+
+
+def _pick() -> None:
+    chosen = clicked(CHART)
+    if chosen:
+        st.session_state["token"] = chosen[0]

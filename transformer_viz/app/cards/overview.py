@@ -1,0 +1,151 @@
+"""Every head of a block beside the opened one, with what is chosen about them."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from ...components.atlas import TITLES
+from ...languages import mark, say
+from ...metrics.cells import Cells
+from ..render import payloads
+from ..session import visit
+from ..session.scene import Scene
+from ..session.view_options import FURTHER
+from ..ui import components
+from ..ui.text_format import plain, spoken
+from . import head_card
+
+COMPARE = {"now": mark("Now"), "before": mark("Before"), "difference": mark("Difference")}
+SENTENCES = {"encoder": mark("Source"), "decoder": mark("Target")}
+ABREAST = {"one": mark("One block"), "all": mark("All blocks")}
+
+
+def pictures(scene: Scene, found: Cells, question: str) -> None:
+    """The question, which block and which run, all heads, and the opened one."""
+    _choices(scene, question)
+    wide = scene.look.blocks == "all"
+    with st.container(key="pictures-wide" if wide else "pictures"):
+        left, right = st.columns([10, 9])
+        with left.container(border=True, height="stretch", key="card-overview"):
+            _overview(scene)
+        with right.container(border=True, height="stretch", key="card-head"):
+            head_card.opened(scene, found)
+
+
+def _choices(scene: Scene, question: str) -> None:
+    with st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+    ):
+        st.html(f'<h2 class="tv-question">{question}</h2>', width="content")
+        with st.container(horizontal=True, width="content"):
+            block(scene)
+            if len(scene.before.maps) > 1:
+                st.segmented_control(
+                    say("blocks"),
+                    list(ABREAST),
+                    key="blocks",
+                    format_func=lambda blocks: say(ABREAST[blocks]),
+                    required=True,
+                    label_visibility="collapsed",
+                )
+            compare(scene)
+
+
+def block(scene: Scene) -> None:
+    """Which block's heads are looked at; nothing to choose where the model has one only."""
+    if len(scene.before.maps) > 1:
+        st.segmented_control(
+            say("block"),
+            list(scene.before.maps),
+            key="block",
+            format_func=lambda name: say(TITLES[name]),
+            required=True,
+            label_visibility="collapsed",
+        )
+
+
+def compare(scene: Scene) -> None:
+    """Now, before, or the difference; nothing to choose while nothing is changed."""
+    st.segmented_control(
+        say("compare"),
+        list(COMPARE),
+        key="compare",
+        format_func=lambda run: say(COMPARE[run]),
+        required=True,
+        label_visibility="collapsed",
+        disabled=not scene.changes,
+    )
+
+
+def sentence(scene: Scene) -> None:
+    """Whose sentence a page speaks about: the one that the encoder reads, or the decoder."""
+    if len(scene.kind.stacks) == 1:
+        return
+    st.segmented_control(
+        say("sentence"),
+        list(SENTENCES),
+        key="stack",
+        format_func=lambda stack: say(SENTENCES[stack]),
+        required=True,
+        label_visibility="collapsed",
+    )
+
+
+def _overview(scene: Scene) -> None:
+    try:
+        components.atlas(
+            payloads.atlas(scene),
+            key="atlas",
+            opened=_open_head,
+            overlaid=_overlay_heads,
+            drawn=head_card.take_drawing,
+        )
+    except (ValueError, LookupError) as error:
+        st.caption(plain(spoken(error)))
+    layers, heads = scene.now.thumbnail(scene.place.block).shape[:2]
+    with st.container(horizontal=True, vertical_alignment="bottom", key="fold-overview"):
+        st.selectbox(
+            say("layer"), range(layers), key="layer", format_func=lambda n: f"L{n}", width=100
+        )
+        st.selectbox(
+            say("head"), range(heads), key="head", format_func=lambda n: f"H{n}", width=100
+        )
+        if scene.kind.takes == "text" and scene.kind.spelled:
+            help_words = say("Pieces of a word are put together.")
+            st.toggle(say("whole words"), key="words", help=help_words)
+        if scene.kind.takes != "vectors":
+            marks = (
+                say("start and end marks")
+                if scene.kind.takes == "text"
+                else say("tokens without a patch")
+            )
+            st.toggle(
+                marks, key="special", help=say("Without them each row is divided by what is left.")
+            )
+
+
+def _open_head(said: object) -> None:
+    """A click on a tile opens that head."""
+    match said:
+        case [str(block), int(layer), int(head)] if _known(block, layer, head):
+            st.session_state.update(block=block, layer=layer, head=head)
+
+
+def _overlay_heads(said: object) -> None:
+    """These heads are laid over the opened one as lines, in which they can be seen then."""
+    state = st.session_state
+    if isinstance(said, list) and all(_is_head(state["block"], one) for one in said):
+        chosen = tuple(dict.fromkeys(map(tuple, said)))
+        state.update(overlay=chosen[-FURTHER:], view="lines")
+
+
+def _is_head(block: str, said: object) -> bool:
+    match said:
+        case [int(layer), int(head)]:
+            return _known(block, layer, head)
+    return False
+
+
+def _known(block: str, layer: int, head: int) -> bool:
+    """Whether there may be such a head; `visit.fit` brings it to those that the model has."""
+    return block in st.session_state[visit.HERE] and layer >= 0 and head >= 0

@@ -1,0 +1,63 @@
+"""A plotly picture on a page: its question above, its caption below, and what a click means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import takewhile
+from math import isfinite
+from typing import Any
+
+import streamlit as st
+
+from ...languages import say
+from ..shell import presenter
+from ..ui.text_format import plain, spoken
+
+STILL = {"displayModeBar": False, "scrollZoom": False, "doubleClick": False}
+
+
+def chart(
+    key: str, question: str, draw: Callable[[], Any], on_pick: Callable[[], None] | None = None
+) -> None:
+    """A picture under its question, or the sentence that says why there is none."""
+    st.html(f'<h3 class="tv-question">{question}</h3>')
+    try:
+        picture = presenter.enlarged(draw())
+    except (ValueError, LookupError) as error:
+        st.caption(plain(spoken(error)))
+        return
+    caption = picture.layout.meta["caption"]
+    st.plotly_chart(
+        picture,
+        key=key,
+        theme=None,
+        config=STILL,
+        on_select=on_pick or "ignore",
+        selection_mode="points",
+        alt=picture.layout.meta["alt"],
+    )
+    st.html(f'<span class="tv-quiet">{caption}</span>')
+    _table(key, picture)
+
+
+def _table(key: str, picture: Any) -> None:
+    """The same numbers for those who read rather than look; made once it is asked for."""
+    folded = st.expander(say("as a table"), key=f"{key}-table", on_change="rerun")
+    if folded.open:
+        from ...views.as_table import as_table
+
+        folded.dataframe(as_table(picture))
+
+
+def clicked(key: str) -> tuple[int, ...]:
+    """What a click into a picture means: its marker's data, which may come as list or as dict.
+
+    Empty where the click only lifted the selection.
+    """
+    points = st.session_state[key].selection.points
+    if not points:
+        return ()
+    data = points[0]["customdata"]
+    values = data.values() if isinstance(data, dict) else data
+    known = takewhile(lambda value: value is not None and isfinite(value), values)
+    return tuple(int(value) for value in known)

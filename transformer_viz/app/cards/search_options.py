@@ -1,0 +1,163 @@
+"""How words are searched on the page Play: greedy, by drawing, or with a beam."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from ...languages import mark, say
+from ..session import visit, widget_sync
+from ..session.scene import Scene
+from ..session.url_state import BEAMS, DRAWS
+
+WAYS = {"greedy": mark("Greedy"), "sample": mark("Sampling"), "beam": mark("Beam search")}
+RUNS = {"now": mark("Changed run"), "before": mark("Clean run")}
+SEEDS = 100_000
+WIDENED = "_widened"
+TOLD = {"greedy": 900, "sample": 860, "beam": 900}  # pixels of what is said of each
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of searching; what it does not need is left at its default."""
+
+    beam: int = 1
+    drawing: float | None = None
+    seed: int = 0
+
+
+def choices(scene: Scene) -> Way:
+    """The question, the ways to search, and what belongs to the chosen one."""
+    with st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+    ):
+        st.html(f'<h2 class="tv-question">{_question(scene)}</h2>', width="content")
+        with st.container(horizontal=True, width="content", key="fold-play"):
+            st.segmented_control(
+                say("search"),
+                list(WAYS),
+                key="search",
+                format_func=lambda way: say(WAYS[way]),
+                required=True,
+                label_visibility="collapsed",
+            )
+            if scene.changes:
+                _run()
+    way = st.session_state["search"]
+    with st.container(
+        horizontal=True, vertical_alignment="center", gap="medium", key="fold-play-choices"
+    ):
+        if way == "sample":
+            _drawing()
+        if way == "beam":
+            _width()
+        st.html(f'<p class="tv-note">{_told(scene, way)}</p>', width=TOLD[way])
+    if scene.question.target:
+        st.caption(
+            say("A target was typed: the other pages hold it. Here the model writes by itself.")
+        )
+    return chosen_way()
+
+
+def chosen_way() -> Way:
+    """The way of this visit as it stands."""
+    state = st.session_state
+    if state["search"] == "sample":
+        return Way(drawing=float(state["drawing"]), seed=int(state["seed"] or 0))
+    return Way(beam=int(state["beam"])) if state["search"] == "beam" else Way()
+
+
+def clean(scene: Scene) -> bool:
+    """Whether the clean run is played although there are changes."""
+    return not scene.changes or st.session_state["compare"] == "before"
+
+
+def _question(scene: Scene) -> str:
+    if scene.kind.continues:
+        return say("How does the model go on with the text?")
+    return say("How does the model write its translation?")
+
+
+def _told(scene: Scene, way: str) -> str:
+    """What a way of searching does."""
+    if way == "greedy":
+        return say(
+            "Greedy: at each step the model writes the most probable token and never looks back."
+        )
+    if way == "beam":
+        return say(
+            "Beam search: at each step the best texts so far are kept. At the end the best score "
+            "wins: the log-probability divided by a length norm."
+        )
+    return say(
+        "Sampling: each token is drawn by chance. The output temperature divides the scores of the "
+        "vocabulary behind the last layer: low is careful, high is wild. It is not the attention "
+        "temperature of Explore, which works inside the heads."
+    )
+
+
+def _drawing() -> None:
+    """The temperature of the output, and other draws."""
+    st.slider(
+        say("output temperature"),
+        min_value=float(DRAWS[0]),
+        max_value=float(DRAWS[1]),
+        key="drawing",
+        step=0.1,
+        format="%.1f",
+        width=220,
+    )
+    st.button(say("draw again"), key="redraw", on_click=_redraw)
+
+
+def _redraw() -> None:
+    state = st.session_state
+    state["seed"] = (int(state["seed"] or 0) + 1) % SEEDS
+
+
+def _width() -> None:
+    """How many texts a beam keeps; the frame has a box of its own for the same number."""
+    widget_sync.show({"wide": st.session_state["beam"]})
+    st.selectbox(
+        say("texts kept at each step"),
+        list(BEAMS),
+        key="wide",
+        format_func=lambda count: say("keep {count} texts", count=count),
+        on_change=_widen,
+        label_visibility="collapsed",
+        width=170,
+    )
+
+
+def _widen() -> None:
+    state = st.session_state
+    if state["wide"] in BEAMS and state["wide"] != state["beam"]:
+        state.update(beam=state["wide"], **{WIDENED: True})
+        visit.asked()
+
+
+def settle_width() -> None:
+    """Draw the frame anew after the width of the beam was chosen here: its box shows it too."""
+    if st.session_state.pop(WIDENED, False):
+        st.rerun(scope="app")
+
+
+def _run() -> None:
+    """Which run is played: the changed one, or the clean one."""
+    before = st.session_state["compare"] == "before"
+    widget_sync.show({"run": "before" if before else "now"})
+    st.segmented_control(
+        say("run"),
+        list(RUNS),
+        key="run",
+        format_func=lambda run: say(RUNS[run]),
+        required=True,
+        on_change=lambda: widget_sync.moved("run", _choose_run),
+        label_visibility="collapsed",
+    )
+
+
+def _choose_run() -> None:
+    if st.session_state["run"] in RUNS:
+        st.session_state["compare"] = st.session_state["run"]

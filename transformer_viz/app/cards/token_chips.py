@@ -1,0 +1,190 @@
+"""What the model says and its sentences as chips, linked with the picture a page is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import streamlit as st
+
+from ...components import Chip, ChipRow, Picked, spot
+from ...components.ruler import Ruler
+from ...core.trace_parts import Tokens
+from ...languages import mark, say
+from ...metrics.cells import Cells
+from ..render.headline import lead
+from ..session import visit
+from ..session.edit_controls import hidden
+from ..session.scene import Scene
+from ..ui import components
+from ..ui.text_format import listed, spelled_in_bytes
+
+PICKED = "_picked"
+#: What is said of characters that are read as bytes: by a model that translates, or by another.
+BYTES = {
+    True: mark(
+        "The model's vocabulary has no piece for {letters}: it reads bytes instead, which it has "
+        "hardly met in training. Do not trust this translation."
+    ),
+    False: mark(
+        "The model's vocabulary has no piece for {letters}: it reads bytes instead, which it has "
+        "hardly met in training. Do not trust what it says."
+    ),
+}
+
+
+def sentences(
+    scene: Scene,
+    rows: list[ChipRow],
+    chosen: Callable[[Picked], None],
+    chart: str | None = None,
+    sides: tuple[Ruler | None, Ruler | None] = (None, None),
+) -> None:
+    """What the model says, and the chips; a Plotly ``chart`` is lit with them, along its ``sides``.
+
+    Patches are no words to read: a picture has no chips.
+    """
+    _notices(scene)
+    said = lead(scene)
+    if said:
+        st.html(f'<p class="tv-lead">{said}</p>')
+    words = scene.kind.takes != "image"
+    components.tokens(  # also without words: it tells when the page turns dark
+        rows if words else [],
+        key="tokens" if words else "no-tokens",
+        chart=chart,
+        sides=sides,
+        dark=visit.dark(),
+        chosen=chosen,
+        theme=visit.recolour,
+    )
+
+
+def _notices(scene: Scene) -> None:
+    """What the vocabulary cannot read as it stands, before anyone trusts the translation."""
+    lost, spelled = scene.engine.lost(scene.question), spelled_in_bytes(scene.before.source)
+    if lost:
+        st.info(
+            say(
+                "The model's vocabulary cannot see {letters}: it reads the rest.",
+                letters=listed(lost),
+            )
+        )
+    if spelled:
+        st.info(say(BYTES[scene.kind.translates], letters=listed(spelled)))
+
+
+def of_map(scene: Scene, found: Cells) -> list[ChipRow]:
+    """Chips that are rows and columns of the opened head; hidden ones are struck out."""
+    place, lit = scene.place, st.session_state["token"]
+    made = []
+    for side, tokens in _sides(scene):
+        looked_at = scene.now.target is None or side == (
+            "target" if place.block == "decoder" else "source"
+        )
+        gone = hidden(scene.changes, place) if looked_at else ()
+        whose = "target" if scene.kind.stacks == ("decoder",) else side
+        own = [row_token(place.block, whose, token) for token in range(len(tokens))]
+        chips = [
+            Chip(
+                text,
+                row=found.row_of(own[token]),
+                column=found.column_of(token) if looked_at else None,
+                on=own[token] is not None and own[token] == lit,
+                gone=token in gone,
+                mark=tokens.special[token],
+                lights=lights(scene, side, token),
+            )
+            for token, text in enumerate(tokens.labels)
+        ]
+        made.append(ChipRow(side, chips))
+    return made
+
+
+def lights(scene: Scene, side: str, token: int) -> tuple[str | None, str | None]:
+    """What lights up with a token: the row that it stands at, or that produces it; its column."""
+    sentence = "target" if side == "target" else "source"
+    alone = scene.kind.stacks == ("decoder",)
+    if scene.before.produced is None or not (alone or side == "target"):
+        return spot(sentence, token), spot(sentence, token)
+    return spot("produced", token - 1) if token else None, spot(sentence, token)
+
+
+def of_stack(scene: Scene, stack: str, lit: int, axis: str) -> list[ChipRow]:
+    """Chips of which one sentence runs along an axis (``row`` or ``column``) of the picture."""
+    sides = _sides(scene)
+    own = sides[0][0] if stack == "encoder" else sides[-1][0]
+    made = []
+    for side, tokens in sides:
+        chips = [
+            Chip(
+                text,
+                on=side == own and token == lit,
+                mark=tokens.special[token],
+                row=token if (side, axis) == (own, "row") else None,
+                column=token if (side, axis) == (own, "column") else None,
+                lights=(spot(side, token),) * 2,
+            )
+            for token, text in enumerate(tokens.labels)
+        ]
+        made.append(ChipRow(side, chips))
+    return made
+
+
+def sides_of(scene: Scene, stack: str, axis: str) -> tuple[Ruler | None, Ruler | None]:
+    """The sides of a picture of which one sentence runs along an axis (see `of_stack`)."""
+    sides = _sides(scene)
+    own, tokens = sides[0] if stack == "encoder" else sides[-1]
+    ruler = Ruler(own, tokens.labels, tuple((token,) for token in range(len(tokens))))
+    return (ruler, None) if axis == "row" else (None, ruler)
+
+
+def _sides(scene: Scene) -> list[tuple[str, Tokens]]:
+    if scene.now.target is None:
+        alone = "vectors" if scene.kind.takes == "vectors" else "text"
+        return [(alone, scene.now.source)]
+    return [("source", scene.now.source), ("target", scene.now.target)]
+
+
+def row_token(block: str, side: str, token: int) -> int | None:
+    """The model's row that a token stands at; None where the map has no row for it.
+
+    In the decoder a row bears the word that it produces, so a target token stands at the row
+    before its own input, and the start token at none.
+    """
+    if block == "encoder":
+        return token if side != "target" else None
+    return token - 1 if side == "target" and token > 0 else None
+
+
+def keep(chip: Picked) -> None:
+    """Keep what was clicked until the map that explains it stands."""
+    st.session_state[PICKED] = chip
+
+
+def hide(tokens: Tokens) -> Callable[[Picked], None]:
+    """For a masked model: a click puts a word behind the mask, or back; marks stay as they are."""
+
+    def turned(chip: Picked) -> None:
+        state = st.session_state
+        masked = set(state["masked"])
+        if chip.token in masked or not tokens.special[chip.token]:
+            state["masked"] = tuple(sorted(masked ^ {chip.token}))
+        state["answer"] = chip.token
+        keep(chip)
+
+    return turned
+
+
+def settle_picked(found: Cells) -> None:
+    """A clicked chip chooses its row; one that is only a column, that column and
+    the row that looks at it most."""
+    chip = st.session_state.pop(PICKED, None)
+    if chip is None:
+        return
+    row, column = chip.row, chip.column
+    if row is None and column is not None and column < found.weights.shape[1]:
+        row = int(np.argmax(found.weights[:, column]))
+        st.session_state["key"] = found.parts[column][0]
+    if row is not None and row < len(found.members):
+        st.session_state["token"] = found.members[row][0]

@@ -1,0 +1,242 @@
+"""The words of a config: their values, where each came from, and how a visitor says otherwise."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from functools import partial
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from ...languages import say
+from ..engine import model_names
+from ..session.url_state import shortened
+from ..ui.text_format import plain
+
+if TYPE_CHECKING:
+    from ...inspection import Inspection, Word
+
+WORD, VALUE = "override-word", "override-value"
+TRIED = "_tried"  # the word whose value could not be read
+SENTENCE = "_sentence"  # the last sentence about what cannot be opened
+MORE_WORDS = ("layout", "allow_nonfinite")  # what every layout lets one say
+Look = Callable[[str], None]  # opens the model of a name
+
+
+def table(found: Inspection, name: str, look: Look) -> None:
+    """Every word with its value and where it came from; guesses first, each with its control."""
+    guesses = [row for row in found.config if row.guess]
+    with st.container(border=True, key="card-config"):
+        st.html(f'<h2 class="tv-question">{say("How is it built, and how do we know?")}</h2>')
+        with st.container(key="guesses"):  # always there: what follows keeps its place
+            if guesses:
+                st.html(f'<p class="tv-say">{_counted(len(guesses))}</p>')
+            for row in guesses:
+                _guess(row, name, look)
+        _taken_back(name, look)
+        st.html(_rows(found.config))
+        known = {row.word for row in found.config}
+        words = [word for word in layout_words(found.layout) if word in known]
+        _say_otherwise(name, [*words, *MORE_WORDS], look)
+
+
+def rescue(path: Path | None, name: str, sentence: str, look: Look) -> None:
+    """Where a model could not be opened: what was said of it so far, and what may be said.
+
+    Args:
+        path: where it stands; None where there is nothing.
+        name: the model.
+        sentence: why it could not be opened; a word that it names is offered first.
+        look: opens a model.
+    """
+    changed = model_names.parted(name)[1]
+    words = [] if path is None else [*words_of(path, changed), *MORE_WORDS]
+    named = [word for word in words if re.search(rf"\b{word}\b", sentence)]
+    if not (named or changed):
+        return
+    with st.container(border=True, key="card-rescue"):
+        question = say("Do you know what the files do not say?")
+        st.html(f'<h2 class="tv-question">{question}</h2>')
+        _taken_back(name, look)
+        if st.session_state.get(SENTENCE) != sentence:
+            st.session_state[SENTENCE] = sentence
+            st.session_state.pop(WORD, None)
+        _say_otherwise(name, list(dict.fromkeys((*named, *words))), look)
+
+
+def layout_words(layout: str) -> tuple[str, ...]:
+    """The words that may be said of a model of this layout; none where it is not known."""
+    from ...checkpoints.opening import layouts
+
+    return {one.NAME: one.WORDS for one in layouts}.get(layout, ())
+
+
+def words_of(path: Path, changed: dict[str, Any]) -> tuple[str, ...]:
+    """The words of the layout that recognises a checkpoint; those of all where none does."""
+    from ...checkpoints.opening import discover, layout_of, layouts
+
+    try:
+        found, _ = discover(path, changed)
+        return layout_of(found, changed.get("layout")).WORDS
+    except (ValueError, OSError):
+        return tuple(dict.fromkeys(word for layout in layouts for word in layout.WORDS))
+
+
+def _counted(guesses: int) -> str:
+    if guesses == 1:
+        return say(
+            "Nothing on disk says this word for certain. If you know better, say so: the model is "
+            "then opened anew."
+        )
+    return say(
+        "Nothing on disk says these {count} words for certain. If you know better, say so: the "
+        "model is then opened anew.",
+        count=guesses,
+    )
+
+
+def _guess(row: Word, name: str, look: Look) -> None:
+    """A guessed word, what the guess rests on, and its control right beside it."""
+    key = f"guess-{row.word}-{zlib.crc32(name.encode())}"
+    options = _options(row)
+    take = partial(_take, name, row.word, key, look)
+    with st.container(horizontal=True, vertical_alignment="center", key=f"row-{row.word}"):
+        if options:
+            at = options.index(str(row.value))
+            st.selectbox(
+                row.word,
+                options,
+                at,
+                key=key,
+                on_change=take,
+                width=180,
+                label_visibility="collapsed",
+            )
+        else:
+            st.text_input(
+                row.word,
+                str(row.value),
+                key=key,
+                on_change=take,
+                width=180,
+                label_visibility="collapsed",
+            )
+        st.html(
+            f'<span class="tv-guess"><b>{escape(row.word)}</b> {_badge(row)}'
+            f'<span class="tv-quiet">{escape(_reason(row))}</span></span>'
+        )
+
+
+def _options(row: Word) -> list[str]:
+    """The values that a word can have, where they are few."""
+    from ...model.config import CHOICES
+
+    if isinstance(row.value, bool):
+        return ["True", "False"]
+    choices = CHOICES.get(row.word, ())
+    return list(choices) if row.value in choices else []
+
+
+def _taken_back(name: str, look: Look) -> None:
+    """What the visitor said, each with a click to take it back."""
+    place, changed = model_names.parted(name)
+    with st.container(horizontal=True, key="said", vertical_alignment="center"):
+        if changed:
+            st.html(f'<span class="tv-quiet">{say("you said")}</span>', width="content")
+        for word, value in changed.items():
+            rest = {other: changed[other] for other in changed if other != word}
+            text = plain(f"{word} = {value} ✕")
+            st.button(
+                text, key=f"said-{word}", on_click=look, args=(model_names.named(place, rest),)
+            )
+
+
+def _say_otherwise(name: str, words: Sequence[str], look: Look) -> None:
+    """A word to choose, its value to type, and a button that opens the model again with it."""
+    state = st.session_state
+    if state.get(WORD) not in words:
+        state.pop(WORD, None)
+    with (
+        st.form("override", border=False),
+        st.container(horizontal=True, vertical_alignment="bottom"),
+    ):
+        st.selectbox(say("say what a word is"), words, key=WORD, width=200)
+        st.text_input(say("value"), key=VALUE, width=200, placeholder="8, 0.1, true, post ...")
+        st.form_submit_button(
+            say("open with this"), key="override-open", on_click=_take_form, args=(name, look)
+        )
+    if TRIED in state:
+        said = say(
+            "{word} takes one value: a number, true, false or a word.", word=state.pop(TRIED)
+        )
+        st.error(plain(said))
+
+
+def _take_form(name: str, look: Look) -> None:
+    if st.session_state[VALUE].strip():
+        _take(name, st.session_state[WORD], VALUE, look)
+
+
+def _take(name: str, word: str, key: str, look: Look) -> None:
+    """Open the model with what was typed for a word."""
+    place, changed = model_names.parted(name)
+    try:
+        words = model_names.read_words(
+            model_names.written(changed | {word: _value(st.session_state[key])})
+        )
+    except ValueError:
+        st.session_state[TRIED] = word
+        return
+    look(model_names.named(place, words))
+
+
+def _value(text: str) -> Any:
+    """A typed value: numbers, true and false as such, anything else as text."""
+    text = text.strip()
+    try:
+        return json.loads(text.lower() if text in ("True", "False", "None") else text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _rows(rows: Sequence[Word]) -> str:
+    """The table of all words, in two halves that stand side by side where there is room."""
+    half = -(-len(rows) // 2)
+    tables = "".join(_table(part) for part in (rows[:half], rows[half:]) if part)
+    return f'<div class="tv-halves" data-what="config">{tables}</div>'
+
+
+def _breaking(word: str) -> str:
+    """A word that may go on in the next line after any of its underscores."""
+    return escape(word).replace("_", "_<wbr>")
+
+
+def _table(rows: Sequence[Word]) -> str:
+    lines = "".join(
+        f'<tr data-word="{escape(row.word)}"><th scope="row">{_breaking(row.word)}</th>'
+        f"<td>{escape(shortened(str(row.value)))}</td><td>{_origin(row)}</td></tr>"
+        for row in rows
+    )
+    names = (say("setting"), say("value"), say("where it came from"))
+    heads = "".join(f"<th>{name}</th>" for name in names)
+    return f'<table class="tv-table"><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>'
+
+
+def _origin(row: Word) -> str:
+    """Where a value came from; what is not settled by the files is marked."""
+    if row.origin == "override":
+        return f'<span class="tv-badge tv-badge-you">{escape(say(row.meaning))}</span>'
+    return f'{_badge(row)}<span class="tv-quiet">{escape(_reason(row))}</span>'
+
+
+def _badge(row: Word) -> str:
+    return f'<span class="tv-badge tv-badge-guess">{say("guess")}</span> ' if row.guess else ""
+
+
+def _reason(row: Word) -> str:
+    return say(row.meaning.removeprefix("a guess: ")) or row.origin

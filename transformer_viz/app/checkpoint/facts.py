@@ -1,0 +1,168 @@
+"""What a checkpoint holds: its facts in a line, whether it can be trusted, and its contents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import streamlit as st
+
+from ...core.sites import called
+from ...languages import mark, say
+from ..cards.plotly_chart import chart
+from ..session import visit
+
+if TYPE_CHECKING:
+    from ...inspection import Finding, Inspection, Vocabulary
+
+MARKS = {"green": ("✓", mark("as it should be")), "amber": ("!", mark("look at this"))}
+#: What a model is, takes and gives, as it is called.
+KINDS = (
+    *(mark("encoder-decoder"), mark("encoder-only"), mark("decoder-only")),
+    *(mark("text"), mark("image"), mark("vectors"), mark("words"), mark("classes")),
+)
+ROLES = (mark("padding"), mark("start"), mark("end"), mark("mask"))
+
+
+def head(found: Inspection, called: str) -> None:
+    """What it is, in two lines, and what whoever looks at it must know.
+
+    Args:
+        found: what was understood.
+        called: the model's name, with the words that were changed.
+    """
+    title = f' <span class="tv-quiet">{escape(found.title)}</span>' if found.title else ""
+    st.html(f'<h2 class="tv-question" data-what="checkpoint">{escape(called)}{title}</h2>')
+    size = f", {found.size / 1e6:,.1f} MB" if found.size else ""
+    types = found.file_dtype or found.dtype
+    if types != found.dtype:
+        types = say("{type} in the file, computed in {other}", type=types, other=found.dtype)
+    facts = [
+        say("layout {layout}", layout=found.layout),
+        say(
+            "{kind}: takes {taken}, gives {given}",
+            kind=say(found.kind),
+            taken=say(found.takes),
+            given=say(found.gives),
+        ),
+        say("{count:,} parameters", count=found.parameters) + size,
+        types,
+        f"sha256 {found.hash[:12]}" if found.hash else "",
+        *found.unwrapped,
+    ]
+    spans = "".join(f"<span>{escape(fact)}</span>" for fact in facts if fact)
+    st.html(f'<div class="tv-facts" data-what="facts">{spans}</div>')
+    for note in found.notes:
+        st.html(f'<p class="tv-note">{_sign("amber")} {escape(note)}</p>')
+
+
+def trust(found: Inspection) -> None:
+    """The capture report: three sentences with their marks, and every detail folded away."""
+    with st.container(border=True, key="card-trust"):
+        question = say("Is what you will see what the model did?")
+        st.html(f'<h2 class="tv-question">{question}</h2>')
+        for number, finding in enumerate(found.findings):
+            st.html(
+                f'<p class="tv-say" data-what="finding-{number}" data-status="{finding.status}">'
+                f"{_sign(finding.status)} {escape(finding.sentence)}</p>"
+            )
+        details = [line for finding in found.findings for line in finding.details]
+        if details:
+            title = say("Every place that was found or checked ({count})", count=len(details))
+            with st.expander(title):
+                st.html("".join(_details(finding) for finding in found.findings))
+
+
+def _sign(status: str) -> str:
+    sign, words = MARKS[status][0], say(MARKS[status][1])
+    return f'<span class="tv-mark tv-{status}" role="img" aria-label="{words}">{sign}</span>'
+
+
+def _details(finding: Finding) -> str:
+    return f'<ul class="tv-details">{_items(finding.details)}</ul>' if finding.details else ""
+
+
+def _items(lines: Iterable[str]) -> str:
+    return "".join(f"<li>{escape(line)}</li>" for line in lines)
+
+
+def contents(found: Inspection) -> None:
+    """Where the parameters are, what the vocabulary holds, and what stands on the card."""
+    with st.container(border=True, key="card-parameters"):
+        chart(
+            "parameters",
+            say("Where in the model are its parameters?"),
+            lambda: _bars(found),
+        )
+    with st.container(border=True, key="card-vocabulary"):
+        _vocabulary(found)
+    if found.card or found.licence:
+        with st.container(border=True, key="card-card"):
+            st.html(f'<h2 class="tv-question">{say("What do its makers say?")}</h2>')
+            if found.licence:
+                st.html(f'<pre class="tv-card-text">{escape(found.licence)}</pre>')
+            if found.card:
+                with st.expander(say("The first lines of its card")):
+                    st.html(f'<pre class="tv-card-text">{escape(found.card)}</pre>')
+
+
+def _bars(found: Inspection) -> Any:
+    from ...views.parameters import parameters  # brings plotly, which no other page needs at once
+
+    return parameters(block_table(found), dark=visit.dark())
+
+
+def block_table(found: Inspection) -> pd.DataFrame:
+    """A row for each block: the place where its bar stands, its kind, and how many numbers."""
+    rows = [
+        (
+            say(block.block)
+            if block.layer is None
+            else f"{called(block.stack or '')} L{block.layer}",
+            block.block,
+            block.count,
+        )
+        for block in found.blocks
+    ]
+    return pd.DataFrame(rows, columns=["place", "block", "parameters"])
+
+
+def _vocabulary(found: Inspection) -> None:
+    if found.takes == "text":
+        st.html(f'<h2 class="tv-question">{say("What does its vocabulary hold?")}</h2>')
+        st.html(_words(found.vocabulary))
+    elif not found.labels:
+        st.html(f'<h2 class="tv-question">{say("What does it read?")}</h2>')
+        said = say("It reads {taken}: no vocabulary.", taken=say(found.takes))
+        st.html(f'<span class="tv-quiet">{escape(said)}</span>')
+    if found.labels:
+        question = say("Which {count} classes does it know?", count=len(found.labels))
+        st.html(f'<h2 class="tv-question">{question}</h2>')
+        st.html(f'<div class="tv-pieces">{_pieces(found.labels[:40])}</div>')
+
+
+def _words(vocabulary: Vocabulary) -> str:
+    special = ", ".join(
+        f"{say(role)} {piece} ({token})" for role, token, piece in vocabulary.special
+    )
+    marks = say("; special: {pieces}", pieces=special) if special else ""
+    if vocabulary.typed:
+        said = say("No vocabulary stands beside the weights: its tokens are typed as numbers")
+        if vocabulary.size:
+            said = say(
+                "No vocabulary stands beside the weights: {count:,} tokens are typed as numbers",
+                count=vocabulary.size,
+            )
+        said = say("{said}.", said=said + marks)
+        return f'<span class="tv-quiet">{escape(said)}</span>'
+    said = say("{count:,} pieces, these from all over", count=vocabulary.size)
+    return (
+        f'<div class="tv-pieces">{_pieces(vocabulary.sample)}</div><span class="tv-quiet">'
+        f"{escape(said + marks)}</span>"
+    )
+
+
+def _pieces(words: Iterable[str]) -> str:
+    return "".join(f"<code>{escape(word)}</code>" for word in words)

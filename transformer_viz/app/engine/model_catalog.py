@@ -1,0 +1,261 @@
+"""The models that a visitor can choose, as far as their files tell without torch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from ...checkpoints.shelf import CONFIG, EXAMPLE, PRETRAINED, VOCABULARY, WEIGHTS, shelved
+from ...core.trace import Trace
+from ...languages import say
+from ...text import SentencePieceText
+from . import model_names
+from .model_kind import Kind, of_config
+from .query import Question
+
+HEADER = 10_000_000  # bytes of a safetensors header that are read at most
+REMEMBERED = 100  # models of visitors whose files need not be looked at again
+
+
+@dataclass(frozen=True)
+class Shelved:
+    """A model that can be chosen, as far as its files tell without loading it.
+
+    ``overrides`` are words of its config that a visitor changed.
+    """
+
+    name: str
+    path: Path
+    overrides: dict[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether a visitor brought it or changed its words: then its files are not trusted."""
+        return model_names.is_own(self.name) or bool(self.overrides)
+
+    @property
+    def called(self) -> str:
+        """The name as a reader knows it, with what was changed."""
+        name = model_names.parted(self.name)[0]
+        if model_names.is_own(name):
+            name = self.path.parent.name if self.path.name == WEIGHTS else self.path.name
+        words = ", ".join(f"{word}={value}" for word, value in self.overrides.items())
+        return f"{name} ({words})" if words else name
+
+    @property
+    def label(self) -> str:
+        """The same with its size, where that is quickly known."""
+        size = self.parameters
+        return self.called if size is None else f"{self.called} · {size / 1e6:.1f} M"
+
+    @property
+    def written(self) -> tuple[object, ...]:
+        """Where it stands and when its files were written: another one is another model."""
+        weights = self.weights if self.weights.exists() else self.path
+        files = [path.stat() for path in (weights, self.folder / CONFIG) if path.exists()]
+        return self.path, *((file.st_mtime_ns, file.st_size) for file in files)
+
+    @property
+    def folder(self) -> Path:
+        return self.path if self.path.is_dir() else self.path.parent
+
+    @property
+    def weights(self) -> Path:
+        return self.path / WEIGHTS if self.path.is_dir() else self.path
+
+    @cached_property
+    def hash(self) -> str:
+        """The SHA-256 of the weights file; empty when there is none to read."""
+        try:
+            with self.weights.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError:
+            return ""
+
+    @cached_property
+    def parameters(self) -> int | None:
+        """How many numbers the file holds, from its header alone; None if it is no safetensors."""
+        if self.weights.suffix != ".safetensors":
+            return None
+        try:
+            with self.weights.open("rb") as file:
+                length = int.from_bytes(file.read(8), "little")
+                header = json.loads(file.read(min(length, HEADER)))
+            header.pop("__metadata__", None)
+            return sum(prod(item["shape"]) for item in header.values())
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            return None
+
+    @cached_property
+    def example(self) -> Trace | None:
+        """The stored clean run: made with these very weights, and all in it that pages show."""
+        if self.is_own:
+            return None
+        try:
+            trace = Trace.load(self.folder / EXAMPLE)
+        except (OSError, ValueError):
+            return None
+        same = trace.manifest.get("hash") == self.hash
+        return trace if same and _complete(trace) else None
+
+    @cached_property
+    def vocabulary(self) -> SentencePieceText | None:
+        """The vocabulary beside a native model's weights; None where there is none."""
+        if self.is_own:
+            return None
+        config = self.config
+        try:
+            return SentencePieceText(
+                self.folder / VOCABULARY, bos_id=config.get("bos_id"), eos_id=config.get("eos_id")
+            )
+        except (OSError, ValueError):
+            return None
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """The words of config.json; none where there is no such file."""
+        try:
+            config = json.loads((self.folder / CONFIG).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return config if isinstance(config, dict) else {}
+
+    @cached_property
+    def kind(self) -> Kind | None:
+        """What it takes and gives, where its files alone tell; else it has to be loaded."""
+        if self.is_own:
+            return None
+        return of_config(self.config, (self.folder / VOCABULARY).is_file())
+
+    @cached_property
+    def pictures(self) -> dict[str, Path]:
+        """The example pictures that stand beside the weights, by name, in the card's order."""
+        named = [] if self.is_own else self.config.get("examples") or []
+        names = [name for name in named if isinstance(name, str) and Path(name).name == name]
+        paths = [self.folder / "examples" / name for name in names]
+        return {path.stem: path for path in paths if path.is_file()}
+
+    @cached_property
+    def asked(self) -> Question | None:
+        """The question that the stored run answers."""
+        trace, kind = self.example, self.kind
+        if trace is None or kind is None:
+            return None
+        if kind.takes == "image":
+            name = next(iter(self.pictures), None)
+            return None if name is None else Question(self.name, picture=name)
+        if kind.takes != "text" or not kind.spelled or trace.produced is None:
+            return None
+        source = trace.source
+        if not kind.fills:
+            return Question(self.name, joined(source.pieces, source.special))
+        masked = [place for place, token in enumerate(source.ids) if token == kind.mask_id]
+        text = joined(trace.produced.pieces, source.special)
+        return Question(self.name, text, masked=tuple(masked))
+
+
+def joined(pieces: Sequence[str], special: Sequence[bool]) -> str:
+    """Pieces of a sentencepiece vocabulary as text, without the library that made them."""
+    kept = (piece for piece, mark in zip(pieces, special, strict=True) if not mark)
+    return "".join(kept).replace("▁", " ").strip()
+
+
+def _complete(trace: Trace) -> bool:
+    """Whether a stored run has what older files lack: the residual stream, norms after the gain."""
+    norms = trace.norms
+    return bool(trace.hiddens) and "output_mean" in norms and norms["output_mean"].notna().all()
+
+
+class Shelf(Mapping[str, Shelved]):
+    """The models to choose from; going through it gives the box, and asking also what visitors own.
+
+    A name of the box or of `own` may carry overridden words. Uploads are known by the name that
+    `put` gave them until `take` removes them.
+    """
+
+    def __init__(self, first: str, further: str = "") -> None:
+        self._box = box(first, further)
+        self._uploads: dict[str, Path] = {}
+        self._seen: dict[str, tuple[Shelved, tuple[object, ...]]] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._box)
+
+    def __len__(self) -> int:
+        return len(self._box)
+
+    def __getitem__(self, name: str) -> Shelved:
+        """The model of a name, the same object as long as its file stays the same.
+
+        Raises:
+            KeyError: there is no such model; says why and what to do.
+        """
+        if name in self._box:
+            return self._box[name]
+        try:
+            place, words = model_names.parted(name)
+            found = Shelved(name, self._path(place), words)
+            written = found.written
+        except (ValueError, OSError) as error:
+            raise model_names.NotHere(str(error)) from error
+        if len(self._seen) > REMEMBERED:
+            self._seen.clear()
+        if self._seen.get(name, (None, None))[1] != written:
+            self._seen[name] = found, written
+        return self._seen[name][0]
+
+    def _path(self, place: str) -> Path:
+        if place in self._box:
+            return self._box[place].path
+        if place in self._uploads:
+            return self._uploads[place]
+        beside = shelved(place)  # the labs' tiny models and snapshots are not in the list
+        if beside is not None:
+            return beside
+        if place.startswith(model_names.PATH):
+            return model_names.find_below(place.removeprefix(model_names.PATH))
+        if place.startswith(model_names.UPLOAD):
+            raise ValueError(
+                say(
+                    "{name} was uploaded in a visit that has ended, and uploads end with it; "
+                    "upload it again on the page Checkpoint.",
+                    name=place.rpartition("/")[2].removeprefix(model_names.UPLOAD),
+                )
+            )
+        raise ValueError(
+            say(
+                "There is no model {name} here; there is {known}.",
+                name=repr(place),
+                known=", ".join(self._box),
+            )
+        )
+
+    def put(self, place: str, path: Path) -> None:
+        """Let an uploaded model be found under its name."""
+        self._uploads[place] = path
+
+    def take(self, room: str) -> None:
+        """Forget the uploads of a room, whose files are gone."""
+        self._uploads = {
+            place: path for place, path in self._uploads.items() if not place.startswith(room)
+        }
+        self._seen = {name: seen for name, seen in self._seen.items() if not name.startswith(room)}
+
+
+def box(first: str, further: str) -> dict[str, Shelved]:
+    """The models to choose from: the wanted one first, then the box, then the further folder."""
+    found: dict[str, Shelved] = {}
+    for folder in filter(None, (str(PRETRAINED), further)):
+        for weights in sorted(Path(folder).glob(f"*/{WEIGHTS}")):
+            found.setdefault(weights.parent.name, Shelved(weights.parent.name, weights.parent))
+    if first not in found and first:
+        path = Path(first)
+        found[path.name] = Shelved(path.name, path)
+    name = first if first in found else Path(first).name
+    return {name: found[name]} | found if name in found else found

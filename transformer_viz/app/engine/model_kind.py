@@ -1,0 +1,172 @@
+"""What a model takes and gives, as far as pages ask: which boxes, which blocks, which outcome.
+
+A kind is told by a folder's config.json before torch is there, or by the loaded model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...core.sites import STACKS
+from ...languages import mark, say
+
+if TYPE_CHECKING:
+    from ...checkpoints import Model
+
+#: Languages that models of the box translate from.
+LANGUAGES = (mark("English"), mark("German"))
+#: Architectures of timm that are Vision Transformers, by how their names begin.
+PICTURES = ("vit_", "deit")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a visitor gives a model, and what comes of it; the words are those of ``Model``.
+
+    ``spelled`` is false where there is no vocabulary, so that a text is token ids; ``padded`` says
+    whether there is a padding token; ``first`` is the text to begin with, where any would not do.
+    """
+
+    arrangement: str = "encoder-decoder"
+    takes: str = "text"
+    gives: str = "words"
+    spelled: bool = True
+    pairs: bool = False
+    padded: bool = True
+    mask_id: int | None = None
+    labels: tuple[str, ...] = ()
+    title: str = ""
+    first: str = ""
+
+    @property
+    def translates(self) -> bool:
+        """Whether a target stands beside the source."""
+        return self.arrangement == "encoder-decoder"
+
+    @property
+    def continues(self) -> bool:
+        """Whether it goes on with a text."""
+        return self.arrangement == "decoder-only" and self.gives == "words"
+
+    @property
+    def writes(self) -> bool:
+        """Whether it makes words by itself, one after the other."""
+        return self.gives == "words" and self.takes == "text" and self.stacks != ("encoder",)
+
+    @property
+    def fills(self) -> bool:
+        """Whether it says words at the places of its own source."""
+        return self.arrangement == "encoder-only" and self.gives == "words"
+
+    @property
+    def thing(self) -> str:
+        """What one token of its source is, in a sentence."""
+        return {"image": "patch", "vectors": "vector"}.get(self.takes, "word")
+
+    def asked(self, question: str) -> str:
+        """A question about the words of a sentence, as it is asked of what this kind takes.
+
+        In other languages than English the words for these are exchanged in the translation.
+        """
+        said = say(question)
+        if self.takes not in ("image", "vectors"):
+            return said
+        if said != question:
+            things = {"image": mark("patch"), "vectors": mark("token")}
+            said = said.replace(say(mark("word")), say(things[self.takes]))
+            return said.replace(say(mark("sentence")), say(mark("picture")))
+        if self.takes == "image":
+            return re.sub("words?", _patches, question).replace("sentence", "picture")
+        return question.replace("word", "token")
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """The stacks that it has, of ``encoder`` and ``decoder``."""
+        lone = {"encoder-only": STACKS[:1], "decoder-only": STACKS[1:]}
+        return lone.get(self.arrangement, STACKS)
+
+    @property
+    def sentence(self) -> str:
+        """What its source is called above the box where one types it."""
+        if not self.spelled:
+            return say("Token ids")
+        if self.continues:
+            return say("Text")
+        if self.language:
+            return say("{language} sentence", language=say(self.language))
+        return say("Sentence")
+
+    @property
+    def language(self) -> str:
+        """The English name of the language that it translates from, as far as its title says so."""
+        name, told, _ = self.title.partition(" to ")
+        return name if self.translates and told else ""
+
+
+def of_config(config: Mapping[str, Any], spelled: bool) -> Kind | None:
+    """The kind that a config.json tells; None where only the model itself can say.
+
+    Args:
+        config: its words.
+        spelled: whether a vocabulary stands beside it.
+    """
+    title = str(config.get("title", ""))
+    if str(config.get("architecture", "")).startswith(PICTURES):
+        labels = tuple(map(str, config.get("label_names") or ()))
+        return Kind("encoder-only", "image", "classes", padded=False, labels=labels, title=title)
+    encoder, decoder = (config.get(f"{stack}_layers") for stack in STACKS)
+    if config.get("layout", "transformer_viz") != "transformer_viz" or not (encoder or decoder):
+        return None
+    arrangement = "encoder-decoder"
+    if not (encoder and decoder):
+        arrangement = "encoder-only" if encoder else "decoder-only"
+    takes = "text" if config.get("source_vocab") or not encoder else "vectors"
+    gives = "words" if config.get("target_vocab") else "vectors"
+    mask = config.get("mask_id")
+    mask_id = mask if isinstance(mask, int) and arrangement == "encoder-only" else None
+    padded = takes == "text" and config.get("pad_id", 0) is not None
+    first = _ids(config) if takes == "text" and not spelled else ""
+    return Kind(
+        arrangement,
+        takes,
+        gives,
+        spelled or takes != "text",
+        padded=padded,
+        mask_id=mask_id,
+        title=title,
+        first=first,
+    )
+
+
+def of_model(model: Model) -> Kind:
+    """The kind of a loaded model."""
+    from ...text import PlainIds
+
+    spelled = model.takes != "text" or not isinstance(model.tokenizer, PlainIds)
+    return Kind(
+        arrangement=model.kind,
+        takes=model.takes,
+        gives=model.gives,
+        spelled=spelled,
+        pairs=model.pairs,
+        padded=model.takes == "text" and model.pad_id is not None,
+        mask_id=model.mask_id if model.kind == "encoder-only" else None,
+        labels=model.labels,
+        title=model.title,
+        first="" if spelled else _ids(model.config),
+    )
+
+
+def _ids(config: Mapping[str, Any]) -> str:
+    """A few ids that the vocabulary surely has, start, end and padding left out."""
+    size = config.get("source_vocab") or config.get("target_vocab") or config.get("vocab_size")
+    marks = {config.get(f"{name}_id") for name in ("pad", "bos", "eos")}
+    known = [number for number in range(min(int(size or 12), 64)) if number not in marks]
+    return " ".join(map(str, known[-6:]))
+
+
+def _patches(found: re.Match[str]) -> str:
+    return "patches" if found[0] == "words" else "patch"

@@ -1,0 +1,169 @@
+"""Models that are loaded: each once for all visitors, the ones used last, as many as may stay."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...languages import say
+from .memory import give_back
+from .model_catalog import Shelf, Shelved
+from .model_names import veiled
+from .task import Task
+
+if TYPE_CHECKING:
+    from ...checkpoints import Model
+
+PAINTING = 1.5  # seconds that a browser may need for its first picture on a busy machine
+MOST = 24  # models that stay loaded at most: a class looks at tiny ones and snapshots side by side
+BYTES = 4_000_000_000  # of all their weights together; the newest one stays in any case
+
+
+@dataclass(frozen=True, eq=False)
+class Loading:
+    """A model that is being loaded, or is loaded, and what it is loaded from."""
+
+    shelved: Shelved
+    written: tuple[object, ...]
+    promise: Future[Model] = field(default_factory=Future)
+
+    @property
+    def ready(self) -> bool:
+        return self.promise.done() and not self.promise.exception()
+
+    @property
+    def failed(self) -> bool:
+        return self.promise.done() and self.promise.exception() is not None
+
+    @property
+    def bytes(self) -> int:
+        return 4 * self.promise.result().parameters if self.ready else 0
+
+
+class Models:
+    """Loads the models of a shelf in the background and forgets those not used for longest."""
+
+    def __init__(self, shelf: Shelf, most: int = MOST, limit: int = BYTES) -> None:
+        self.shelf = shelf
+        self.most = int(os.environ.get("TRANSFORMER_VIZ_MODELS_KEPT", most))
+        self.limit = limit
+        self._loadings: OrderedDict[str, Loading] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._loadings
+
+    def start(self, name: str) -> Future[Model]:
+        """Begin to load a model in the background, once; a failed attempt may be tried again.
+
+        A visitor's file that was written anew since is loaded anew.
+
+        Raises:
+            KeyError: there is no such model; says why and what to do.
+        """
+        shelved = self.shelf[name]
+        written = shelved.written if shelved.is_own else ()
+        with self._lock:
+            known = self._loadings.get(name)
+            if known is not None and not known.failed and known.written == written:
+                self._loadings.move_to_end(name)
+                return known.promise
+            loading = self._loadings[name] = Loading(shelved, written)
+            self._loadings.move_to_end(name)
+        threading.Thread(target=self._load, args=(loading,), daemon=True).start()
+        return loading.promise
+
+    def prepare(self, name: str) -> None:
+        """Begin to load a model a moment later, when the browser has painted what it was sent."""
+        if name not in self:
+            timer = threading.Timer(PAINTING, self._start_quietly, args=(name,))
+            timer.daemon = True
+            timer.start()
+
+    def _start_quietly(self, name: str) -> None:
+        with suppress(KeyError):  # an upload may be gone by now
+            self.start(name)
+
+    def ready(self, name: str) -> bool:
+        """Whether a model is loaded."""
+        loading = self._loadings.get(name)
+        return loading is not None and loading.ready
+
+    def get(self, name: str, task: Task) -> Model:
+        """The model, waited for if need be.
+
+        Raises:
+            ValueError: the checkpoint is missing or cannot be used; says why and what to do.
+            KeyError: there is no such model.
+            Abandoned: the task was given up; the model goes on loading for the next visitor.
+        """
+        promise = self.start(name)
+        words = say("Loading {model} ...", model=self.shelf[name].called)
+        task.until(lambda seconds: bool(wait([promise], seconds).done), words)
+        return promise.result()
+
+    def forget(self, unwanted: Callable[[str], bool]) -> bool:
+        """Let go of the models whose names are unwanted; runs that are under way still end.
+
+        Returns whether there were any.
+        """
+        with self._lock:
+            names = [name for name in self._loadings if unwanted(name)]
+            for name in names:
+                del self._loadings[name]
+        if names:
+            give_back()
+        return bool(names)
+
+    def _load(self, loading: Loading) -> None:
+        try:
+            from ... import decode, tracing  # noqa: F401 - so that the first run finds them imported
+            from ...checkpoints import load
+
+            model = load(str(loading.shelved.path), **loading.shelved.overrides)
+        except BaseException as error:
+            loading.promise.set_exception(_bare(error, loading.shelved.path.parent))
+            return
+        too_many = self._too_many(4 * model.parameters)
+        if not self.forget(too_many.__contains__):
+            # Torch leaves a great many objects behind; frozen, no later collection walks over them.
+            gc.collect()
+            gc.freeze()
+        loading.promise.set_result(model)
+
+    def _too_many(self, coming: int) -> set[str]:
+        """The models that have to go for so many bytes, those first that were used longest ago."""
+        with self._lock:
+            loaded = [(name, one.bytes) for name, one in self._loadings.items() if one.ready]
+        gone = set()
+        while loaded and (
+            len(loaded) >= self.most or coming + sum(size for _, size in loaded) > self.limit
+        ):
+            gone.add(loaded.pop(0)[0])
+        return gone
+
+
+def _bare(error: BaseException, folder: Path) -> BaseException:
+    """An error without the frames it came through, which hold all weights that were read.
+
+    Nor does its sentence say where on the server the model's ``folder`` is. What no checkpoint
+    should raise is first told to the operator.
+    """
+    if not isinstance(error, ValueError | OSError):
+        traceback.print_exception(error)
+    cause: BaseException | None = error
+    while cause is not None:
+        cause.__traceback__ = None
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(error, ValueError) and error.args:
+        error.args = (veiled(str(error.args[0]), folder), *error.args[1:])
+    return error

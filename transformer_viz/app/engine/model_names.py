@@ -1,0 +1,128 @@
+"""Names of models that a visitor brings: a path on the server or an upload, with changed words.
+
+A name says everything that is needed to open the model, so that a link can carry it:
+``path:runs/ckpt.pt``, or ``path:runs/ckpt.pt//{"heads":8}`` where a word of its config was
+overridden. No path holds two strokes in a row once it is tidy, so they part the two.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...languages import say
+
+PATH, UPLOAD, MORE = "path:", "upload:", "//"
+LONGEST = 4_000  # characters of overridden words in a name
+NOT_WORDS = ("thing", "device", "tokenizer")  # what `load` itself is told; no words of a config
+
+
+class NotHere(KeyError):
+    """A model that cannot be chosen here; the message says why and what to do."""
+
+
+def named(place: str, words: Mapping[str, Any]) -> str:
+    """The name of a model at a place (``path:...``, ``upload:...``, or a name in the box)."""
+    return place + MORE + written(words) if words else place
+
+
+def written(words: Mapping[str, Any]) -> str:
+    """Overridden words as JSON, the same text for the same words."""
+    return json.dumps(words, sort_keys=True, separators=(",", ":"))
+
+
+def parted(name: str) -> tuple[str, dict[str, Any]]:
+    """The place and the overridden words of a name; what cannot be read belongs to the place."""
+    place, _, text = name.partition(MORE)
+    try:
+        words = read_words(text)
+    except ValueError:
+        words = {}
+    return (place, words) if words else (name, {})
+
+
+def read_words(text: str) -> dict[str, Any]:
+    """Overridden words from JSON; an empty text has none.
+
+    Raises:
+        ValueError: no object of plain values; says what it should be.
+    """
+
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    try:
+        words = json.loads(text or "{}", parse_constant=refuse) if len(text) <= LONGEST else None
+    except (ValueError, RecursionError):
+        words = None
+    if not isinstance(words, dict) or not all(map(_is_word, words.items())):
+        raise ValueError(say('holds no words of a config; it must be JSON such as {"heads": 8}'))
+    return words
+
+
+def _is_word(item: tuple[str, Any]) -> bool:
+    return (
+        item[0].isidentifier() and item[0] not in NOT_WORDS and not isinstance(item[1], dict | list)
+    )
+
+
+def is_own(name: str) -> bool:
+    """Whether a name stands for a model that a visitor brought."""
+    return name.startswith((PATH, UPLOAD))
+
+
+def shared(name: str) -> str:
+    """The name as a link says it: that of an upload without the room where it lies."""
+    place, words = parted(name)
+    if place.startswith(UPLOAD):
+        place = UPLOAD + place.removeprefix(UPLOAD).rpartition("/")[2]
+    return named(place, words)
+
+
+def roots() -> tuple[Path, ...]:
+    """The folders below which a visitor may open a path: those that the operator named."""
+    given = os.environ.get("TRANSFORMER_VIZ_ROOTS", "").split(os.pathsep)
+    return tuple(Path(folder) for folder in given if folder) or (Path.cwd(),)
+
+
+def path_name(text: str) -> str:
+    """The name of the model at a path that a visitor typed, absolute or below one of the roots.
+
+    Raises:
+        ValueError: a path outside of the roots, or one that is not there; names the roots.
+    """
+    path = find_below(text)
+    for root in map(Path.resolve, roots()):
+        if path.is_relative_to(root):
+            short = str(path.relative_to(root))
+            if find_below(short) == path:  # an earlier root may hold a file of this name too
+                return PATH + short
+    return PATH + str(path)
+
+
+def find_below(text: str) -> Path:
+    """The file or folder below the roots that a text names, links in it followed.
+
+    Raises:
+        ValueError: outside of the roots, or not there; names the roots.
+    """
+    from ...checkpoints.unpacking import allowed
+
+    return allowed(text, roots())
+
+
+def veiled(sentence: str, *places: Path) -> str:
+    """A sentence without the server's own paths: what lies below is named from there on.
+
+    Args:
+        sentence: what an error says.
+        places: folders to leave out besides the roots.
+    """
+    known = {place for root in roots() for place in (root, root.resolve())}
+    for place in sorted((*places, *known), key=lambda one: -len(one.parts)):
+        if place != place.parent:
+            sentence = sentence.replace(f"{place}/", "").replace(str(place), f"“{place.name}”")
+    return sentence

@@ -1,0 +1,82 @@
+"""What the tokens of a vocabulary are called, and a sentence's tokens in another order."""
+
+from __future__ import annotations
+
+import random
+import unicodedata
+from collections.abc import Sequence
+from typing import overload
+
+from ...core.trace_parts import Tokens
+from ...text import Tokenizer
+
+ORDERS = 100  # seeds that lead to an order of their own
+TRIES = 50  # shuffles until an order counts as the only one
+GOES_ON = "…"  # stands before a piece that goes on with a word: "…ing"
+
+
+class Names(Sequence[str]):
+    """The name of every token of a vocabulary, ``[id]``, as a reader sees it.
+
+    A piece that goes on with a word says so, or "er" that begins one and "er" that ends one would
+    bear the same name. Each is made when it is asked for: vocabularies are large.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer, self._pieces = tokenizer, tokenizer.pieces
+        marks = ("##", "▁", "Ġ")
+        found = (mark for mark in marks if any(p.startswith(mark) for p in self._pieces))
+        self._mark = next(found, "")  # without one every piece is a word of its own
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        if isinstance(index, slice):
+            return tuple(self[token] for token in range(len(self))[index])
+        token = range(len(self))[index]
+        read = self._tokenizer.tokens([token])
+        inner = not read.special[0] and self._goes_on(self._pieces[token])
+        return GOES_ON + read.labels[0] if inner else read.labels[0]
+
+    def _goes_on(self, piece: str) -> bool:
+        """Whether a piece goes on with a word; punctuation and bytes stand for themselves."""
+        marked = piece.startswith(self._mark)
+        letters = piece.removeprefix(self._mark)[:1].isalnum()
+        return letters and (marked if self._mark == "##" else not marked)
+
+
+def another_order(tokens: Tokens, seed: int) -> tuple[int, ...]:
+    """The ids of a sentence with its words in another order, the same one for the same seed.
+
+    Pieces of a word stay together. Special tokens stay where they are, and so does punctuation at
+    the end. The order is another one wherever two different words can change places.
+    """
+    ids = list(tokens.ids)
+    places = [place for place, special in enumerate(tokens.special) if not special]
+    if places and all(unicodedata.category(c).startswith("P") for c in tokens.labels[places[-1]]):
+        places.pop()
+    given: dict[int, tuple[int, ...]] = {}
+    for place in places:
+        given[tokens.words[place]] = (*given.get(tokens.words[place], ()), ids[place])
+    mixed = _mixed(list(given.values()), seed % ORDERS)
+    for place, token in zip(places, (token for word in mixed for token in word), strict=True):
+        ids[place] = token
+    return tuple(ids)
+
+
+def _mixed(words: list[tuple[int, ...]], seed: int) -> list[tuple[int, ...]]:
+    """The words shuffled: not as given, and where there is a choice not as for the seed before."""
+    dice, last = random.Random(0), words
+    for _ in range(seed + 1):
+        mixed = list(words)
+        for _ in range(TRIES):
+            dice.shuffle(mixed)
+            if mixed not in (words, last):
+                break
+        last = mixed if mixed != words else last
+    return last

@@ -1,0 +1,206 @@
+"""The runs behind the pages: a question becomes what `trace` and `translate` are given.
+
+Torch is imported inside, when a run is really made.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...core.interventions import Intervention, Pad
+from ...core.sites import Site
+from ...core.trace import Trace
+from ...languages import mark, say
+from .query import Question
+from .task import Task
+
+if TYPE_CHECKING:
+    from ...checkpoints import Model
+    from ...decode import Hypothesis
+
+TOO_LONG = {
+    "text": mark(
+        "This text has {count:,} tokens and the app takes at most {most:,}. Shorten it, or use "
+        "transformer-viz trace for longer texts."
+    ),
+    "target": mark(
+        "This target has {count:,} tokens and the app takes at most {most:,}. Shorten it, or use "
+        "transformer-viz trace for longer texts."
+    ),
+    "array": mark(
+        "This array has {count:,} tokens and the app takes at most {most:,}. Shorten it, or use "
+        "transformer-viz trace for longer texts."
+    ),
+}
+LONGEST = 1024  # tokens of a text that the app takes; the model itself may take more
+KEEP = ("weights", "scores", "hidden")  # what the pages show of a run
+ROWS = {"source": 12, "target": 9}  # vectors that are drawn at random, by sentence
+
+Held = dict[str, Any]
+
+
+def source_of(model: Model, question: Question, picture: Path | None = None) -> Any:
+    """What the model is given: text, two texts, a picture, or vectors.
+
+    Raises:
+        ValueError: a file that cannot be read, or nothing to read.
+    """
+    if model.takes == "image":
+        assert model.image is not None
+        given = question.file.content if question.file else picture
+        if given is None:
+            raise ValueError(say("This model reads a picture; choose one above."))
+        return model.image.pixels(given)
+    if model.takes == "vectors":
+        return _vectors(model, question, "source")
+    return (question.text, question.second) if question.second else question.text
+
+
+def as_it_is(path: Path) -> np.ndarray:
+    """A picture in its own size and colours: uint8 ``[height, width, 3]``."""
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        return np.asarray(picture.convert("RGB"))
+
+
+def plain_ids(model: Model, question: Question) -> list[int]:
+    """The ids of a question's text, or of both its texts, before anything is masked."""
+    tokenizer: Any = model.tokenizer
+    if question.second:
+        return list(tokenizer.pair_ids(question.text, question.second)[0])
+    read = tokenizer.prompt_ids if model.kind == "decoder-only" else tokenizer.source_ids
+    return list(read(question.text))
+
+
+def held_of(model: Model, question: Question, clean: Trace | None, changes: Intervention) -> Held:
+    """What both runs of a question are asked about: target and produced ids, and the masks.
+
+    Args:
+        clean: the clean run that a changed one is held to; None while that is being made.
+    """
+    if model.takes == "vectors":
+        lone = model.kind != "encoder-decoder"
+        return {} if lone else {"target": _vectors(model, question, "target")}
+    if clean is None:
+        fills = model.kind == "encoder-only" and model.mask_id is not None
+        if not fills:
+            return {}
+        ids = plain_ids(model, question)
+        return {"produced": ids, "masked": [n for n in question.masked if n < len(ids)]}
+    held: Held = {"masked": question.masked} if question.masked else {}
+    if clean.target is not None:
+        held["target"] = list(clean.target.ids)
+    if clean.produced is not None:
+        held["produced"] = list(clean.produced.ids)
+        if clean.target is None and model.gives == "words":  # padding makes rows of its own
+            held["produced"] += [model.pad_id] * _padding(changes)
+    return held
+
+
+def traced(
+    model: Model,
+    question: Question,
+    picture: Path | None,
+    held: Held,
+    intervention: Intervention,
+    only: Sequence[Site] | None,
+    keep: Sequence[str] = KEEP,
+) -> Trace:
+    """One run, watched."""
+    from ...tracing import trace
+
+    source = source_of(model, question, picture)
+    return trace(
+        model, source, intervention=intervention, keep=keep, only=only, check=False, **held
+    )
+
+
+def search(
+    model: Model,
+    source: str | tuple[int, ...],
+    beam: int,
+    intervention: Intervention,
+    task: Task,
+) -> Hypothesis:
+    """What the model writes by itself."""
+    from ...decode import translate
+
+    return translate(model, source, beam=beam, intervention=intervention, tell=task.step)[0]
+
+
+def length(model: Model, question: Question, intervention: Intervention) -> int:
+    """How many tokens the longer sentence has, those included that an edit appends.
+
+    Raises:
+        ValueError: nothing to read, or more than the app takes.
+    """
+    if model.image is not None:
+        return len(model.image.tokens())
+    if model.takes == "vectors":
+        return max(len(_vectors(model, question, side)) for side in ROWS)
+    tokens = len(plain_ids(model, question))
+    padding = _padding(intervention)
+    target = len(model.tokenizer.target_ids(question.target)) if question.target else 0
+    for name, count in (("text", tokens), ("target", target)):
+        _check_length(name, count)
+    if tokens + padding > LONGEST:
+        raise ValueError(
+            say(
+                "This text has {tokens:,} tokens and its padding {padding:,}; the app takes at "
+                "most {most:,} in all. Take padding away.",
+                tokens=tokens,
+                padding=padding,
+                most=LONGEST,
+            )
+        )
+    return max(tokens + padding, target, int(1.4 * tokens) + 8)  # as long as decoding may go
+
+
+def _check_length(name: str, count: int) -> None:
+    if count > LONGEST:
+        raise ValueError(say(TOO_LONG[name], count=count, most=LONGEST))
+
+
+def _padding(intervention: Intervention) -> int:
+    return sum(edit.count for edit in intervention if isinstance(edit, Pad))
+
+
+def _vectors(model: Model, question: Question, side: str) -> np.ndarray:
+    """Vectors ``[token, d_model]`` of a file, or drawn at random; a target is always drawn."""
+    if question.file is not None and side == "source":
+        return _of_file(question.file.content)
+    width = model.config.get("d_model")
+    if not width:
+        raise ValueError(
+            say("Nobody knows how wide the vectors of this model are; give them as a .npy file.")
+        )
+    draw = np.random.default_rng([question.seed, list(ROWS).index(side)])
+    return draw.standard_normal((ROWS[side], int(width))).astype(np.float32)
+
+
+def _of_file(content: bytes) -> np.ndarray:
+    try:
+        array = np.load(io.BytesIO(content), allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise ValueError(
+            say(
+                "This file holds no numbers that can be read; save an array [token, d_model] with "
+                "numpy.save, as a .npy file."
+            )
+        ) from error
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu" or array.ndim != 2:
+        raise ValueError(
+            say(
+                "The file must hold one array of numbers [token, d_model]; got {type} {shape}.",
+                type=getattr(array, "dtype", say("several arrays")),
+                shape=list(getattr(array, "shape", ())),
+            )
+        )
+    _check_length("array", len(array))
+    return array.astype(np.float32)

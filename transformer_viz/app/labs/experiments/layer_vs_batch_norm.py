@@ -1,0 +1,235 @@
+"""Layer norm or batch norm: the class's sentence among others, normalised in two ways."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import streamlit as st
+
+from .... import views
+from ....core.trace_parts import Tokens
+from ....languages import mark, say
+from ....metrics.batches import batch_normed, layer_normed
+from ....views.curves import Curve
+from ...session.scene import Scene
+from .. import jobs
+from ..bench import Bench
+from ..lab import Lab
+
+#: Who else is in the batch; English, as the models in the box read it.
+OTHERS = {
+    "first": ("I love my dog.", "Where is the train station?", "She reads a book every day."),
+    "second": (
+        "We can't go home before it stops raining, because nobody brought an umbrella.",
+        "My sister bought a new red car yesterday.",
+        "How much does this cost?",
+    ),
+}
+DIMENSIONS = 24  # numbers of a vector that are drawn
+NOTICED = 1e-3  # a change of a normalised number that is no rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The class's sentence in two batches, before and after both norms.
+
+    ``rows`` ``[batch, token, dimension]`` as the norm gets them, ``layer`` and ``batch`` the same
+    normalised; ``word`` is the chosen token, ``counted`` how many rows were averaged over.
+    """
+
+    tokens: Tokens
+    word: int
+    rows: np.ndarray
+    layer: np.ndarray
+    batch: np.ndarray
+    counted: tuple[int, int]
+
+    @property
+    def changes(self) -> tuple[float, float]:
+        """The largest change from batch to batch, by layer norm and by batch norm."""
+        layer, batch = (float(np.abs(made[0] - made[1]).max()) for made in (self.layer, self.batch))
+        return layer, batch
+
+
+def lacks(scene: Scene) -> str | None:
+    """A batch is made of other sentences."""
+    if scene.kind.takes == "text" and scene.kind.spelled:
+        return None
+    return say(
+        "This lab puts the class's sentence among other sentences, and the chosen model reads "
+        "none. Choose a model of text, such as en-de."
+    )
+
+
+def experiment(bench: Bench) -> Found:
+    """Which word, where in the model, and whether padding counts."""
+    scene, stack = bench.scene, bench.scene.kind.stacks[0]
+    layers = scene.before.layers(stack)
+    tokens = scene.before.source
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        words = {str(n): f"{n} {label}" for n, label in enumerate(tokens.labels)}
+        word = int(bench.pick("word", say("word"), words, "0"))
+        places = {str(n): say("before layer {n}", n=f"L{n}") for n in range(layers)}
+        layer = int(bench.pick("layer", say("where in the model"), places, str(layers - 1)))
+        padded = scene.kind.padded and bench.switch("padding", say("count padding too"))
+    found = _measure(bench, tokens, layer, word, padded)
+    with st.container(key="pictures-norm-lab"):
+        left, right = st.columns(2)
+        with left:
+            _numbers(bench, found)
+        with right:
+            _changes(bench, found)
+    return found
+
+
+def _measure(bench: Bench, tokens: Tokens, layer: int, word: int, padded: bool) -> Found:
+    question = bench.scene.question
+    batches = [
+        bench.ask(question.model, jobs.streams, (question.text, *others), layer)
+        for others in OTHERS.values()
+    ]
+    count = len(tokens)
+    rows = np.stack([batch[0].rows[:count] for batch in batches])
+    every = [[one.rows if padded else one.rows[: one.tokens] for one in batch] for batch in batches]
+    first, second = (sum(map(len, batch)) for batch in every)
+    return Found(
+        tokens,
+        word,
+        rows,
+        np.stack([layer_normed(own) for own in rows]),
+        np.stack([batch_normed(own, batch) for own, batch in zip(rows, every, strict=True)]),
+        (first, second),
+    )
+
+
+def _numbers(bench: Bench, found: Found) -> None:
+    word, shown = found.word, min(DIMENSIONS, found.rows.shape[-1])
+    places = np.arange(shown)
+    made = (
+        (say("layer norm, in both batches"), found.layer[0]),
+        (say("batch norm, first batch"), found.batch[0]),
+        (say("batch norm, second batch"), found.batch[1]),
+    )
+    bench.chart(
+        "numbers",
+        say("What does one word's vector become?"),
+        lambda: views.curves(
+            [Curve(name, places, table[word, :shown]) for name, table in made],
+            say("dimension of the vector"),
+            say("number after the norm"),
+            say(
+                "“{word}”: the first {shown} of {all} numbers, without gain and bias",
+                word=found.tokens.labels[word],
+                shown=shown,
+                all=found.rows.shape[-1],
+            ),
+            dark=bench.dark,
+        ),
+    )
+
+
+def _changes(bench: Bench, found: Found) -> None:
+    places = np.arange(len(found.tokens))
+    made = ((say("layer norm"), found.layer), (say("batch norm"), found.batch))
+    bench.chart(
+        "changes",
+        say("How far do a word's numbers move when the batch is another one?"),
+        lambda: views.curves(
+            [
+                Curve(name, places, np.abs(both[0] - both[1]).max(axis=1), marked=found.word)
+                for name, both in made
+            ],
+            "",
+            say("largest change of a number"),
+            say(
+                "statistics over {first} words in the first batch, {second} in the second",
+                first=found.counted[0],
+                second=found.counted[1],
+            ),
+            names=found.tokens.labels,
+            least=0,
+            dark=bench.dark,
+        ),
+    )
+
+
+def answer(found: Found) -> int:
+    """Under which norm a number moved by more than rounding."""
+    layer, batch = (change > NOTICED for change in found.changes)
+    return {(True, False): 0, (False, True): 1, (True, True): 2, (False, False): 3}[layer, batch]
+
+
+def reveal(bench: Bench, found: Found) -> None:
+    """What each norm averages over."""
+    with st.container(key="pictures-norm-why"):
+        left, right = st.columns(2)
+        with left:
+            _why(bench, found)
+        with right:
+            _word(bench, found)
+    bench.quiet(
+        say(
+            "The model itself ran as it was trained, one sentence at a time, filled up with "
+            "masked padding to the longest of the batch; both norms are computed on the vectors "
+            "that it made. No model was trained with batch norm here."
+        )
+    )
+
+
+def _why(bench: Bench, found: Found) -> None:
+    layer, batch = found.changes
+    bench.tell(
+        say(
+            "From one batch to the other, layer norm moved a number by at most {layer:.1g} and "
+            "batch norm by up to {batch:.2f}.",
+            layer=layer,
+            batch=batch,
+        )
+    )
+    bench.tell(
+        say(
+            "Layer norm asks one word: mean and [spread] of its own {width} numbers. Batch norm "
+            "asks everyone: for each number, mean and spread over all words of all sentences in "
+            "the batch. So a translation would depend on who else is being translated, and a "
+            "sentence alone would be averaged over its own few words.",
+            width=found.rows.shape[-1],
+        )
+    )
+
+
+def _word(bench: Bench, found: Found) -> None:
+    """Mean and spread of the chosen word's numbers."""
+    made = (
+        (say("as it comes"), found.rows[0]),
+        (say("layer norm"), found.layer[0]),
+        (say("batch norm, first batch"), found.batch[0]),
+        (say("batch norm, second batch"), found.batch[1]),
+    )
+    bench.table(
+        (f"“{found.tokens.labels[found.word]}”", say("mean"), say("spread")),
+        [
+            (name, f"{table[found.word].mean():.3f}", f"{table[found.word].std():.3f}")
+            for name, table in made
+        ],
+    )
+
+
+NORMS = Lab(
+    name="norms",
+    title=mark("Layer norm, batch norm"),
+    question=mark(
+        "The same sentence is normalised twice, each time in a batch with other sentences. "
+        "With which norm do its numbers depend on the neighbours?"
+    ),
+    options=(
+        mark("Only with layer norm"),
+        mark("Only with batch norm"),
+        mark("With both"),
+        mark("With neither"),
+    ),
+    experiment=experiment,
+    answer=answer,
+    reveal=reveal,
+    lacks=lacks,
+)

@@ -1,0 +1,220 @@
+"""Watch it learn: one model at eight moments of its training, on the class's own sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from ....components.atlas import TITLES, atlas_data
+from ....core.interventions import Intervention
+from ....core.sites import MAPS
+from ....core.trace import Trace
+from ....languages import mark, say
+from ....metrics.held import held_bits
+from ...engine.query import Question, Wanted
+from ...session import url_state
+from ...ui import components
+from ...ui.progress import patiently
+from .. import head_map, held_runs, lab_state
+from ..bench import Bench
+from ..lab import Lab
+from ..learning_curves import curves
+from ..snapshots import Moment, measured
+
+BOUNDS = (100, 1000, 10_000)  # updates, between the options
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The moments, what the model writes at each, the mean entropy of its heads by map and what
+    the final text costs (without its end mark), both bits ``[moment]``."""
+
+    moments: tuple[Moment, ...]
+    texts: tuple[str, ...]
+    entropies: dict[str, np.ndarray]
+    bits: np.ndarray
+
+    @property
+    def first(self) -> Moment:
+        """The first moment from which on the text is that of the end."""
+        other = [n for n, text in enumerate(self.texts) if text != self.texts[-1]]
+        return self.moments[other[-1] + 1 if other else 0]
+
+
+def experiment(bench: Bench) -> Found:
+    moments = measured()[1]
+    texts, traces = _runs(bench, moments)
+    # the last row is asked for no word of the text: each snapshot names its own best guess there
+    bits = np.array([held_bits(trace)[:-1].sum() for trace in traces])
+    found = Found(moments, texts, entropies(traces), bits)
+    steps = [moment.step for moment in moments]
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        step = int(bench.slide("step", say("after update"), steps, steps[0], _counted))
+        options = {name: say(TITLES[name]) for name in traces[0].maps}
+        block = bench.choose("block", say("attention"), options, "cross")
+    now = steps.index(step)
+    _said(found, now)
+    _attention(bench, traces[now], block, step)
+    curves(bench, moments, found.entropies, now)
+    _table(bench, found, now)
+    return found
+
+
+def _counted(text: str) -> str:
+    return f"{int(text):,}"
+
+
+def _runs(bench: Bench, moments: Sequence[Moment]) -> tuple[tuple[str, ...], list[Trace]]:
+    """What the model writes at every moment, and its run on the text that it writes at the end."""
+    engine, source = bench.scene.engine, _sentence(bench)
+    asked = [Question(moment.name, source, beam=1) for moment in moments]
+
+    def work(task: Any) -> tuple[tuple[str, ...], list[Trace]]:
+        texts, traces = [], []
+        final = engine.free(asked[-1], Intervention(), task)
+        for number, question in enumerate(asked):
+            task.step(number, len(asked))
+            texts.append(engine.free(question, Intervention(), task))
+            same = replace(question, target=final)
+            traces.append(engine.clean(same, Wanted(()), task).trace)
+        return tuple(texts), traces
+
+    return patiently(
+        work,
+        key="lab-learning",
+        say=say("Opening the snapshots one after the other ..."),
+        about=source,
+        where=bench.where,
+    )
+
+
+def _sentence(bench: Bench) -> str:
+    """The class's sentence where its model reads one, else that of a fresh visit."""
+    kind, text = bench.scene.kind, bench.scene.question.text
+    return text if kind.takes == "text" and kind.spelled and text else str(url_state.FIRST_TEXT)
+
+
+def entropies(traces: Sequence[Trace]) -> dict[str, np.ndarray]:
+    """The mean entropy of all heads of each map, bits ``[trace]``."""
+    return {name: np.array([_entropy(trace, name) for trace in traces]) for name in traces[0].maps}
+
+
+def _entropy(trace: Trace, block: str) -> float:
+    stack, kind = MAPS[block]
+    mine = (trace.heads["stack"] == stack) & (trace.heads["block"] == kind)
+    return float(trace.heads.loc[mine, "entropy"].mean())
+
+
+def _said(found: Found, now: int) -> None:
+    moment = found.moments[now]
+    text = held_runs.shown(found.texts[now])
+    said = say("After update {step:,} it writes: {text}", step=moment.step, text=text)
+    st.html(f'<p class="tv-lab-say" data-what="said">{escape(said)}</p>')
+
+
+def _attention(bench: Bench, trace: Trace, block: str, step: int) -> None:
+    layers, heads = trace.thumbnail(block).shape[:2]
+    names = [f"L{r}H{c}" for r in range(layers) for c in range(heads)]
+    chosen = lab_state.settled("head", names, names[-heads])
+    layer, head = (int(part) for part in chosen.removeprefix("L").split("H"))
+    left, right = st.columns([10, 9])
+    with left:
+        title = say("Which words does each head look at, after update {step:,}?", step=step)
+        st.html(f'<h3 class="tv-question">{title}</h3>')
+        data = atlas_data(trace, [block], opened=(block, layer, head), scale="common")
+        components.atlas(
+            data, key="lab-learning-atlas", opened=_open, overlaid=_ignore, drawn=_ignore
+        )
+    with right:
+        st.html(f'<h3 class="tv-question">L{layer} H{head}</h3>')
+        head_map.head(bench, "head", trace, block, layer, head)
+
+
+def _open(said: object) -> None:
+    match said:
+        case [str(), int(layer), int(head)]:
+            lab_state.put("head", f"L{layer}H{head}")
+
+
+def _ignore(said: object) -> None:
+    """How the atlas is drawn stays as the lab draws it."""
+
+
+def _table(bench: Bench, found: Found, now: int) -> None:
+    rows = [
+        (
+            f"{moment.step:,}",
+            f"{moment.loss:.2f}",
+            f"{moment.bleu:.1f}",
+            *(f"{values[place]:.2f}" for values in found.entropies.values()),
+            f"{found.bits[place]:.1f}",
+            held_runs.shown(found.texts[place]),
+        )
+        for place, moment in enumerate(found.moments)
+    ]
+    named = [say("{map}, bits", map=say(TITLES[name])) for name in found.entropies]
+    final = say("bits of the final text")
+    heads = (say("updates"), say("loss"), "BLEU", *named, final, say("it writes, greedily"))
+    with st.container(key="fold-learning"):
+        bench.table(heads, rows, now, texts=(len(heads) - 1,))
+
+
+def answer(found: Found) -> int:
+    return sum(found.first.step > bound for bound in BOUNDS)
+
+
+def reveal(bench: Bench, found: Found) -> None:
+    bench.tell(
+        say(
+            "From update {step:,} on it writes “{text}”, as at the end (of the moments that were "
+            "kept).",
+            step=found.first.step,
+            text=found.texts[-1],
+        ),
+        _order(found),
+    )
+    bench.quiet(
+        say(
+            "The first snapshot, after one update, is as good as random: there is none of update "
+            "0. The model is small on purpose; en-de translates better. Entropy falls or rises for "
+            "many reasons and is no measure of quality."
+        )
+    )
+
+
+def _order(found: Found) -> str:
+    """What comes first, in numbers: losses fall long before translations are right."""
+    losses = [moment.loss for moment in found.moments]
+    half = next(m for m in found.moments if losses[0] - m.loss >= (losses[0] - losses[-1]) / 2)
+    good = next(m for m in found.moments if m.bleu >= found.moments[-1].bleu / 2)
+    return say(
+        "Half of all the loss that it ever sheds is gone at update {half:,}; half of the final "
+        "BLEU is reached at {good:,}. Words that are frequent anyway become likely first, "
+        "whatever the source says: read what it writes before.",
+        half=half.step,
+        good=good.step,
+    )
+
+
+LEARNING = Lab(
+    name="learning",
+    title=mark("Watch it learn"),
+    question=mark(
+        "A model learns for 16,384 updates. When does it first translate this sentence as it "
+        "does at the end?"
+    ),
+    options=(
+        mark("Within the first 100 updates."),
+        mark("Between 100 and 1,000."),
+        mark("Between 1,000 and 10,000."),
+        mark("Only after 10,000."),
+    ),
+    experiment=experiment,
+    answer=answer,
+    reveal=reveal,
+)

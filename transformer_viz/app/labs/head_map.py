@@ -1,0 +1,63 @@
+"""One head of any trace as a map, small and for looking: several stand beside one another."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from ...components.head_map import map_data
+from ...core.trace import Trace
+from ..ui import components
+from .bench import Bench
+
+
+def head(
+    bench: Bench,
+    name: str,
+    trace: Trace,
+    block: str,
+    layer: int,
+    head: int,
+    *,
+    most: float | None = 1.0,
+    numbers: str | None = None,
+    direction: str = "rows look at columns",
+) -> None:
+    """A head of a trace; a click chooses the row on every map that has one.
+
+    Args:
+        bench: the lab's.
+        name: tells the map from others of the lab.
+        trace, block, layer, head: what to show.
+        most: the weight at the dark end of the colours, common to maps that are compared.
+        numbers: what to say about the head; left out, its entropy and mean distance.
+        direction: what rows and columns are to each other.
+    """
+    look = bench.scene.look
+    rows = trace.thumbnail(block).shape[-2]
+    data = map_data(
+        trace,
+        block,
+        layer,
+        head,
+        most=most,
+        token=look.token if look.token < rows else None,
+        special=look.special,
+        ramp=look.ramp,
+        gamma=look.gamma,
+        numbers=numbers,
+        seq=look.seq,
+        direction=direction,
+    )
+    components.head(
+        data, key=f"lab-{bench.lab}-{name}", picked=_pick, zoomed=_ignore, drawn=_ignore
+    )
+
+
+def _pick(said: object) -> None:
+    match said:
+        case {"row": int(row)} if row >= 0:
+            st.session_state["token"] = row
+
+
+def _ignore(said: object) -> None:
+    """Nothing is enlarged here."""

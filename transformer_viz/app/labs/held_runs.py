@@ -1,0 +1,115 @@
+"""What the held words cost under many changes, one small run for each, remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from ...core.interventions import Intervention
+from ...languages import say
+from ...metrics.held import held_bits
+from ..engine import trace_jobs
+from ..engine.query import Question
+from ..engine.task import Task
+from ..session.scene import Scene
+from ..ui.progress import patiently
+from .bench import Bench
+
+if TYPE_CHECKING:
+    from ...checkpoints import Model
+
+T = TypeVar("T")
+Held = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def wordless(scene: Scene) -> str | None:
+    """Why a model without words to hold cannot serve a lab."""
+    if scene.before.produced is not None:
+        return None
+    return say(
+        "This model gives no words and no classes, so nothing here can become less probable."
+    )
+
+
+def speechless(scene: Scene) -> str | None:
+    """Why a model that writes nothing by itself cannot serve a lab."""
+    if scene.kind.writes:
+        return None
+    return say(
+        "This lab needs a model that writes one word after the other, and this one does not; "
+        "choose en-de or en-lm."
+    )
+
+
+def costs(bench: Bench, changes: Sequence[Intervention], says: str) -> list[np.ndarray]:
+    """The bits of each held word under each change, ``[row]`` float64; see `held_bits`.
+
+    Args:
+        bench: the lab's.
+        changes: what is changed, one run for each.
+        says: what stands beside the bar while one waits.
+    """
+    scene = bench.scene
+    picture = scene.engine.shelf[scene.question.model].pictures.get(scene.question.picture)
+
+    def one(edits: Intervention, task: Task) -> np.ndarray:
+        model = scene.engine.model(scene.question.model, task)
+        held = trace_jobs.held_of(model, scene.question, scene.before, edits)
+        words = (scene.question, picture, _packed(held), edits.to_json())
+        found: np.ndarray = scene.engine.ask(scene.question.model, _bits, *words, task=task)
+        return found
+
+    return _each(bench, changes, one, "costs", says)
+
+
+def texts(bench: Bench, changes: Sequence[Intervention], says: str) -> list[str]:
+    """What the model writes by itself under each change."""
+    scene = bench.scene
+
+    def one(edits: Intervention, task: Task) -> str:
+        return scene.engine.free(scene.question, edits, task)
+
+    return _each(bench, changes, one, "texts", says)
+
+
+def _each(
+    bench: Bench,
+    changes: Sequence[Intervention],
+    one: Callable[[Intervention, Task], T],
+    name: str,
+    says: str,
+) -> list[T]:
+    """What ``one`` gives for each change, one after the other, behind a bar that counts them."""
+
+    def work(task: Task) -> list[T]:
+        found = []
+        for number, edits in enumerate(changes):
+            task.step(number, len(changes))
+            found.append(one(edits, task))
+        return found
+
+    about = (bench.scene.question, tuple(edits.to_json() for edits in changes))
+    return patiently(work, key=f"lab-{bench.lab}-{name}", say=says, about=about, where=bench.where)
+
+
+def shown(text: str) -> str:
+    """What a model wrote, or that it wrote nothing."""
+    return text or say("(no word, only marks)")
+
+
+def _packed(held: trace_jobs.Held) -> Held:
+    return tuple((name, tuple(int(i) for i in ids)) for name, ids in sorted(held.items()))
+
+
+def _bits(
+    model: Model, question: Question, picture: Path | None, held: Held, edits: str
+) -> np.ndarray:
+    """One forced pass under edits; nothing of it is kept but the words' bits."""
+    words = {name: list(ids) for name, ids in held}
+    changes = Intervention.from_json(edits)
+    found = held_bits(trace_jobs.traced(model, question, picture, words, changes, (), ()))
+    found.setflags(write=False)
+    return found

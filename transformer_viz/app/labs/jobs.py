@@ -1,0 +1,131 @@
+"""What the labs ask of a model: plain functions, which import floors 1 and 2 when they run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...core.interventions import Intervention, Pad
+from ...core.trace import Trace
+from ...core.trace_parts import read_only
+from ...metrics.dots import HeadSpread, head_spreads
+from ..engine import trace_jobs
+from ..engine.query import Question
+
+if TYPE_CHECKING:
+    from ...checkpoints import Model
+    from ...experiments.beginnings import Beginning
+
+Ids = tuple[int, ...]
+
+
+def spreads(
+    model: Model, question: Question, picture: Path | None, target: Ids | None
+) -> tuple[HeadSpread, ...]:
+    """How large q·k gets in every head on a sentence; see `metrics.dots.head_spreads`."""
+    held: dict[str, Any] = trace_jobs.held_of(model, question, None, Intervention())
+    if target is not None:
+        held = {"target": list(target)}
+    keep = ("scores", "qkv")
+    return head_spreads(
+        trace_jobs.traced(model, question, picture, held, Intervention(), None, keep)
+    )
+
+
+def translated(model: Model, text: str, beam: int, changes: str) -> tuple[str, Ids]:
+    """What a model writes by itself under edits (their JSON): the text, and its ids."""
+    from ...decode import translate
+
+    best = translate(model, text, beam=beam, intervention=Intervention.from_json(changes))[0]
+    return best.text, best.ids
+
+
+def watched(
+    model: Model,
+    text: str | Ids,
+    target: Ids | None,
+    changes: str,
+    keep: tuple[str, ...] = ("weights", "scores"),
+) -> Trace:
+    """One watched run of a text, or ids, with a target as the decoder reads it."""
+    from ...tracing import trace
+
+    source = text if isinstance(text, str) else list(text)
+    return trace(
+        model,
+        source,
+        None if target is None else list(target),
+        intervention=Intervention.from_json(changes),
+        keep=keep,
+        check=False,
+    )
+
+
+def own_run(model: Model, text: str, changes: str) -> tuple[str, Trace, int]:
+    """A model's own greedy translation under edits, the run over it, and how large the model is."""
+    said, ids = translated(model, text, 1, changes)
+    words = ids[:-1] if ids and ids[-1] == model.eos_id else ids
+    target = (model.bos_id or 0, *words)
+    trace = watched(model, text, target, changes, ("weights", "scores", "hidden"))
+    return said, trace, model.parameters
+
+
+def chances(model: Model, text: str, target: Ids, produced: Ids) -> np.ndarray:
+    """ln p of given target tokens for a source: float64 ``[row]``."""
+    found = watched(model, text, target, Intervention().to_json(), ("weights",))
+    assert found.logits is not None
+    logits = found.logits.astype(np.float64)
+    logs = logits - logits.max(axis=-1, keepdims=True)
+    logs -= np.log(np.exp(logs).sum(axis=-1, keepdims=True))
+    return read_only(logs[np.arange(len(produced)), list(produced)])
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """One sentence of a batch: ``rows`` ``[token + padding, d_model]``, and its own tokens."""
+
+    rows: np.ndarray
+    tokens: int
+
+
+def streams(model: Model, texts: tuple[str, ...], layer: int) -> tuple[Stream, ...]:
+    """The residual stream before a layer of the first stack, sentence by sentence.
+
+    Each is filled up with masked padding to the longest, where the model has padding.
+    """
+    from ...inputs import source_ids
+
+    ids = [source_ids(model, text) for text in texts]
+    widest = max(map(len, ids))
+    stack = "decoder" if model.kind == "decoder-only" else "encoder"
+    target = None if model.kind != "encoder-decoder" else (model.bos_id or 0,)
+    made = []
+    for own in ids:
+        fill = widest - len(own) if model.pad_id is not None else 0
+        edits = Intervention((Pad(count=fill, masked=True),) if fill else ())
+        found = watched(model, tuple(own), target, edits.to_json(), ("hidden",))
+        rows = found.hidden(stack)[layer].copy()  # a view would keep the other layers alive
+        made.append(Stream(read_only(rows), len(own)))
+    return tuple(made)
+
+
+def began(
+    model: Model, texts: tuple[str, ...], layers: int, seeds: tuple[int, ...]
+) -> tuple[Beginning, Beginning]:
+    """Fresh models shaped like this one, norm before and after; it translates the batch first."""
+    from ...decode import translate_lines
+    from ...experiments.beginnings import beginning
+    from ...inputs import source_ids
+    from ...model import ModelConfig
+
+    said = translate_lines(model, list(texts), 1)
+    pairs = [
+        (tuple(source_ids(model, text)), one.ids) for text, one in zip(texts, said, strict=True)
+    ]
+    words = {f.name: model.config[f.name] for f in fields(ModelConfig) if f.name in model.config}
+    config = ModelConfig.from_dict(words)
+    pre, post = (beginning(config, norm, layers, pairs, seeds) for norm in ("pre", "post"))
+    return pre, post

@@ -1,0 +1,103 @@
+"""What was set in a lab, as the link's ``tried`` holds it: ``guess=1;width=64``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from ...languages import say
+from ..session import url_state, visit
+
+LAB, SHOWN, OTHERS = "lab", "_lab", "_tried"  # the key of the link; what other labs were left at
+MANY = 9  # values, or digits, that are too many to name
+
+
+def read(text: str) -> dict[str, str]:
+    """The settings of a text; parts that are none are left out."""
+    parts = (part.partition("=") for part in text.split(";"))
+    return {name: value for name, found, value in parts if name and found and value}
+
+
+def write(settings: dict[str, str]) -> str:
+    """The inverse of `read`."""
+    return ";".join(f"{name}={value}" for name, value in settings.items())
+
+
+def settings() -> dict[str, str]:
+    """What is set in the present lab."""
+    return read(st.session_state["tried"])
+
+
+def put(name: str, value: str | None) -> None:
+    """Set something in the present lab; None takes it back."""
+    others = {key: kept for key, kept in settings().items() if key != name}
+    st.session_state["tried"] = write(others | ({} if value is None else {name: value}))
+
+
+def settled(name: str, allowed: Sequence[str], default: str) -> str:
+    """What is set, or the default; what the link sets in vain is said, and dropped."""
+    value = settings().get(name, default)
+    if value in allowed:
+        return value
+    few = [one for one in allowed if one]
+    _refuse(name, value, ", ".join(few) if len(few) < MANY else f"{few[0]} ... {few[-1]}")
+    return default
+
+
+def counted(name: str) -> int:
+    """How often a button was pressed."""
+    value = settings().get(name, "0")
+    if value.isascii() and value.isdecimal() and len(value) < MANY:
+        return int(value)
+    _refuse(name, value, "0, 1, 2 ...")
+    return 0
+
+
+def _refuse(name: str, value: str, allowed: str) -> None:
+    """Drop a setting that cannot be had; if the link has just asked for it, say so."""
+    put(name, None)
+    if st.session_state.get(visit.FRESH):
+        visit.complaints().append(
+            say(
+                "In the link, tried sets {name} to {value}; it can be {allowed}. It was left out.",
+                name=name,
+                value=repr(url_state.shortened(value)),
+                allowed=allowed,
+            )
+        )
+
+
+def opened(names: Sequence[str]) -> str:
+    """The lab that is open: the first one unless the link names another that there is."""
+    state = st.session_state
+    if state[LAB] not in names:
+        if state[LAB] and state.get(visit.FRESH):
+            visit.complaints().append(
+                say(
+                    "In the link, lab is {name}, which is not here. It was left out.",
+                    name=repr(url_state.shortened(state[LAB])),
+                )
+            )
+        state[LAB] = names[0]
+    if state.get(visit.FRESH) and write(settings()) != state["tried"]:
+        visit.complaints().append(
+            say("In the link, tried has parts that are no settings. They were left out.")
+        )
+        state["tried"] = write(settings())
+    state[SHOWN] = state[LAB]
+    return str(state[LAB])
+
+
+def turn() -> None:
+    """In a callback: another lab was chosen; each finds its settings as they were left."""
+    state = st.session_state
+    others: dict[str, str] = state.setdefault(OTHERS, {})
+    others[state.get(SHOWN, "")] = state["tried"]
+    state["tried"] = others.get(state[LAB], "")
+
+
+def turn_to(name: str) -> None:
+    """In a callback: open another lab."""
+    st.session_state[LAB] = name
+    turn()

@@ -1,0 +1,80 @@
+"""The tiny models that are compared: one recipe, one choice changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...core.interventions import Intervention
+from ...core.trace import Trace
+from ...languages import say
+from ..session.scene import Scene
+from . import jobs
+from .bench import Bench
+
+LABS = "labs/"
+
+
+@dataclass(frozen=True, eq=False)
+class Tiny:
+    """One tiny model on the class's sentence.
+
+    ``bleu`` is that of its config.json (None: not measured), ``text`` what it writes by itself,
+    ``trace`` the run over those words.
+    """
+
+    name: str
+    parameters: int
+    bleu: float | None
+    text: str
+    trace: Trace
+
+
+def reads_english(scene: Scene) -> str | None:
+    """Why the class's input is nothing that the tiny models can translate."""
+    if scene.kind.takes != "text" or not scene.kind.spelled:
+        return say(
+            "This lab gives one English sentence to several tiny models. The chosen model does "
+            "not read text: choose one that does, such as en-de."
+        )
+    return None
+
+
+def translation(bench: Bench, name: str, changes: Intervention) -> Tiny:
+    """A tiny model's own translation of the class's sentence, under changes.
+
+    Raises:
+        LookupError: the model is not in this box; says so.
+    """
+    engine, text = bench.scene.engine, bench.scene.question.text
+    try:
+        config: dict[str, Any] = engine.shelf[LABS + name].config
+    except LookupError as error:
+        raise LookupError(
+            say("The tiny model {name} is not in this box.", name=LABS + name)
+        ) from error
+    says = say("Asking {name} ...", name=LABS + name)
+    words = (text, changes.to_json())
+    written, trace, parameters = bench.ask(LABS + name, jobs.own_run, *words, says=says)
+    return Tiny(name, parameters, config.get("bleu"), written, trace)
+
+
+def translations(
+    bench: Bench, names: tuple[str, ...], changes: Intervention
+) -> tuple[Tiny | None, ...]:
+    """The same of several; None for one that is not here.
+
+    Raises:
+        LookupError: none is here.
+    """
+    found: list[Tiny | None] = []
+    for name in names:
+        try:
+            found.append(translation(bench, name, changes))
+        except LookupError:
+            found.append(None)
+    if not any(found):
+        raise LookupError(
+            say("The tiny models of this lab are not in this box: pretrained/labs/ lacks them.")
+        )
+    return tuple(found)

@@ -1,0 +1,102 @@
+"""The runs behind a station's question: asked of the engine, so made once for a whole class."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...core.interventions import Intervention
+from ...core.sites import MAPS, Site
+from ...core.trace import Trace
+from ...languages import say
+from ...lessons import NotHere, Saying, Seen, Spot, Station
+from ..engine.engine import Engine, whole_maps
+from ..engine.model_kind import Kind
+from ..engine.query import Answer, Question, Wanted
+from ..engine.task import Task
+
+ORDERS = 6  # seeds that are tried until the words really stand in another order
+
+
+def maps_of(kind: Kind) -> tuple[str, ...]:
+    """The maps that a model of this kind has."""
+    both = ("encoder", "decoder", "cross")
+    return both if kind.stacks == ("encoder", "decoder") else kind.stacks
+
+
+def serves(station: Station, kind: Kind) -> bool:
+    """Whether a model of this kind can show a station."""
+    reads = kind.takes == "text" and kind.gives == "words"
+    writes = kind.writes or not (station.sayings or "decoder" in station.maps[:1])
+    writes = writes and (kind.translates or not station.translates)
+    return reads and writes and station.block(maps_of(kind)) is not None
+
+
+def spot_of(
+    engine: Engine, question: Question, station: Station, kind: Kind, task: Task | None = None
+) -> tuple[Spot, Answer]:
+    """The place that a station speaks of in this sentence, and the clean run that has it.
+
+    Raises:
+        ValueError: this sentence or model has no such place; says why.
+        Abandoned: the task was given up.
+    """
+    block = station.block(maps_of(kind))
+    question = replace(question, target="") if station.free else question
+    if block is None:
+        raise NotHere(say("This model has no such attention; choose one that translates."))
+    answer = engine.clean(question, Wanted(()), task)
+    answer = engine.clean(question, whole_maps(answer.trace, block), task)
+    return station.find(answer.trace, block), answer
+
+
+def seen_of(
+    engine: Engine, question: Question, station: Station, kind: Kind, task: Task | None = None
+) -> Seen:
+    """All runs that a station's question is answered from; asks nothing of the visit.
+
+    Raises:
+        ValueError: this sentence or model cannot be asked; says why.
+        Abandoned: the task was given up.
+    """
+    spot, answer = spot_of(engine, question, station, kind, task)
+    question = replace(question, target="") if station.free else question
+    seen = Seen(question.text, spot, answer.trace)
+    own = Wanted((_site(spot),))
+    if station.vectors:
+        run = engine.clean(question, replace(own, vectors=True), task).trace
+        seen = replace(seen, vectors=run.block(spot.block, spot.layer))
+    changed = [
+        engine.changed(question, answer, edits, own, task) for edits in station.experiments(seen)
+    ]
+    seen = replace(seen, changed=tuple(changed))
+    return _with_sayings(engine, question, station, seen, task) if station.sayings else seen
+
+
+def _with_sayings(
+    engine: Engine, question: Question, station: Station, seen: Seen, task: Task | None
+) -> Seen:
+    """What the model writes by itself, of the sentence and of the same words mixed."""
+    ids = _mixed(engine, question, seen.clean)
+    if ids is None:
+        return seen
+    said = tuple(_said(engine, question, saying, ids, task) for saying in station.sayings)
+    return replace(seen, said=said, mixed=engine.text_of(question.model, ids))
+
+
+def _said(
+    engine: Engine, question: Question, saying: Saying, ids: tuple[int, ...], task: Task | None
+) -> str:
+    edits: Intervention = saying.edits
+    if saying.mixed:
+        return engine.free_ids(question, ids, edits, task)
+    return engine.free(question, edits, task)
+
+
+def _mixed(engine: Engine, question: Question, clean: Trace) -> tuple[int, ...] | None:
+    """The sentence's tokens in another order; None where it has no other."""
+    orders = (engine.reordered(question, seed) for seed in range(ORDERS))
+    return next((ids for ids in orders if ids != clean.source.ids), None)
+
+
+def _site(spot: Spot) -> Site:
+    return Site(*MAPS[spot.block], spot.layer)

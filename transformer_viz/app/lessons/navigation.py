@@ -1,0 +1,178 @@
+"""Going from station to station: which page a station opens, and in which state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import streamlit as st
+from streamlit.navigation.page import StreamlitPage
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from ...core.interventions import Intervention
+from ...languages import say
+from ...lessons import STATIONS, Spot, Station, numbered
+from ..engine.engine import Engine
+from ..engine.query import Wanted
+from ..engine.task import Task
+from ..session import visit
+from ..session.edit_controls import Place
+from ..session.scene import Scene
+from ..session.url_state import DEFAULTS
+from ..ui.progress import patiently
+from . import answers as lessons_answers
+from .evidence import serves, spot_of
+
+DOORS = "_doors"
+HERE = "_here"
+ARRIVING = "_arriving"  # a station was chosen, and its page does not stand in its state yet
+THERE = "there"  # its value once the page is open: who goes on from there is not brought back
+HOME = "lessons"
+FIRST = "explore"  # the page that has no name in an address
+#: What every station begins with, whatever was chosen before: the model's own pieces, no changes.
+PLAIN = ("words", "special", "view", "compare", "key", "zoom", "overlay", "number", "top")
+
+
+def know(pages: Sequence[StreamlitPage], chosen: StreamlitPage) -> None:
+    """Note the pages of the app by their addresses, and which one is open."""
+    state = st.session_state
+    state[DOORS] = {page.url_path or FIRST: page for page in pages}
+    state[HERE] = chosen.url_path or FIRST
+    _notice()
+    context = get_script_run_ctx(suppress_warning=True)
+    if context is not None and context.is_history_navigation:
+        lessons_answers.read_again()
+
+
+def _notice() -> None:
+    """Note that the page of the chosen station is open; gone from it again, the wish is over.
+
+    Its state may never come about there: no sentence, a stopped run, a model still loading.
+    """
+    state = st.session_state
+    if ARRIVING not in state:
+        return
+    if state[HERE] == _page():
+        state[ARRIVING] = THERE
+    elif state[ARRIVING] == THERE:
+        state.pop(ARRIVING)
+
+
+def _page() -> str:
+    """The address of the page of the station that is open."""
+    station = numbered(st.session_state.get("station", 0))
+    return HOME if station is None else station.page
+
+
+def at(station: Station) -> bool:
+    """Whether the page of this station is the one that is open."""
+    return bool(st.session_state[HERE] == station.page)
+
+
+def open_station(number: int) -> None:
+    """In a callback: go to a station; 0 goes back to the page Lessons, and leaves the lesson."""
+    st.session_state.update({"station": number, ARRIVING: True})
+
+
+def leave() -> None:
+    """In a callback: put the strip away; all else stays as it is."""
+    st.session_state["station"] = 0
+    st.session_state.pop(ARRIVING, None)
+
+
+def enter(engine: Engine) -> None:
+    """Open the page of the station that was chosen, if it is another one than this."""
+    state = st.session_state
+    _notice()
+    page = _page()
+    if page == HOME == state[HERE]:
+        state.pop(ARRIVING, None)  # nothing is to be set up there
+    if ARRIVING not in state or state[HERE] == page:
+        return
+    visit.save(engine)
+    st.switch_page(state[DOORS][page])
+
+
+def arrive(scene: Scene) -> None:
+    """Bring the page into the state that the station begins with, once, and draw it anew.
+
+    Raises:
+        Stopped: the visitor stopped it; the station is still to be set up.
+    """
+    state = st.session_state
+    if ARRIVING not in state:
+        return
+    station = numbered(state["station"])
+    if station is None or not serves(station, scene.kind):
+        state.pop(ARRIVING)
+        return
+    found = patiently(
+        lambda task: set_up(scene, station, task),
+        key="station",
+        say=say("Opening the station ..."),
+        about=(scene.question, station.name),
+    )
+    state.pop(ARRIVING)
+    visit.change(Intervention())
+    state.update(found)
+    visit.save(scene.engine)
+    st.rerun(scope="app")
+
+
+def set_up(scene: Scene, station: Station, task: Task) -> dict[str, Any]:
+    """The state of a station: sentence and model stay. Asks nothing of the visit.
+
+    Raises:
+        Abandoned: the task was given up.
+    """
+    found = {name: DEFAULTS[name] for name in PLAIN}
+    try:
+        spot, _ = spot_of(scene.engine, scene.question, station, scene.kind, task)
+    except ValueError:  # the strip says why this sentence will not do
+        return found
+    found |= station.state(spot)
+    if station.stage:
+        found["step"] = _step(scene, spot, station.stage, task)
+    if station.free:
+        found["search"] = _search(scene, task)
+    return found
+
+
+def _step(scene: Scene, spot: Spot, stage: str, task: Task) -> int:
+    """At which step of Step inside a kind of stage stands for this head and word."""
+    place = Place(spot.block, spot.layer, spot.head)
+    clean = replace(scene, place=place, changes=Intervention(), now=scene.before)
+    try:
+        stages = clean.inside(spot.row, task).stages
+    except (ValueError, LookupError):  # the page says why
+        return 0
+    return next((n for n, one in enumerate(stages) if one.kind == stage), 0)
+
+
+def _search(scene: Scene, task: Task) -> str:
+    """How Play is to search, so that it writes the words that the question is about.
+
+    The plain way is greedy; where the model's beam finds other words, it is the beam.
+    """
+    question = replace(scene.question, target="")
+    answers = [
+        scene.engine.clean(asked, Wanted(()), task)
+        for asked in (replace(question, beam=1), question)
+    ]
+    return "greedy" if answers[0].text == answers[1].text else "beam"
+
+
+def settle() -> None:
+    """Let the station of the link be one that there is; an unknown one is told."""
+    state = st.session_state
+    if state["station"] > len(STATIONS):
+        if state.get(visit.FRESH):
+            visit.complaints().append(
+                say(
+                    "There is no station {number}; there are 1 to {last}.",
+                    number=state["station"],
+                    last=len(STATIONS),
+                )
+            )
+        state["station"] = 0

@@ -1,0 +1,261 @@
+"""The lesson's strip above a page: the station's text, its question, and the ways on and back."""
+
+from __future__ import annotations
+
+from html import escape
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from ...core.interventions import Intervention
+from ...languages import say
+from ...lessons import STATIONS, Ask, Seen, Station, numbered
+from ...lessons.marked import marked
+from ..engine.engine import Engine
+from ..engine.model_kind import Kind
+from ..session import visit
+from ..session.scene import Scene
+from ..shell.presenter import presenting
+from ..ui.progress import Stopped, patiently
+from ..ui.text_format import plain, spoken
+from . import answers, navigation
+from .evidence import seen_of, serves
+
+TURNED = "_turned"  # a station, and whether its question is shown while presenting
+
+
+def strip(engine: Engine, kind: Kind) -> DeltaGenerator | None:
+    """The strip, as far as it needs no run; what is given back is the place of its question.
+
+    None where no lesson is going on, or the model at hand cannot show this station: then the
+    strip says which one can.
+    """
+    navigation.settle()
+    navigation.enter(engine)
+    answers.settle(visit.question(engine, kind))
+    station = numbered(st.session_state["station"])
+    if station is None:
+        return None
+    with st.container(border=True, key="station"):
+        only_looks = station.looks and navigation.at(station)
+        with st.container(key="station-looks" if only_looks else "station-does"):
+            _head(station)
+        place = _one_side(station) if presenting() else _both_sides(station, only_looks)
+    if place is None or serves(station, kind):
+        return place
+    with place:
+        _offer(engine)
+    return None
+
+
+def _both_sides(station: Station, only_looks: bool) -> DeltaGenerator:
+    """The text, and the place of the question beside it."""
+    text, question = st.columns([10, 9], gap="medium")
+    text.html(_text(station) + (_later() if only_looks else ""))
+    return question.container(key="station-question")
+
+
+def _one_side(station: Station) -> DeltaGenerator | None:
+    """While presenting, either the text or the place of the question: one thing at a time."""
+    if not _asking():
+        st.html(_text(station))
+        return None
+    return st.container(key="station-question")
+
+
+def _text(station: Station) -> str:
+    return f'<p class="tv-station-text">{marked(say(station.text))}</p>'
+
+
+def _later() -> str:
+    """When the controls come, which are put away while nothing is to be changed."""
+    first = st.session_state["station"]
+    number = next(n for n, one in enumerate(STATIONS[first:], first + 1) if not one.looks)
+    words = say("Sliders and masks are put away; they come with station {number}.", number=number)
+    return f'<p class="tv-quiet tv-station-later">{escape(words)}</p>'
+
+
+def _asking() -> bool:
+    """Whether the class is at the question: it turned to it, or has answered it already."""
+    number = st.session_state["station"]
+    turned: tuple[int, bool] = st.session_state.get(TURNED, (0, False))
+    return turned[1] if turned[0] == number else answers.answered(number)
+
+
+def _turn() -> None:
+    st.session_state[TURNED] = (st.session_state["station"], not _asking())
+
+
+def ask(scene: Scene, place: DeltaGenerator | None) -> None:
+    """Put the station's question into its place: options, and why, when one was chosen."""
+    number = st.session_state["station"]
+    station = numbered(number)
+    if place is None or station is None:
+        return
+    try:
+        seen = _seen(scene, station, place)
+        asked = station.ask(seen)
+    except Stopped:
+        return
+    except (ValueError, LookupError) as error:
+        place.info(plain(spoken(error)))
+        return
+    with place:
+        _question(asked, number, station, seen)
+
+
+def _seen(scene: Scene, station: Station, place: DeltaGenerator) -> Seen:
+    """The runs of the question; a longer one shows how far it is, in the question's own place."""
+    engine, question, kind = scene.engine, scene.question, scene.kind
+    return patiently(
+        lambda task: seen_of(engine, question, station, kind, task),
+        key="lesson",
+        say=say("Working out the question ..."),
+        about=(question, station.name),
+        where=place.container(key="waiting-lesson"),
+    )
+
+
+def _head(station: Station) -> None:
+    number, last = st.session_state["station"], len(STATIONS)
+    with st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+    ):
+        count = say("Station {number} of {last}", number=number, last=last)
+        st.html(
+            f'<h2 class="tv-question tv-station"><span class="tv-quiet">{escape(count)}</span>'
+            f"{escape(say(station.title))}</h2>",
+            width="content",
+        )
+        with st.container(horizontal=True, width="content", gap="small"):
+            if presenting():
+                other = say("the text") if _asking() else say("the question")
+                st.button(other, key="station-turn", on_click=_turn)
+            _ways(number, last)
+
+
+def _ways(number: int, last: int) -> None:
+    """Back, on, the station's state once more, and out of the lesson."""
+    go = navigation.open_station
+    st.button(
+        say("‹ station before"),
+        key="station-back",
+        on_click=go,
+        args=(number - 1,),
+        disabled=number == 1,
+    )
+    on = say("finish") if number == last else say("next station ›")
+    st.button(on, key="station-on", on_click=go, args=((number + 1) % (last + 1),), type="primary")
+    with st.container(horizontal=True, width="content", gap="small", key="fold-station"):
+        st.button(
+            say("reset this page"),
+            key="station-again",
+            type="tertiary",
+            on_click=go,
+            args=(number,),
+            help=say("Opens this station's page as it was at its beginning. Your sentence stays."),
+        )
+        st.button(
+            say("leave the lesson"),
+            key="station-leave",
+            type="tertiary",
+            on_click=navigation.leave,
+            help=say("Puts this strip away; the page stays as it is. Lessons leads back here."),
+        )
+
+
+def _question(asked: Ask, number: int, station: Station, seen: Seen) -> None:
+    st.html(f'<p class="tv-station-ask">{escape(asked.question)}</p>')
+    count = len(asked.options)
+    tried = answers.tried(number, count)
+    solved = asked.right in tried or len(set(tried)) > 1
+    with st.container(horizontal=True, key="station-options", gap="small"):
+        for option, text in enumerate(asked.options):
+            right = solved and option == asked.right
+            st.button(
+                plain(("✓ " if right else "✗ " if option in tried else "") + text),
+                key=f"option-{number}-{option}",
+                on_click=answers.answer,
+                args=(number, option, count),
+                type="primary" if right else "secondary",
+            )
+    why = _told(asked, tried, solved) if tried else _first(number, station)
+    with st.container(horizontal=True, key="station-told", gap="small"):
+        st.html(f'<p class="tv-station-why" role="status">{why}</p>')
+        with st.container(width="content", gap="xsmall"):
+            if station.deed:
+                _deed(station, station.experiments(seen)[0])
+            if tried and not solved:
+                _show(number)
+
+
+def _show(number: int) -> None:
+    st.button(
+        say("show me"),
+        key="station-show",
+        type="tertiary",
+        on_click=answers.show,
+        args=(number,),
+    )
+
+
+def _told(asked: Ask, tried: tuple[int, ...], solved: bool) -> str:
+    """What is said to what was tried: a hint to the first wrong answer, and then the reason."""
+    verdict = {asked.right: say("Right."), answers.SHOWN: say("The answer:")}
+    said = escape(verdict.get(tried[-1], say("Not quite.")))
+    if solved:
+        return f"<b>{said}</b> {escape(asked.why)}"
+    return f"<b>{said}</b> {escape(asked.hint)} {escape(say('Try once more.'))}"
+
+
+def _deed(station: Station, edits: Intervention) -> None:
+    """A button for what the station asks to be done, and to take it back; undo knows of both."""
+    now = visit.intervention()
+    done = all(edit in now for edit in edits)
+    after = [*(edit for edit in now if edit not in edits), *(() if done else edits)]
+    st.button(
+        say("take it back") if done else say(station.deed),
+        key="station-deed",
+        on_click=visit.change,
+        args=(Intervention(tuple(after)),),
+    )
+
+
+def _first(number: int, station: Station) -> str:
+    """What is said before an option is chosen."""
+    said = (
+        say("The sentence or the model is another one now, so is the answer. Choose again.")
+        if answers.answered(number)
+        else say(station.first)
+    )
+    return f'<span class="tv-quiet">{escape(said)}</span>'
+
+
+def _offer(engine: Engine) -> None:
+    """What to do where the model at hand cannot show the station."""
+    name = next((name for name in engine.shelf if _translates(engine, name)), None)
+    sentence = say(
+        "This station needs a model that reads and writes sentences in the way it tells of; the "
+        "one at hand does not."
+    )
+    st.info(plain(sentence))
+    if name is not None:
+        called = engine.shelf[name].called
+        st.button(
+            plain(say("take {model}", model=called)),
+            key="station-model",
+            on_click=_take,
+            args=(name,),
+        )
+
+
+def _translates(engine: Engine, name: str) -> bool:
+    kind = engine.kind(name)
+    return kind is not None and kind.translates and kind.writes and kind.spelled
+
+
+def _take(name: str) -> None:
+    """Choose a model that can show the station, and begin the station with it."""
+    st.session_state["model"] = name
+    visit.asked()
+    navigation.open_station(st.session_state["station"])

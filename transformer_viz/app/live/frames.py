@@ -1,0 +1,65 @@
+"""Live frames: the pictures of one step of a slider, made while it is dragged, without a page run.
+
+Each run of Explore notes what its visitor looks at. A browser that names the visit's token and a
+step gets the pictures of that step, from the same runs and the same functions as the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from ...components.blob import pack
+from ...components.spoken import taught
+from ...languages import speaking
+from ..render.payloads import PARTS
+from ..session.scene import Scene, scene_at
+from .registry import EXCHANGE, PATH, Line, View
+from .sliders import Slider
+
+LINE = "_line"
+
+Parts = Mapping[str, Callable[[Scene], bytes]]
+
+
+def line(scene: Scene, parts: Parts = PARTS) -> str:
+    """The address that gives this visitor's live frames; empty where the server gives none.
+
+    Args:
+        parts: what a frame holds, by the name of its component; it is drawn in another thread.
+    """
+    if not EXCHANGE.is_open:
+        return ""
+    view = View(
+        scene.engine, scene.question, scene.kind, scene.place, scene.changes, scene.look, parts
+    )
+    held: Line | None = st.session_state.get(LINE)
+    if held is None:
+        held = st.session_state[LINE] = Line(view)
+        EXCHANGE.add(held)
+    held.view = view
+    base = str(st.get_option("server.baseUrlPath") or "").strip("/")
+    return f"{'/' + base if base else ''}{PATH}/{held.token}"
+
+
+def frame(line: Line, slider: Slider, value: Any, seq: int) -> bytes:
+    """All pictures of a visit with one slider moved: one blob, an array of bytes for each part.
+
+    Raises:
+        ValueError: an edit that the model cannot take; says why.
+        Abandoned: a newer frame of the same visit was asked for.
+    """
+    task, view = line.begin(), line.view
+    changes = slider.moved(view.changes, view.place, value)
+    look = replace(view.look, seq=seq)
+    parts = {}
+    with speaking(look.lang), taught():
+        scene = scene_at(view.engine, view.question, view.kind, view.place, changes, look, task)
+        for name, draw in (view.parts or PARTS).items():
+            task.check()
+            parts[name] = np.frombuffer(draw(scene), np.uint8)
+    return pack({"part": "frame", "seq": seq}, **parts)

@@ -1,0 +1,86 @@
+"""Who may ask for live frames: each visit under an unguessable token, for as long as it lasts.
+
+What is noted of a visit is small: traces stay in the engine's cache, which is bounded.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from ..engine.task import Task
+
+if TYPE_CHECKING:
+    from ...core.interventions import Intervention
+    from ..engine.engine import Engine
+    from ..engine.model_kind import Kind
+    from ..engine.query import Question
+    from ..session.edit_controls import Place
+    from ..session.view_options import Look
+
+PATH = "/live"  # where frames are asked for, below the path at which the app is served
+UNGUESSABLE = 32  # random bytes of a token
+
+
+@dataclass(frozen=True)
+class View:
+    """What a visitor looks at: enough to make the scene again. ``parts`` are drawn of it, each
+    from a scene; None: those of Explore."""
+
+    engine: Engine
+    question: Question
+    kind: Kind
+    place: Place
+    changes: Intervention
+    look: Look
+    parts: Mapping[str, Callable[[Any], bytes]] | None = None
+
+
+@dataclass(eq=False)
+class Line:
+    """One visit: what it looks at, and the frame that is being made for it."""
+
+    view: View
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(UNGUESSABLE))
+    task: Task = field(default_factory=Task)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self) -> Task:
+        """The task of a new frame; an older one that still waits for its turn is given up."""
+        with self.lock:
+            self.task.abandon()
+            self.task = Task()
+            return self.task
+
+
+class Exchange:
+    """The lines of all visits of this server; a line is gone when its visit lets go of it.
+
+    ``is_open`` tells whether the server answers at all.
+    """
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self._lines: WeakValueDictionary[str, Line] = WeakValueDictionary()
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def add(self, line: Line) -> None:
+        """Let a line be found by its token."""
+        self._lines[line.token] = line
+
+    def line(self, token: str) -> Line:
+        """The line of a token.
+
+        Raises:
+            KeyError: there is none, or its visit has ended.
+        """
+        return self._lines[token]
+
+
+EXCHANGE = Exchange()

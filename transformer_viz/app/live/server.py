@@ -1,0 +1,108 @@
+"""The server of the app: Streamlit's own, and one address more, for live frames.
+
+python -m transformer_viz.app.live.server        (transformer-viz app starts this)
+
+It takes the settings that ``streamlit run`` takes: options, environment variables, config file.
+Without it, as under ``streamlit run app.py``, a slider tells each step to the page instead, which
+is slower and shows the same.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+import click
+import streamlit as st
+from anyio import CapacityLimiter
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from streamlit.web.cli import configurator_options
+
+from ...core.errors import is_fault
+from ..engine.task import Abandoned
+from .asset_bundles import Joined
+from .registry import EXCHANGE, PATH
+
+APP = Path(__file__).resolve().parents[3] / "app.py"
+FRAMES = 64  # made at once; most of them wait for one of the few runs that are let in
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Encoding": "identity",  # or else all would be compressed, which takes longer
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def application() -> st.App:
+    """The app with its further address."""
+    EXCHANGE.is_open = True
+    return st.App(APP, routes=routes(), middleware=[Middleware(Joined)])
+
+
+def routes() -> list[Route]:
+    """Where live frames are asked for."""
+    limiter: list[CapacityLimiter] = []
+
+    async def answer(request: Request) -> Response:
+        if not limiter:  # it belongs to the event loop, which did not run before
+            limiter.append(CapacityLimiter(FRAMES))
+        return await anyio.to_thread.run_sync(_answer, request, limiter=limiter[0])
+
+    # Settings are not read yet, so any path may stand before: the token decides.
+    paths = (f"{PATH}/{{token}}", f"/{{base:path}}{PATH}/{{token}}")
+    return [Route(path, answer, methods=["GET"]) for path in paths]
+
+
+def _answer(request: Request) -> Response:
+    """A frame, or one sentence why there is none."""
+    # Imported here: the server answers before the first page run has imported them.
+    from ..ui.text_format import spoken
+    from . import frames, sliders
+
+    try:
+        line = EXCHANGE.line(request.path_params["token"])
+    except KeyError:
+        return _sentence(404, "There is no such visit any more.")
+    try:
+        slider, value, seq = sliders.asked(dict(request.query_params))
+    except ValueError as error:
+        return _sentence(400, str(error))
+    try:
+        body = frames.frame(line, slider, value, seq)
+    except Abandoned:
+        return Response(status_code=204, headers=HEADERS)
+    except (ValueError, LookupError, OSError) as error:
+        return _sentence(409, spoken(error))
+    except BaseException as error:  # the page's own run meets it again, and explains it
+        if not is_fault(error):
+            raise
+        traceback.print_exc(file=sys.stderr)
+        return _sentence(500, f"This did not work ({type(error).__name__}).")
+    return Response(body, media_type="application/octet-stream", headers=HEADERS)
+
+
+def _sentence(status: int, words: str) -> Response:
+    return PlainTextResponse(words, status_code=status, headers=HEADERS)
+
+
+@click.command()
+@configurator_options
+def main(**options: Any) -> None:
+    """Serve the app until it is stopped."""
+    given = {
+        name.replace("_", "."): value
+        for name, value in options.items()
+        if value is not None and value != ()
+    }
+    sys.argv = [str(APP)]  # as `streamlit run app.py`: its folder, its config
+    application().run(config=given)
+
+
+if __name__ == "__main__":
+    main()

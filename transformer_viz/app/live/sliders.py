@@ -1,0 +1,130 @@
+"""The two sliders of a place: their stops, what they show, and what a move of them writes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...components.slider import Stop
+from ...core.interventions import Intervention
+from ...languages import mark, say
+from ..session import edit_controls
+from ..session.edit_controls import Place
+
+OFF = mark("off")
+HOTTEST = 1e38  # what scores of single precision can still be divided by
+NEWEST = 2**53  # a browser counts its steps no further
+#: Temperatures from hard (0) to 5, evenly spaced in their logarithm, with 1 in the middle.
+TEMPERATURES = (
+    *(0.0, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+    1.0,
+    *(1.1, 1.25, 1.4, 1.6, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0),
+)
+WINDOWS: tuple[int | None, ...] = (*range(11), 12, 16, 24, 32, None)
+
+
+@dataclass(frozen=True)
+class Slider:
+    """One slider: how its values are read and written, and the edit behind it.
+
+    ``write`` gives a value as text and ``read`` takes it back, or raises a ValueError that says
+    what it can be; ``shown`` is the value at a place, ``moved`` the changes with another one.
+    """
+
+    name: str
+    title: str
+    help: str
+    own: Any
+    stops: Callable[[Any], list[Stop]]
+    read: Callable[[str], Any]
+    write: Callable[[Any], str]
+    shown: Callable[[Intervention, Place], Any]
+    moved: Callable[[Intervention, Place, Any], Intervention]
+
+
+def _temperature(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= HOTTEST:
+        raise ValueError(f"A temperature is a number from 0 to {HOTTEST:g}; got {text[:20]!r}.")
+    return value
+
+
+def _temperatures(shown: float) -> list[Stop]:
+    return [_warm(value) for value in sorted({*TEMPERATURES, shown})]
+
+
+def _warm(value: float) -> Stop:
+    label = say("hard") if value == 0 else f"{value:g}"
+    return Stop(_written(value), label, label)
+
+
+def _written(value: float) -> str:
+    return repr(float(value))
+
+
+def _window(text: str) -> int | None:
+    if text == OFF:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) < 7):
+        raise ValueError(f"A window is a whole number from 0, or off; got {text[:20]!r}.")
+    return int(text)
+
+
+def _windows(shown: int | None) -> list[Stop]:
+    numbers = sorted(value for value in {*WINDOWS, shown} if value is not None)
+    return [_wide(value) for value in (*numbers, None)]
+
+
+def _wide(value: int | None) -> Stop:
+    if value is None:
+        return Stop(OFF, say(OFF), say("off, all words"))
+    return Stop(str(value), str(value), say("{count} to each side", count=value))
+
+
+TEMPERATURE = Slider(
+    "temperature",
+    mark("temperature"),
+    mark(
+        "Divides the scores before the softmax: below 1 sharper, above 1 flatter, “hard” looks at "
+        "one word only."
+    ),
+    1.0,
+    _temperatures,
+    _temperature,
+    _written,
+    edit_controls.temperature,
+    edit_controls.set_temperature,
+)
+WINDOW = Slider(
+    "window",
+    mark("window"),
+    mark("How many tokens to each side a word may look at."),
+    None,
+    _windows,
+    _window,
+    lambda value: OFF if value is None else str(value),
+    edit_controls.window,
+    edit_controls.set_window,
+)
+SLIDERS = {slider.name: slider for slider in (TEMPERATURE, WINDOW)}
+
+
+def asked(words: Mapping[str, str]) -> tuple[Slider, Any, int]:
+    """The slider, its value and the number of a step, from ``{"temperature": "2", "seq": "7"}``.
+
+    Raises:
+        ValueError: it is no step of a slider; says what one is.
+    """
+    seq, names = words.get("seq", ""), [name for name in SLIDERS if name in words]
+    if len(names) != 1 or not (seq.isascii() and seq.isdecimal() and len(seq) < 16):
+        raise ValueError(
+            f"A frame needs seq, a whole number, and one of {', '.join(SLIDERS)}; got "
+            f"{', '.join(sorted(words))[:60] or 'nothing'}."
+        )
+    slider = SLIDERS[names[0]]
+    return slider, slider.read(words[slider.name]), int(seq)

@@ -1,0 +1,121 @@
+"""What every page does around its pictures: waiting, notices, errors in words, the footer."""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from ..core.errors import is_fault
+from ..languages import say
+from .engine.engine import Engine
+from .engine.model_kind import Kind
+from .lessons import navigation, strip
+from .session import visit, widget_sync
+from .session.scene import Scene, loading, scene_of
+from .shell import frame, inputs
+from .ui.progress import Stopped, patiently
+from .ui.text_format import plain, spoken
+
+#: What a page draws of a scene; it may give back what is to follow when the rest stands.
+Body = Callable[[Scene], Callable[[], None] | None]
+
+
+def show(engine: Engine, body: Body) -> None:
+    """A page, and then the loading of its model in the background."""
+    _page(engine, body)
+    engine.prepare(st.session_state["model"])
+
+
+@st.fragment
+def _page(engine: Engine, body: Body) -> None:
+    """Everything that a change repaints: one fragment, so that the frame stays untouched."""
+    if st.session_state.pop(visit.RECOLOUR, None) is not None:
+        st.rerun(scope="app")  # the frame's own colours stand outside of this fragment
+    visit.restore(engine)
+    widget_sync.settle()
+    visit.heed(engine)
+    notices = st.container()
+    visit.save(engine)
+    with _explained(engine):
+        _answer(engine, body)
+    with notices:
+        for complaint in visit.complaints():
+            st.warning(plain(complaint))
+    visit.save(engine)
+    visit.hold()
+
+
+def _answer(engine: Engine, body: Body) -> None:
+    waiting = st.container(key="waiting")
+    kind = _kind(engine, waiting)
+    asked = strip.strip(engine, kind)
+    question = visit.question(engine, kind)
+    if not (question.text or question.picture or question.file or kind.takes == "vectors"):
+        st.info(inputs.todo(kind))
+        frame.footer(engine, None, None)
+        return
+    began = time.perf_counter()
+    scene = scene_of(engine, question, kind, waiting)
+    navigation.arrive(scene)
+    later = body(scene)
+    visit.answered()
+    frame.footer(engine, scene.now, time.perf_counter() - began)
+    strip.ask(scene, asked)
+    if later is not None:
+        later()
+
+
+def _kind(engine: Engine, where: DeltaGenerator) -> Kind:
+    """What the model takes and gives; where only the model itself can say, it is waited for.
+
+    The frame was drawn without knowing, so it is drawn once more.
+    """
+    model = st.session_state["model"]
+    kind = engine.kind(model)
+    if kind is not None and st.session_state.get(visit.SUITED) == model:
+        return kind
+    patiently(
+        lambda task: engine.model(model, task),
+        key="load",
+        say=loading(engine),
+        about=model,
+        where=where,
+    )
+    st.rerun(scope="app")
+
+
+@contextmanager
+def _explained(engine: Engine) -> Iterator[None]:
+    """Whatever goes wrong inside, the visitor reads a sentence and keeps the footer."""
+    try:
+        yield
+    except Stopped:  # says so itself, and offers to go on
+        frame.footer(engine, None, None)
+    except (ValueError, LookupError, OSError) as error:
+        _explain(spoken(error))
+        frame.footer(engine, None, None)
+    except BaseException as error:  # the last net: a visitor never meets a traceback
+        if not is_fault(error):
+            raise
+        traceback.print_exc(file=sys.stderr)
+        _explain(failed(error))
+        frame.footer(engine, None, None)
+
+
+def failed(error: BaseException) -> str:
+    """What is said where something went wrong that nobody thought of."""
+    return say(
+        "This did not work ({error}: {reason}).", error=type(error).__name__, reason=spoken(error)
+    )
+
+
+def _explain(sentence: str) -> None:
+    st.error(plain(sentence))
+    if visit.intervention():
+        st.button(say("back to clean"), key="clean-after-error", on_click=visit.clean)

@@ -1,0 +1,4 @@
+"""One function a page; they only put cards together.
+
+May import everything else of the app.
+"""

@@ -1,0 +1,68 @@
+"""What this is, what it does not show, and whose sentences taught the model."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from ...languages import mark, say
+
+#: The page, a heading or a paragraph each, as Markdown.
+ABOUT = (
+    mark("### What you see"),
+    mark(
+        "The models here are trained Transformers: one translates English into German, others go "
+        "on with a text, guess hidden words or read digits, and you may open your own. When you "
+        "type a sentence the model really runs, and every picture shows numbers of that run. When "
+        "you move a control it runs again with the change inside it: the pictures and the answer "
+        "are what became of it."
+    ),
+    mark("### Attention weights are not explanations"),
+    mark(
+        "A weight says how much of one word's value a head mixes into another word's. It does not "
+        "say why the model chose its answer: a head may look at a word and use little of it, "
+        "information also travels past every head, and quite different weights can give the same "
+        "output. So this app lets you *change* the model and look at what happens, which is better "
+        "evidence than looking alone."
+    ),
+    "- Sarthak Jain and Byron C. Wallace (2019): "
+    "[Attention is not Explanation](https://aclanthology.org/N19-1357/). NAACL.\n"
+    "- Sarah Wiegreffe and Yuval Pinter (2019): "
+    "[Attention is not not Explanation](https://aclanthology.org/D19-1002/). EMNLP.",
+    mark(
+        "An edited model is no longer the model that was trained. A change that ruins the "
+        "translation shows that the model relied on the part you changed, not that this part "
+        '"knows" the word.'
+    ),
+    mark("### How the comparison is made"),
+    mark(
+        "Both runs are asked about the *same* target words, those of the clean run or those you "
+        "typed: only then can their maps and probabilities be compared cell by cell. What the "
+        "changed model says when nobody holds its words stands beside it."
+    ),
+    mark("### Positions and norms"),
+    mark(
+        "A model that loses its positions after training is not a model that was trained without "
+        "them: it meets inputs it has never seen. A word whose vector is far longer than the "
+        "others is often a resting place of attention; what the model keeps there is not said by "
+        "its length."
+    ),
+    mark("### Whose sentences, whose digits"),
+    mark(
+        "The models in the box that read sentences learned from sentence pairs of the "
+        "[Tatoeba Project](https://tatoeba.org), in the bilingual editions of "
+        "[manythings.org/anki](https://www.manythings.org/anki/), by the Tatoeba contributors, "
+        "under [CC BY 2.0](https://creativecommons.org/licenses/by/2.0/). Changes: normalised, "
+        "de-duplicated, filtered by length, split. The sentences are short and everyday, and so is "
+        "what they can do."
+    ),
+    mark(
+        "The digits were written for E. Alpaydin and C. Kaynak (1998), [Optical Recognition of "
+        "Handwritten Digits](https://archive.ics.uci.edu/dataset/80), UCI Machine Learning "
+        "Repository, under [CC BY 4.0](https://creativecommons.org/licenses/by/4.0/)."
+    ),
+)
+
+
+def draw() -> None:
+    """The page About."""
+    st.markdown("\n\n".join(map(say, ABOUT)))

@@ -1,0 +1,217 @@
+"""Checkpoint: which model is it, what was understood of it, and can its pictures be trusted?"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from html import escape
+from typing import TYPE_CHECKING
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+from streamlit.navigation.page import StreamlitPage
+from streamlit.runtime.uploaded_file_manager import UploadedFile
+
+from ...core.errors import is_fault
+from ...languages import mark, say
+from ..checkpoint import config_table, facts, uploads
+from ..engine import model_names
+from ..engine.engine import Engine
+from ..page_template import failed
+from ..session import visit
+from ..ui.progress import Stopped, patiently
+from ..ui.text_format import plain, spoken
+
+if TYPE_CHECKING:
+    from ...inspection import Inspection
+
+FILES = mark(
+    "Weights, with config.json and the vocabulary beside them if there are any, or a zip of a "
+    "folder. Other weights, or another zip, are another model. Your files stay on this server "
+    "until your visit ends, and nobody else can open them."
+)
+TROUBLE = "_trouble"  # why the path or the files that came last were refused
+PLACED = "_placed"  # the uploaded files that lie in the room already
+ASIDE = "_aside"  # the files before them, which belong to another model
+
+
+def draw(engine: Engine, explore: StreamlitPage) -> None:
+    """The page Checkpoint; ``explore`` is the page to go on to with a model."""
+    state = st.session_state
+    visit.heed(engine)
+    for complaint in visit.complaints():
+        st.warning(plain(complaint))
+    name = state["checkpoint"] or state["model"]
+    with st.container(key="pictures-checkpoint"):
+        left, right = st.columns([5, 13])
+        with left.container(border=True, key="card-models"):
+            _box(engine, name)
+            _path()
+            _drop(engine)
+        with right:
+            _understood(engine, name, explore)
+
+
+def _box(engine: Engine, name: str) -> None:
+    """The models of the box and of this visit, as a choice; each attempt at one only once."""
+    state, place = st.session_state, model_names.parted(name)[0]
+    looked = [one for one in state.get(visit.LOOKED, ()) if one in engine.shelf]
+    looked = [one for one in looked if model_names.parted(one)[0] != place]
+    names = dict.fromkeys((*visit.models(engine), *looked, name))
+    labels = {one: _label(engine, one) for one in names}
+    state[visit.LOOKED] = labels
+    state["checkpoint-box"] = name  # another one may have been opened below
+    st.html(f'<h2 class="tv-question">{say("Which model?")}</h2>')
+    st.radio(
+        say("Which model?"),
+        list(labels),
+        key="checkpoint-box",
+        format_func=labels.__getitem__,
+        on_change=_choose,
+        label_visibility="collapsed",
+    )
+
+
+def _label(engine: Engine, name: str) -> str:
+    shelved = engine.shelf.get(name)
+    return plain(model_names.shared(name) if shelved is None else shelved.label)
+
+
+def _choose() -> None:
+    _look_at(st.session_state["checkpoint-box"])
+
+
+def _look_at(name: str) -> None:
+    st.session_state["checkpoint"] = name
+    st.session_state.pop(TROUBLE, None)
+
+
+def _path() -> None:
+    names = (say("“{word}”", word=root.resolve().name) for root in model_names.roots())
+    folders = say(" or ").join(names)
+    said = say("A weights file or a folder below the folder {folders}", folders=folders)
+    st.html(f'<h3 class="tv-question">{say("Open a path on the server")}</h3>')
+    st.text_input(
+        say("Path on the server"),
+        key="checkpoint-path",
+        placeholder="runs/ckpt.pt",
+        on_change=_open_path,
+        label_visibility="collapsed",
+    )
+    _trouble("path")
+    st.html(f'<span class="tv-quiet">{escape(said)}</span>')
+
+
+def _open_path() -> None:
+    text = st.session_state["checkpoint-path"].strip()
+    if not text:
+        return
+    try:
+        _look_at(model_names.path_name(text))
+    except (ValueError, OSError) as error:
+        st.session_state[TROUBLE] = ("path", spoken(error))
+
+
+def _drop(engine: Engine) -> None:
+    """Files from the visitor's own machine; what came is placed once."""
+    st.html(f'<h3 class="tv-question">{say("Or drop files")}</h3>')
+    files = st.file_uploader(
+        say("Files of a checkpoint"),
+        accept_multiple_files=True,
+        key="checkpoint-files",
+        label_visibility="collapsed",
+    )
+    _trouble("files")
+    st.html(f'<span class="tv-quiet">{say(FILES)}</span>')
+    files = _of_one_model(files)
+    came = tuple(file.file_id for file in files)
+    if not came or came == st.session_state.get(PLACED):
+        return
+    room, used = uploads.room(engine), model_names.parted(st.session_state["model"])[0]
+    try:
+        name = patiently(
+            lambda task: room.put([(file.name, file) for file in files], used),
+            key="placing",
+            say=say("Unpacking ..."),
+            about=came,
+        )
+        _look_at(name)
+    except Stopped:
+        return
+    except (ValueError, OSError) as error:
+        st.session_state[TROUBLE] = ("files", spoken(error))
+    st.session_state[PLACED] = came
+    st.rerun()
+
+
+def _of_one_model(files: list[UploadedFile]) -> list[UploadedFile]:
+    """The files of the model that came last; Streamlit's box keeps all that were ever dropped.
+
+    What stands beside weights may follow them later. Other weights, or a zip, begin anew.
+    """
+    state = st.session_state
+    aside, placed = state.get(ASIDE, frozenset()), state.get(PLACED, ())
+    files = [file for file in files if file.file_id not in aside]
+    old = [file for file in files if file.file_id in placed]
+    new = [file for file in files if file.file_id not in placed]
+    if all(any(uploads.begins(file.name) for file in some) for some in (old, new)):
+        state[ASIDE] = aside | set(placed)
+        return new
+    return files
+
+
+def _trouble(where: str) -> None:
+    kind, sentence = st.session_state.get(TROUBLE, ("", ""))
+    if kind == where:
+        st.error(plain(sentence))
+
+
+def _understood(engine: Engine, name: str, explore: StreamlitPage) -> None:
+    """What was understood of a model, or why it cannot be opened and what might help."""
+    waiting = st.container(key="waiting-checkpoint")
+    found = _asked(engine, name, waiting)
+    if found is None:
+        return
+    with st.container(key="checkpoint-head"):  # however many notes: what follows keeps its place
+        facts.head(found, engine.shelf[name].called)
+    if st.button(say("Explore this model"), key="explore", type="primary"):
+        st.session_state["model"] = name
+        visit.bring(engine, name)
+        visit.asked()
+        visit.answered()  # what this model lacks of the last one's state was not asked for
+        st.switch_page(explore)
+    facts.trust(found)
+    config_table.table(found, name, _look_at)
+    facts.contents(found)
+
+
+def _inspection(engine: Engine, name: str, where: DeltaGenerator) -> Inspection:
+    called = engine.shelf[name].called
+    return patiently(
+        lambda task: engine.inspection(name, task),
+        key="inspection",
+        say=say("Opening {model} ...", model=called),
+        about=name,
+        where=where,
+    )
+
+
+def _asked(engine: Engine, name: str, waiting: DeltaGenerator) -> Inspection | None:
+    """What was understood; or else a sentence on the page, and the words that may be said."""
+    try:
+        return _inspection(engine, name, waiting)
+    except Stopped:  # says so itself, and offers to go on
+        return None
+    except (ValueError, LookupError, OSError) as error:
+        sentence = spoken(error)
+    except BaseException as error:  # the last net: a visitor never meets a traceback
+        if not is_fault(error):
+            raise
+        traceback.print_exc(file=sys.stderr)
+        sentence = failed(error)
+    shelved = engine.shelf.get(name)
+    called = model_names.shared(name) if shelved is None else shelved.called
+    st.html(f'<h2 class="tv-question" data-what="checkpoint">{escape(called)}</h2>')
+    st.error(plain(sentence))
+    config_table.rescue(None if shelved is None else shelved.path, name, sentence, _look_at)
+    return None

@@ -1,0 +1,40 @@
+"""Explore: which words does each head look at, and what becomes of it when it is changed?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...languages import mark, say
+from ..cards import head_card, token_chips
+from ..cards.edit_panel import controls
+from ..cards.image_card import patches
+from ..cards.outcome_card import came_of_it
+from ..cards.overview import pictures
+from ..engine.engine import Engine
+from ..page_template import show
+from ..session import selection
+from ..session.scene import Scene
+
+QUESTION = mark("Which words does each head look at?")
+QUESTIONS = {
+    "image": mark("Which parts of the picture does each head look at?"),
+    "vectors": mark("Which vectors does each head look at?"),
+}
+
+
+def draw(engine: Engine) -> None:
+    """The page Explore."""
+    show(engine, _body)
+
+
+def _body(scene: Scene) -> Callable[[], None] | None:
+    scene, found = head_card.settled(scene)
+    scene = selection.follow_row(scene)
+    source = scene.before.source
+    chosen = token_chips.keep if scene.kind.mask_id is None else token_chips.hide(source)
+    token_chips.sentences(scene, token_chips.of_map(scene, found), chosen)
+    pictures(scene, found, say(QUESTIONS.get(scene.kind.takes, QUESTION)))
+    if scene.kind.takes == "image":
+        patches(scene)
+    controls(scene)
+    return came_of_it(scene)

@@ -1,0 +1,216 @@
+"""Lessons: an hour in ten stations, each of which opens a page in the right state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+
+import streamlit as st
+
+from ...languages import mark, say, speaking, spoken_language
+from ...lessons import STATIONS, Station
+from ...lessons.glossary import GLOSSARY
+from ...lessons.worksheet import Page, worksheet
+from ..engine.engine import Engine
+from ..engine.model_kind import Kind
+from ..engine.query import Question, Wanted
+from ..lessons import answers, navigation
+from ..lessons.evidence import seen_of, serves
+from ..session import visit
+from ..shell import inputs
+from ..ui.text_format import plain, spoken
+
+LEAD = mark(
+    "Each station opens a page of this app with your own sentence in it, and asks a question. "
+    "Predict, then see what the model really did: every answer is computed when you ask. The "
+    "stations keep the sentence of your class; it can be changed here and on their pages."
+)
+TEACHER = mark(
+    "Start the app on one machine, choose one sentence with the class, and share the link of "
+    "station 1 (Share, above). Let everybody predict before anyone clicks, by hands or on the "
+    "worksheet; then reveal together. Pupils may walk ahead, and a wrong prediction is worth more "
+    "than a right one: ask what they had expected. The times are for one class hour; stations 4, "
+    "7 and 8 can be left out."
+)
+
+
+def draw(engine: Engine) -> None:
+    """The page."""
+    navigation.settle()
+    navigation.enter(engine)
+    visit.heed(engine)
+    kind = engine.kind(st.session_state["model"]) or Kind()
+    answers.settle(visit.question(engine, kind))
+    for complaint in visit.complaints():
+        st.warning(plain(complaint))
+    with st.container(key="pictures-lessons"):
+        left, right = st.columns([13, 9], gap="large")
+        with left:
+            _path()
+        with right:
+            _beginning(engine, kind)
+            _sheet(engine)
+    _notes()
+    _glossary()
+
+
+def _path() -> None:
+    """The stations in a row: what each is about, and whether it was answered."""
+    minutes = sum(station.minutes for station in STATIONS)
+    title = escape(say("An hour in ten stations"))
+    length = escape(say("{minutes} minutes", minutes=minutes))
+    st.html(f'<h2 class="tv-question">{title} <span class="tv-quiet">{length}</span></h2>')
+    with st.container(key="path", gap="small"):
+        for number, station in enumerate(STATIONS, 1):
+            _row(number, station)
+
+
+def _row(number: int, station: Station) -> None:
+    done = answers.answered(number)
+    sign = f'<i class="tv-lesson-mark{" tv-done" * done}">{"✓" if done else number}</i>'
+    minutes = say("{minutes} minutes", minutes=station.minutes)
+    state = say("answered") if done else say("not answered yet")
+    aim = say(station.aim)
+    left, right = st.columns([8, 1], vertical_alignment="center")
+    left.html(
+        f'<div class="tv-lesson-row">{sign}<b>{escape(say(station.title))} '
+        f'<span class="tv-quiet">{escape(minutes)} · {escape(state)}</span></b>'
+        f"<span>{escape(aim)}</span></div>"
+    )
+    right.button(
+        say("open"),
+        key=f"open-{number}",
+        on_click=navigation.open_station,
+        args=(number,),
+    )
+
+
+def _beginning(engine: Engine, kind: Kind) -> None:
+    """What the lesson is, the sentence, and the button to begin or to go on."""
+    done = len([n for n in answers.answers() if n])
+    with st.container(border=True, key="card-begin"):
+        st.html(f'<h2 class="tv-question">{escape(say("Your sentence, ten questions"))}</h2>')
+        st.html(
+            f'<p class="tv-notes">{escape(say(LEAD))}</p><p class="tv-notes tv-quiet">'
+            f"{escape(say('{done} of {all} questions answered', done=done, all=len(STATIONS)))}</p>"
+        )
+        if kind.takes == "text":
+            inputs.box(engine, kind)
+        kept = say("Your answers are kept in this page's address: bookmark it.")
+        st.html(f'<p class="tv-notes tv-quiet">{escape(kept)}</p>')
+        with st.container(horizontal=True):
+            following = _following()
+            st.button(
+                say("begin")
+                if following == 1
+                else say("go on at station {number}", number=following),
+                key="begin",
+                type="primary",
+                on_click=navigation.open_station,
+                args=(following,),
+            )
+            st.button(
+                say("delete my answers"),
+                key="anew",
+                on_click=answers.forget,
+                disabled=not done,
+                help=say("Forgets what was predicted."),
+            )
+
+
+def _following() -> int:
+    """The station to go on with: the open one, or the first that was not answered."""
+    open_now: int = st.session_state["station"]
+    if open_now:
+        return open_now
+    missing = (n for n in range(1, len(STATIONS) + 1) if not answers.answered(n))
+    return next(missing, 1)
+
+
+def _sheet(engine: Engine) -> None:
+    """The worksheet, made when it is asked for."""
+    model = st.session_state["model"]
+    kind = engine.kind(model) or Kind()
+    question = visit.question(engine, kind)
+    with st.container(border=True, key="card-sheet"):
+        st.html(f'<h2 class="tv-question">{escape(say("A worksheet to print"))}</h2>')
+        told = say(
+            "All ten questions, two exercises to calculate by hand, the words of the lesson, and "
+            "the answers on a last page for the teacher. The numbers are those of your sentence "
+            "and model."
+        )
+        st.html(f'<p class="tv-notes">{escape(told)}</p>')
+        st.download_button(
+            say("download the worksheet"),
+            data=_maker(engine, question, kind),
+            file_name="worksheet.html",
+            mime="text/html",
+            key="worksheet",
+            on_click="ignore",
+        )
+
+
+def _maker(engine: Engine, question: Question, kind: Kind) -> Callable[[], bytes]:
+    """What makes the worksheet; it runs in a thread that knows nothing of this visit."""
+    language = spoken_language()
+
+    def make() -> bytes:
+        with speaking(language):
+            return sheet(engine, question, engine.kind(question.model) or kind).encode()
+
+    return make
+
+
+def sheet(engine: Engine, question: Question, kind: Kind) -> str:
+    """The worksheet of a question, in the present language: every station is run for it."""
+    pages = [_page(engine, question, kind, station) for station in STATIONS]
+    written = _written(engine, question) if kind.translates and question.text else ""
+    return worksheet(pages, question.text, engine.shelf[question.model].called, written)
+
+
+def _written(engine: Engine, question: Question) -> str:
+    try:
+        return engine.clean(question, Wanted(())).text
+    except ValueError:  # the stations say why
+        return ""
+
+
+def _page(engine: Engine, question: Question, kind: Kind, station: Station) -> Page:
+    if not question.text or not serves(station, kind):
+        return Page(station, None, say("This model or sentence cannot show this station."))
+    try:
+        return Page(station, station.ask(seen_of(engine, question, station, kind)))
+    except (ValueError, LookupError) as error:
+        return Page(station, None, spoken(error))
+
+
+def _notes() -> None:
+    """For the teacher: what to say, to ask, and to beware of, station by station."""
+    with st.expander(say("Notes for the teacher"), key="teacher"):
+        st.html(f'<p class="tv-notes">{escape(say(TEACHER))}</p>')
+        for number, station in enumerate(STATIONS, 1):
+            notes = station.notes
+            minutes = say("{minutes} minutes", minutes=station.minutes)
+            parts = (
+                (say("Say"), notes.say),
+                (say("Ask"), notes.ask),
+                (say("Beware"), notes.beware),
+                (say("Let them do"), station.do),
+            )
+            items = "".join(
+                f"<dt>{escape(name)}</dt><dd>{escape(say(text))}</dd>" for name, text in parts
+            )
+            st.html(
+                f'<h3 class="tv-question">{number}. {escape(say(station.title))} '
+                f'<span class="tv-quiet">{escape(minutes)}</span></h3>'
+                f'<dl class="tv-notes">{items}</dl>'
+            )
+
+
+def _glossary() -> None:
+    with st.expander(say("Glossary: {count} words", count=len(GLOSSARY)), key="glossary"):
+        items = "".join(
+            f"<div><dt>{escape(say(term))}</dt><dd>{escape(say(meaning))}</dd></div>"
+            for term, meaning in GLOSSARY.values()
+        )
+        st.html(f'<dl class="tv-terms">{items}</dl>')

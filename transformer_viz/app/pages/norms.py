@@ -1,0 +1,273 @@
+"""Norms: what does each layer norm see, and what does it make of it?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+
+import pandas as pd
+import streamlit as st
+
+from ... import views
+from ...core.trace import Trace
+from ...languages import ENGLISH, mark, say, speaking
+from ...metrics.norm_names import norm_labels
+from ...metrics.norms import (
+    STATISTICS,
+    describe_norm_change,
+    norm_sites,
+    norm_statistic,
+    norm_table,
+)
+from ...metrics.outstanding import outstanding_dimensions, outstanding_gains, outstanding_tokens
+from ..cards import edit_chips, token_chips
+from ..cards.overview import compare, sentence
+from ..cards.plotly_chart import chart, clicked
+from ..engine.engine import Engine
+from ..page_template import show
+from ..session import selection, visit
+from ..session.scene import Scene
+from ..session.url_state import shortened
+from ..ui.text_format import plain, spoken
+
+QUESTION = mark("What does each layer norm see, and what does it make of it?")
+NAMES = {statistic.name: statistic for statistic in STATISTICS}
+
+
+def draw(engine: Engine) -> None:
+    """The page Norms."""
+    show(engine, _body)
+
+
+def _body(scene: Scene) -> Callable[[], None] | None:
+    state, stack = st.session_state, st.session_state["stack"]
+    visit.fit("word", len(scene.now.words_of(stack)), mark("word"))
+    visit.relabel("word")
+    selection.follow_word(scene)
+    rows = token_chips.of_stack(scene, stack, state["word"], "column")
+    sides = token_chips.sides_of(scene, stack, "column")
+    token_chips.sentences(
+        scene, rows, lambda chip: state.update(word=chip.token), "norm-map", sides
+    )
+    _choices(scene)
+    try:
+        sites = norm_sites(scene.before, stack)
+    except LookupError as error:
+        st.info(plain(spoken(error)))
+        return None
+    _settle(sites)
+    with st.container(key="pictures-norms"):
+        left, right = st.columns([10, 9])
+        with left.container(border=True, height="stretch", key="card-norms"):
+            _map(scene, stack, sites)
+        with right.container(border=True, height="stretch", key="card-stream"):
+            _stream(scene, stack)
+    with st.container(key="pictures-gains"):
+        left, right = st.columns([10, 9])
+        with left.container(border=True, height="stretch", key="card-gains"):
+            _gains(scene)
+        with right.container(border=True, height="stretch", key="card-outstanding"):
+            _outstanding(scene, stack)
+    _changes(scene, stack)
+    _table(scene, stack)
+    return None
+
+
+def _choices(scene: Scene) -> None:
+    with st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+    ):
+        st.html(f'<h2 class="tv-question">{say(QUESTION)}</h2>', width="content")
+        with st.container(horizontal=True, width="content"):
+            sentence(scene)
+            compare(scene)
+
+
+def _settle(sites: tuple[str, ...]) -> None:
+    """Let the chosen norm be one that this stack has; an unknown one from the link is told."""
+    state = st.session_state
+    if state["site"] not in sites:
+        if state["site"] and state.get(visit.FRESH):
+            visit.complaints().append(
+                say(
+                    "There is no norm {norm} in this stack; {shown} is shown.",
+                    norm=repr(shortened(state["site"])),
+                    shown=sites[0],
+                )
+            )
+        state["site"] = sites[0]
+
+
+def _map(scene: Scene, stack: str, sites: tuple[str, ...]) -> None:
+    state = st.session_state
+    now, before = scene.shown
+    name = state["statistic"]
+    chart(
+        "norm-map",
+        scene.kind.asked(NAMES[name].question),
+        lambda: views.norm_map(
+            now,
+            name,
+            stack,
+            before=before,
+            site=sites.index(state["site"]),
+            token=state["word"],
+            dark=visit.dark(),
+        ),
+        lambda: _pick(sites),
+    )
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.selectbox(say("number"), list(NAMES), key="statistic", format_func=_title, width=200)
+        labels = dict(zip(sites, norm_labels(scene.before, sites), strict=True))
+        st.selectbox(
+            say("norm"), list(sites), key="site", format_func=labels.__getitem__, width=280
+        )
+    _said(scene, stack)
+
+
+def _title(name: str) -> str:
+    return say(NAMES[name].title)
+
+
+def _pick(sites: tuple[str, ...]) -> None:
+    chosen = clicked("norm-map")
+    if chosen:
+        st.session_state.update(site=sites[chosen[0]], word=chosen[1])
+
+
+def _said(scene: Scene, stack: str) -> None:
+    """The chosen cell as a number, before and after a change, and what the number is."""
+    state = st.session_state
+    told = []
+    for trace in (scene.before, scene.now) if scene.changes else (scene.before,):
+        sites, values = norm_statistic(trace, state["statistic"], stack)
+        row, token = sites.index(state["site"]), state["word"]
+        told.append(f"{values[row, token]:.4f}" if token < values.shape[1] else "–")
+    statistic, word = NAMES[state["statistic"]], _labels(scene.now, stack)[state["word"]]
+    said = say(
+        "“{word}”: {title} {numbers}",
+        word=word,
+        title=say(statistic.title),
+        numbers=" → ".join(told),
+    )
+    st.html(
+        f'<p class="tv-say" data-what="norm">{escape(said)}</p>'
+        f'<span class="tv-quiet">{escape(say(statistic.sentence))}</span>'
+    )
+
+
+def _labels(trace: Trace, stack: str) -> tuple[str, ...]:
+    return trace.words_of(stack).labels
+
+
+def _stream(scene: Scene, stack: str) -> None:
+    now, _ = scene.shown
+    before = scene.before if now is not scene.before else None
+    labels = _labels(now, stack)
+    token = min(st.session_state["word"], len(labels) - 1)
+    chart(
+        "stream",
+        scene.kind.asked(mark("How long is a word's vector on its way through the layers?")),
+        lambda: views.stream_length(now, stack, token, before=before, dark=visit.dark()),
+        _pick_word,
+    )
+    every = _labels(scene.now, stack)
+    st.selectbox(
+        say("word"),
+        range(len(every)),
+        key="word",
+        format_func=lambda place: f"{place} {every[place]}",
+        width=190,
+    )
+
+
+def _pick_word() -> None:
+    chosen = clicked("stream")
+    if chosen:
+        st.session_state["word"] = chosen[0]
+
+
+def _gains(scene: Scene) -> None:
+    site = st.session_state["site"]
+    chart(
+        "gains",
+        say("What has this norm learned to stretch and to shift?"),
+        lambda: views.gain_bias(scene.before, site, dark=visit.dark()),
+    )
+
+
+def _outstanding(scene: Scene, stack: str) -> None:
+    """Words, dimensions and gains whose numbers stand far from the rest."""
+    now, _ = scene.shown
+    site = st.session_state["site"]
+    st.html(f'<h3 class="tv-question">{say("What stands out?")}</h3>')
+    _found(say("Words"), lambda: outstanding_tokens(now, stack, count=4))
+    stream = say("Dimensions of the residual stream")
+    _found(stream, lambda: outstanding_dimensions(now, stack, count=4))
+    _found(say("Gains of the chosen norm"), lambda: outstanding_gains(now, site, count=4))
+
+
+def _found(title: str, find: Callable[[], pd.DataFrame]) -> None:
+    try:
+        sentences = list(find()["sentence"]) or [say("none stands out")]
+    except (ValueError, LookupError) as error:
+        sentences = [spoken(error)]
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+    st.html(f'<div class="tv-found"><b>{title}</b><ul>{items}</ul></div>')
+
+
+def _changes(scene: Scene, stack: str) -> None:
+    """The edits that were made on other pages, and what they did to the norms, in a sentence."""
+    with st.container(border=True, key="card-changes"):
+        with st.container(
+            horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+        ):
+            question = say("What did the changes do here?")
+            st.html(f'<h2 class="tv-question">{question}</h2>', width="content")
+            with st.container(horizontal=True, width="content"):
+                edit_chips.ways_back(disabled=not scene.changes)
+        edit_chips.chips(scene)
+        if scene.changes:
+            try:
+                said = describe_norm_change(
+                    scene.before, scene.now, st.session_state["statistic"], stack
+                )
+            except ValueError as error:
+                said = spoken(error)
+            st.html(f'<p class="tv-say" data-what="change">{escape(said)}</p>')
+        else:
+            st.caption(
+                say(
+                    "Change masks, temperature, heads or positions on Explore or Positions, and "
+                    "come back: before, after and difference then stand here."
+                )
+            )
+
+
+def _table(scene: Scene, stack: str) -> None:
+    """Every number behind the pictures, to read and to take along."""
+    with speaking(ENGLISH):  # data are the same for everybody
+        table = numbers(scene, stack)
+    with st.container(border=True, key="card-table"):
+        with st.container(
+            horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+        ):
+            st.html(f'<h2 class="tv-question">{say("All numbers")}</h2>', width="content")
+            st.download_button(
+                "CSV",
+                data=table.to_csv(index=False).encode(),
+                file_name=f"norms-{stack}.csv",
+                mime="text/csv",
+                key="norm-csv",
+                on_click="ignore",
+            )
+        st.dataframe(table, hide_index=True, key="norm-table", height=280)
+
+
+def numbers(scene: Scene, stack: str) -> pd.DataFrame:
+    """The norms of a stack, a row a norm and word; of a changed run with what it was before."""
+    table = norm_table(scene.now, stack)
+    if not scene.changes:
+        return table
+    before = norm_table(scene.before, stack).drop(columns=["place", "word"])
+    return table.merge(before, on=["site", "token"], how="left", suffixes=("", "_clean"))

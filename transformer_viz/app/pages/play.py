@@ -1,0 +1,184 @@
+"""Play: the translation, word by word, as the search for it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import streamlit as st
+
+from ...components.play import play_data
+from ...core.interventions import Intervention
+from ...core.search_tree import Search
+from ...languages import say
+from ..cards import search_options
+from ..cards.search_options import Way
+from ..engine.engine import Engine
+from ..engine.search_jobs import searched
+from ..page_template import show
+from ..session import visit
+from ..session.scene import Scene
+from ..session.url_state import shortened
+from ..ui import components
+from ..ui.progress import patiently
+from ..ui.text_format import ending, plain
+
+ABOUT = "_played"  # the question and the search that the step and the text were chosen for
+
+
+def draw(engine: Engine) -> None:
+    """The page."""
+    show(engine, _body)
+
+
+def _body(scene: Scene) -> None:
+    if not scene.kind.writes:
+        st.html(f'<h2 class="tv-question">{say("How does the model write?")}</h2>')
+        st.info(plain(_silent(scene)))
+        return
+    search_options.settle_width()
+    way = search_options.choices(scene)
+    waiting = st.container(key="waiting-play")
+    changes = Intervention() if search_options.clean(scene) else scene.changes
+    search = _search(scene, way, changes, waiting)
+    chosen = _settle(scene, way, changes, search)
+    before = None
+    if changes:
+        clean = _search(scene, way, Intervention(), waiting)
+        before = clean.texts[0]
+    _picture(scene, search, chosen, before, f"{way}{changes.to_json()}")
+
+
+def _silent(scene: Scene) -> str:
+    """Why there is nothing to play."""
+    name = scene.engine.shelf[scene.question.model].called
+    if scene.kind.gives == "classes":
+        why = say(
+            "{name} names a class and writes no words, so there is nothing to play.", name=name
+        )
+    elif scene.kind.gives == "vectors":
+        why = say("{name} gives vectors and no words, so there is nothing to play.", name=name)
+    else:
+        why = say(
+            "{name} reads a whole sentence at once and writes nothing by itself, so there is "
+            "nothing to play.",
+            name=name,
+        )
+    return f"{why} {say('Choose a translation model, or one that goes on with a text.')}"
+
+
+def _search(scene: Scene, way: Way, changes: Intervention, waiting: object) -> Search:
+    """The search, made once for all who ask for it."""
+    question = scene.question
+    words = (question.text, way.beam, way.drawing, way.seed, changes.to_json())
+    found: Search = patiently(
+        lambda task: scene.engine.ask(question.model, searched, *words, task=task, stepped=True),
+        key="play-changed" if changes else "play",
+        say=say("Writing, and noting every step ..."),
+        about=(question.model, words),
+        where=waiting,  # type: ignore[arg-type]
+    )
+    return found
+
+
+# ---- the step and the text that are shown -------------------------------------------------------
+
+
+def _settle(scene: Scene, way: Way, changes: Intervention, search: Search) -> int | None:
+    """Bring the step and the text to those that this search has; None is its best text.
+
+    Another question begins at the first word. Another search of the same one keeps the step.
+    """
+    state, question = st.session_state, scene.question
+    now = (question.model, question.text), (way, changes.to_json())
+    was = state.get(ABOUT, now)
+    state[ABOUT] = now
+    if was[0] != now[0]:
+        state["played"] = 0
+    if was != now:
+        state["branch"] = ""
+    chosen = _named(search, state["branch"])
+    if state["branch"] and chosen is None:
+        _tell(
+            say(
+                "In the link, branch is {branch}, which this search did not weigh; its best text "
+                "is shown.",
+                branch=repr(shortened(state["branch"])),
+            )
+        )
+        state["branch"] = ""
+    last = int(search.steps[search.best[0] if chosen is None else chosen])
+    if state["played"] > last:
+        _tell(
+            say(
+                "In the link, played is {step}; this text has the steps 0 to {last}.",
+                step=state["played"],
+                last=last,
+            )
+        )
+        state["played"] = last
+    return chosen
+
+
+def _named(search: Search, branch: str) -> int | None:
+    """The candidate that a link names by its step and its place there; None where none is."""
+    step, _, place = branch.partition(".")
+    if not all(part.isascii() and part.isdecimal() and len(part) < 6 for part in (step, place)):
+        return None
+    return search.named(int(step), int(place))
+
+
+def _tell(sentence: str) -> None:
+    if st.session_state.get(visit.FRESH):
+        visit.complaints().append(sentence)
+
+
+# ---- the picture --------------------------------------------------------------------------------
+
+
+def _picture(
+    scene: Scene, search: Search, chosen: int | None, before: str | None, about: str
+) -> None:
+    state, place = st.session_state, scene.place
+    if not search.rows:
+        st.info(say("No attention was found in this model while it wrote, so nothing is drawn."))
+        return
+    layer = min(place.layer, len(search.rows) - 1)
+    run = scene.before if search_options.clean(scene) else scene.now  # an edit may add padding
+    data = play_data(
+        search,
+        scene.engine.pieces(scene.question.model),
+        run.source.labels,
+        about=f"{scene.question.model} {scene.question.text} {about}",
+        layer=layer,
+        head=min(place.head, search.rows[layer].shape[1] - 1),
+        pooled=state["pooled"],
+        played=state["played"],
+        chosen=chosen,
+        start=ending(scene.question.text) if scene.kind.continues else "",
+        before=before,
+        ramp=scene.look.ramp,
+        seq=scene.look.seq,
+    )
+    components.play(data, key="play", moved=_moved, looked=_looked)
+    st.caption(
+        say(
+            "Attention weights say where a head looked. They do not say why the model wrote a word."
+        )
+    )
+
+
+def _moved(said: object) -> None:
+    """Keep the step and the text at which the hand rests."""
+    match said:
+        case {"played": int(played), "branch": str(branch)} if 0 <= played < 100_000:
+            st.session_state.update(played=played, branch=shortened(branch))
+
+
+def _looked(said: object) -> None:
+    """Keep whose row is shown; it is the opened head of the other pages as well."""
+    if not isinstance(said, Mapping):
+        return
+    match said:
+        case {"layer": int(layer), "head": int(head), "pooled": bool(pooled)}:
+            if 0 <= layer < 1000 and 0 <= head < 1000:
+                st.session_state.update(layer=layer, head=head, pooled=pooled)

@@ -1,0 +1,310 @@
+"""Positions: how does the model know where a word stands, and what if it does not?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import streamlit as st
+
+from ... import views
+from ...core.sites import called
+from ...core.trace import Trace
+from ...core.trace_parts import Tokens
+from ...languages import mark, say
+from ...metrics.positions import pair_count, position_array
+from ..cards import edit_chips, head_card, token_chips
+from ..cards.edit_chips import ways_back
+from ..cards.outcome_card import came_of_it
+from ..cards.overview import pictures, sentence
+from ..cards.plotly_chart import chart, clicked
+from ..cards.word_order_card import order_card
+from ..engine.engine import Engine
+from ..page_template import show
+from ..session import position_edits, visit, widget_sync
+from ..session.edit_controls import REACHES
+from ..session.position_edits import stack_of
+from ..session.scene import Scene
+
+KNOWS = {
+    "word": mark("How does the model know where each word stands?"),
+    "patch": mark("How does the model know where each patch stands?"),
+    "vector": mark("How does the model know where each vector stands?"),
+}
+ADDED = {
+    "word": mark("What is added to each word?"),
+    "patch": mark("What is added to each patch?"),
+    "vector": mark("What is added to each vector?"),
+}
+SCALES = (0.0, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 1.0)
+
+
+def draw(engine: Engine) -> None:
+    """The page Positions."""
+    show(engine, _body)
+
+
+def _body(scene: Scene) -> Callable[[], None]:
+    state, stack = st.session_state, st.session_state["stack"]
+    tokens = scene.now.words_of(stack)
+    visit.fit("place", len(tokens), mark("position"))
+    visit.relabel("place")
+    rows = token_chips.of_stack(scene, stack, state["place"], "row")
+    sides = token_chips.sides_of(scene, stack, "row")
+    token_chips.sentences(
+        scene, rows, lambda chip: state.update(place=chip.token), "position-table", sides
+    )
+    _choices(scene)
+    name = name_of(scene.before, stack)
+    if name is None:
+        st.info(
+            say(
+                "Nothing was found that tells the {stack} of this model where its words stand: no "
+                "table is added, nothing is rotated, no score gets a bias. Its order, if it knows "
+                "any, comes from the causal mask.",
+                stack=called(stack),
+            )
+        )
+    else:
+        visit.fit("shift", len(tokens), mark("shift"))
+        visit.fit("pair", max(1, pair_count(scene.now, name)), mark("pair of dimensions"))
+        _pictures(scene, name)
+        _along(scene, name, tokens)
+    _switches(scene)
+    scene, found = head_card.settled(scene)
+    pictures(scene, found, say("What do the heads do with it?"))
+    follow = came_of_it(scene)
+    bag = order_card(scene) if scene.kind.writes else None
+
+    def later() -> None:
+        for work in (follow, bag):
+            if work is not None:
+                work()
+
+    return later
+
+
+def name_of(trace: Trace, stack: str) -> str | None:
+    """Where a stack's positions stand in the trace: a table, angles, or a bias of the scores."""
+    return next((name for name in trace.positions if stack_of(name) == stack), None)
+
+
+def _choices(scene: Scene) -> None:
+    with st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+    ):
+        question = say(KNOWS[scene.kind.thing])
+        st.html(f'<h2 class="tv-question">{question}</h2>', width="content")
+        sentence(scene)
+
+
+def _pictures(scene: Scene, name: str) -> None:
+    """The table, its wavelengths, and which places it makes alike."""
+    state, dark = st.session_state, visit.dark()
+    now, before = scene.shown
+    with st.container(key="pictures-table"):
+        left, middle, right = st.columns(3)
+        with left.container(border=True, height="stretch", key="card-table"):
+            chart(
+                "position-table",
+                say(ADDED[scene.kind.thing]),
+                lambda: views.position_table(
+                    now,
+                    name,
+                    before=before,
+                    most=None if before else _most(scene, name),
+                    token=state["place"],
+                    pair=state["pair"],
+                    head=state["head"],
+                    dark=dark,
+                ),
+                lambda: _pick("position-table", "place", "pair"),
+            )
+        with middle.container(border=True, height="stretch", key="card-wavelengths"):
+            chart(
+                "wavelengths",
+                say("How long is the wave of each pair of dimensions?"),
+                lambda: views.wavelengths(now, name, pair=state["pair"], dark=dark),
+                lambda: _pick("wavelengths", "pair"),
+            )
+        with right.container(border=True, height="stretch", key="card-similarity"):
+            chart(
+                "position-similarity",
+                say("Which places look alike?"),
+                lambda: views.position_similarity(now, name, token=state["place"], dark=dark),
+                lambda: _pick("position-similarity", "place"),
+            )
+
+
+def _most(scene: Scene, name: str) -> float | None:
+    """The largest number in both runs' tables, so that they are coloured alike."""
+    if not name.startswith("table."):  # cosines need no common limit, and a bias has its own
+        return None
+    runs = (scene.before, scene.now)
+    return max(float(np.abs(position_array(run, name)).max(initial=0)) for run in runs)
+
+
+def _pick(key: str, *names: str) -> None:
+    """A click chooses what its place stands for."""
+    for name, value in zip(names, clicked(key), strict=False):
+        st.session_state[name] = value
+
+
+def _along(scene: Scene, name: str, tokens: Tokens) -> None:
+    """The chosen pair along the sentence, and the turn that leads k words further."""
+    state, dark = st.session_state, visit.dark()
+    now, _ = scene.shown
+    with st.container(key="pictures-waves"):
+        left, right = st.columns(2)
+        with left.container(border=True, height="stretch", key="card-waves"):
+            chart(
+                "position-waves",
+                scene.kind.asked(mark("What do the chosen two dimensions do along the sentence?")),
+                lambda: views.position_waves(now, name, state["pair"], dark=dark),
+                lambda: _pick("position-waves", "place"),
+            )
+            st.number_input(
+                say("pair of dimensions"),
+                key="pair",
+                min_value=0,
+                max_value=max(1, pair_count(now, name)) - 1,
+                width=190,
+            )
+        with right.container(border=True, height="stretch", key="card-shift"):
+            chart(
+                "position-shift",
+                scene.kind.asked(mark("Is k words further always the same turn?")),
+                lambda: views.position_shift(now, name, state["shift"], state["place"], dark=dark),
+                lambda: _pick("position-shift", "pair"),
+            )
+            with st.container(horizontal=True, vertical_alignment="top"):
+                _place(tokens)
+                _steps(tokens)
+
+
+def _place(tokens: Tokens) -> None:
+    st.selectbox(
+        say("position"),
+        range(len(tokens)),
+        key="place",
+        format_func=lambda place: f"{place} {tokens.labels[place]}",
+        width=190,
+    )
+
+
+def _steps(tokens: Tokens) -> None:
+    if len(tokens) > 1:
+        st.slider(
+            say("k: how many words further"),
+            min_value=0,
+            max_value=len(tokens) - 1,
+            key="shift",
+            width=260,
+        )
+
+
+def _switches(scene: Scene) -> None:
+    """Scale, drop, shuffle: what the model is told about places."""
+    _show(scene)
+    with st.container(border=True, key="card-switches"):
+        with st.container(
+            horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+        ):
+            with st.container(horizontal=True, vertical_alignment="center", width="content"):
+                two = len(scene.kind.stacks) > 1
+                of = f'<span class="tv-quiet">{say("the positions of")}</span>'
+                heading = f"{say('Change it')} {of}" if two else say("Change the positions")
+                st.html(f'<h2 class="tv-question">{heading}</h2>', width="content")
+                if two:
+                    st.segmented_control(
+                        say("the positions of"),
+                        list(REACHES),
+                        key="reach",
+                        format_func=lambda reach: say(REACHES[reach]),
+                        required=True,
+                        label_visibility="collapsed",
+                    )
+            with st.container(horizontal=True, width="content"):
+                ways_back(disabled=not scene.changes)
+        edit_chips.chips(scene)
+        with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+            _controls()
+        if st.session_state["reach"] == "both" and position_edits.differ(scene.changes):
+            st.caption(
+                say(
+                    "The two sentences are changed differently: the switches show the source. "
+                    "Moving one makes both alike."
+                )
+            )
+
+
+def _controls() -> None:
+    state = st.session_state
+    st.select_slider(
+        say("scale"),
+        sorted({*SCALES, state["position_scale"]}),
+        key="position_scale",
+        format_func=lambda value: say("0 (dropped)") if value == 0 else f"{value:g}",
+        on_change=_moved,
+        args=("position_scale",),
+        width=300,
+        help=say(
+            "What the positions are multiplied by before they are added; 0 leaves none of them."
+        ),
+    )
+    st.toggle(
+        say("drop"),
+        key="position_drop",
+        on_change=_moved,
+        args=("position_drop",),
+        help=say("The same as scale 0."),
+    )
+    st.toggle(
+        say("shuffle"),
+        key="position_shuffle",
+        on_change=_moved,
+        args=("position_shuffle",),
+        help=say("Every word gets the place of another one; start and end marks keep theirs."),
+    )
+    st.button(
+        say("another shuffle"),
+        key="reshuffle",
+        on_click=_reshuffled,
+        disabled=not state["position_shuffle"],
+    )
+
+
+def _show(scene: Scene) -> None:
+    """Let the switches show the edits."""
+    reach = st.session_state["reach"]
+    scale = position_edits.scale(scene.changes, reach)
+    widget_sync.show(
+        {
+            "position_scale": scale,
+            "position_drop": scale == 0,
+            "position_shuffle": position_edits.shuffled(scene.changes, reach) is not None,
+        }
+    )
+
+
+def _moved(name: str) -> None:
+    widget_sync.moved(name, lambda: _write(name))
+
+
+def _write(name: str) -> None:
+    """Write what a switch says into the edits."""
+    state, now = st.session_state, visit.intervention()
+    value, reach = state[name], state["reach"]
+    if name == "position_scale":
+        now = position_edits.set_scale(now, reach, value)
+    elif name == "position_drop":
+        now = position_edits.set_scale(now, reach, 0.0 if value else 1.0)
+    else:
+        now = position_edits.set_shuffled(now, reach, 0 if value else None)
+    visit.change(now)
+
+
+def _reshuffled() -> None:
+    reach, now = st.session_state["reach"], visit.intervention()
+    seed = position_edits.shuffled(now, reach) or 0
+    visit.change(position_edits.set_shuffled(now, reach, seed + 1))

@@ -1,0 +1,204 @@
+"""Step inside: one head's whole chain, from a word's numbers to what is added to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from ...components.inside import inside_data
+from ...core.stages import Inside, Number, Stage, Terms
+from ...languages import say
+from ...metrics.cells import cells
+from ..cards import head_card, overview, token_chips
+from ..cards.edit_panel import strip
+from ..engine.engine import Engine
+from ..engine.task import Task
+from ..page_template import show
+from ..session import visit
+from ..session.scene import Scene
+from ..shell.presenter import presenting
+from ..ui import components
+from ..ui.progress import patiently
+from ..ui.text_format import plain
+
+LONGEST = 200  # letters of an address
+STATION = "_station"  # the number of the open station and what it is, as they were last
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What of a chain is open: a word's row, a station, and the address of a number."""
+
+    row: int
+    step: int
+    number: str
+    present: bool
+
+
+def draw(engine: Engine) -> None:
+    """The page."""
+    show(engine, _body)
+
+
+def _body(scene: Scene) -> None:
+    place = scene.place
+    found = cells(scene.now, place.block, place.layer, place.head)
+    head_card.settle_row(found)
+    token_chips.settle_picked(found)
+    token_chips.sentences(scene, token_chips.of_map(scene, found), token_chips.keep)
+    _choices(scene, found.rows.labels)
+    with st.container(border=True, key="card-inside"):
+        waiting = st.container(key="waiting-inside")
+        row = st.session_state["token"]
+        chain = patiently(
+            lambda task: scene.inside(row, task),
+            key="inside",
+            say=say("Following the numbers ..."),
+            about=(scene.question, scene.changes.to_json(), place, row),
+            where=waiting,
+        )
+        if not chain.stages:
+            st.info(plain(say(chain.problem)))
+            return
+        _settle(chain)
+        terms = _terms(scene, chain)
+        opened = Opened(row, st.session_state["step"], st.session_state["number"], presenting())
+        components.inside(
+            _data(scene, chain, terms, opened), key="inside", stepped=_stepped, opened=_open
+        )
+    strip(scene, {"inside": lambda moved: _moved(moved, opened)})
+
+
+def _choices(scene: Scene, words: tuple[str, ...]) -> None:
+    """Which block, layer, head and word."""
+    layers, heads = scene.now.thumbnail(scene.place.block).shape[:2]
+    visit.relabel("token")
+    with st.container(
+        horizontal=True,
+        horizontal_alignment="distribute",
+        vertical_alignment="center",
+        key="fold-inside",
+    ):
+        st.html(
+            f'<h2 class="tv-question">{say("What happens inside a head?")}</h2>', width="content"
+        )
+        with st.container(horizontal=True, width="content", vertical_alignment="center"):
+            overview.block(scene)
+            _list(say("layer"), range(layers), "layer", [f"L{n}" for n in range(layers)], 84)
+            _list(say("head"), range(heads), "head", [f"H{n}" for n in range(heads)], 84)
+            _list(say("word"), range(len(words)), "token", words, 150)
+
+
+def _list(
+    label: str, options: range, key: str, names: list[str] | tuple[str, ...], width: int
+) -> None:
+    st.selectbox(
+        label,
+        options,
+        key=key,
+        format_func=names.__getitem__,
+        width=width,
+        label_visibility="collapsed",
+    )
+
+
+# ---- what is open -------------------------------------------------------------------------------
+
+
+def _settle(chain: Inside) -> None:
+    """Let the open station be one that there is: the same one as before, wherever it stands now."""
+    state, known = st.session_state, [_known_by(stage) for stage in chain]
+    step, name = state.get(STATION, (None, ""))
+    if state["step"] != step or name not in known:
+        visit.fit("step", len(known), say("station"))
+    elif known[step : step + 1] != [name]:  # the chain is another one, and has it elsewhere
+        state["step"] = known.index(name)
+    state[STATION] = (state["step"], known[state["step"]])
+
+
+def _known_by(stage: Stage) -> str:
+    """What a station is in each block: the attention's own parts are the same in all of them."""
+    return f"{stage.kind} {'feed_forward' if stage.block == 'feed_forward' else ''}"
+
+
+def _number(chain: Inside) -> Number | None:
+    """The opened number, if it belongs to the open station; another one is let go."""
+    state = st.session_state
+    if not state["number"]:
+        return None
+    here = chain.stages[state["step"]].name
+    try:
+        number = chain.number(state["number"])
+    except LookupError:
+        number = None
+    if number is None and state.get(visit.FRESH):
+        _tell(state["number"])
+    if number is None or number.stage != here:
+        state["number"] = ""
+        return None
+    return number
+
+
+def _terms(scene: Scene, chain: Inside) -> Terms | None:
+    """The sum behind the opened number; one that is no sum is let go."""
+    number = _number(chain)
+    if number is None:
+        return None
+    try:
+        return scene.terms(chain, number)
+    except LookupError:
+        if st.session_state.get(visit.FRESH):
+            _tell(str(number))
+        st.session_state["number"] = ""
+        return None
+
+
+def _tell(number: str) -> None:
+    visit.complaints().append(
+        say("In the link, number names {number}, which is no sum of this chain.", number=number)
+    )
+
+
+def _stepped(said: object) -> None:
+    """Another station was gone to."""
+    match said:
+        case {"step": int(step)} if 0 <= step < 1000:
+            state = st.session_state
+            state.pop(STATION, None)
+            if state["step"] != step:
+                state.update(step=step, number="")
+
+
+def _open(said: object) -> None:
+    """A number was opened, or the opened one closed; anything may come from a browser."""
+    match said:
+        case {"step": int(), "number": str(number)}:
+            _stepped(said)
+            st.session_state["number"] = number[:LONGEST]
+
+
+# ---- what is drawn ------------------------------------------------------------------------------
+
+
+def _data(scene: Scene, chain: Inside, terms: Terms | None, opened: Opened) -> bytes:
+    return inside_data(
+        scene.now,
+        chain,
+        step=opened.step,
+        terms=terms,
+        present=opened.present,
+        seq=scene.look.seq,
+    )
+
+
+def _moved(scene: Scene, opened: Opened, task: Task | None = None) -> bytes:
+    """The chain while a slider is dragged; asks nothing of the visit, so any thread may."""
+    chain = scene.inside(opened.row, task)
+    terms = None
+    if opened.number:
+        try:
+            terms = scene.terms(chain, chain.number(opened.number), task)
+        except LookupError:  # what a mask hides has no sum
+            terms = None
+    return _data(scene, chain, terms, opened)

@@ -1,0 +1,65 @@
+"""What the model says to what it was given, in one line above everything else."""
+
+from __future__ import annotations
+
+from html import escape
+
+from ...languages import say
+from ..session.scene import Scene
+from ..ui.text_format import ending
+from .outcome_html import class_names
+
+
+def lead(scene: Scene) -> str:
+    """The clean run's answer as HTML; empty where a model gives vectors."""
+    kind = scene.kind
+    if kind.gives == "vectors" or scene.before.logits is None:
+        return ""
+    if kind.gives == "classes":
+        return _class(scene)
+    if kind.translates:
+        held = f'<span class="tv-quiet">{say("held")}</span> ' if scene.question.target else ""
+        return f'{held}<span data-what="translation">{escape(scene.answer.text)}</span>'
+    said = _next_word(scene) if kind.continues else _filled(scene)
+    return f'<span data-what="lead">{said}</span>'
+
+
+def _class(scene: Scene) -> str:
+    produced = scene.before.produced
+    assert produced is not None
+    name = class_names(scene)[produced.ids[0]]
+    chance = say("with probability {probability:.3f}", probability=produced.probability[0])
+    return f'<span data-what="lead">{escape(name)}</span> <span class="tv-quiet">{chance}</span>'
+
+
+def _next_word(scene: Scene) -> str:
+    """The text, and the word that the model finds most probable after it."""
+    logits = scene.before.logits
+    assert logits is not None
+    ids, name, best = scene.before.source.ids, scene.question.model, int(logits[-1].argmax())
+    start, whole = (scene.engine.text_of(name, said) for said in (ids, [*ids, best]))
+    word = whole.removeprefix(start) if whole.startswith(start) else ""
+    if not word.strip():  # a mark, which no text shows
+        word = f" {scene.engine.pieces(name)[best]}"
+    gap = " " if word != word.lstrip() else ""
+    return f'{escape(ending(start))}{gap}<span class="tv-new">{escape(word.strip())}</span>'
+
+
+def _filled(scene: Scene) -> str:
+    """The sentence with the model's first guess at each mask, guesses marked."""
+    logits, source = scene.before.logits, scene.before.source
+    assert logits is not None
+    ids, name = list(source.ids), scene.question.model
+    for place in scene.question.masked:
+        ids[place] = int(logits[place].argmax())
+    whole, said, done = scene.engine.text_of(name, ids), "", 0
+    for place in scene.question.masked:
+        start, end = (scene.engine.text_of(name, ids[:stop]) for stop in (place, place + 1))
+        if not (whole.startswith(end) and end.startswith(start)):
+            return escape(whole)
+        word = end[len(start) :]
+        begin = len(start) + len(word) - len(word.lstrip())
+        said += escape(whole[done:begin])
+        said += f'<span class="tv-new">{escape(whole[begin : len(end)])}</span>'
+        done = len(end)
+    return said + escape(whole[done:])

@@ -1,0 +1,130 @@
+"""What came of it, as HTML: bars of held words, guesses at a place, classes, vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from ...components.ruler import row_sentence
+from ...components.tokens import spot
+from ...core.trace import Trace
+from ...languages import say
+from ...views.candidates import candidates
+from ...views.outcome import outcome as bars
+from ...views.picture import Picture
+from ...views.vector_change import vector_change
+from ..session.scene import Scene
+
+MASKS = 4  # masks whose candidates are shown at once
+CLASSES = 10  # classes that are shown at once
+SHOWN = 60  # words whose bars are shown at once
+
+
+def outcome(scene: Scene) -> str:
+    """What the runs say before and after: of words, masked words, classes or vectors."""
+    if scene.kind.gives == "classes":
+        names = class_names(scene)
+        return _guesses(scene, 0, names, len(names) if len(names) <= CLASSES else 5)
+    if scene.kind.gives == "vectors" or scene.before.logits is None:
+        return _drawn(
+            vector_change(scene.before, _after(scene), scene.kind.stacks[-1], dark=scene.look.dark)
+        )
+    if scene.kind.writes:
+        return _held(scene) + (_next(scene) if scene.kind.continues else "")
+    return _masks(scene) if scene.question.masked else ""
+
+
+def guesses(scene: Scene) -> str:
+    """The most probable words at the chosen place; empty where all places are shown anyway."""
+    if not asks(scene):
+        return ""
+    row = min(scene.look.answer, len(places(scene)) - 1)
+    whose = spot(row_sentence(scene.before, scene.before.maps[-1]), row)
+    return f'<div data-row="{whose}">{_guesses(scene, row, _names(scene))}</div>'
+
+
+def asks(scene: Scene) -> bool:
+    """Whether there is a place to choose, at which other words could stand."""
+    if scene.before.logits is None or scene.kind.gives != "words":
+        return False
+    return scene.kind.writes or not scene.question.masked
+
+
+def places(scene: Scene) -> tuple[str, ...]:
+    """The words at whose places other ones could stand."""
+    produced = scene.before.produced
+    if scene.kind.writes and produced is not None:
+        return produced.labels
+    return scene.before.source.labels
+
+
+def class_names(scene: Scene) -> Sequence[str]:
+    """What the classes are called; a number where nobody said."""
+    logits = scene.before.logits
+    count = 0 if logits is None else len(logits)
+    labels = scene.kind.labels
+    return tuple(
+        labels[n] if n < len(labels) else say("class {number}", number=n) for n in range(count)
+    )
+
+
+def _after(scene: Scene) -> Trace | None:
+    return scene.now if scene.changes else None
+
+
+def _names(scene: Scene) -> Sequence[str]:
+    return scene.engine.pieces(scene.question.model)
+
+
+def _held(scene: Scene) -> str:
+    """The held words' bars; of a long text those around the chosen row."""
+    count = len(places(scene))
+    row = scene.look.token if scene.place.block != "encoder" else scene.look.answer
+    first = max(0, min(row - SHOWN // 2, count - SHOWN))
+    rows = range(first, min(count, first + SHOWN))
+    picture = bars(scene.before, _after(scene), rows=rows, dark=scene.look.dark)
+    left_out = say(
+        "Words {first} to {last} of {count:,} are shown, those around the chosen row.",
+        first=rows.start + 1,
+        last=rows.stop,
+        count=count,
+    )
+    return _drawn(picture, " " + left_out if len(rows) < count else "")
+
+
+def _next(scene: Scene) -> str:
+    """What a language model would say after the whole text."""
+    question = f'<h3 class="tv-question">{escape(say("What could come next?"))}</h3>'
+    return question + _guesses(scene, len(places(scene)) - 1, _names(scene))
+
+
+def _masks(scene: Scene) -> str:
+    """What could stand behind the masks, and how probable the words are that do."""
+    masked, produced = scene.question.masked, scene.before.produced
+    assert produced is not None
+    found = _drawn(bars(scene.before, _after(scene), rows=masked, dark=scene.look.dark))
+    for place in masked[:MASKS]:
+        question = say("What could stand where “{word}” is hidden?", word=produced.labels[place])
+        found += f'<h3 class="tv-question">{escape(question)}</h3>'
+        found += f'<div data-row="{spot("source", place)}">'
+        found += f"{_guesses(scene, place, _names(scene))}</div>"
+    if len(masked) > MASKS:
+        found += _quiet(
+            say("The other {count} masks have no list of their own.", count=len(masked) - MASKS)
+        )
+    return found
+
+
+def _guesses(scene: Scene, row: int, names: Sequence[str], count: int = 5) -> str:
+    """The most probable words or classes at one place, before and after."""
+    picture = candidates(scene.before, _after(scene), row, names, count=count, dark=scene.look.dark)
+    return _drawn(picture)
+
+
+def _drawn(picture: Picture, more: str = "") -> str:
+    """A picture of HTML, and what a reader must know of it."""
+    return picture.html + _quiet(picture.caption + more)
+
+
+def _quiet(words: str) -> str:
+    return f'<p class="tv-quiet">{escape(words)}</p>'

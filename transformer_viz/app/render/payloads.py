@@ -1,0 +1,135 @@
+"""The pictures of a scene as bytes for the browser: for the page, and for live frames alike.
+
+Each part is a component on the page; a live frame exchanges all of them at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...components.atlas import atlas_data
+from ...components.blob import both_palettes, pack
+from ...components.head_map import head_numbers, map_data
+from ...components.lines import lines_data
+from ...components.qk import qk_data
+from ...languages import say
+from ..session.scene import Scene
+from . import outcome_html
+
+
+def atlas(scene: Scene) -> bytes:
+    """All heads of the chosen block, or of all blocks side by side.
+
+    Raises:
+        ValueError: two runs whose pictures cannot be compared at a glance; says why.
+    """
+    (now, before), place, look = scene.shown, scene.place, scene.look
+    blocks = now.maps if look.blocks == "all" else (place.block,)
+    ranked = look.sort != "change" or before is not None
+    return atlas_data(
+        now,
+        blocks,
+        before=before,
+        opened=(place.block, place.layer, place.head),
+        overlaid=look.overlay,
+        sort=look.sort if ranked else "layer",
+        scale=look.scale,
+        ramp=look.ramp,
+        gamma=look.gamma,
+        threshold=look.threshold,
+        seq=look.seq,
+    )
+
+
+def head(scene: Scene) -> bytes:
+    """The opened head as a map, as lines, or as the numbers behind one weight of it.
+
+    Raises:
+        ValueError: two runs that cannot be compared; says why.
+    """
+    return HEADS[scene.look.view](scene)
+
+
+def _map(scene: Scene) -> bytes:
+    (now, before), place, look = scene.shown, scene.place, scene.look
+    return map_data(
+        now,
+        place.block,
+        place.layer,
+        place.head,
+        **_grouped(scene),
+        before=before,
+        most=scene.most,
+        ramp=look.ramp,
+        gamma=look.gamma,
+        threshold=look.threshold,
+        zoom=look.zoom,
+        numbers=numbers(scene),
+        direction=say("rows say their word and look at columns") if scene.kind.continues else None,
+    )
+
+
+def _lines(scene: Scene) -> bytes:
+    (now, before), place, look = scene.shown, scene.place, scene.look
+    opened = (place.layer, place.head)
+    return lines_data(
+        now,
+        place.block,
+        (opened, *(at for at in look.overlay if at != opened)),
+        **_grouped(scene),
+        before=before,
+        top=look.top,
+        threshold=look.threshold,
+    )
+
+
+def _qk(scene: Scene) -> bytes:
+    (now, _), place, look = scene.shown, scene.place, scene.look
+    return qk_data(
+        now,
+        place.block,
+        place.layer,
+        place.head,
+        query=look.token,
+        key=look.key,
+        seq=look.seq,
+    )
+
+
+def _grouped(scene: Scene) -> dict[str, Any]:
+    look = scene.look
+    chosen = {"token": look.token, "key": look.key, "seq": look.seq}
+    return chosen | {"words": look.words, "special": look.special}
+
+
+HEADS = {"map": _map, "lines": _lines, "qk": _qk}
+
+
+def numbers(scene: Scene) -> str:
+    """The head's entropy and mean distance, before and after a change."""
+    regrouped = scene.look.words or not scene.look.special
+    return head_numbers(scene.before, scene.now, scene.place.site, regrouped)
+
+
+def _panel(part: str, html: str, scene: Scene) -> bytes:
+    return pack({"part": part, "seq": scene.look.seq, "html": html, "colours": both_palettes()})
+
+
+def outcome(scene: Scene) -> bytes:
+    """What the runs say: the panel of the held words, or of what takes their place."""
+    return _panel("outcome", outcome_html.outcome(scene), scene)
+
+
+def guesses(scene: Scene) -> bytes:
+    """What else could stand at the chosen place."""
+    return _panel("guesses", outcome_html.guesses(scene), scene)
+
+
+#: Every part that changes with an edit, by the name of its component.
+PARTS: dict[str, Callable[[Scene], bytes]] = {
+    "atlas": atlas,
+    "head": head,
+    "outcome": outcome,
+    "guesses": guesses,
+}

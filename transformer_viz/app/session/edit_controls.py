@@ -1,0 +1,262 @@
+"""Between controls and edits: what a control shows at a place, and what moving it writes.
+
+The intervention is the only home of changes. A control shows the edit that acts on the selected
+head; moving it writes an edit for what the visitor chose to apply it to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...core.interventions import (
+    BlockEdges,
+    BlockKeys,
+    Causal,
+    Edit,
+    Intervention,
+    Pad,
+    ScaleHead,
+    Temperature,
+    UniformHead,
+    Window,
+)
+from ...core.sites import MAPS, Site
+from ...languages import mark
+
+SCOPES = {
+    "everything": mark("everything"),
+    "block": mark("this block"),
+    "layer": mark("this layer"),
+    "head": mark("this head"),
+}
+REACHES = {
+    "both": mark("both sentences"),
+    "encoder": mark("the source"),
+    "decoder": mark("the target"),
+}
+HEAD_STATES = {
+    "on": mark("on"),
+    "scale": mark("scale"),
+    "uniform": mark("uniform"),
+    "off": mark("off"),
+}
+HALF = 0.5  # what "scale" begins with
+
+Selectors = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Place:
+    """The selected head, how far a change reaches from there, and the maps that the model has."""
+
+    block: str
+    layer: int
+    head: int
+    scope: str = "head"
+    maps: tuple[str, ...] = tuple(MAPS)
+
+    @property
+    def site(self) -> Site:
+        """The head whose edits the controls show."""
+        stack, block = MAPS[self.block]
+        return Site(stack, block, self.layer, self.head)
+
+    @property
+    def selectors(self) -> Selectors:
+        """The selectors of an edit that reaches as far as the scope says."""
+        stack, block = MAPS[self.block]
+        words: Selectors = {"stack": stack, "block": block, "layer": self.layer, "head": self.head}
+        kept = {"everything": 0, "block": 2, "layer": 3, "head": 4}[self.scope]
+        return dict(list(words.items())[:kept])
+
+    @property
+    def masked_site(self) -> Site:
+        """Where the causal mask is read: a cross head has none, so everything means the decoder."""
+        return replace(self.site, block="self") if self.block == "cross" else self.site
+
+
+def temperature(intervention: Intervention, place: Place) -> float:
+    """The temperature of the selected head; 1 is the model's own."""
+    edit = intervention.find(Temperature, place.site)
+    return edit.value if isinstance(edit, Temperature) else 1.0
+
+
+def set_temperature(intervention: Intervention, place: Place, value: float) -> Intervention:
+    """The intervention with another temperature as far as the scope reaches."""
+    edits = [Temperature(value=value, **place.selectors)]
+    return _write(intervention, edits, (Temperature,), lambda i: temperature(i, place) == value)
+
+
+def causal(intervention: Intervention, place: Place) -> bool:
+    """Whether later words are hidden: an edit says so, or else the model's own kind of block."""
+    edit = intervention.find(Causal, place.masked_site)
+    return edit.on if isinstance(edit, Causal) else place.masked_site.stack == "decoder"
+
+
+def set_causal(intervention: Intervention, place: Place, on: bool) -> Intervention:
+    """The intervention with the causal mask switched as far as the scope reaches."""
+    edits = [Causal(on=on, **place.selectors)]
+    return _write(intervention, edits, (Causal,), lambda i: causal(i, place) == on)
+
+
+def window(intervention: Intervention, place: Place) -> int | None:
+    """How many words to each side the selected head sees; None: no window."""
+    edit = intervention.find(Window, place.site)
+    return edit.radius if isinstance(edit, Window) else None
+
+
+def set_window(intervention: Intervention, place: Place, radius: int | None) -> Intervention:
+    """The intervention with a window, or without (None), as far as the scope reaches."""
+    edits = [Window(radius=radius, **place.selectors)]
+    return _write(intervention, edits, (Window,), lambda i: window(i, place) == radius)
+
+
+def hidden(intervention: Intervention, place: Place) -> tuple[int, ...]:
+    """Which keys the selected head does not see."""
+    edit = intervention.find(BlockKeys, place.site)
+    return edit.keys if isinstance(edit, BlockKeys) else ()
+
+
+def set_hidden(intervention: Intervention, place: Place, keys: Iterable[int]) -> Intervention:
+    """The intervention with keys hidden; everything means each block that reads their sentence."""
+    keys = tuple(sorted(keys))
+    reached = _readers(place)
+    edits = [BlockKeys(keys=keys, **words) for words in reached]
+    return _write(
+        intervention, edits, (BlockKeys,), lambda i: hidden(i, place) == keys, selectors=reached
+    )
+
+
+def cut(intervention: Intervention, place: Place, query: int) -> tuple[int, ...]:
+    """The keys that one row of the selected head is cut from."""
+    edit = intervention.find(BlockEdges, place.site)
+    edges = edit.edges if isinstance(edit, BlockEdges) else ()
+    return tuple(key for row, key in edges if row == query)
+
+
+def set_cut(
+    intervention: Intervention, place: Place, query: int, keys: Iterable[int]
+) -> Intervention:
+    """The intervention with one row's links cut; other rows' cuts stay."""
+    keys = tuple(sorted(keys))
+    edit = intervention.find(BlockEdges, place.site)
+    others = edit.edges if isinstance(edit, BlockEdges) else ()
+    edges = tuple(e for e in others if e[0] != query) + tuple((query, key) for key in keys)
+    words = place.selectors or dict(zip(("stack", "block"), MAPS[place.block], strict=True))
+    edits = [BlockEdges(edges=edges, **words)]
+    return _write(
+        intervention,
+        edits,
+        (BlockEdges,),
+        lambda i: _edges(i, place) == tuple(sorted(edges)),
+        selectors=[words],
+    )
+
+
+def _edges(intervention: Intervention, place: Place) -> tuple[tuple[int, int], ...]:
+    edit = intervention.find(BlockEdges, place.site)
+    return edit.edges if isinstance(edit, BlockEdges) else ()
+
+
+def head_state(intervention: Intervention, place: Place) -> tuple[str, float]:
+    """What is done to the selected head, of `HEAD_STATES`, and its factor."""
+    factor = _factor(intervention, place)
+    if factor == 0:
+        return "off", 0.0
+    if factor != 1:
+        return "scale", factor
+    return ("uniform" if _uniform(intervention, place) else "on"), 1.0
+
+
+def set_head_state(
+    intervention: Intervention, place: Place, state: str, factor: float = HALF
+) -> Intervention:
+    """The intervention with heads on, scaled, uniform or off as far as the scope reaches."""
+    wanted = {"scale": factor, "off": 0.0}.get(state, 1.0)
+    uniform = state == "uniform"
+    scaled = _write(
+        intervention,
+        [ScaleHead(value=wanted, **place.selectors)],
+        (ScaleHead,),
+        lambda i: _factor(i, place) == wanted,
+    )
+    return _write(
+        scaled,
+        [UniformHead(on=uniform, **place.selectors)],
+        (UniformHead,),
+        lambda i: _uniform(i, place) == uniform,
+    )
+
+
+def _factor(intervention: Intervention, place: Place) -> float:
+    edit = intervention.find(ScaleHead, place.site)
+    return edit.value if isinstance(edit, ScaleHead) else 1.0
+
+
+def _uniform(intervention: Intervention, place: Place) -> bool:
+    edit = intervention.find(UniformHead, place.site)
+    return isinstance(edit, UniformHead) and edit.on
+
+
+def padding(intervention: Intervention) -> tuple[int, bool]:
+    """How many padding tokens are appended to the source, and whether they are masked."""
+    edits = [edit for edit in intervention if isinstance(edit, Pad)]
+    return (edits[-1].count, edits[-1].masked) if edits else (0, True)
+
+
+def set_padding(intervention: Intervention, count: int, masked: bool) -> Intervention:
+    """The intervention with this much padding behind the source, masked or not."""
+    kept = tuple(edit for edit in intervention if not isinstance(edit, Pad))
+    return Intervention((*kept, Pad(count=count, masked=masked)) if count else kept)
+
+
+def answers_itself(intervention: Intervention) -> bool:
+    """Whether a held decoder pass may look at the words it is asked to produce."""
+    return any(
+        isinstance(edit, Causal) and not edit.on and edit.stack != "encoder"
+        for edit in intervention
+    )
+
+
+def _readers(place: Place) -> list[Selectors]:
+    """The blocks in which keys of the same sentence are hidden together."""
+    if place.scope != "everything":
+        return [place.selectors]
+    maps = ("decoder",) if place.block == "decoder" else ("encoder", "cross")
+    here = [name for name in maps if name in place.maps]
+    return [dict(zip(("stack", "block"), MAPS[name], strict=True)) for name in here]
+
+
+def _write(
+    intervention: Intervention,
+    edits: list[Any],
+    kinds: tuple[type[Edit], ...],
+    reached: Callable[[Intervention], bool],
+    selectors: list[Selectors] | None = None,
+) -> Intervention:
+    """Replace what lies within the reach of the new edits; add them only where they say something.
+
+    ``reached`` tells whether the controls already show what is wanted.
+    """
+    reach = selectors or [_selectors(edit) for edit in edits]
+    kept = tuple(
+        edit
+        for edit in intervention
+        if not (isinstance(edit, kinds) and any(_within(edit, words) for words in reach))
+    )
+    base = Intervention(kept)
+    return base if reached(base) else Intervention((*kept, *edits))
+
+
+def _selectors(edit: Edit) -> Selectors:
+    words = zip(("stack", "block", "layer", "head"), edit.selectors, strict=True)
+    found = {word: value for word, value in words if value is not None}
+    return found | {"stack": "decoder"} if edit.block == "cross" else found
+
+
+def _within(edit: Edit, words: Selectors) -> bool:
+    """Whether all that an edit reaches lies within these selectors."""
+    own = _selectors(edit)
+    return all(own.get(word) == value for word, value in words.items())

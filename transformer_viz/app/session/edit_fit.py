@@ -1,0 +1,35 @@
+"""Which changes still mean something after another model was chosen."""
+
+from __future__ import annotations
+
+from ...core.interventions import (
+    BlockEdges,
+    BlockKeys,
+    Edit,
+    Intervention,
+    Pad,
+    ScalePositions,
+    ShufflePositions,
+)
+from ...core.trace import Trace
+from ..engine.model_kind import Kind
+from .position_edits import stack_of
+
+
+def fitting(intervention: Intervention, trace: Trace, kind: Kind) -> Intervention:
+    """The edits that act somewhere in a model of this kind, of which ``trace`` is a clean run."""
+    return Intervention(tuple(edit for edit in intervention if _fits(edit, trace, kind)))
+
+
+def _fits(edit: Edit, trace: Trace, kind: Kind) -> bool:
+    if isinstance(edit, Pad):
+        return kind.padded
+    if isinstance(edit, ScalePositions | ShufflePositions):
+        return any(edit.stack in (None, stack_of(name)) for name in trace.positions)
+    if isinstance(edit, BlockKeys | BlockEdges) and kind.takes != "text":
+        return False  # the numbers of words are no patches
+    heads = trace.heads
+    for column, wanted in zip(("stack", "block", "layer", "head"), edit.selectors, strict=True):
+        if wanted not in (None, "feed_forward"):
+            heads = heads[heads[column] == wanted]
+    return not heads.empty

@@ -1,0 +1,199 @@
+"""What is on the screen: the clean run, the changed one, and the selected head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from ...core.interventions import Intervention
+from ...core.sites import MAPS, Site, called
+from ...core.stages import Inside, Number, Terms
+from ...core.trace import Trace
+from ...languages import listed, mark, say
+from ..engine.engine import Engine, whole_layer
+from ..engine.model_kind import Kind
+from ..engine.query import Answer, Question, Wanted
+from ..engine.task import Task
+from ..engine.walkthrough_jobs import inside_of, terms_of
+from ..ui.progress import patiently
+from . import view_options, visit
+from .edit_controls import Place
+from .url_state import DEFAULTS
+from .view_options import Look
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """What is on the screen: the clean run, the changed one (the same while nothing is), where,
+    and how it looks. All that a picture needs, so that pictures ask nobody else."""
+
+    engine: Engine
+    question: Question
+    answer: Answer
+    now: Trace
+    place: Place
+    changes: Intervention
+    kind: Kind
+    look: Look
+
+    @property
+    def before(self) -> Trace:
+        return self.answer.trace
+
+    @property
+    def most(self) -> float:
+        """The head's largest weight in both runs, so that both are coloured alike."""
+        place = self.place
+        both = (t.block(place.block, place.layer).weights for t in (self.before, self.now))
+        return max(float(weights[place.head].max()) for weights in both) or 1.0
+
+    @property
+    def shown(self) -> tuple[Trace, Trace | None]:
+        """The run to draw, and the one to subtract from it."""
+        compare = self.look.compare if self.changes else "now"
+        return (
+            self.before if compare == "before" else self.now,
+            self.before if compare == "difference" else None,
+        )
+
+    def inside(self, row: int, task: Task | None = None) -> Inside:
+        """The chain of the selected head for one query word, in the run that is shown now.
+
+        Raises:
+            LookupError: a row that the sentence does not have; names those there are.
+            ValueError: what a run refuses; says why.
+            Abandoned: the task was given up.
+        """
+        site = Site(*MAPS[self.place.block], self.place.layer, self.place.head)
+        run = self.question, self.before, self.changes
+        return inside_of(self.engine, *run, site, row, task)
+
+    def terms(self, chain: Inside, number: Number, task: Task | None = None) -> Terms:
+        """The sum behind one number of such a chain.
+
+        Raises:
+            LookupError: a number that is no sum; says so.
+            Abandoned: the task was given up.
+        """
+        return terms_of(self.engine, self.question.model, chain, number, task)
+
+
+def wanted(place: Place, look: Look) -> Wanted:
+    """What of a run the pictures show in full: the opened layer, and those of overlaid heads."""
+    layers = (place.layer, *(layer for layer, _ in look.overlay if look.view == "lines"))
+    sites = tuple(whole_layer(place.block, layer).sites[0] for layer in dict.fromkeys(layers))
+    return Wanted(sites, look.view == "qk")
+
+
+def scene_at(
+    engine: Engine,
+    question: Question,
+    kind: Kind,
+    place: Place,
+    changes: Intervention,
+    seen: Look,
+    task: Task | None = None,
+) -> Scene:
+    """The scene of a visitor who looks at this; asks nothing of the visit, so any thread may.
+
+    Raises:
+        ValueError: a sentence or an edit that the model cannot take; says why.
+        Abandoned: the task was given up.
+    """
+    wish = wanted(place, seen)
+    answer = engine.clean(question, wish, task)
+    now = engine.changed(question, answer, changes, wish, task) if changes else answer.trace
+    return Scene(engine, question, answer, now, place, changes, kind, seen)
+
+
+def scene_of(engine: Engine, question: Question, kind: Kind, where: DeltaGenerator) -> Scene:
+    """Run what has to be run. The selection from the link is fitted to what the model has.
+
+    Args:
+        where: a container that shows how far it is.
+
+    Raises:
+        ValueError: a sentence or an edit that the model cannot take; says why.
+        Stopped: the visitor stopped the run.
+    """
+    answer = _clean(engine, question, wanted(visit.place(), view_options.look()), where)
+    _settle(answer.trace)
+    question = _settle_masks(answer.trace, question)
+    visit.drop_misfits(answer.trace, kind)
+    place, changes = visit.place(), visit.intervention()
+    view_options.settle(answer.trace, place.block, replace(question, masked=()))
+    seen = view_options.look()
+    wish = wanted(place, seen)
+    answer = _clean(engine, question, wish, where)  # the link may have named another one
+    now = answer.trace
+    if changes:
+        now = patiently(
+            lambda task: engine.changed(question, answer, changes, wish, task),
+            key="changed",
+            say=say("Running the changed model ..."),
+            about=(question, changes.to_json()),
+            where=where,
+        )
+    return Scene(engine, question, answer, now, place, changes, kind, seen)
+
+
+def _clean(engine: Engine, question: Question, wish: Wanted, where: DeltaGenerator) -> Answer:
+    """The clean run; the stored one answers without a model."""
+    stored = engine.example(question, wish)
+    if stored is not None:
+        return stored
+    return patiently(
+        lambda task: engine.clean(question, wish, task),
+        key="clean-run",
+        say=say("Running the model ...") if engine.ready(question.model) else loading(engine),
+        about=question,
+        where=where,
+    )
+
+
+def loading(engine: Engine) -> str:
+    """What is said while the model of this visit is being loaded."""
+    return say("Loading {model} ...", model=engine.shelf[st.session_state["model"]].called)
+
+
+def _settle(trace: Trace) -> None:
+    """Bring block, layer, head and stack to what this model has; what a link named is told."""
+    state = st.session_state
+    state[visit.HERE] = trace.maps
+    if state["block"] not in trace.maps:
+        if state.get(visit.FRESH) and state["block"] != DEFAULTS["block"]:
+            visit.complaints().append(
+                say(
+                    "This model has no {block} attention; it has {blocks}.",
+                    block=called(state["block"]),
+                    blocks=listed(map(called, trace.maps)),
+                )
+            )
+        state["block"] = trace.maps[-1]
+    stacks = tuple(dict.fromkeys(MAPS[name][0] for name in trace.maps))
+    if state["stack"] not in stacks:
+        state["stack"] = stacks[0]
+    if len(stacks) == 1:
+        state["reach"] = "both"
+    layers, heads = trace.thumbnail(state["block"]).shape[:2]
+    visit.fit("layer", layers, mark("layer"))
+    visit.fit("head", heads, mark("head"))
+
+
+def _settle_masks(trace: Trace, question: Question) -> Question:
+    """Masks are at tokens that there are; a link may have named others."""
+    kept = tuple(place for place in question.masked if place < len(trace.source))
+    if kept == question.masked:
+        return question
+    if st.session_state.get(visit.FRESH):
+        visit.complaints().append(
+            say(
+                "In the link, masked names token {token}; there are 0 to {last}.",
+                token=question.masked[len(kept)],
+                last=len(trace.source) - 1,
+            )
+        )
+    st.session_state["masked"] = kept
+    return replace(question, masked=kept)

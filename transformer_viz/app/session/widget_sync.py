@@ -1,0 +1,49 @@
+"""Moves of controls: told apart from values that a browser sends because it has not heard yet.
+
+What a control shows follows the selected head, so Python writes it. Until the browser has heard of
+that, it sends the old value along with whatever is moved next, and Streamlit takes it for a move.
+A message is caused by one move: of several, those that repeat what was just written over are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import streamlit as st
+
+from . import url_state, visit
+
+MOVES = "_moves"
+ECHOES = "_echoes"
+
+
+def show(wanted: Mapping[str, Any]) -> None:
+    """Let controls show these values.
+
+    A value is written only where it differs: writing one back that the visitor has just moved on
+    from would pull the slider from under the hand.
+    """
+    state = st.session_state
+    echoes: dict[str, Any] = state.setdefault(ECHOES, {})
+    for name, value in wanted.items():
+        if state.get(name) != value:
+            echoes[name] = state.get(name)
+            state[name] = value
+
+
+def moved(name: str, act: Callable[[], None]) -> None:
+    """Note in a callback that a control seems to have been moved; `settle` decides."""
+    st.session_state.setdefault(MOVES, {})[name] = act
+
+
+def settle() -> None:
+    """At the start of a run: do what the visitor really moved."""
+    state = st.session_state
+    moves: dict[str, Callable[[], None]] = state.pop(MOVES, {})
+    kept, echoes = state.get(visit.KEPT, {}), state.get(ECHOES, {})
+    other = any(state.get(name) != kept.get(name) for name in url_state.DEFAULTS)
+    alone = len(moves) == 1 and not other
+    for name, act in moves.items():
+        if alone or name not in echoes or state.get(name) != echoes[name]:
+            act()

@@ -1,0 +1,115 @@
+"""What stands around the pictures: the sentence, examples, the model, and the footer."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from ...core.palette import palette
+from ...core.trace import Trace
+from ...languages import ENGLISH, languages, say, spoken_language
+from ..engine.engine import Engine
+from ..engine.model_kind import Kind
+from ..session import visit
+from . import inputs
+from .presenter import button, keys, presenting
+from .share import share
+
+LARGE = Path(__file__).parents[1] / "styles" / "present.css"
+STYLES = tuple(path for path in sorted(LARGE.parent.glob("*.css")) if path != LARGE)
+CORNER = ("lang",)  # the keys that have a widget on every page
+
+
+def style() -> None:
+    """The few corrections to Streamlit's look, and the colours they need."""
+    colours = palette(visit.dark())
+    names = ("accent", "warm", "card", "paper")
+    accents = f":root {{ {' '.join(f'--tv-{name}: {getattr(colours, name)};' for name in names)} }}"
+    paths = (*STYLES, LARGE) if presenting() else STYLES
+    sheets = "\n".join(path.read_text(encoding="utf-8") for path in paths)
+    st.html(f"<style>{sheets}\n{accents}\n{_folded_names()}</style>")
+
+
+def _folded_names() -> str:
+    """Streamlit says in English how many names it has folded away; here in the visitor's words."""
+    if spoken_language() == ENGLISH:
+        return ""
+    place = '[data-testid="stTopNavSection"] p'
+    more = say("more")
+    return f'{place} {{ font-size: 0; }} {place}::after {{ font-size: 14px; content: "{more}"; }}'
+
+
+def corner() -> None:
+    """The right end of the navigation: share, present, and the language."""
+    with st.container(horizontal=True, key="corner", vertical_alignment="center", gap="xsmall"):
+        share()
+        button()
+        st.segmented_control(
+            say("Language"),
+            list(languages()),
+            key="lang",
+            format_func=languages().__getitem__,
+            required=True,
+            on_change=_respoken,
+            label_visibility="collapsed",
+        )
+    keys()
+
+
+def _respoken() -> None:
+    """Another language was chosen: all choices are written again, as options bear new words."""
+    for name, value in st.session_state.items():
+        if _is_choice(value):
+            visit.relabel(str(name))
+
+
+def _is_choice(value: object) -> bool:
+    """Whether a widget may show this as words; buttons (bool) and dropped files may not be set."""
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(one, str | int) for one in value)
+    return isinstance(value, str | int | float | tuple) and not isinstance(value, bool)
+
+
+def sentence_box(engine: Engine) -> None:
+    """What the model at hand is asked: a box for what it takes, the model, examples to click.
+
+    A class is shown the sentence alone.
+    """
+    kind = engine.kind(st.session_state["model"]) or Kind()
+    if presenting() and kind.takes == "text":
+        texts = filter(None, (st.session_state["text"], st.session_state["second"]))
+        st.html(f'<p class="tv-presented">{" · ".join(map(escape, texts))}</p>')
+    with st.container(horizontal=True, vertical_alignment="bottom", key="fold-frame"):
+        framed = inputs.box(engine, kind)
+        st.selectbox(
+            say("Model"),
+            visit.models(engine),
+            key="model",
+            on_change=visit.asked,
+            format_func=lambda name: engine.shelf[name].label,
+            width=210,
+        )
+        framed += ("model", *inputs.choices(kind))
+    inputs.examples(engine, kind)
+    visit.frame_has((*CORNER, *framed))
+
+
+def footer(engine: Engine, trace: Trace | None, seconds: float | None) -> None:
+    """Model, checkpoint, device, and how long the last change took on the server."""
+    shelved = engine.shelf[st.session_state["model"]]
+    parts = [shelved.called]
+    if shelved.hash:
+        parts[0] += f" · sha256 {shelved.hash[:8]}"
+    if trace is not None:
+        words = (trace.manifest.get("device"), trace.manifest.get("dtype"))
+        parts.append(" · ".join(str(word) for word in words if word))
+    if seconds is not None:
+        parts.append(say("last change: {time} ms on the server", time=f"{1000 * seconds:.0f}"))
+    spans = "".join(f"<span>{escape(part)}</span>" for part in parts)
+    here = escape(urlencode(st.query_params.to_dict()))  # it is a new visit, with the same link
+    why = escape(say("attention weights are not explanations: why?"))
+    note = f'<a href="about?{here}" target="_self">{why}</a>'
+    st.html(f'<div class="tv-foot">{spans}{note}</div>')

@@ -1,0 +1,233 @@
+"""What a visitor types or chooses for the model at hand: text, two texts, a picture, or vectors."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import streamlit as st
+
+from ...languages import mark, say
+from ..engine.engine import Engine
+from ..engine.model_kind import Kind
+from ..engine.query import File
+from ..session import visit
+from ..session.url_state import BEAMS
+from ..ui.text_format import plain
+
+EXAMPLES = {
+    "translation": (
+        "The animal didn't cross the street because it was too tired.",
+        "I would like a cup of coffee without sugar.",
+        "She gave him the book that he wanted to read.",
+        "We can't go home before it stops raining.",
+    ),
+    "continues": (
+        "I don't know what",
+        "Tom went to the",
+        "It's raining. We should",
+        "She said that she would",
+    ),
+    "fills": (
+        "The weather is very [cold] today.",
+        "She drank a cup of [coffee] this morning.",
+        "Tom [gave] me a book for my birthday.",
+        "I have never [been] to Paris.",
+    ),
+    "sentence": (
+        "I enjoyed every minute of it.",
+        "The food was cold and the waiter was rude.",
+        "We can't go home before it stops raining.",
+    ),
+}
+PICTURES = ["png", "jpg", "jpeg", "webp", "gif", "bmp"]
+SHOWN = {
+    "image": mark(
+        "Shown is your own picture. It stays in this visit: a link opens the example instead."
+    ),
+    "file": mark(
+        "Shown is your own file. It stays in this visit: a link opens the example instead."
+    ),
+}
+MOST_SEEDS = 99_999
+OWN = "own-file"  # the key of the box for a file
+
+
+def box(engine: Engine, kind: Kind) -> tuple[str, ...]:
+    """The box for what this kind of model takes; gives back the keys that have a widget."""
+    if kind.takes == "image":
+        return _picture(engine)
+    if kind.takes == "vectors":
+        return _vectors(kind)
+    st.text_input(
+        kind.sentence,
+        key="text",
+        placeholder=say("Type {text}", text=_article(kind))
+        if kind.spelled
+        else say("such as 2 45 3"),
+        max_chars=20_000,
+        on_change=visit.typed,
+        help=None
+        if kind.spelled
+        else say("This model came without a vocabulary: it is given ids."),
+    )
+    if not kind.pairs:
+        return ("text",)
+    st.text_input(
+        say("Second sentence"),
+        key="second",
+        placeholder=say("if there is one"),
+        max_chars=20_000,
+        on_change=visit.typed,
+    )
+    return ("text", "second")
+
+
+def choices(kind: Kind) -> tuple[str, ...]:
+    """What else is asked of a model that writes: the target's words, and how widely it searches."""
+    if not kind.writes:
+        return ()
+    if not kind.translates:
+        with st.popover(say("Search")):
+            _beam(say("How many continuations the search keeps at once; 1 is greedy."))
+        return ("beam",)
+    with st.popover(say("Target")):
+        st.text_input(
+            say("Hold these target words"),
+            key="target",
+            on_change=visit.asked,
+            placeholder=say("leave empty: the model translates"),
+            help=say("A translation of your own. The model is then asked about its words."),
+        )
+        _beam(say("How many translations the search keeps at once; 1 is greedy."))
+    return ("target", "beam")
+
+
+def examples(engine: Engine, kind: Kind) -> None:
+    """A few sentences to click, or nothing where there is nothing to offer."""
+    own = visit.file_of(kind)
+    if own is not None:
+        _own_file(kind, own)
+    if kind.takes != "text" or not kind.spelled:
+        return
+    name = "fills" if kind.fills else "continues" if kind.continues else "sentence"
+    texts = EXAMPLES["translation" if kind.translates else name]
+    with st.container(horizontal=True, key="examples", gap="small", vertical_alignment="center"):
+        st.html(f'<span class="tv-quiet">{say("try")}</span>', width="content")
+        for number, text in enumerate(texts):
+            st.button(
+                unmarked(text),
+                key=f"example-{number}",
+                type="tertiary",
+                on_click=_take,
+                args=(engine, kind, text),
+            )
+
+
+def todo(kind: Kind) -> str:
+    """What to do where nothing is asked yet, in a sentence."""
+    if kind.takes == "image":
+        return say("Choose a picture above, or give one of your own.")
+    if not kind.spelled:
+        return say("Type token ids above, such as 2 45 3: this model came without a vocabulary.")
+    return say("Type {text} above, or choose one of the examples.", text=_article(kind))
+
+
+def unmarked(text: str) -> str:
+    """An example without the brackets around the word that is to be hidden."""
+    return text.replace("[", "").replace("]", "")
+
+
+def _article(kind: Kind) -> str:
+    """What a visitor types, with its article where there is one."""
+    language = kind.language
+    if kind.continues:
+        return say("a text")
+    if not language:
+        return say("a sentence")
+    if language[0] in "AEIOU":
+        return say("an {language} sentence", language=say(language))
+    return say("a {language} sentence", language=say(language))
+
+
+def _beam(words: str) -> None:
+    st.selectbox(say("Beam"), list(BEAMS), key="beam", on_change=visit.asked, help=words)
+
+
+def _take(engine: Engine, kind: Kind, text: str) -> None:
+    """Type an example; the word in brackets is hidden where the model can fill it in."""
+    state = st.session_state
+    state.update(text=unmarked(text), second="", target="")
+    visit.typed()
+    if kind.mask_id is not None:
+        word = text.partition("[")[2].partition("]")[0]
+        state["masked"] = engine.places_of(state["model"], unmarked(text), word)
+
+
+def _picture(engine: Engine) -> tuple[str, ...]:
+    names = list(engine.shelf[st.session_state["model"]].pictures)
+    if names and st.session_state["picture"] not in names:
+        st.session_state["picture"] = names[0]
+    if names:
+        st.selectbox(
+            say("Picture"),
+            names,
+            key="picture",
+            on_change=_example,
+            args=("image",),
+            format_func=lambda name: name.replace("-", " ").replace("_", " "),
+            width="stretch",
+        )
+    _upload("image", say("Your own picture"), PICTURES)
+    return ("picture",) if names else ()
+
+
+def _vectors(kind: Kind) -> tuple[str, ...]:
+    st.number_input(
+        say("Random vectors, drawn with seed"),
+        key="seed",
+        min_value=0,
+        max_value=MOST_SEEDS,
+        on_change=_example,
+        args=("vectors",),
+        help=say(
+            "This model has no embeddings: it reads vectors. These are drawn at random, the same "
+            "ones for the same seed."
+        ),
+    )
+    _upload("vectors", say("Your own vectors"), ["npy"])
+    return ("seed",)
+
+
+def _example(takes: str) -> None:
+    """An example was chosen: the visitor's own file steps back."""
+    visit.give(takes, None)
+
+
+def _upload(takes: str, label: str, types: list[str]) -> None:
+    """A box for a file. It stays in this visit, and is not in the link."""
+    with st.popover(label):
+        st.file_uploader(
+            label,
+            type=types,
+            key=f"{OWN}-{takes}",
+            on_change=_given,
+            args=(takes,),
+            label_visibility="collapsed",
+            help=say("It is read here and kept in memory for this visit only."),
+        )
+
+
+def _given(takes: str) -> None:
+    given = st.session_state[f"{OWN}-{takes}"]
+    if given is None:
+        visit.give(takes, None)
+        return
+    content = given.getvalue()
+    visit.give(takes, File(sha256(content).hexdigest(), given.name, content))
+
+
+def _own_file(kind: Kind, own: File) -> None:
+    """Whose file is shown, what a link cannot hold, and the way back."""
+    with st.container(horizontal=True, key="own-file", vertical_alignment="center"):
+        st.caption(say(SHOWN["image" if kind.takes == "image" else "file"]), width="content")
+        st.button(f"{plain(own.name)} ✕", key="own-back", on_click=_example, args=(kind.takes,))

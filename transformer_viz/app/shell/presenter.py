@@ -1,0 +1,80 @@
+"""Presenter mode: one thing on the screen, in letters that the back row reads, and keys to step.
+
+What is folded away is hidden by `present.css` alone: every control is still there with its value,
+and comes back by a key.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from ...components.blob import pack
+from ...languages import say
+from ..session.scene import Scene
+from ..ui import components
+
+LETTERS = 22  # pixels
+SCALE = LETTERS / 14  # to what an ordinary page has at least, as --tv-scale in `present.css`
+
+
+def presenting() -> bool:
+    """Whether this visit is shown to a class."""
+    return bool(st.session_state["present"])
+
+
+def button() -> None:
+    """The way into presenter mode, or out of it."""
+    st.button(
+        say("Leave") if presenting() else say("Present"),
+        key="presenting",
+        on_click=_turn,
+        help=None
+        if presenting()
+        else say("Large letters and one thing on the screen, for a class; Esc leaves."),
+    )
+
+
+def keys() -> None:
+    """While presenting, the keys that step, unfold and leave, and a quiet line that names them."""
+    if presenting():
+        components.keys(pack({"part": "present"}), key="keys", left=_leave)
+
+
+def enlarged(figure: Any) -> Any:
+    """A plotly chart with letters for the back row while presenting; else as it is."""
+    if not presenting():
+        return figure
+    margin = figure.layout.margin
+    sides = {side: SCALE * margin[side] for side in "lrtb" if margin[side] is not None}
+    figure.update_layout(font_size=LETTERS, legend_font_size=LETTERS, margin=sides)
+    axis = {"tickfont_size": LETTERS, "title_font_size": LETTERS}
+    figure.update_xaxes(**axis).update_yaxes(**axis)
+    figure.update_annotations(font_size=LETTERS)
+    if figure.layout.height:
+        figure.update_layout(height=1.2 * figure.layout.height)
+    return figure
+
+
+def steps(scene: Scene) -> None:
+    """While presenting, the way to the head before and the one behind, through all of a block."""
+    if not presenting():
+        return
+    layers, heads = scene.now.thumbnail(scene.place.block).shape[:2]
+    for sign, name, by in (("‹", "step-back", -1), ("›", "step-on", 1)):
+        st.button(sign, key=name, on_click=_step, args=(layers, heads, by))
+
+
+def _step(layers: int, heads: int, by: int) -> None:
+    state = st.session_state
+    number = (state["layer"] * heads + state["head"] + by) % (layers * heads)
+    state["layer"], state["head"] = divmod(number, heads)
+
+
+def _turn() -> None:
+    st.session_state["present"] = not presenting()
+
+
+def _leave() -> None:
+    st.session_state["present"] = False
