@@ -31,7 +31,7 @@ from transformer_viz.app.pages import (
 from transformer_viz.app.session import visit
 from transformer_viz.app.shell import frame
 from transformer_viz.app.ui import components
-from transformer_viz.languages import say
+from transformer_viz.i18n import say
 
 UNFRAMED = ("lessons", "checkpoint", "about")  # pages that ask the model at hand nothing
 

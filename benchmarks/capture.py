@@ -19,7 +19,7 @@ from torch import nn
 from benchmarks.measure import Timing, interleaved, peak_growth
 from benchmarks.report import Budget, Section
 from benchmarks.shapes import SHAPES, Forward, sentence
-from transformer_viz.watch import Run, Want, probe
+from transformer_viz.capture import Run, Want, probe
 
 NAMES = {
     "reference": "our Transformer (eager)",

@@ -18,7 +18,7 @@ from torch import nn
 from transformer_viz.checkpoints import native
 from transformer_viz.checkpoints.model import Model
 from transformer_viz.model import ModelConfig, Transformer
-from transformer_viz.text import PlainIds
+from transformer_viz.preprocessing.tokenizers import PlainIds
 
 torch.set_num_threads(1)
 

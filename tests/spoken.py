@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from transformer_viz.components.spoken import browser_texts
-from transformer_viz.languages import HERE, NAME
+from transformer_viz.i18n import HERE, NAME
 
 ROOT = Path(__file__).resolve().parents[1]
 SAYING = ("say", "mark")

@@ -13,8 +13,8 @@ from transformer_viz.checkpoints.model import Model
 from transformer_viz.core.interventions import Intervention, Temperature
 from transformer_viz.core.palette import DARK, LIGHT
 from transformer_viz.core.trace import Trace
+from transformer_viz.inference.tracing import trace
 from transformer_viz.metrics.candidates import candidates, probabilities
-from transformer_viz.tracing import trace
 from transformer_viz.views.candidates import candidates as picture
 
 NAMES = [f"w{number}" for number in range(41)]

@@ -21,7 +21,7 @@ from transformer_viz.checkpoints import CheckpointError, available, load, openin
 from transformer_viz.checkpoints.found import Found
 from transformer_viz.checkpoints.reading import CheckpointMissing, read_weights
 from transformer_viz.model import ModelConfig, Transformer
-from transformer_viz.text import PlainIds
+from transformer_viz.preprocessing.tokenizers import PlainIds
 
 WORDS = {"d_model": 12, "heads": 3, "d_ff": 10, "source_vocab": 17, "target_vocab": 17}
 BOTH = WORDS | {"encoder_layers": 2, "decoder_layers": 1, "max_positions": 23}

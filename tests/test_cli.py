@@ -20,8 +20,8 @@ from click.testing import CliRunner, Result
 from PIL import Image
 
 import transformer_viz as tv
-from transformer_viz import inspection
 from transformer_viz.cli import main
+from transformer_viz.inference import inspection
 from transformer_viz.model import ModelConfig, Transformer
 from transformer_viz.terminal import OneSentence
 

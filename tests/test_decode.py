@@ -8,6 +8,7 @@ import itertools
 import pytest
 import torch
 
+from transformer_viz.capture import probe
 from transformer_viz.core.interventions import (
     Causal,
     Intervention,
@@ -17,10 +18,9 @@ from transformer_viz.core.interventions import (
     ScaleResidual,
     Temperature,
 )
-from transformer_viz.decode import generate, length_norm, translate, translate_lines
-from transformer_viz.inputs import padded_source, source_ids, target_ids
-from transformer_viz.text import SentencePieceText
-from transformer_viz.watch import probe
+from transformer_viz.inference.generation import generate, length_norm, translate, translate_lines
+from transformer_viz.inference.token_ids import padded_source, source_ids, target_ids
+from transformer_viz.preprocessing.tokenizers import SentencePieceText
 
 SOURCE = [5, 9, 31, 7, 3]
 LINES = ["5 9 31 7 3", "8 36 3", "30 3", "11 12 13 14 15 16 17 3", "9 3", "20 21 22 3", "8 36 3"]

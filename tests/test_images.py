@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from transformer_viz import images
-from transformer_viz.images import ImageReader
+from transformer_viz.preprocessing import images
+from transformer_viz.preprocessing.images import ImageReader
 
 COLOURS = ImageReader(24, 24, 3, (8, 8))
 GREY = ImageReader(8, 8, 1, (2, 2))

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 
 import transformer_viz as tv
-from transformer_viz import inspection
 from transformer_viz.checkpoints.blocks import parameter_blocks
 from transformer_viz.checkpoints.model import Model
 from transformer_viz.core.trace import Trace
-from transformer_viz.inspection import inspect, sample_source, sample_target
+from transformer_viz.inference import inspection
+from transformer_viz.inference.inspection import inspect, sample_source, sample_target
 
 from .conftest import TINY, make_model
 
@@ -148,7 +148,7 @@ def test_a_sample_is_the_same_each_time_and_within_the_vocabulary(tiny_model: Mo
 
 
 def test_a_model_of_pictures_gets_a_picture(tiny_model: Model) -> None:
-    from transformer_viz.images import ImageReader
+    from transformer_viz.preprocessing.images import ImageReader
 
     reader = ImageReader(height=8, width=6, channels=3, patch=(2, 2))
     model = dataclasses.replace(tiny_model, takes="image", image=reader, kind="encoder-only")

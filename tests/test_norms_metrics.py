@@ -12,6 +12,7 @@ import torch
 from transformer_viz.core.interventions import Intervention, Pad, ScaleHead
 from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_file import save_trace
+from transformer_viz.inference.tracing import trace
 from transformer_viz.metrics.norm_names import norm_labels
 from transformer_viz.metrics.norms import (
     STATISTICS,
@@ -28,7 +29,6 @@ from transformer_viz.metrics.outstanding import (
     outstanding_tokens,
 )
 from transformer_viz.metrics.stream import stream_lengths
-from transformer_viz.tracing import trace
 from transformer_viz.views import norm_map
 
 SOURCE, TARGET = [5, 17, 6, 29, 8, 11, 3], [2, 7, 31, 9, 4]

@@ -21,8 +21,8 @@ from transformer_viz.core.interventions import (
     Window,
 )
 from transformer_viz.core.search_tree import CUT, ENDED, KEPT, LEFT_OUT, START
-from transformer_viz.decode import length_norm, translate
-from transformer_viz.decoding_record import TOP, record
+from transformer_viz.inference.generation import length_norm, translate
+from transformer_viz.inference.search_recorder import TOP, record
 
 from .test_decode import forced_rows
 

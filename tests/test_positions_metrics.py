@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from transformer_viz.checkpoints.model import Model
 from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_parts import Report, Tokens
+from transformer_viz.inference.tracing import trace
 from transformer_viz.metrics.positions import (
     bias_names,
     column_names,
@@ -27,7 +28,6 @@ from transformer_viz.metrics.positions import (
     similarity,
     waves,
 )
-from transformer_viz.tracing import trace
 
 ROWS, WIDTH = 17, 22
 #: Four positions, a quarter of a turn each.

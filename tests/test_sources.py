@@ -16,7 +16,7 @@ from tests.conftest import TINY, make_model, ramp
 from transformer_viz import Intervention, Trace, trace
 from transformer_viz.checkpoints.model import Calls, Model
 from transformer_viz.core.interventions import Pad, Temperature
-from transformer_viz.text import PlainIds
+from transformer_viz.preprocessing.tokenizers import PlainIds
 
 MASK = 4
 

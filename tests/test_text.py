@@ -10,8 +10,8 @@ import pytest
 import sentencepiece
 
 from transformer_viz.core.trace_parts import Tokens
-from transformer_viz.hugging_face_text import HuggingFaceText
-from transformer_viz.text import PlainIds, SentencePieceText
+from transformer_viz.preprocessing.hugging_face import HuggingFaceText
+from transformer_viz.preprocessing.tokenizers import PlainIds, SentencePieceText
 
 START, END = 2, 3
 ODD_TEXTS = [
@@ -375,5 +375,6 @@ def test_a_real_hugging_face_tokenizer():
 def test_transformers_is_not_imported_for_a_wrapper():
     import subprocess
 
-    code = "import transformer_viz.text, sys; sys.exit('transformers' in sys.modules)"
+    module = "transformer_viz.preprocessing.tokenizers"
+    code = f"import {module}, sys; sys.exit('transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

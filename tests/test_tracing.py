@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.conftest import make_module
+from transformer_viz.capture.handlers import matmul, weighted_sum
 from transformer_viz.checkpoints import load
 from transformer_viz.core.interventions import (
     Intervention,
@@ -19,9 +20,8 @@ from transformer_viz.core.interventions import (
     Temperature,
 )
 from transformer_viz.core.sites import Site
+from transformer_viz.inference.tracing import trace
 from transformer_viz.metrics import heads as formulas
-from transformer_viz.tracing import trace
-from transformer_viz.watch import gathering, products
 
 SOURCE, TARGET = [5, 17, 6, 29, 8, 11, 3], [2, 7, 31, 9, 4]
 EVERYTHING = ("weights", "scores", "qkv", "hidden", "gradients")
@@ -123,7 +123,7 @@ def test_gradients_equal_a_finite_difference(full, tiny_model, monkeypatch):
     where = (0, 2, 4)  # head, query, key
 
     def chosen(change):
-        real = products.gather
+        real = matmul.gather
 
         def nudged(mode, func, args, kwargs, role, p, v, form="softmax"):
             if role.site is not None and str(role.site.site) == "cross L1":
@@ -133,9 +133,9 @@ def test_gradients_equal_a_finite_difference(full, tiny_model, monkeypatch):
                 return func(*args, **kwargs)
             return real(mode, func, args, kwargs, role, p, v, form)
 
-        monkeypatch.setattr(products, "gather", nudged)
+        monkeypatch.setattr(matmul, "gather", nudged)
         logits = trace(tiny_model, SOURCE, TARGET, check=False).logits.astype(np.float64)
-        monkeypatch.setattr(products, "gather", real)
+        monkeypatch.setattr(matmul, "gather", real)
         return logits[np.arange(5), list(ids)].sum()
 
     expected = (chosen(0.01) - chosen(-0.01)) / 0.02
@@ -161,7 +161,7 @@ def test_the_report_proves_the_capture(full):
 
 @pytest.mark.parametrize("block", [0, 3, 6])
 def test_one_corrupted_weight_turns_the_report_amber(tiny_model, monkeypatch, block):
-    real = gathering.finish
+    real = weighted_sum.finish
 
     def corrupting(mode, record, weights):
         real(mode, record, weights)
@@ -169,7 +169,7 @@ def test_one_corrupted_weight_turns_the_report_amber(tiny_model, monkeypatch, bl
             record.weights = record.weights.clone()
             record.weights[0, 1, 2, 0] += 0.01
 
-    monkeypatch.setattr(gathering, "finish", corrupting)
+    monkeypatch.setattr(weighted_sum, "finish", corrupting)
     report = trace(tiny_model, SOURCE, TARGET).report
     assert report.status == "amber"
     assert report.rebuilt[report.sites[block]] > 1e-3
@@ -380,12 +380,14 @@ def test_a_model_in_double_precision_is_traced() -> None:
 
 
 def test_a_run_that_would_fill_the_memory_is_refused_before_it_begins(tiny_model, monkeypatch):
-    monkeypatch.setattr("transformer_viz.tracing.memory", lambda: 2000)
+    monkeypatch.setattr("transformer_viz.inference.tracing.memory", lambda: 2000)
     trace(tiny_model, SOURCE, TARGET, keep=(), check=False)  # statistics are small
     with pytest.raises(ValueError, match=r"GB of maps for \d+ tokens.*Give a shorter input"):
         trace(tiny_model, SOURCE, TARGET)
     site = Site("encoder", "self", 0)
-    monkeypatch.setattr("transformer_viz.tracing.memory", lambda: 2 * 2 * len(SOURCE) ** 2 * 4)
+    monkeypatch.setattr(
+        "transformer_viz.inference.tracing.memory", lambda: 2 * 2 * len(SOURCE) ** 2 * 4
+    )
     trace(tiny_model, SOURCE, TARGET, only=(site,), check=False)
     with pytest.raises(ValueError, match="GB of maps"):
         trace(tiny_model, SOURCE, TARGET, check=False)

@@ -328,7 +328,7 @@ def test_bleu_is_the_sum_one_gets_by_hand():
 def test_a_model_is_scored_by_its_own_translations(recipe, data, tmp_path):
     command.run(recipe, data, tmp_path / "run", tmp_path / "tiny", device="cpu", threads=1)
     model = load(tmp_path / "tiny", device="cpu")
-    from transformer_viz.decode import translate
+    from transformer_viz.inference.generation import translate
 
     sources = ["the red cat runs", "the blue dog sleeps"]
     own = [(line, translate(model, line, beam=2)[0].text or "nothing") for line in sources]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sentencepiece
 
-from transformer_viz.text import target_side
-from transformer_viz.words import Characters, WordText, sentencepiece_split
+from transformer_viz.preprocessing.tokenizers import target_side
+from transformer_viz.preprocessing.word_list import Characters, WordText, sentencepiece_split
 
 MARKS = ("<s>", "<pad>", "</s>", "<unk>")
 

@@ -18,22 +18,22 @@ from .core.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from . import views as views
+    from .capture import probe as probe
     from .checkpoints import available as available
     from .checkpoints import load as load
     from .core.interventions import Intervention as Intervention
     from .core.trace import Trace as Trace
-    from .decode import translate as translate
-    from .tracing import trace as trace
-    from .watch import probe as probe
+    from .inference.generation import translate as translate
+    from .inference.tracing import trace as trace
 
 #: Each public name and the room it lives in, in the order a reader meets them. No room may bear
 #: the name of a public function: importing the room would put the module in the function's place.
 _ROOMS = {
     "available": ".checkpoints",
     "load": ".checkpoints",
-    "trace": ".tracing",
-    "translate": ".decode",
-    "probe": ".watch",
+    "trace": ".inference.tracing",
+    "translate": ".inference.generation",
+    "probe": ".capture",
     "Intervention": ".core.interventions",
     "Trace": ".core.trace",
     "views": ".views",

@@ -157,7 +157,7 @@ def models() -> None:
 def inspect(path: str, as_json: bool, words: tuple[str, ...]) -> None:
     """Say what a checkpoint holds: layout, config and where each value came from, sites."""
     model = _load(path, words)
-    from .inspection import inspect as look
+    from .inference.inspection import inspect as look
 
     with after_a_second("Running a sample to see and prove the capture"):
         found = look(model)
@@ -180,7 +180,7 @@ def trace(path: str, out: str, words: tuple[str, ...], **given: Any) -> None:
     new_file(out, "trace")
     model = _load(path, words)
     _require_picture(model, path, given["image"])
-    from .tracing import trace as run
+    from .inference.tracing import trace as run
 
     with after_a_second("Running"):
         found = run(model, source, target=aim, intervention=intervention, keep=keep)
@@ -214,7 +214,7 @@ def report(path: str, title: str, out: str, words: tuple[str, ...], **given: Any
     file = new_file(out, "page")
     model = _load(path, words)
     _require_picture(model, path, given["image"])
-    from .tracing import trace as run
+    from .inference.tracing import trace as run
     from .views.report import report as page
 
     keep = ("weights", "scores")
@@ -282,7 +282,7 @@ def translate(path: str, beam: int, intervention: str | None, words: tuple[str, 
     """Translate: sentences on stdin, translations on stdout, line by line."""
     edits = read_intervention(intervention)
     model = _of_kind(_load(path, words), "translate", "encoder-decoder")
-    from .decode import translate_lines
+    from .inference.generation import translate_lines
 
     def answer(texts: list[str], tell: Callable[[int], None]) -> list[str]:
         found = translate_lines(model, texts, beam=beam, intervention=edits, tell=tell)
@@ -299,7 +299,7 @@ def translate(path: str, beam: int, intervention: str | None, words: tuple[str, 
 def generate(path: str, sample: float | None, most: int | None, words: tuple[str, ...]) -> None:
     """Go on with a text, for GPT-like models: texts on stdin, continuations on stdout."""
     model = _of_kind(_load(path, words), "generate", "decoder-only")
-    from .decode import translate
+    from .inference.generation import translate
 
     def answer(texts: list[str], tell: Callable[[int], None]) -> list[str]:
         found = []

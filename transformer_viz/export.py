@@ -11,7 +11,7 @@ import pandas as pd
 
 from .core.trace import Trace
 from .core.version import __version__
-from .languages import say
+from .i18n import say
 from .metrics.cells import Cells, cells
 from .metrics.difference import difference, require_same_words
 

@@ -16,7 +16,7 @@ import click
 from .core.errors import is_fault
 
 if TYPE_CHECKING:
-    from .inspection import Inspection
+    from .inference.inspection import Inspection
 
 BAD_INPUT = 2
 STOPPED = 130  # what shells expect of a program ended by Ctrl-C

@@ -14,7 +14,7 @@ from streamlit.util import calc_hash
 from tests.app.kinds import write_kinds
 from transformer_viz.checkpoints.shelf import CONFIG, VOCABULARY, WEIGHTS
 from transformer_viz.model import Transformer
-from transformer_viz.text import SentencePieceText
+from transformer_viz.preprocessing.tokenizers import SentencePieceText
 
 APP = Path(__file__).resolve().parents[2] / "app.py"
 TIMEOUT = 60

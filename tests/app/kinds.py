@@ -15,7 +15,7 @@ from torch import nn
 from tests.conftest import make_module, ramp
 from transformer_viz.checkpoints.shelf import CONFIG, VOCABULARY, WEIGHTS
 from transformer_viz.checkpoints.vision import VisionConfig, VisionTransformer
-from transformer_viz.text import SentencePieceText
+from transformer_viz.preprocessing.tokenizers import SentencePieceText
 
 MASK = "<mask>"
 NAMES = ("lm", "mlm", "vit", "core", "ids")

@@ -24,8 +24,8 @@ from transformer_viz.app.checkpoint.facts import block_table
 from transformer_viz.app.ui.progress import MARKS
 from transformer_viz.checkpoints import load, native, opening
 from transformer_viz.checkpoints.shelf import CONFIG, VOCABULARY, WEIGHTS
-from transformer_viz.inspection import inspect
-from transformer_viz.tracing import trace
+from transformer_viz.inference.inspection import inspect
+from transformer_viz.inference.tracing import trace
 
 from .seen import address, array, chart, go, html, said, tiles, told
 

@@ -21,8 +21,8 @@ from transformer_viz.app.engine.trace_cache import Cache
 from transformer_viz.checkpoints.shelf import EXAMPLE, WEIGHTS
 from transformer_viz.core.interventions import Intervention, ScalePositions, Temperature
 from transformer_viz.core.trace_parts import Tokens
-from transformer_viz.decode import translate
-from transformer_viz.text import PlainIds, SentencePieceText
+from transformer_viz.inference.generation import translate
+from transformer_viz.preprocessing.tokenizers import PlainIds, SentencePieceText
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG = 20  # seconds after which a test that hangs gives up

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from tests.conftest import SENTENCES
 from transformer_viz.app.shell.inputs import EXAMPLES, unmarked
 from transformer_viz.core.interventions import Intervention, Pad, Temperature, Window
-from transformer_viz.languages import speaking
+from transformer_viz.i18n import speaking
 
 from .english import prose, texts_of
 from .kinds import NAMES

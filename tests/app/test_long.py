@@ -23,7 +23,7 @@ from transformer_viz.app.session.scene import Scene, scene_at
 from transformer_viz.app.session.view_options import Look
 from transformer_viz.checkpoints.shelf import CONFIG, VOCABULARY, WEIGHTS
 from transformer_viz.core.interventions import Intervention, Temperature
-from transformer_viz.text import SentencePieceText
+from transformer_viz.preprocessing.tokenizers import SentencePieceText
 
 from .conftest import APP, TIMEOUT
 from .seen import chips, panel, part, told

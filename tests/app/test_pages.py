@@ -33,7 +33,7 @@ from transformer_viz.core.interventions import (
     Window,
 )
 from transformer_viz.core.palette import RAMPS
-from transformer_viz.languages import languages
+from transformer_viz.i18n import languages
 from transformer_viz.metrics.norms import STATISTICS
 
 from .conftest import APP, TIMEOUT

@@ -12,8 +12,8 @@ from streamlit.testing.v1 import AppTest
 from transformer_viz import load
 from transformer_viz.core.interventions import Intervention, Pad, ScaleHead
 from transformer_viz.core.search_tree import LEFT_OUT
-from transformer_viz.decode import translate
-from transformer_viz.languages import catalogue
+from transformer_viz.i18n import catalogue
+from transformer_viz.inference.generation import translate
 
 from .seen import address, go, html, part, said, told
 

@@ -21,7 +21,7 @@ from transformer_viz.app.session import url_state
 from transformer_viz.app.shell import share
 from transformer_viz.app.shell.share import LEAST, SERVE, code, is_local, own_address, shared
 from transformer_viz.core.interventions import BlockKeys, Intervention, Temperature
-from transformer_viz.languages import speaking
+from transformer_viz.i18n import speaking
 
 pytestmark = pytest.mark.app
 Visit = Callable[..., AppTest]

@@ -19,7 +19,7 @@ from tests.browser.hands import query
 from tests.checkpoints.gpt import nanogpt_file
 from tests.conftest import SENTENCES, ramp
 from transformer_viz import load
-from transformer_viz.inspection import inspect
+from transformer_viz.inference.inspection import inspect
 
 pytestmark = pytest.mark.browser
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from transformer_viz.capture import probe
 from transformer_viz.checkpoints.model import Model
-from transformer_viz.watch import probe
 
 #: The largest differences that float32 rounding excuses.
 ATTENTION, LOGITS = 5e-6, 2e-5

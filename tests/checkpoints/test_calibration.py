@@ -22,7 +22,7 @@ from transformer_viz.checkpoints.calibration import (
     sample_losses,
 )
 from transformer_viz.checkpoints.model import Model
-from transformer_viz.text import PlainIds, SentencePieceText
+from transformer_viz.preprocessing.tokenizers import PlainIds, SentencePieceText
 
 
 def as_labml(name: str, folder: Path) -> Path:

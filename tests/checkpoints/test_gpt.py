@@ -18,8 +18,8 @@ from transformer_viz.checkpoints import CheckpointError, gpt2, mingpt, nanogpt
 from transformer_viz.checkpoints.found import Found
 from transformer_viz.checkpoints.provenance import GUESSES, ORIGINS
 from transformer_viz.model import ModelConfig
-from transformer_viz.text import PlainIds
-from transformer_viz.words import Characters
+from transformer_viz.preprocessing.tokenizers import PlainIds
+from transformer_viz.preprocessing.word_list import Characters
 
 LETTERS = sorted(string.ascii_letters[:34] + "\n .")
 

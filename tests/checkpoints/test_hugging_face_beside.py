@@ -18,8 +18,8 @@ import transformer_viz as tv
 from transformer_viz.checkpoints import CheckpointError, Model
 from transformer_viz.checkpoints.hf_beside import open_tokenizer, refuse_growth
 from transformer_viz.core.errors import is_panic
-from transformer_viz.hugging_face_text import HuggingFaceText
-from transformer_viz.text import PlainIds
+from transformer_viz.preprocessing.hugging_face import HuggingFaceText
+from transformer_viz.preprocessing.tokenizers import PlainIds
 
 from .hugging_face import BERT, CASES, HEADS, IDS, LAYERS, PAD, TEXT, P, V, folder_of, made, saved
 

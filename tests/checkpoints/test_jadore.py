@@ -11,7 +11,7 @@ import torch
 import transformer_viz as tv
 from transformer_viz.checkpoints import CheckpointError
 from transformer_viz.core.interventions import Intervention, ScalePositions
-from transformer_viz.model.positions import sinusoidal_table
+from transformer_viz.model.positional_encoding import sinusoidal_table
 
 from . import jadore
 

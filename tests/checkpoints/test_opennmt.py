@@ -16,9 +16,9 @@ from tests.checkpoints.greedy import greedy
 from tests.checkpoints.opennmt import END, PAD, START, VT, Variant, save
 from transformer_viz.checkpoints import CheckpointError
 from transformer_viz.checkpoints.provenance import ORIGINS
-from transformer_viz.decode import translate_lines
+from transformer_viz.inference.generation import translate_lines
 from transformer_viz.model import ModelConfig
-from transformer_viz.text import PlainIds, target_side
+from transformer_viz.preprocessing.tokenizers import PlainIds, target_side
 
 SOURCE = [5, 11, 8, 36, 4]
 TARGET = [START, 40, 17, 9]

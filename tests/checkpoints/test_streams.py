@@ -11,7 +11,7 @@ from torch import Tensor
 
 import transformer_viz as tv
 from transformer_viz.core.interventions import Intervention, Pad
-from transformer_viz.decode import translate_lines
+from transformer_viz.inference.generation import translate_lines
 
 from . import annotated, jadore, labml
 

@@ -28,9 +28,9 @@ from transformer_viz.core.interventions import (
 from transformer_viz.core.sites import MAPS, Site
 from transformer_viz.core.stages import FORMS, OPENS, Inside, Number, Stage, Terms
 from transformer_viz.core.trace import Trace
-from transformer_viz.inside import step_inside, terms
-from transformer_viz.languages import speaking
-from transformer_viz.tracing import trace
+from transformer_viz.i18n import speaking
+from transformer_viz.inference.tracing import trace
+from transformer_viz.walkthrough import step_inside, terms
 
 SOURCE, TARGET = [5, 17, 6, 29, 8, 11, 3], [2, 7, 31, 9, 4]
 CONFIGS: dict[str, dict[str, Any]] = {

@@ -13,7 +13,7 @@ from tests.components.test_inside import chained, model_of
 from transformer_viz.components.inside import inside_data
 from transformer_viz.components.qk import figure
 from transformer_viz.core.stages import Inside
-from transformer_viz.inside import terms
+from transformer_viz.walkthrough import terms
 
 pytestmark = pytest.mark.browser
 

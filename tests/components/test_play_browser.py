@@ -13,8 +13,8 @@ from tests.components.stage import said, show, update
 from transformer_viz.checkpoints import Model
 from transformer_viz.components.play import play_data
 from transformer_viz.core.search_tree import CUT, ENDED, KEPT, LEFT_OUT, Search
-from transformer_viz.decode import length_norm
-from transformer_viz.decoding_record import record
+from transformer_viz.inference.generation import length_norm
+from transformer_viz.inference.search_recorder import record
 
 pytestmark = pytest.mark.browser
 SOURCE = [5, 9, 31, 7, 3]

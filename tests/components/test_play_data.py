@@ -10,7 +10,7 @@ import pytest
 from tests.components.stage import decoded
 from transformer_viz.components.play import play_data
 from transformer_viz.core.search_tree import Search
-from transformer_viz.decoding_record import record
+from transformer_viz.inference.search_recorder import record
 
 SOURCE = [5, 9, 31, 7, 3]
 PIECES = [f"w{n}" for n in range(41)]

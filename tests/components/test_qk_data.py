@@ -14,8 +14,8 @@ from transformer_viz.components.qk import figure, qk_data
 from transformer_viz.core.interventions import BlockKeys, Intervention, ScaleHead, Temperature
 from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_parts import read_only
+from transformer_viz.inference.tracing import trace
 from transformer_viz.metrics.qk import chain
-from transformer_viz.tracing import trace
 
 SOURCE, TARGET = [5, 17, 6, 29, 8, 11, 3], [2, 7, 31, 9, 4]
 FIGURES = {

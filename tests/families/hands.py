@@ -11,7 +11,7 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
-from transformer_viz.watch import AttentionRecord
+from transformer_viz.capture import AttentionRecord
 
 from .catalogue import HEADS, WIDTH, Family, copied, inputs
 

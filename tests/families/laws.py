@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from transformer_viz.capture import Run, Want, probe
 from transformer_viz.core.interventions import Edit, Intervention, ScaleHead, Temperature
-from transformer_viz.watch import Run, Want, probe
 
 from . import hands
 from .catalogue import Family, answer, built, real, reported, run

@@ -7,8 +7,8 @@ import copy
 import pytest
 import torch
 
+from transformer_viz.capture.torch_function_mode import KEY
 from transformer_viz.core.sites import Site
-from transformer_viz.watch.mode import KEY
 
 from . import laws
 from .catalogue import BOTH, BY_NAME, FAMILIES, HEADS, LAYERS, Family, answer, built, inputs, run

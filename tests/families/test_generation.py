@@ -9,6 +9,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+from transformer_viz.capture import Run, Want, probe
 from transformer_viz.core.interventions import (
     BlockEdges,
     BlockKeys,
@@ -18,7 +19,6 @@ from transformer_viz.core.interventions import (
     Temperature,
     Window,
 )
-from transformer_viz.watch import Run, Want, probe
 
 from . import laws
 from .catalogue import (

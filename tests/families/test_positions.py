@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from transformer_viz.capture import Want
+from transformer_viz.capture.handlers.positions import permutation
 from transformer_viz.core.interventions import Edit, ScalePositions, ShufflePositions
-from transformer_viz.watch import Want
-from transformer_viz.watch.positions import permutation
 
 from . import hands, laws
 from .catalogue import BY_NAME, FAMILIES, SOURCE, Family, answer, built, copied, inputs, run

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from transformer_viz.watch.frames import Names
-from transformer_viz.watch.waves import drawn, stored
+from transformer_viz.capture.handlers.sinusoids import drawn, stored
+from transformer_viz.capture.module_names import Names
 
 pytestmark = pytest.mark.families
 ROWS, STEPS = 61, torch.tensor([1.0, 0.31, 0.01, 0.0004])

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from transformer_viz.checkpoints import load
 from transformer_viz.checkpoints.hf_beside import MAX_BESIDE
 from transformer_viz.cli import main
-from transformer_viz.text import PlainIds
+from transformer_viz.preprocessing.tokenizers import PlainIds
 
 from .case import Case
 from .child import CASES

@@ -10,7 +10,7 @@ import numpy as np
 
 from transformer_viz.checkpoints.model import Model
 from transformer_viz.core.stages import FORMS, OPENS, REASONS, Inside, Number, Stage, Terms
-from transformer_viz.inside import terms
+from transformer_viz.walkthrough import terms
 
 #: Stages whose only input is what the one before gave.
 ALONG = ("scale", "mask", "temperature", "softmax", "mix", "concat", "project", "outer")

@@ -14,8 +14,8 @@ from tests.conftest import make_model
 from transformer_viz.core.interventions import Intervention, ScaleHead, Temperature, Window
 from transformer_viz.core.sites import MAPS, Site
 from transformer_viz.core.stages import Inside
-from transformer_viz.inside import step_inside
-from transformer_viz.inside.calls import calls_of
+from transformer_viz.walkthrough import step_inside
+from transformer_viz.walkthrough.module_calls import calls_of
 
 EDITS = (
     Intervention(),

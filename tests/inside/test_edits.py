@@ -28,7 +28,7 @@ from transformer_viz.core.interventions import (
 )
 from transformer_viz.core.sites import MAPS, Site
 from transformer_viz.core.stages import Inside
-from transformer_viz.inside import step_inside, terms
+from transformer_viz.walkthrough import step_inside, terms
 
 from .laws import hold_form, hold_sums, hold_together, same
 

@@ -14,7 +14,7 @@ from tests.checkpoints import annotated, fairseq, gpt, jadore, labml, opennmt
 from transformer_viz.checkpoints.model import Model
 from transformer_viz.core.interventions import Intervention, Pad
 from transformer_viz.core.sites import MAPS, Site
-from transformer_viz.inside import step_inside
+from transformer_viz.walkthrough import step_inside
 
 from .laws import hold_form, hold_sums, hold_together, same
 

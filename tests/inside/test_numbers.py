@@ -12,8 +12,8 @@ import transformer_viz as tv
 from tests.conftest import TINY, make_model
 from transformer_viz.core.sites import Site
 from transformer_viz.core.stages import FORMS, OPENS, Inside, Number, Terms
-from transformer_viz.inside import step_inside, terms
-from transformer_viz.inside.sums import SUMS
+from transformer_viz.walkthrough import step_inside, terms
+from transformer_viz.walkthrough.sum_terms import SUMS
 
 from .laws import THEN, numbers
 

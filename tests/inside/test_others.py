@@ -14,7 +14,7 @@ from transformer_viz.checkpoints.model import Model
 from transformer_viz.core.interventions import Intervention, ScaleHead, Temperature, Window
 from transformer_viz.core.sites import MAPS, Site
 from transformer_viz.core.stages import NO_PRODUCT, PROBLEM, Inside
-from transformer_viz.inside import step_inside, terms
+from transformer_viz.walkthrough import step_inside, terms
 
 from .laws import CLOSE, hold_form, hold_sums, worst
 

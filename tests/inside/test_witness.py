@@ -14,7 +14,7 @@ from tests.conftest import TINY, make_model
 from transformer_viz.checkpoints.model import Model
 from transformer_viz.checkpoints.shelf import PRETRAINED
 from transformer_viz.core.sites import Site
-from transformer_viz.inside import step_inside
+from transformer_viz.walkthrough import step_inside
 
 from .laws import CLOSE, differences, hold_form, hold_sums, hold_together
 from .witness import Witness

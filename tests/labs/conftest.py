@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from transformer_viz.checkpoints import shelf as box
 from transformer_viz.checkpoints.shelf import CONFIG, VOCABULARY, WEIGHTS
 from transformer_viz.model import Transformer
-from transformer_viz.text import SentencePieceText
+from transformer_viz.preprocessing.tokenizers import SentencePieceText
 
 #: What each tiny model has that the baseline has not, and a score that no real one has.
 CHOICES: dict[str, dict[str, object]] = {

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import transformer_viz as tv
-from transformer_viz import inputs
 from transformer_viz.app.labs.jobs import streams
 from transformer_viz.checkpoints.model import Model
+from transformer_viz.inference import token_ids
 from transformer_viz.metrics.batches import EPSILON, batch_normed, layer_normed
 
 
@@ -49,7 +49,7 @@ def test_a_batch_of_other_widths_is_refused() -> None:
 def test_a_remembered_stream_is_no_view_of_a_whole_run(
     tiny_model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inputs, "source_ids", lambda _, text: [5, 7, 11, 3][: len(text)])
+    monkeypatch.setattr(token_ids, "source_ids", lambda _, text: [5, 7, 11, 3][: len(text)])
     short, full = streams(tiny_model, ("ab", "abcd"), 1)
     assert (short.tokens, full.tokens) == (2, 4)
     for one in (short, full):

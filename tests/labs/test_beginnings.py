@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.conftest import TINY
-from transformer_viz.experiments.beginnings import beginning, fresh, loss_of
+from transformer_viz.inference.experiments.initial_gradients import beginning, fresh, loss_of
 from transformer_viz.model import ModelConfig, Transformer
 
 PAIRS = (((5, 9, 14, 3), (7, 11, 3)), ((6, 3), (8, 12, 19, 21, 3)))

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from transformer_viz.checkpoints.model import Model
+from transformer_viz.inference.tracing import trace
 from transformer_viz.metrics.dots import (
     head_spreads,
     jacobian_norms,
@@ -18,7 +19,6 @@ from transformer_viz.metrics.dots import (
     softness,
 )
 from transformer_viz.metrics.qk import NoProduct
-from transformer_viz.tracing import trace
 
 
 @pytest.mark.parametrize("d_k", [4, 16, 64, 256])

@@ -11,9 +11,9 @@ import torch
 import transformer_viz as tv
 from tests.conftest import make_model
 from transformer_viz.checkpoints.model import Model
-from transformer_viz.experiments.leak import leak
-from transformer_viz.experiments.position_wise import convolved, position_wise
-from transformer_viz.experiments.shared_keys import shared, written
+from transformer_viz.inference.experiments.mask_leak import leak
+from transformer_viz.inference.experiments.position_wise import convolved, position_wise
+from transformer_viz.inference.experiments.shared_keys import shared, written
 from transformer_viz.model.transformer import Transformer
 
 SOURCE, TARGET = (5, 7, 11, 13, 17, 3), (2, 9, 10, 21, 30)

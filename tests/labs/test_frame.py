@@ -12,7 +12,7 @@ from transformer_viz.app.labs.lab import Lab
 from transformer_viz.app.labs.lab_page import SHOW, verdict
 from transformer_viz.app.labs.lab_state import read, write
 from transformer_viz.app.pages.labs import LABS
-from transformer_viz.languages import catalogue, languages
+from transformer_viz.i18n import catalogue, languages
 from transformer_viz.lessons.glossary import GLOSSARY
 from transformer_viz.lessons.marked import explained, terms
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from transformer_viz.app.session.url_state import DEFAULTS, KEYS
-from transformer_viz.languages import catalogue, languages
+from transformer_viz.i18n import catalogue, languages
 from transformer_viz.lessons import STATIONS, Ask, Spot, Station, numbered
 from transformer_viz.lessons.glossary import GLOSSARY
 from transformer_viz.lessons.marked import marked, plain, terms

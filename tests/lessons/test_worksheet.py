@@ -10,7 +10,7 @@ import pytest
 from transformer_viz.app.engine.engine import Engine
 from transformer_viz.app.engine.query import Question
 from transformer_viz.app.pages.lessons import sheet
-from transformer_viz.languages import speaking
+from transformer_viz.i18n import speaking
 from transformer_viz.lessons import STATIONS
 from transformer_viz.lessons.worksheet import Page, worksheet
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from transformer_viz.model.norms import make_norm
+from transformer_viz.model.normalization import make_norm
 
 
 def by_hand(kind, x, gain, bias, eps):

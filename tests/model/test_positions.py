@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from transformer_viz.model.positions import (
+from transformer_viz.model.positional_encoding import (
     LearnedPositions,
     Rotary,
     SinusoidalPositions,

@@ -9,7 +9,7 @@ import pytest
 from transformer_viz.checkpoints.model import Model
 from transformer_viz.core.interventions import Intervention, Pad
 from transformer_viz.core.trace import Trace
-from transformer_viz.tracing import trace
+from transformer_viz.inference.tracing import trace
 from transformer_viz.views import head_map
 
 SOURCE, TARGET = [5, 9, 31, 7, 3], [2, 8, 17]

@@ -15,9 +15,9 @@ from tests.conftest import make_module
 from tests.watch import test_laws as laws
 from tests.watch.styles import STYLES, example, oracle, ramp
 from tests.watch.test_styles import CASES
+from transformer_viz.capture import Want, probe
 from transformer_viz.core.interventions import Causal, Intervention, ScaleHead, Temperature, Window
 from transformer_viz.model.config import CHOICES
-from transformer_viz.watch import Want, probe
 
 
 def style_row(style: type) -> list[float]:

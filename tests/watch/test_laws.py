@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from tests.conftest import ramp
+from transformer_viz.capture import Want, probe
+from transformer_viz.capture.handlers.positions import permutation
 from transformer_viz.core.interventions import (
     BlockEdges,
     BlockKeys,
@@ -25,8 +27,6 @@ from transformer_viz.core.interventions import (
     Window,
 )
 from transformer_viz.model.config import CHOICES
-from transformer_viz.watch import Want, probe
-from transformer_viz.watch.positions import permutation
 
 SCORES = CHOICES["score"]
 SOURCE = torch.tensor([[5, 17, 6, 29, 8, 3, 11]])

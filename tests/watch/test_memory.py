@@ -12,6 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from transformer_viz.capture import AttentionRecord, Run, Want, probe
+from transformer_viz.capture.handlers.fused_attention import BLOCK
+from transformer_viz.capture.statistics import CELLS, COLUMNS, SIDE, Statistics, block_rows
 from transformer_viz.core.interventions import (
     BlockEdges,
     BlockKeys,
@@ -23,9 +26,6 @@ from transformer_viz.core.interventions import (
     UniformHead,
     Window,
 )
-from transformer_viz.watch import AttentionRecord, Run, Want, probe
-from transformer_viz.watch.fused import BLOCK
-from transformer_viz.watch.statistics import CELLS, COLUMNS, SIDE, Statistics, block_rows
 
 TOKENS, HEADS, WIDTH, LAYERS = 600, 7, 5, 3
 PAD = 23  # so many tokens at the end are padding in masked runs

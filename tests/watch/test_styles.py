@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from transformer_viz.capture import Want, probe
 from transformer_viz.core.interventions import (
     BlockKeys,
     Causal,
@@ -14,7 +15,6 @@ from transformer_viz.core.interventions import (
     Temperature,
     Window,
 )
-from transformer_viz.watch import Want, probe
 
 from .styles import STYLES, example, oracle, ramp
 

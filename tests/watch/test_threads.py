@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from transformer_viz import trace
+from transformer_viz.capture import Run, Want, probe
 from transformer_viz.core.interventions import (
     BlockKeys,
     Causal,
@@ -23,7 +24,6 @@ from transformer_viz.core.interventions import (
     Temperature,
     Window,
 )
-from transformer_viz.watch import Run, Want, probe
 
 THREADS, RUNS = 16, 50
 EDITS = (

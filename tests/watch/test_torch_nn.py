@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from transformer_viz.capture import Want, probe
 from transformer_viz.core.interventions import (
     Causal,
     Intervention,
@@ -16,7 +17,6 @@ from transformer_viz.core.interventions import (
     ScaleResidual,
     Temperature,
 )
-from transformer_viz.watch import Want, probe
 
 from .styles import ramp
 

@@ -12,7 +12,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from ..core.errors import is_fault
-from ..languages import say
+from ..i18n import say
 from .engine.engine import Engine
 from .engine.model_kind import Kind
 from .lessons import navigation, strip

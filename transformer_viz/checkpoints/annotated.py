@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..text import Tokenizer
+from ..preprocessing.tokenizers import Tokenizer
 from . import native
 from .calibration import calibrated_heads
 from .customs import refuse_unknown

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..text import PlainIds
+from ..preprocessing.tokenizers import PlainIds
 from .customs import usual_heads
 from .model import Model
 from .reference import possible_heads

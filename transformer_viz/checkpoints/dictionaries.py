@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..hugging_face_text import HuggingFaceText, without_panics
-from ..text import PlainIds
-from ..words import Characters, WordText, sentencepiece_split
+from ..preprocessing.hugging_face import HuggingFaceText, without_panics
+from ..preprocessing.tokenizers import PlainIds
+from ..preprocessing.word_list import Characters, WordText, sentencepiece_split
 from . import native
 from .errors import CheckpointError
 from .hf_beside import refuse_steps

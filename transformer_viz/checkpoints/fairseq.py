@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..model import ModelConfig, Transformer
-from ..model.norms import make_norm
-from ..text import Tokenizer
+from ..model.normalization import make_norm
+from ..preprocessing.tokenizers import Tokenizer
 from .calibration import calibrated_heads
 from .customs import refuse_unknown
 from .dictionaries import fairseq_words, typed_ids

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..text import Tokenizer
+from ..preprocessing.tokenizers import Tokenizer
 from .calibration import calibrated_heads
 from .customs import refuse_unknown
 from .dictionaries import byte_pairs, characters

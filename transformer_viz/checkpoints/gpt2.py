@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..text import Tokenizer
+from ..preprocessing.tokenizers import Tokenizer
 from . import gpt
 from .found import Found
 from .model import Model

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..hugging_face_text import without_panics
+from ..preprocessing.hugging_face import without_panics
 from .errors import CheckpointError
 from .hf_library import plainly
 from .reading import read_config

@@ -9,7 +9,7 @@ from typing import Any
 
 from PIL import Image
 
-from ..images import MAX_PIXELS, ImageReader
+from ..preprocessing.images import MAX_PIXELS, ImageReader
 from .errors import CheckpointError
 from .hf_library import plainly
 from .hf_trial import ADVICE

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..hugging_face_text import HuggingFaceText
-from ..images import ImageReader
-from ..text import PlainIds, Tokenizer
+from ..preprocessing.hugging_face import HuggingFaceText
+from ..preprocessing.images import ImageReader
+from ..preprocessing.tokenizers import PlainIds, Tokenizer
 from .errors import CheckpointError
 from .hf_beside import generation, makes_pairs
 from .hf_calls import TARGET, make_calls

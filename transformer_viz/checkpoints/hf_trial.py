@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from ..capture import AttentionRecord, Want, probe
 from ..core.interventions import Intervention
-from ..watch import AttentionRecord, Want, probe
 from .errors import CheckpointError
 from .hf_library import plainly
 from .model import Calls

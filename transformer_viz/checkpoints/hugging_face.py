@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ..text import Tokenizer
+from ..preprocessing.tokenizers import Tokenizer
 from .errors import CheckpointError
 from .found import Found
 from .hf_beside import open_tokenizer

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from ..model import ModelConfig, Transformer
-from ..model.norms import make_norm
+from ..model.normalization import make_norm
 from ..model.transformer import Attention, FeedForward, Stack
-from ..text import Tokenizer
+from ..preprocessing.tokenizers import Tokenizer
 from . import native
 from .calibration import calibrated_heads
 from .customs import refuse_unknown

@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from ..model import ModelConfig, Transformer
-from ..text import Tokenizer
+from ..preprocessing.tokenizers import Tokenizer
 from . import native
 from .calibration import calibrated, calibrated_heads
 from .customs import refuse_unknown

@@ -13,8 +13,8 @@ from typing import Any
 
 from torch import Tensor
 
-from ..model.positions import sinusoidal_table
-from ..text import Tokenizer
+from ..model.positional_encoding import sinusoidal_table
+from ..preprocessing.tokenizers import Tokenizer
 from . import native
 from .calibration import calibrated_heads
 from .customs import refuse_unknown

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..text import Tokenizer
+from ..preprocessing.tokenizers import Tokenizer
 from . import gpt, nanogpt
 from .found import Found
 from .model import Model

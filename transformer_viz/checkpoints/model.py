@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..images import ImageReader
-from ..text import Tokenizer
+from ..preprocessing.images import ImageReader
+from ..preprocessing.tokenizers import Tokenizer
 from .provenance import GUESSES
 
 

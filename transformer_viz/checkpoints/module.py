@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..hugging_face_text import HuggingFaceText
-from ..text import PlainIds, Tokenizer
+from ..preprocessing.hugging_face import HuggingFaceText
+from ..preprocessing.tokenizers import PlainIds, Tokenizer
 from . import hf_model
 from .model import Calls, Model
 from .reading import CheckpointError

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..text import Tokenizer
+from ..preprocessing.tokenizers import Tokenizer
 from . import gpt
 from .found import Found
 from .model import Model

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ..model import ModelConfig, Transformer
-from ..text import PlainIds, SentencePieceText, Tokenizer
+from ..preprocessing.tokenizers import PlainIds, SentencePieceText, Tokenizer
 from .filling import build
 from .found import Found
 from .model import Calls, Model

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from ..model import Transformer
-from ..text import Tokenizer
+from ..preprocessing.tokenizers import Tokenizer
 from . import (
     annotated,
     fairseq,

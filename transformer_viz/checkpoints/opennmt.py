@@ -15,7 +15,7 @@ from typing import Any
 from torch import Tensor
 
 from ..model import Transformer
-from ..text import Tokenizer
+from ..preprocessing.tokenizers import Tokenizer
 from .calibration import calibrated_heads
 from .customs import refuse_unknown
 from .dictionaries import opennmt_words, typed_ids

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..languages import mark
+from ..i18n import mark
 
 #: Every origin, in the order in which they are asked, with what it means to a reader.
 ORIGINS = {

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ..model import ModelConfig, Transformer
-from ..text import PlainIds, SentencePieceText, Tokenizer
+from ..preprocessing.tokenizers import PlainIds, SentencePieceText, Tokenizer
 from . import native
 from .filling import build
 from .found import Found

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from ..images import ImageReader
-from ..text import PlainIds, Tokenizer
+from ..preprocessing.images import ImageReader
+from ..preprocessing.tokenizers import PlainIds, Tokenizer
 from . import native
 from .calibration import guess
 from .customs import refuse_unknown, usual_heads

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ..model.transformer import ACTIVATIONS
-from ..text import PlainIds, Tokenizer
+from ..preprocessing.tokenizers import PlainIds, Tokenizer
 from . import native
 from .calibration import calibrated
 from .customs import refuse_unknown, usual_heads

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..text import PlainIds, Tokenizer
+from ..preprocessing.tokenizers import PlainIds, Tokenizer
 from . import native, torch_core
 from .calibration import calibrated_heads
 from .customs import refuse_unknown

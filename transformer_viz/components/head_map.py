@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.sites import MAPS, Site, called
 from ..core.trace import Trace
-from ..languages import listed, mark, say
+from ..i18n import listed, mark, say
 from ..metrics import describe_row, statistic_change
 from ..metrics.cells import Cells, cells
 from ..metrics.difference import appended, difference

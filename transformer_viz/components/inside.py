@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.stages import Inside, Stage, Terms
 from ..core.trace import Trace
-from ..languages import say
+from ..i18n import say
 from .atlas import TITLES
 from .blob import both_palettes, pack
 from .inside_panels import REST, WEIGHTS, Names, array_name, opening, panels, rest_of

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.stages import OPENS, Stage
-from ..languages import mark, say
+from ..i18n import mark, say
 from .inside_symbols import symbol_of
 from .qk import figure
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.stages import FORMS, Inside, Number, Stage, Terms
-from ..languages import mark, say
+from ..i18n import mark, say
 from .inside_panels import Names
 from .inside_symbols import symbol_of
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..core.stages import Stage
-from ..languages import mark
+from ..i18n import mark
 
 #: What is the same thing in every stage: how it is written, and what it is (a text for ``say``).
 COMMON: dict[str, tuple[str, str]] = {

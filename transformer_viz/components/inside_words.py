@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..core.stages import Stage
-from ..languages import mark
+from ..i18n import mark
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.trace import Trace
-from ..languages import say
+from ..i18n import say
 from ..metrics.cells import Cells, cells
 from ..metrics.difference import appended, difference
 from .blob import both_palettes, pack

@@ -10,7 +10,7 @@ import struct
 import zlib
 from typing import Any
 
-from ..languages import mark, say, spoken_language
+from ..i18n import mark, say, spoken_language
 from .files import bundle, style
 
 #: What the page may do: run its own script, whose hash is named, and use its own style sheet.

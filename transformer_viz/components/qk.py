@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.trace import Trace
-from ..languages import mark, say
+from ..i18n import mark, say
 from ..metrics.cells import axes
 from ..metrics.qk import Chain, NoProduct, Step, chain, require_product
 from .blob import both_palettes, pack

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
-from ..languages import ENGLISH, catalogue, spoken_language
+from ..i18n import ENGLISH, catalogue, spoken_language
 from .files import HERE, text
 
 #: ``tell("...")``, where a long text may be written in parts: ``tell("..." + "...")``.

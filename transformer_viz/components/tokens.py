@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.sites import called
-from ..languages import mark, say
+from ..i18n import mark, say
 from .ruler import Ruler
 from .spoken import browser_words
 

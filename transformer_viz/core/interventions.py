@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from ..languages import listed, mark, say
+from ..i18n import listed, mark, say
 from .sites import BLOCKS, STACKS, Site, called, map_name
 
 LARGEST = 3e38  # about what a float32 can hold

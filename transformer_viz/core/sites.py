@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..languages import mark, say
+from ..i18n import mark, say
 
 STACKS = ("encoder", "decoder")
 BLOCKS = ("self", "cross", "feed_forward")

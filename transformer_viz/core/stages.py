@@ -1,8 +1,8 @@
 """One head's whole chain in numbers: the stages between a word's embedding and the next layer.
 
-Plain read-only data, as one run made it; :mod:`transformer_viz.inside` fills it. A :class:`Stage`
-is one step that a finger follows, an :class:`Inside` all of them in order, and :class:`Terms` the
-sum behind one number.
+Plain read-only data, as one run made it; :mod:`transformer_viz.walkthrough` fills it. A
+:class:`Stage` is one step that a finger follows, an :class:`Inside` all of them in order, and
+:class:`Terms` the sum behind one number.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..languages import mark
+from ..i18n import mark
 from .interventions import Intervention
 from .sites import Site
 
@@ -139,7 +139,7 @@ REASONS = (
     "masked",
 )
 
-#: Of each kind the arrays whose numbers :func:`transformer_viz.inside.terms` can open.
+#: Of each kind the arrays whose numbers :func:`transformer_viz.walkthrough.terms` can open.
 #: Names that are no array are those of ``Stage.numbers``.
 OPENS: dict[str, tuple[str, ...]] = {
     "embedding": ("out",),

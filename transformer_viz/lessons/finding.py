@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.trace import Trace
 from ..core.trace_parts import Attention
-from ..languages import mark, say
+from ..i18n import mark, say
 from ..metrics.cells import axes
 from ..metrics.words import Axis
 from .records import NotHere, Spot

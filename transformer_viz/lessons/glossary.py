@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..languages import mark
+from ..i18n import mark
 
 #: Each term as it is shown, and what it means, in the order of the path.
 GLOSSARY: dict[str, tuple[str, str]] = {

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from html import escape
 
-from ..languages import say
+from ..i18n import say
 from .glossary import GLOSSARY
 
 TERM = re.compile(r"\[([^\]|]+)(?:\|([^\]]+))?\]")

@@ -10,7 +10,7 @@ from ..core.interventions import Intervention
 from ..core.sites import MAPS
 from ..core.trace import Trace
 from ..core.trace_parts import Attention
-from ..languages import mark
+from ..i18n import mark
 
 PREDICT = mark("Predict first; the numbers come then.")
 READ = mark("Read it off the page, then choose.")

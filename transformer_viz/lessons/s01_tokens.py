@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.trace import Trace
-from ..languages import mark, say
+from ..i18n import mark, say
 from .finding import some_word
 from .records import READ, Ask, Notes, Seen, Spot, Station
 from .words import listed, quoted

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..languages import mark, say
+from ..i18n import mark, say
 from ..metrics.cells import axes
 from .finding import choices, telling
 from .records import READ, Ask, Exercise, Notes, Seen, Spot, Station

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..languages import mark, say
+from ..i18n import mark, say
 from ..metrics.cells import MASK_SCORE, axes
 from .finding import SHORT, telling
 from .records import Ask, Exercise, Notes, NotHere, Seen, Spot, Station

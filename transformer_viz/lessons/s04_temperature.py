@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..core.interventions import Intervention, Temperature
-from ..languages import mark, say
+from ..i18n import mark, say
 from ..metrics.cells import axes
 from .finding import telling
 from .records import Ask, Notes, Seen, Spot, Station

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.trace import Trace
-from ..languages import mark, say
+from ..i18n import mark, say
 from .finding import neighbours
 from .records import Ask, Notes, NotHere, Seen, Spot, Station
 from .words import share

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..core.interventions import Intervention, ScalePositions
 from ..core.trace import Trace
-from ..languages import mark, say
+from ..i18n import mark, say
 from .finding import SHORT, some_word
 from .records import Ask, Notes, NotHere, Saying, Seen, Spot, Station
 from .words import quoted

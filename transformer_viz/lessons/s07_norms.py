@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.trace import Trace
-from ..languages import mark, say
+from ..i18n import mark, say
 from ..metrics.norms import norm_statistic
 from ..metrics.stream import stream_lengths
 from .finding import some_word

@@ -9,7 +9,7 @@ import numpy as np
 from ..core.interventions import Causal, Intervention
 from ..core.trace import Trace
 from ..core.trace_parts import Produced
-from ..languages import mark, say
+from ..i18n import mark, say
 from .finding import SHORT
 from .records import Ask, Notes, NotHere, Seen, Spot, Station
 from .words import share

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.interventions import Intervention, ScaleHead
 from ..core.trace import Trace
-from ..languages import mark, say
+from ..i18n import mark, say
 from ..metrics.cells import axes
 from .finding import telling
 from .records import Ask, Notes, Seen, Spot, Station

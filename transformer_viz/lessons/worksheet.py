@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from ..languages import say, spoken_language
+from ..i18n import say, spoken_language
 from .glossary import GLOSSARY
 from .marked import plain, terms
 from .records import Ask, Exercise, Station

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..core.sites import Site
 from ..core.trace import Trace
-from ..languages import say
+from ..i18n import say
 
 
 def strongest_links(

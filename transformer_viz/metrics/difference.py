@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.trace import Trace
-from ..languages import say
+from ..i18n import say
 from .cells import Cells
 from .tiles import extends, grown, sentences
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.sites import STACKS
 from ..core.trace import Trace
-from ..languages import mark, say
+from ..i18n import mark, say
 from .stream import SUB_LAYERS, steps
 
 #: Names that this package's own models give their norms.

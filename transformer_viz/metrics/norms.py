@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ..core.trace import Trace
-from ..languages import mark, say
+from ..i18n import mark, say
 from .norm_names import norm_labels
 from .stream import stacks_of
 from .tiles import extends

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..core.sites import called
 from ..core.trace import Trace
-from ..languages import mark, say
+from ..i18n import mark, say
 from .norm_names import norm_labels
 from .norms import norm_statistic
 

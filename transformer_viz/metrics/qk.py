@@ -26,7 +26,7 @@ from ..core.interventions import (
 from ..core.sites import Site, called
 from ..core.trace import Trace
 from ..core.trace_parts import Attention
-from ..languages import say
+from ..i18n import say
 from .cells import visible
 
 COLD = 1e-30  # temperatures below it are 0, as for the probe

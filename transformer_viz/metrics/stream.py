@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..core.trace import Trace
-from ..languages import mark, say
+from ..i18n import mark, say
 
 SUB_LAYERS = {
     "self": mark("self-attention"),

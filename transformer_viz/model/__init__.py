@@ -1,4 +1,7 @@
-"""The reference Transformer: reads like the paper, knows nothing of being watched."""
+"""The reference Transformer: reads like the paper, knows nothing of being watched.
+
+May import nothing else of the package.
+"""
 
 from .config import ModelConfig
 from .transformer import Transformer

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .config import ModelConfig
-from .norms import make_norm
-from .positions import Rotary, make_positions
+from .normalization import make_norm
+from .positional_encoding import Rotary, make_positions
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,

@@ -10,7 +10,7 @@ import torch
 
 from ..checkpoints.model import Model
 from ..checkpoints.shelf import WEIGHTS, called
-from ..decode import translate_lines
+from ..inference.generation import translate_lines
 from . import pictures
 from .batches import CHOSEN, HIDDEN, REPLACED
 from .evaluate import Guesses, Hits, Score

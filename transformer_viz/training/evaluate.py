@@ -18,7 +18,7 @@ import torch
 
 from ..checkpoints.model import Model
 from ..checkpoints.opening import load
-from ..decode import translate_lines
+from ..inference.generation import translate_lines
 from .batches import padded
 from .corpus import read_pairs
 from .digits import HELD_OUT, NAMES, read_digits

@@ -22,9 +22,9 @@ from ..checkpoints.model import Model
 from ..checkpoints.opening import load
 from ..checkpoints.reading import Weights, refuse_non_finite
 from ..checkpoints.shelf import CONFIG, EXAMPLE, VOCABULARY, WEIGHTS
-from ..decode import translate
+from ..inference.generation import translate
+from ..inference.tracing import trace
 from ..model import Transformer
-from ..tracing import trace
 from .card import BEAM, card, hide
 from .corpus import MASK
 from .digits import Digits

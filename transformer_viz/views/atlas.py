@@ -10,7 +10,7 @@ from ..components.atlas import atlas_height
 from ..components.page import framed, page
 from ..core.sites import called
 from ..core.trace import Trace
-from ..languages import listed, say
+from ..i18n import listed, say
 from .book import Place, book, decided_first
 from .picture import Picture
 from .report import heads_in_words, most_decided, room_for, runs_of

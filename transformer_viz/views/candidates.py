@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..core.palette import Palette, palette
 from ..core.trace import Trace
-from ..languages import mark, say
+from ..i18n import mark, say
 from ..metrics.candidates import candidates as most_probable
 from .picture import Picture
 

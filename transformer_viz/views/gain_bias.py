@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from ..core.palette import Palette, palette
 from ..core.trace import Trace
-from ..languages import mark, say
+from ..i18n import mark, say
 from ..metrics.norm_names import norm_labels
 from ..metrics.outstanding import PARTS, gain_and_bias, outstanding_gains
 from .theme import captioned, figure

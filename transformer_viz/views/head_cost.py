@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ..core.palette import palette
-from ..languages import say
+from ..i18n import say
 from .cells import OVERLAY, name_axes
 from .theme import captioned, figure, scale
 

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from ..core.palette import Palette, palette
 from ..core.sites import called
 from ..core.trace import Trace
-from ..languages import say
+from ..i18n import say
 from ..metrics.cells import Cells, cells
 from ..metrics.difference import appended, difference
 from ..metrics.tiles import largest_change

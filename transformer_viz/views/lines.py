@@ -10,7 +10,7 @@ from ..components.lines import MOST_HEADS, lines_height
 from ..components.page import framed, page
 from ..core.sites import called
 from ..core.trace import Trace
-from ..languages import listed, say
+from ..i18n import listed, say
 from ..metrics import describe_row
 from ..metrics.cells import cells
 from .book import book

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from ..core.palette import Palette, palette
 from ..core.sites import called
 from ..core.trace import Trace
-from ..languages import say
+from ..i18n import say
 from ..metrics.norm_names import norm_labels
 from ..metrics.norms import (
     Statistic,

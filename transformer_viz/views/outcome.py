@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..core.palette import Palette, palette
 from ..core.trace import Trace
-from ..languages import say
+from ..i18n import say
 from ..metrics import output_changes
 from .picture import Picture
 

@@ -12,7 +12,7 @@ from PIL import Image
 from ..core.palette import Palette, palette
 from ..core.sites import called
 from ..core.trace import Trace
-from ..languages import say
+from ..i18n import say
 from ..metrics.patches import PatchRow, patch_row
 from .cells import clickable
 from .theme import captioned, escaped, figure

@@ -27,7 +27,7 @@ from matplotlib.path import Path
 from matplotlib.textpath import text_to_path
 
 from ..core.palette import Palette, Ramp
-from ..languages import ENGLISH, languages
+from ..i18n import ENGLISH, languages
 
 POINTS = 72 / 25.4  # points in a millimetre
 DOTS = 300  # per inch, in a PNG

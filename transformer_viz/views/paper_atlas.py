@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from ..components.head_map import pooled
 from ..core.palette import Palette, Ramp, palette, ramps
 from ..core.trace import Trace
-from ..languages import say
+from ..i18n import say
 from ..metrics.tiles import head_tiles, largest_change, sentences
 from . import paper
 

@@ -15,7 +15,7 @@ from matplotlib.path import Path
 
 from ..core.palette import OKABE_ITO, Palette, palette
 from ..core.trace import Trace
-from ..languages import mark, say
+from ..i18n import mark, say
 from ..metrics.cells import Cells, cells
 from ..metrics.difference import appended, difference
 from ..metrics.tiles import largest_change

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from ..components.head_map import pooled
 from ..core.palette import Palette, Ramp, palette, ramps
 from ..core.trace import Trace
-from ..languages import say
+from ..i18n import say
 from ..metrics.cells import Cells, cells
 from ..metrics.difference import appended, difference
 from ..metrics.tiles import largest_change

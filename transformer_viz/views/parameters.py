@@ -6,7 +6,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from ..core.palette import Palette, palette
-from ..languages import listed, mark, say
+from ..i18n import listed, mark, say
 from .theme import captioned, figure
 
 ROW, AROUND = 26, 100  # pixels of a row, and of what stands around the rows

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from ..core.palette import palette
 from ..core.trace import Trace
-from ..languages import mark, say
+from ..i18n import mark, say
 from ..metrics.positions import Shift, position_names, position_rows, run_note, shift
 from .theme import STEADY, captioned, figure
 

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from ..core.palette import palette
 from ..core.trace import Trace
-from ..languages import say
+from ..i18n import say
 from ..metrics.positions import position_label, position_names, position_rows, run_note, similarity
 from .cells import LABELS, OVERLAY, clickable, name_axes
 from .head_map import CLICKS

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from ..core.palette import palette
 from ..core.trace import Trace
-from ..languages import say
+from ..i18n import say
 from ..metrics.positions import (
     bias_names,
     column_names,

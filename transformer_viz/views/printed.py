@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.palette import palette
 from ..core.trace import Trace
 from ..export import as_text, manifest, whose
-from ..languages import listed, mark, say, speaking, spoken_language
+from ..i18n import listed, mark, say, speaking, spoken_language
 from ..metrics.difference import require_same_words
 
 if TYPE_CHECKING:

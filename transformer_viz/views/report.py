@@ -15,7 +15,7 @@ from ..core.sites import MAPS, called
 from ..core.trace import Trace
 from ..core.trace_parts import Tokens
 from ..export import manifest, whose
-from ..languages import listed, say
+from ..i18n import listed, say
 from ..metrics.difference import require_same_words
 from ..metrics.words import REPEATED
 from .book import STEPS, Place, Run, book, decided_first

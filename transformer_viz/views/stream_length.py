@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from ..core.palette import palette
 from ..core.sites import called
 from ..core.trace import Trace
-from ..languages import say
+from ..i18n import say
 from ..metrics.norms import check_same_words
 from ..metrics.stream import stream_lengths
 from .theme import captioned, escaped, figure

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.trace import Trace
 from ..export import csv_numbers, npz_numbers
-from ..languages import ENGLISH, mark, speaking
+from ..i18n import ENGLISH, mark, speaking
 from .book import Place
 from .printed import printed
 from .report import report

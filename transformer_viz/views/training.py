@@ -6,7 +6,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from ..core.palette import palette
-from ..languages import mark, say
+from ..i18n import mark, say
 from .theme import figure
 
 LINES = (

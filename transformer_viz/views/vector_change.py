@@ -8,7 +8,7 @@ import pandas as pd
 
 from ..core.palette import Palette, palette
 from ..core.trace import Trace
-from ..languages import mark, say
+from ..i18n import mark, say
 from ..metrics.compare import vector_changes
 from .picture import Picture
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from ...languages import mark, say, speaking
+from ...i18n import mark, say, speaking
 from ...views.taken import FORMATS, exported
 from ..session.scene import Scene, scene_at
 

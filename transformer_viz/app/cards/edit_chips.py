@@ -7,7 +7,7 @@ import streamlit as st
 from ...core.interventions import BlockEdges, Edit
 from ...core.sites import MAPS, map_name
 from ...core.trace import Trace
-from ...languages import listed, mark, say
+from ...i18n import listed, mark, say
 from ..session import visit
 from ..session.scene import Scene
 from ..ui.text_format import plain

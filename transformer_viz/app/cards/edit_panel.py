@@ -12,7 +12,7 @@ from ...components.slider import slider_data
 from ...core.interventions import Intervention
 from ...core.trace import Trace
 from ...core.trace_parts import Tokens
-from ...languages import mark, say
+from ...i18n import mark, say
 from ..engine.model_kind import Kind
 from ..live import frames
 from ..live.sliders import NEWEST, OFF, TEMPERATURE, WINDOW, Slider

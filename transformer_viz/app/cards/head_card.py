@@ -8,7 +8,7 @@ from dataclasses import replace
 import streamlit as st
 
 from ...core.sites import Site, called
-from ...languages import mark, say
+from ...i18n import mark, say
 from ...metrics.cells import Cells, cells
 from ..render import payloads
 from ..session import url_state, view_options, visit, widget_sync

@@ -13,7 +13,7 @@ from PIL import Image
 from ... import views
 from ...core.interventions import Intervention
 from ...core.trace import Trace
-from ...languages import mark, say
+from ...i18n import mark, say
 from ..engine.engine import whole_layer
 from ..render.outcome_html import class_names
 from ..session import visit

@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from ...core.interventions import Intervention, ShufflePositions
-from ...languages import mark, say
+from ...i18n import mark, say
 from ..render import outcome_html, payloads
 from ..session import selection, view_options, visit
 from ..session.edit_controls import answers_itself

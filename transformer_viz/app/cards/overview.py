@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from ...components.atlas import TITLES
-from ...languages import mark, say
+from ...i18n import mark, say
 from ...metrics.cells import Cells
 from ..render import payloads
 from ..session import visit

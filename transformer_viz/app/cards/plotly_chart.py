@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from ...languages import say
+from ...i18n import say
 from ..shell import presenter
 from ..ui.text_format import plain, spoken
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from ...languages import mark, say
+from ...i18n import mark, say
 from ..session import visit, widget_sync
 from ..session.scene import Scene
 from ..session.url_state import BEAMS, DRAWS

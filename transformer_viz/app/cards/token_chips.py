@@ -10,7 +10,7 @@ import streamlit as st
 from ...components import Chip, ChipRow, Picked, spot
 from ...components.ruler import Ruler
 from ...core.trace_parts import Tokens
-from ...languages import mark, say
+from ...i18n import mark, say
 from ...metrics.cells import Cells
 from ..render.headline import lead
 from ..session import visit

@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from ...core.interventions import BlockEdges, BlockKeys, Intervention, ShufflePositions
-from ...languages import mark, say
+from ...i18n import mark, say
 from ..session.scene import Scene
 from ..ui.progress import Stopped, patiently
 from ..ui.text_format import spoken

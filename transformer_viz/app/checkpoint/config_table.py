@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from ...languages import say
+from ...i18n import say
 from ..engine import model_names
 from ..session.url_state import shortened
 from ..ui.text_format import plain
 
 if TYPE_CHECKING:
-    from ...inspection import Inspection, Word
+    from ...inference.inspection import Inspection, Word
 
 WORD, VALUE = "override-word", "override-value"
 TRIED = "_tried"  # the word whose value could not be read

@@ -10,12 +10,12 @@ import pandas as pd
 import streamlit as st
 
 from ...core.sites import called
-from ...languages import mark, say
+from ...i18n import mark, say
 from ..cards.plotly_chart import chart
 from ..session import visit
 
 if TYPE_CHECKING:
-    from ...inspection import Finding, Inspection, Vocabulary
+    from ...inference.inspection import Finding, Inspection, Vocabulary
 
 MARKS = {"green": ("✓", mark("as it should be")), "amber": ("!", mark("look at this"))}
 #: What a model is, takes and gives, as it is called.

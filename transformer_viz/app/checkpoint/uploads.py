@@ -14,7 +14,7 @@ from typing import IO
 
 import streamlit as st
 
-from ...languages import say
+from ...i18n import say
 from ..engine import model_names
 from ..engine.engine import Engine
 

@@ -21,8 +21,8 @@ import numpy as np
 from ...core.interventions import Intervention
 from ...core.sites import MAPS, Site
 from ...core.trace import Trace
-from ...languages import spoken_language
-from ...text import Tokenizer, target_side
+from ...i18n import spoken_language
+from ...preprocessing.tokenizers import Tokenizer, target_side
 from . import trace_jobs
 from .memory import after_a_run
 from .model_catalog import Shelf, joined
@@ -36,8 +36,8 @@ from .trace_cache import MEGABYTE, Cache, size_of
 
 if TYPE_CHECKING:
     from ...checkpoints import Model
-    from ...decode import Hypothesis
-    from ...inspection import Inspection
+    from ...inference.generation import Hypothesis
+    from ...inference.inspection import Inspection
 
 WHOLE = 8 * MEGABYTE  # matrices of all heads are kept while they are smaller than this
 
@@ -377,6 +377,6 @@ def whole_maps(trace: Trace, *blocks: str) -> Wanted:
 
 
 def _inspected(model: Model) -> Inspection:
-    from ...inspection import inspect
+    from ...inference.inspection import inspect
 
     return inspect(model)

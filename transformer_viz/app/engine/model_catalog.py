@@ -13,8 +13,8 @@ from typing import Any
 
 from ...checkpoints.shelf import CONFIG, EXAMPLE, PRETRAINED, VOCABULARY, WEIGHTS, shelved
 from ...core.trace import Trace
-from ...languages import say
-from ...text import SentencePieceText
+from ...i18n import say
+from ...preprocessing.tokenizers import SentencePieceText
 from . import model_names
 from .model_kind import Kind, of_config
 from .query import Question

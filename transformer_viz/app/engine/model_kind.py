@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...core.sites import STACKS
-from ...languages import mark, say
+from ...i18n import mark, say
 
 if TYPE_CHECKING:
     from ...checkpoints import Model
@@ -143,7 +143,7 @@ def of_config(config: Mapping[str, Any], spelled: bool) -> Kind | None:
 
 def of_model(model: Model) -> Kind:
     """The kind of a loaded model."""
-    from ...text import PlainIds
+    from ...preprocessing.tokenizers import PlainIds
 
     spelled = model.takes != "text" or not isinstance(model.tokenizer, PlainIds)
     return Kind(

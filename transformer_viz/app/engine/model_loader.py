@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...languages import say
+from ...i18n import say
 from .memory import give_back
 from .model_catalog import Shelf, Shelved
 from .model_names import veiled
@@ -126,8 +126,8 @@ class Models:
 
     def _load(self, loading: Loading) -> None:
         try:
-            from ... import decode, tracing  # noqa: F401 - so that the first run finds them imported
             from ...checkpoints import load
+            from ...inference import generation, tracing  # noqa: F401 - so that the first run finds them imported
 
             model = load(str(loading.shelved.path), **loading.shelved.overrides)
         except BaseException as error:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...languages import say
+from ...i18n import say
 
 PATH, UPLOAD, MORE = "path:", "upload:", "//"
 LONGEST = 4_000  # characters of overridden words in a name

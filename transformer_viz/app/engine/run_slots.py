@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ...languages import say
+from ...i18n import say
 from .task import WAITING, Task
 
 

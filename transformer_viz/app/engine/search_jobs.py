@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from ...core.interventions import Intervention
 from ...core.search_tree import Search
-from ...languages import say
+from ...i18n import say
 
 if TYPE_CHECKING:
     from ...checkpoints import Model
-    from ...decoding import Tell
+    from ...inference.search import Tell
 
 LARGEST = 32_000_000  # bytes that the rows of a search may take, of all layers
 
@@ -38,7 +38,7 @@ def searched(
     Raises:
         ValueError: a text or an edit that the model cannot take; says why.
     """
-    from ...decoding_record import record
+    from ...inference.search_recorder import record
 
     _require_room(model, source, beam)
     changes = Intervention.from_json(edits)
@@ -51,8 +51,8 @@ def _require_room(model: Model, source: str, beam: int) -> None:
     Raises:
         ValueError: says how many tokens it has and what to do.
     """
-    from ...decoding import limit_of
-    from ...inputs import source_ids
+    from ...inference.search import limit_of
+    from ...inference.token_ids import source_ids
 
     tokens = len(source_ids(model, source))
     steps = limit_of(model, tokens, None)

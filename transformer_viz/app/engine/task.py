@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ...languages import mark
+from ...i18n import mark
 
 POLL = 0.1  # seconds after which work that waits looks whether it is still wanted
 WAITING = mark("Waiting for another run to end ...")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import overload
 
 from ...core.trace_parts import Tokens
-from ...text import Tokenizer
+from ...preprocessing.tokenizers import Tokenizer
 
 ORDERS = 100  # seeds that lead to an order of their own
 TRIES = 50  # shuffles until an order counts as the only one

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ...core.trace import Trace
-from ...languages import say
+from ...i18n import say
 from .task import WAITING, Task
 
 MEGABYTE = 1_000_000

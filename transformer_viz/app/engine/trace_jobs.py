@@ -15,13 +15,13 @@ import numpy as np
 from ...core.interventions import Intervention, Pad
 from ...core.sites import Site
 from ...core.trace import Trace
-from ...languages import mark, say
+from ...i18n import mark, say
 from .query import Question
 from .task import Task
 
 if TYPE_CHECKING:
     from ...checkpoints import Model
-    from ...decode import Hypothesis
+    from ...inference.generation import Hypothesis
 
 TOO_LONG = {
     "text": mark(
@@ -113,7 +113,7 @@ def traced(
     keep: Sequence[str] = KEEP,
 ) -> Trace:
     """One run, watched."""
-    from ...tracing import trace
+    from ...inference.tracing import trace
 
     source = source_of(model, question, picture)
     return trace(
@@ -129,7 +129,7 @@ def search(
     task: Task,
 ) -> Hypothesis:
     """What the model writes by itself."""
-    from ...decode import translate
+    from ...inference.generation import translate
 
     return translate(model, source, beam=beam, intervention=intervention, tell=task.step)[0]
 

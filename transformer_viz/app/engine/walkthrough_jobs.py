@@ -77,7 +77,7 @@ def stepped(
     row: int,
 ) -> Inside:
     """One run, and the chain of one head and row in it."""
-    from ...inside import step_inside
+    from ...walkthrough import step_inside
 
     intervention = Intervention.from_json(changes)
     words = dict(held) or trace_jobs.held_of(model, question, None, intervention)
@@ -94,6 +94,6 @@ def stepped(
 
 def summed(model: Model, chain: Inside, number: Number) -> Terms:
     """The sum behind one number, from the model's weights."""
-    from ...inside import terms
+    from ...walkthrough import terms
 
     return terms(model, chain, number)

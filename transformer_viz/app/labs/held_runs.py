@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from ...core.interventions import Intervention
-from ...languages import say
+from ...i18n import say
 from ...metrics.held import held_bits
 from ..engine import trace_jobs
 from ..engine.query import Question

@@ -17,7 +17,7 @@ from ..engine.query import Question
 
 if TYPE_CHECKING:
     from ...checkpoints import Model
-    from ...experiments.beginnings import Beginning
+    from ...inference.experiments.initial_gradients import Beginning
 
 Ids = tuple[int, ...]
 
@@ -37,7 +37,7 @@ def spreads(
 
 def translated(model: Model, text: str, beam: int, changes: str) -> tuple[str, Ids]:
     """What a model writes by itself under edits (their JSON): the text, and its ids."""
-    from ...decode import translate
+    from ...inference.generation import translate
 
     best = translate(model, text, beam=beam, intervention=Intervention.from_json(changes))[0]
     return best.text, best.ids
@@ -51,7 +51,7 @@ def watched(
     keep: tuple[str, ...] = ("weights", "scores"),
 ) -> Trace:
     """One watched run of a text, or ids, with a target as the decoder reads it."""
-    from ...tracing import trace
+    from ...inference.tracing import trace
 
     source = text if isinstance(text, str) else list(text)
     return trace(
@@ -96,7 +96,7 @@ def streams(model: Model, texts: tuple[str, ...], layer: int) -> tuple[Stream, .
 
     Each is filled up with masked padding to the longest, where the model has padding.
     """
-    from ...inputs import source_ids
+    from ...inference.token_ids import source_ids
 
     ids = [source_ids(model, text) for text in texts]
     widest = max(map(len, ids))
@@ -116,9 +116,9 @@ def began(
     model: Model, texts: tuple[str, ...], layers: int, seeds: tuple[int, ...]
 ) -> tuple[Beginning, Beginning]:
     """Fresh models shaped like this one, norm before and after; it translates the batch first."""
-    from ...decode import translate_lines
-    from ...experiments.beginnings import beginning
-    from ...inputs import source_ids
+    from ...inference.experiments.initial_gradients import beginning
+    from ...inference.generation import translate_lines
+    from ...inference.token_ids import source_ids
     from ...model import ModelConfig
 
     said = translate_lines(model, list(texts), 1)

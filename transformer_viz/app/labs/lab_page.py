@@ -31,7 +31,7 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from ...languages import say
+from ...i18n import say
 from ..session.scene import Scene
 from ..session.visit import relabel
 from ..ui.progress import Stopped

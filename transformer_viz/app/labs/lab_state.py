@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from ...languages import say
+from ...i18n import say
 from ..session import url_state, visit
 
 LAB, SHOWN, OTHERS = "lab", "_lab", "_tried"  # the key of the link; what other labs were left at

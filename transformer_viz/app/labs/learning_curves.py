@@ -10,7 +10,7 @@ import streamlit as st
 
 from ... import views
 from ...components.atlas import TITLES
-from ...languages import say
+from ...i18n import say
 from ...views.curves import Curve
 from .bench import Bench
 from .snapshots import Moment, logged, measured

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.interventions import Intervention
 from ...core.trace import Trace
-from ...languages import say
+from ...i18n import say
 from ..session.scene import Scene
 from . import jobs
 from .bench import Bench

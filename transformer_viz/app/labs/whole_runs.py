@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...core.sites import MAPS
-from ...languages import say
+from ...i18n import say
 from ..engine.trace_cache import MEGABYTE
 from ..session.scene import Scene
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ...core.interventions import Intervention
 from ...core.sites import MAPS, Site
 from ...core.trace import Trace
-from ...languages import say
+from ...i18n import say
 from ...lessons import NotHere, Saying, Seen, Spot, Station
 from ..engine.engine import Engine, whole_maps
 from ..engine.model_kind import Kind

@@ -11,7 +11,7 @@ from streamlit.navigation.page import StreamlitPage
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from ...core.interventions import Intervention
-from ...languages import say
+from ...i18n import say
 from ...lessons import STATIONS, Spot, Station, numbered
 from ..engine.engine import Engine
 from ..engine.query import Wanted

@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from ...core.interventions import Intervention
-from ...languages import say
+from ...i18n import say
 from ...lessons import STATIONS, Ask, Seen, Station, numbered
 from ...lessons.marked import marked
 from ..engine.engine import Engine

@@ -15,7 +15,7 @@ import streamlit as st
 
 from ...components.blob import pack
 from ...components.spoken import taught
-from ...languages import speaking
+from ...i18n import speaking
 from ..render.payloads import PARTS
 from ..session.scene import Scene, scene_at
 from .registry import EXCHANGE, PATH, Line, View

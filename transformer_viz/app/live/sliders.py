@@ -9,7 +9,7 @@ from typing import Any
 
 from ...components.slider import Stop
 from ...core.interventions import Intervention
-from ...languages import mark, say
+from ...i18n import mark, say
 from ..session import edit_controls
 from ..session.edit_controls import Place
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from ...languages import mark, say
+from ...i18n import mark, say
 
 #: The page, a heading or a paragraph each, as Markdown.
 ABOUT = (

@@ -13,7 +13,7 @@ from streamlit.navigation.page import StreamlitPage
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from ...core.errors import is_fault
-from ...languages import mark, say
+from ...i18n import mark, say
 from ..checkpoint import config_table, facts, uploads
 from ..engine import model_names
 from ..engine.engine import Engine
@@ -23,7 +23,7 @@ from ..ui.progress import Stopped, patiently
 from ..ui.text_format import plain, spoken
 
 if TYPE_CHECKING:
-    from ...inspection import Inspection
+    from ...inference.inspection import Inspection
 
 FILES = mark(
     "Weights, with config.json and the vocabulary beside them if there are any, or a zip of a "

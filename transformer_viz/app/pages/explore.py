@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...languages import mark, say
+from ...i18n import mark, say
 from ..cards import head_card, token_chips
 from ..cards.edit_panel import controls
 from ..cards.image_card import patches

@@ -7,7 +7,7 @@ from html import escape
 
 import streamlit as st
 
-from ...languages import mark, say, speaking, spoken_language
+from ...i18n import mark, say, speaking, spoken_language
 from ...lessons import STATIONS, Station
 from ...lessons.glossary import GLOSSARY
 from ...lessons.worksheet import Page, worksheet

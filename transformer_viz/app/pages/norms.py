@@ -10,7 +10,7 @@ import streamlit as st
 
 from ... import views
 from ...core.trace import Trace
-from ...languages import ENGLISH, mark, say, speaking
+from ...i18n import ENGLISH, mark, say, speaking
 from ...metrics.norm_names import norm_labels
 from ...metrics.norms import (
     STATISTICS,

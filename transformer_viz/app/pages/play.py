@@ -9,7 +9,7 @@ import streamlit as st
 from ...components.play import play_data
 from ...core.interventions import Intervention
 from ...core.search_tree import Search
-from ...languages import say
+from ...i18n import say
 from ..cards import search_options
 from ..cards.search_options import Way
 from ..engine.engine import Engine

@@ -11,7 +11,7 @@ from ... import views
 from ...core.sites import called
 from ...core.trace import Trace
 from ...core.trace_parts import Tokens
-from ...languages import mark, say
+from ...i18n import mark, say
 from ...metrics.positions import pair_count, position_array
 from ..cards import edit_chips, head_card, token_chips
 from ..cards.edit_chips import ways_back

@@ -8,7 +8,7 @@ import streamlit as st
 
 from ...components.inside import inside_data
 from ...core.stages import Inside, Number, Stage, Terms
-from ...languages import say
+from ...i18n import say
 from ...metrics.cells import cells
 from ..cards import head_card, overview, token_chips
 from ..cards.edit_panel import strip

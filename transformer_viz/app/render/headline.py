@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from ...languages import say
+from ...i18n import say
 from ..session.scene import Scene
 from ..ui.text_format import ending
 from .outcome_html import class_names

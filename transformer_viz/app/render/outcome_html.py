@@ -8,7 +8,7 @@ from html import escape
 from ...components.ruler import row_sentence
 from ...components.tokens import spot
 from ...core.trace import Trace
-from ...languages import say
+from ...i18n import say
 from ...views.candidates import candidates
 from ...views.outcome import outcome as bars
 from ...views.picture import Picture

@@ -13,7 +13,7 @@ from ...components.blob import both_palettes, pack
 from ...components.head_map import head_numbers, map_data
 from ...components.lines import lines_data
 from ...components.qk import qk_data
-from ...languages import say
+from ...i18n import say
 from ..session.scene import Scene
 from . import outcome_html
 

@@ -23,7 +23,7 @@ from ...core.interventions import (
     Window,
 )
 from ...core.sites import MAPS, Site
-from ...languages import mark
+from ...i18n import mark
 
 SCOPES = {
     "everything": mark("everything"),

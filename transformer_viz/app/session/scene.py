@@ -11,7 +11,7 @@ from ...core.interventions import Intervention
 from ...core.sites import MAPS, Site, called
 from ...core.stages import Inside, Number, Terms
 from ...core.trace import Trace
-from ...languages import listed, mark, say
+from ...i18n import listed, mark, say
 from ..engine.engine import Engine, whole_layer
 from ..engine.model_kind import Kind
 from ..engine.query import Answer, Question, Wanted

@@ -16,7 +16,7 @@ from typing import Any
 from ...core.interventions import Intervention
 from ...core.palette import RAMPS
 from ...core.sites import MAPS, STACKS
-from ...languages import languages, say
+from ...i18n import languages, say
 from ...metrics.norms import STATISTICS
 from ..engine import model_names
 from .edit_controls import REACHES, SCOPES

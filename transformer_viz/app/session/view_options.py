@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 
 from ...core.trace import Trace
-from ...languages import say
+from ...i18n import say
 from ...metrics.tiles import sentences
 from . import visit
 

@@ -13,7 +13,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from ...core.interventions import Intervention
 from ...core.sites import MAPS
 from ...core.trace import Trace
-from ...languages import say, speak
+from ...i18n import say, speak
 from ..engine import model_names
 from ..engine.engine import Engine
 from ..engine.model_kind import Kind

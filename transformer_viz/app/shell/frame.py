@@ -10,7 +10,7 @@ import streamlit as st
 
 from ...core.palette import palette
 from ...core.trace import Trace
-from ...languages import ENGLISH, languages, say, spoken_language
+from ...i18n import ENGLISH, languages, say, spoken_language
 from ..engine.engine import Engine
 from ..engine.model_kind import Kind
 from ..session import visit

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import streamlit as st
 
-from ...languages import mark, say
+from ...i18n import mark, say
 from ..engine.engine import Engine
 from ..engine.model_kind import Kind
 from ..engine.query import File

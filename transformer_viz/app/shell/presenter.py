@@ -11,7 +11,7 @@ from typing import Any
 import streamlit as st
 
 from ...components.blob import pack
-from ...languages import say
+from ...i18n import say
 from ..session.scene import Scene
 from ..ui import components
 

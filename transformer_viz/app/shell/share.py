@@ -14,7 +14,7 @@ import segno
 import streamlit as st
 
 from ...components.blob import pack
-from ...languages import say
+from ...i18n import say
 from ..session import visit
 from ..ui import components
 

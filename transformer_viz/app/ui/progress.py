@@ -16,7 +16,7 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestType
 
-from ...languages import say, speaking, spoken_language
+from ...i18n import say, speaking, spoken_language
 from ..engine.task import POLL, Task
 from .text_format import plain
 

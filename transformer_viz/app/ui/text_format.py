@@ -8,8 +8,8 @@ from difflib import SequenceMatcher
 from html import escape
 
 from ...core.trace_parts import Tokens
-from ...languages import listed as in_order
-from ...languages import say
+from ...i18n import listed as in_order
+from ...i18n import say
 
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 

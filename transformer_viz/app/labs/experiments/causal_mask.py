@@ -12,7 +12,7 @@ import streamlit as st
 from .... import views
 from ....core.interventions import Causal, Intervention
 from ....core.trace import Trace
-from ....languages import mark, say
+from ....i18n import mark, say
 from ....metrics.held import later, weight_on
 from ....views.curves import Curve
 from ...session.scene import Scene
@@ -79,7 +79,7 @@ def _leak(bench: Bench, target: Sequence[int], place: int, causal: bool) -> np.n
 def _leaked(
     model: Model, source: str, target: tuple[int, ...], place: int, causal: bool
 ) -> np.ndarray:
-    from ....experiments.leak import leak
+    from ....inference.experiments.mask_leak import leak
 
     return leak(model, source, target, place, causal)
 

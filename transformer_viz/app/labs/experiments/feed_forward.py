@@ -9,7 +9,7 @@ import numpy as np
 import streamlit as st
 
 from .... import views
-from ....languages import mark, say
+from ....i18n import mark, say
 from ....views.curves import Curve
 from ...session.scene import Scene
 from ..bench import Bench
@@ -17,7 +17,7 @@ from ..lab import Lab
 
 if TYPE_CHECKING:
     from ....checkpoints import Model
-    from ....experiments.position_wise import PositionWise
+    from ....inference.experiments.position_wise import PositionWise
 
 LEAST = 1e-6  # of the largest move: less is rounding
 
@@ -56,7 +56,7 @@ def experiment(bench: Bench) -> Found:
 
 
 def _measured(model: Model, text: str, layer: int, token: int, seed: int) -> PositionWise:
-    from ....experiments.position_wise import position_wise
+    from ....inference.experiments.position_wise import position_wise
 
     return position_wise(model, text, layer, token, seed)
 

@@ -11,7 +11,7 @@ import streamlit as st
 
 from .... import views
 from ....core.interventions import Intervention, Window
-from ....languages import mark, say
+from ....i18n import mark, say
 from ....views.curves import Curve
 from .. import held_runs
 from ..bench import Bench

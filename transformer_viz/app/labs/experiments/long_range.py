@@ -9,7 +9,7 @@ import streamlit as st
 
 from .... import views
 from ....core.trace import Trace
-from ....languages import mark, say
+from ....i18n import mark, say
 from ....metrics.cells import visible
 from ....metrics.reach import Reach, reach
 from ....views.curves import Curve

@@ -12,7 +12,7 @@ from .... import views
 from ....core.interventions import Intervention, ScaleHead
 from ....core.sites import MAPS
 from ....core.trace import Trace
-from ....languages import mark, say
+from ....i18n import mark, say
 from ....metrics.sizes import Size, attention_sizes
 from .. import held_runs
 from ..bench import Bench

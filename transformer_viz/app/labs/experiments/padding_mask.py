@@ -8,7 +8,7 @@ import numpy as np
 
 from ....core.interventions import Intervention, Pad
 from ....core.trace import Trace
-from ....languages import mark, say
+from ....i18n import mark, say
 from ....metrics.held import weight_on
 from ...session.scene import Scene
 from .. import held_runs

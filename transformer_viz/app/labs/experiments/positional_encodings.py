@@ -11,7 +11,7 @@ import streamlit as st
 
 from .... import views
 from ....core.interventions import Intervention
-from ....languages import mark, say
+from ....i18n import mark, say
 from ....metrics.positions import position_rows
 from ....metrics.shifts import shift_errors, similarity_by_distance
 from ....views.curves import Curve

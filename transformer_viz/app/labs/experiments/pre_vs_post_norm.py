@@ -10,7 +10,7 @@ import streamlit as st
 
 from .... import views
 from ....core.interventions import Intervention
-from ....languages import mark, say
+from ....i18n import mark, say
 from ....metrics.stream import stream_lengths
 from ....views.curves import Curve
 from .. import jobs
@@ -20,7 +20,7 @@ from ..tiny_models import LABS, Tiny, reads_english, translations
 from .layer_vs_batch_norm import OTHERS
 
 if TYPE_CHECKING:
-    from ....experiments.beginnings import Beginning
+    from ....inference.experiments.initial_gradients import Beginning
 
 WAYS = {"pre": "scaled-dot", "post": "post-norm"}
 DEPTHS = (2, 4, 6, 9, 12)

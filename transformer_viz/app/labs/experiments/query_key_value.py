@@ -11,7 +11,7 @@ import streamlit as st
 from ....core.sites import MAPS, Site
 from ....core.trace import Trace
 from ....core.trace_parts import Attention, read_only
-from ....languages import mark, say
+from ....i18n import mark, say
 from ....metrics.cells import visible
 from ....metrics.qk import require_product
 from ....metrics.shared import Shared, share_keys
@@ -214,7 +214,7 @@ def _shared_text(bench: Bench, pair: str) -> str:
 
 
 def _written(model: Model, text: str, pair: str) -> str:
-    from ....experiments.shared_keys import written
+    from ....inference.experiments.shared_keys import written
 
     return written(model, text, pair)
 

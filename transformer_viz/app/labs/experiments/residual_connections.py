@@ -12,7 +12,7 @@ from .... import views
 from ....core.interventions import Intervention, ScaleResidual
 from ....core.sites import MAPS
 from ....core.trace import Trace
-from ....languages import mark, say
+from ....i18n import mark, say
 from ....metrics.alike import alikeness
 from ....views.curves import Curve
 from ...session.scene import Scene

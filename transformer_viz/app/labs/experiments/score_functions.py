@@ -8,7 +8,7 @@ from html import escape
 import streamlit as st
 
 from ....core.interventions import Edit, Intervention, Temperature, Window
-from ....languages import mark, say
+from ....i18n import mark, say
 from .. import head_map
 from ..bench import Bench
 from ..lab import Lab

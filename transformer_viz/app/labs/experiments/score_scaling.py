@@ -9,7 +9,7 @@ import streamlit as st
 
 from .... import views
 from ....core.sites import called
-from ....languages import mark, say
+from ....i18n import mark, say
 from ....metrics.dots import ROWS, HeadSpread, Spread, random_scores, random_spread, softmax
 from ....views.curves import Curve
 from .. import jobs

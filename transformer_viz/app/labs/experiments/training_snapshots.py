@@ -14,7 +14,7 @@ from ....components.atlas import TITLES, atlas_data
 from ....core.interventions import Intervention
 from ....core.sites import MAPS
 from ....core.trace import Trace
-from ....languages import mark, say
+from ....i18n import mark, say
 from ....metrics.held import held_bits
 from ...engine.query import Question, Wanted
 from ...session import url_state

@@ -1,0 +1,95 @@
+"""The place of an attention that starts: its stack, layer and heads, and what to keep of it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .axis_layout import Layout
+from .edit_plan import Plan, matching
+from .lineage import MASK, Mark, Scores
+from .run import AttentionRecord
+from .score_scale import scale_of
+from .torch_function_mode import Mode
+
+
+def heads_of(
+    mode: Mode, path: str, labels: tuple[str, ...], x: Tensor, origin: frozenset[int]
+) -> int | None:
+    """The heads in a merged dimension: from the module, or from the batch of the input."""
+    if "bh" not in labels:
+        return None
+    merged_size = x.shape[labels.index("bh")]
+    named = mode.names.number(path)
+    if named and merged_size % named == 0:
+        return named
+    sizes = set().union(*(mode.lengths[o] for o in origin)) if origin else set()
+    batches = [n for n in sizes if merged_size % n == 0 and n not in x.shape[1:]]
+    return merged_size // min(batches) if batches else None
+
+
+def begin(
+    mode: Mode,
+    path: str,
+    q_origin: frozenset[int],
+    k_origin: frozenset[int],
+    depth: int,
+    layout: Layout,
+    x: Tensor,
+    keys: int,
+    hidden: Tensor | None = None,
+) -> AttentionRecord:
+    """Find the place of an attention that starts; ``x`` are its masked scores or weights."""
+    kind = mode.numbering.kind(path, q_origin, k_origin)
+    first = layout.canonical(x)[0, 0, :, :keys]
+    queries = first.shape[0]
+    offset, first_key = mode.offset, 0
+    if kind == "self":
+        offset = mode.numbering.before((path, depth), (queries, keys), q_origin, k_origin)
+        mode.offset, first_key = offset, offset + queries - keys
+    if path not in mode.numbering.stacks and hidden is None:
+        hidden = first <= MASK
+    stack = mode.numbering.stack(path, kind, hidden, offset - first_key)
+    heads = layout.canonical(x).shape[1]
+    place = mode.numbering.place(stack, kind, depth, path, heads)
+    record = AttentionRecord(path, kind, stack, place.layer, heads=heads)
+    record.shape, record.origin = (queries, keys), q_origin
+    record.first_head, record.offset, record.first_key = place.first_head, offset, first_key
+    record.start = Mark().serial
+    return record
+
+
+def plan_of(mode: Mode, record: AttentionRecord) -> Plan | None:
+    """The edits of this attention; they count as used."""
+    plan = Plan.at(mode.intervention, record.site, record.heads, record.first_head)
+    mode.used.update(matching(mode.intervention, record.site, record.heads, record.first_head))
+    if plan is not None:
+        plan.first_key = record.first_key
+    return plan
+
+
+def positions_of(record: AttentionRecord, device: torch.device) -> Tensor:
+    """Absolute positions of the queries."""
+    return torch.arange(record.shape[0], device=device) + record.offset
+
+
+def keep(
+    mode: Mode, record: AttentionRecord, layout: Layout, scores: Tensor | None, role: Scores
+) -> None:
+    """Keep scores, q, k, their scale and a relative bias where they are wanted."""
+    if scores is not None and (mode.want.scores(record.site) or mode.want.check):
+        record.scores = layout.canonical(scores).detach()
+    if mode.want.qkv(record.site):
+        record.q = vectors(role.q, role.q_labels, record.heads)
+        record.k = vectors(role.k, role.k_labels, record.heads)
+        record.scale, record.cap = scale_of(role)
+    if mode.want.positions and role.bias is not None:
+        bias = layout.canonical(role.bias.expand(tuple(layout.shape)))[0]
+        mode.run.positions[f"bias.{record.site.map}.{record.layer}"] = bias.detach()
+
+
+def vectors(x: Tensor | None, labels: tuple[str, ...] | None, heads: int) -> Tensor | None:
+    """q, k or v as ``[batch, head, token, width]``; None where its dimensions are not known."""
+    if x is None or labels is None or len(labels) != x.dim():
+        return None
+    return Layout(labels, tuple(x.shape), heads).canonical(x.detach())

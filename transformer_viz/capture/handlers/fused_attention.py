@@ -1,0 +1,253 @@
+"""PyTorch's fused attention, run as its explicit formula so that it can be seen and edited."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import types
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ..attention_site import begin, plan_of
+from ..axis_layout import Layout
+from ..lineage import Context, Packed
+from ..run import AttentionRecord
+from ..statistics import Statistics, block_rows
+from ..torch_function_mode import Mode
+from .positions import parts, relative
+from .weighted_sum import finish
+
+BLOCK = 1_000_000  # about so many scores at once where the matrix is not kept
+_signature = inspect.Signature(
+    [
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
+        for name, default in (
+            ("query", None),
+            ("key", None),
+            ("value", None),
+            ("attn_mask", None),
+            ("dropout_p", 0.0),
+            ("is_causal", False),
+            ("scale", None),
+            ("enable_gqa", False),
+        )
+    ]
+)
+
+# The Python body of multi-head attention, free to run under the mode: its inner calls are seen.
+_multi_head = types.FunctionType(
+    F.multi_head_attention_forward.__code__,
+    {**F.multi_head_attention_forward.__globals__, "has_torch_function": lambda *_: False},
+    "multi_head_attention_forward",
+    F.multi_head_attention_forward.__defaults__,
+)
+_multi_head.__kwdefaults__ = F.multi_head_attention_forward.__kwdefaults__
+
+
+def on_multi_head(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``F.multi_head_attention_forward`` is one opaque call; its body is run under the mode."""
+    replaced(mode, "multi_head_attention_forward")
+    with mode:
+        return _multi_head(*args, **kwargs)
+
+
+def replaced(mode: Mode, name: str) -> None:
+    if name not in mode.run.replaced:
+        mode.run.replaced.append(name)
+
+
+def four(x: Tensor, heads: int) -> Tensor:
+    """A tensor of any number of leading dimensions as ``[batch, head, token, width]``."""
+    if x.dim() == 4:
+        return x
+    if x.dim() == 2:
+        return x[None, None]
+    if x.dim() == 3:
+        return x.unflatten(0, (x.shape[0] // heads, heads))
+    return x.flatten(0, x.dim() - 4)
+
+
+def on_fused(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``softmax(q k^T * scale + mask) v`` (PyTorch's documented formula), some rows at a time."""
+    call = _signature.bind(*args, **kwargs)
+    call.apply_defaults()
+    given = unpacked(mode, call.arguments)
+    query, key, value = given["query"], given["key"], given["value"]
+    replaced(mode, "scaled_dot_product_attention")
+    path = mode.names.path()
+    heads = query.shape[0]
+    if query.dim() == 3:
+        named = mode.names.number(path)
+        heads = named if named and query.shape[0] % named == 0 else query.shape[0]
+    q, k, v = four(query, heads), four(key, heads), four(value, heads)
+    if given["enable_gqa"] or k.shape[1] != q.shape[1]:
+        k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    shape = (*query.shape[:-1], key.shape[-2])
+    mask = Mask(mode, given["attn_mask"], given["is_causal"], shape, heads)
+    first = mask.hidden_2d(q.shape[2], k.shape[2])
+    probe_rows = torch.empty(1, q.shape[1], 1, 1, device="meta").expand(1, -1, *shape[-2:])
+    layout = Layout(("b", "h", "q", "k"), tuple(probe_rows.shape), None)
+    record = begin(
+        mode,
+        path,
+        mode.origin(query),
+        mode.origin(key),
+        mode.depth(query),
+        layout,
+        probe_rows,
+        k.shape[2],
+        first,
+    )
+    scale = 1 / math.sqrt(query.shape[-1]) if given["scale"] is None else given["scale"]
+    out = attend(mode, record, q, k, v, scale, mask, given["dropout_p"])
+    shape = args[0].shape if args else kwargs["query"].shape
+    out = out.reshape(*shape[:-1], value.shape[-1])
+    return mode.put(out, [query, key, value], Context(record), deeper=1)
+
+
+def unpacked(mode: Mode, given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call with one head a row, where a lone token's heads stood on its axis."""
+    query, mask = given["query"], given["attn_mask"]
+    if not isinstance(mode.role(query), Packed):
+        return given
+    query = mode.put(query.flatten(1, 2).unsqueeze(2), [query])
+    if mask is not None and mask.dim() == 4 and mask.shape[1] > 1:
+        mask = mask.flatten(1, 2).unsqueeze(2)
+    return given | {"query": query, "attn_mask": mask, "enable_gqa": True}
+
+
+class Mask:
+    """What a fused call hides and adds, broadcasting to ``[batch, head, query, key]``."""
+
+    def __init__(
+        self, mode: Mode, mask: Tensor | None, causal: bool, shape: tuple[int, ...], heads: int
+    ):
+        self.causal, self.bias, self.hidden, self.raw = causal, None, None, None
+        if mask is None:
+            return
+        if mask.dtype == torch.bool:
+            self.hidden = self.lead(~mask, shape, heads)
+            return
+        hidden, bias = parts(mode, mask)
+        if bias is not None:
+            made = mode.origin(mask)  # a bias that the input makes holds no positions alone
+            changed = bias if made else relative(mode, bias, torch.empty(shape, device="meta"))
+            self.bias = self.lead(changed, shape, heads)
+        if hidden is not None:
+            self.hidden = self.lead(hidden, shape, heads)
+
+    def lead(self, x: Tensor, shape: tuple[int, ...], heads: int) -> Tensor:
+        return four(x.expand(shape), heads) if x.dim() != 4 or len(shape) != 4 else x
+
+    def rows(self, first: int, last: int, keys: int, like: Tensor) -> Tensor | None:
+        """What is hidden in some rows, bool; None if nothing is."""
+        hidden = None
+        if self.hidden is not None:
+            hidden = self.hidden if self.hidden.shape[2] == 1 else self.hidden[:, :, first:last]
+        if self.causal:
+            query = torch.arange(first, last, device=like.device)[:, None]
+            later = torch.arange(keys, device=like.device) > query
+            hidden = later if hidden is None else hidden | later
+        return hidden
+
+    def added(self, first: int, last: int) -> Tensor | None:
+        if self.bias is None or self.bias.shape[2] == 1:
+            return self.bias
+        return self.bias[:, :, first:last]
+
+    def columns(self, queries: int, keys: int, like: Tensor) -> Tensor:
+        """Keys that no query may see, bool ``[batch or 1, head or 1, 1, key]``."""
+        if self.hidden is None:
+            return torch.zeros(1, 1, 1, keys, dtype=torch.bool, device=like.device)
+        return self.hidden.all(-2, keepdim=True)
+
+    def hidden_2d(self, queries: int, keys: int) -> Tensor:
+        """The first head's mask, bool ``[query, key]``, to tell whether it is causal."""
+        like = torch.empty(0) if self.hidden is None else self.hidden
+        hidden = self.rows(0, queries, keys, like)
+        if hidden is None:
+            return torch.zeros(queries, keys, dtype=torch.bool)
+        hidden = hidden[0, 0] if hidden.dim() == 4 else hidden
+        return hidden.expand(queries, keys)
+
+
+def attend(
+    mode: Mode,
+    record: AttentionRecord,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float,
+    mask: Mask,
+    dropout: float,
+) -> Tensor:
+    """The formula for all rows; the weights are kept whole only if somebody wants them."""
+    want, site = mode.want, record.site
+    plan = plan_of(mode, record)
+    whole = want.weights(site) or want.scores(site) or want.gradients or want.check
+    queries, keys = q.shape[2], k.shape[2]
+    step = queries if whole else block_rows(queries, BLOCK // max(1, q.shape[1] * keys))
+    statistics = Statistics(queries, keys, record.offset - record.first_key)
+    outs = []
+    for first in range(0, queries, max(1, step)):
+        rows = slice(first, min(first + step, queries))
+        scores, weights = rows_of(mode, plan, record, q, k, scale, mask, rows)
+        if want.statistics:
+            statistics.add(weights, first)
+        if want.gradients:
+            record.leaves = (torch.zeros_like(weights, requires_grad=True),)
+            weights = weights + record.leaves[0]
+        used = F.dropout(weights, dropout) if dropout else weights
+        outs.append(used @ v)
+    out = outs[0] if len(outs) == 1 else torch.cat(outs, dim=2)
+    if want.statistics:
+        record.measured(statistics)
+    if want.scores(site):
+        record.scores = scores.detach()
+    if want.qkv(site):
+        record.q, record.k, record.v = q.detach(), k.detach(), v.detach()
+        record.scale = float(scale)
+    if mode.want.positions and mask.bias is not None:
+        shape = (1, record.heads, queries, keys)
+        bias = mask.bias[:1].expand(shape)[0]
+        mode.run.positions[f"bias.{record.site.map}.{record.layer}"] = bias.detach()
+    finish(mode, record, weights if whole else None)
+    if want.check and record.weights is not None:
+        record.proof = record.weights.double() @ v.detach().double()
+    return out
+
+
+def rows_of(
+    mode: Mode,
+    plan: Any,
+    record: AttentionRecord,
+    q: Tensor,
+    k: Tensor,
+    scale: float,
+    mask: Mask,
+    rows: slice,
+) -> tuple[Tensor, Tensor]:
+    """Scores and weights of some query rows, ``[batch, head, row, key]``."""
+    keys = k.shape[2]
+    scores = (q[:, :, rows] * scale) @ k.transpose(-2, -1)
+    bias = mask.added(rows.start, rows.stop)
+    scores = scores if bias is None else scores + bias
+    hidden = mask.rows(rows.start, rows.stop, keys, q)
+    given = scores if hidden is None else scores.masked_fill(hidden, float("-inf"))
+    if plan is not None and plan.shapes_scores:
+        place = torch.arange(rows.start, rows.stop, device=q.device) + record.offset
+        blocked = torch.zeros((), dtype=torch.bool, device=q.device) if hidden is None else hidden
+        columns = mask.columns(q.shape[2], keys, q).expand(q.shape[0], q.shape[1], 1, keys)
+        given, weights = plan.softmax(
+            scores, given, blocked.expand(scores.shape), columns, place, keys
+        )
+        weights = weights.to(q.dtype)
+    else:
+        weights = torch.softmax(given, -1)
+    if hidden is not None and not mask.causal:  # a row with nothing to see is zero in PyTorch
+        empty = (given == float("-inf")).all(-1, keepdim=True)
+        weights = weights.masked_fill(empty, 0.0)
+    return given, weights if plan is None else plan.scaled(weights)

@@ -1,0 +1,76 @@
+"""Masks: what a model hides from its softmax, remembered where an edit may need it (rule 8)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..lineage import MASK, Ids, Scores
+from ..torch_function_mode import Mode, in_place
+from .positions import filled
+
+
+def on_fill(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``masked_fill`` of scores with a very low value is a mask."""
+    x, mask, value = (*args, *(kwargs[n] for n in ("mask", "value") if n in kwargs))[:3]
+    return masked(mode, func, args, kwargs, x, mask, value)
+
+
+def on_where(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``where(mask, scores, low)``, either way round."""
+    given = (*args, *(kwargs[n] for n in ("condition", "input", "self", "other") if n in kwargs))
+    if len(given) < 3:
+        return mode.plain(func, args, kwargs)
+    condition, x, other = (given[1], given[0], given[2]) if func is Tensor.where else given[:3]
+    if low(other):
+        return masked(mode, func, args, kwargs, x, ~condition, other)
+    return masked(mode, func, args, kwargs, other, condition, x)
+
+
+def on_assign(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``scores[mask] = low`` masks in place."""
+    x, index, value = args
+    role = mode.role(x)
+    if not isinstance(role, Scores) or not mode.shapes_scores or not low(value):
+        func(*args, **kwargs)
+        given = mode.role(value)
+        if isinstance(given, Ids) or (isinstance(value, Tensor) and mode.origin(value)):
+            mode.put(x, [x, value], given if isinstance(given, Ids) else role)
+        return None
+    hidden = torch.zeros(x.shape, dtype=torch.bool, device=x.device)
+    hidden[index] = True
+    base = x.clone() if role.base is None else role.base
+    func(*args, **kwargs)
+    mode.put(x, [x], replace(role, base=base, hidden=merged(role.hidden, hidden)))
+    return None
+
+
+def masked(mode: Mode, func: Any, args: Any, kwargs: Any, x: Any, mask: Any, value: Any) -> Any:
+    """Remember what a mask hides, and the scores without it, where an edit may need them."""
+    if not (isinstance(x, Tensor) and x.is_floating_point() and x.dim() > 2 and low(value)):
+        return mode.plain(func, args, kwargs)
+    if not mode.origin(x):
+        constant = x.clone() if in_place(func) else x
+        return filled(mode, mode.plain(func, args, kwargs), constant, mask)
+    if not mode.shapes_scores:
+        return mode.plain(func, args, kwargs)
+    role = mode.role(x)
+    role = role if isinstance(role, Scores) else Scores(depth=mode.depth(x))
+    base = role.base if role.base is not None else x.clone() if in_place(func) else x
+    out = func(*args, **kwargs)
+    hidden = merged(role.hidden, mask.expand(out.shape))
+    return mode.put(out, [x], replace(role, base=base.expand(out.shape), hidden=hidden))
+
+
+def low(value: Any) -> bool:
+    """Whether a fill value is a mask's."""
+    if isinstance(value, Tensor):
+        return value.numel() > 0 and value.is_floating_point() and bool((value <= MASK).all())
+    return isinstance(value, int | float) and value <= MASK
+
+
+def merged(hidden: Tensor | None, more: Tensor) -> Tensor:
+    return more if hidden is None else hidden | more

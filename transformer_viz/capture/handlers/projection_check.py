@@ -1,0 +1,52 @@
+"""From weights x v to the residual sum: the output projection, found and recomputed in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import torch_calls
+from ..lineage import Context, SubLayer
+from ..torch_function_mode import Mode, swap, tensors
+
+
+def on_project(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``linear`` and ``addmm``: the first activation among the operands is what is projected."""
+    for x in tensors(args, kwargs):
+        role = mode.role(x)
+        if isinstance(role, Context):
+            return project(mode, func, args, kwargs, x, role)
+        if isinstance(role, SubLayer):
+            out = func(*args, **kwargs)
+            return mode.put(out, tensors(args, kwargs), SubLayer(role.record, role.start, False))
+    return mode.plain(func, args, kwargs)
+
+
+def project(mode: Mode, func: Any, args: Any, kwargs: Any, x: Tensor, role: Context) -> Any:
+    """The output projection of one attention; its result is what enters the residual sum."""
+    out = func(*args, **kwargs)
+    record = role.record
+    if record.proof is not None:
+        again, record.proof = chained(role, record.proof), None
+        if isinstance(again, Tensor) and again.shape == x.shape:  # else cut in parts: not checked
+            exact = {id(t): t.detach().double() for t in tensors(args, kwargs)} | {id(x): again}
+            expected = func(*swap(args, exact), **swap(kwargs, exact))
+            record.rebuilt = relative(expected, out)
+    return mode.put(out, tensors(args, kwargs), SubLayer(record, record.start))
+
+
+def chained(role: Context, x: Tensor) -> Any:
+    """Weights x v after the same reshaping that the model did; several parts if it was cut."""
+    for func, args, kwargs in role.chain:
+        if func in torch_calls.RESHAPE:
+            given = args[0] if args else next(iter(kwargs.values()))
+            x = func(*swap(args, {id(given): x}), **swap(kwargs, {id(given): x}))
+    return x
+
+
+def relative(expected: Tensor, got: Tensor) -> float:
+    """The largest difference, relative to the largest expected value."""
+    scale = expected.detach().abs().max().clamp(min=torch.finfo(torch.float32).tiny)
+    return float((expected - got.double()).detach().abs().max() / scale)

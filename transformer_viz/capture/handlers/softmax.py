@@ -1,0 +1,100 @@
+"""The softmax of scores is attention: its place, its edits, what is kept of it (rule 2)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..attention_site import begin, heads_of, keep, plan_of, positions_of
+from ..axis_layout import Layout, oriented
+from ..edit_plan import Plan
+from ..lineage import Scores, Weights
+from ..run import AttentionRecord
+from ..torch_function_mode import Mode
+
+# Masks are known from how they came about; a score as low as this is one that was not seen coming.
+VERY_LOW = -1e8
+
+
+def on_softmax(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The softmax of scores is attention; of anything else it may turn out to be."""
+    x = args[0] if args else kwargs["input"]
+    role = mode.role(x)
+    if not isinstance(role, Scores) or role.loose:
+        out = func(*args, **kwargs)
+        scores = role if isinstance(role, Scores) else Scores(depth=mode.depth(x))
+        candidate = mode.origin(x) and x.dim() > 1
+        path = mode.names.path()
+        if candidate and x.dim() > 3:
+            mode.open[path] = None
+        return mode.put(out, [x], Weights(scores, x, None, path=path) if candidate else None)
+    dim = args[1] if len(args) > 1 else kwargs.get("dim", -1)
+    labels = oriented(role.labels, x.dim(), -1 if dim is None else dim)
+    if labels is None:
+        mode.run.unrecognised.append(
+            f"a softmax in {mode.names.path() or 'the model'}: unknown layout"
+        )
+        return mode.put(func(*args, **kwargs), [x])
+    if role.labels is not None and labels != role.labels:  # the product was k times q
+        role = turned(role)
+    path = mode.names.path()
+    mode.open[path] = None
+    layout = Layout(labels, tuple(x.shape), heads_of(mode, path, labels, x, role.q_origin))
+    site = begin(
+        mode, path, role.q_origin, role.k_origin, role.depth, layout, x, keys_of(role, x, labels)
+    )
+    given, out = x, None
+    plan = plan_of(mode, site)
+    if plan is not None and plan.shapes_scores:
+        given, weights = edited(mode, plan, layout, role, x, site)
+        out = layout.original(weights).to(out_type(func, args, kwargs, x))
+    out = func(*args, **kwargs) if out is None else out
+    if plan is not None:
+        out = layout.original(plan.scaled(layout.canonical(out)))
+    keep(mode, site, layout, given, role)
+    return mode.put(out, [x], Weights(role, x, labels, site, path=path))
+
+
+def turned(role: Scores) -> Scores:
+    """Scores whose product was keys times queries, named the right way round."""
+    return replace(
+        role,
+        q=role.k,
+        k=role.q,
+        q_labels=role.k_labels,
+        k_labels=role.q_labels,
+        q_origin=role.k_origin,
+        k_origin=role.q_origin,
+    )
+
+
+def out_type(func: Any, args: Any, kwargs: Any, x: Tensor) -> torch.dtype:
+    """The type that the model's own softmax would give."""
+    asked = kwargs.get("dtype") or next((a for a in args if isinstance(a, torch.dtype)), None)
+    return asked or x.dtype
+
+
+def keys_of(role: Scores, x: Tensor, labels: tuple[str, ...]) -> int:
+    """How many keys are words: what the product had; the rest of the axis are sinks."""
+    size = x.shape[labels.index("k")]
+    if role.k is None or role.k_labels is None:
+        return size
+    return min(size, role.k.shape[role.k_labels.index("q")])
+
+
+def edited(
+    mode: Mode, plan: Plan, layout: Layout, role: Scores, x: Tensor, record: AttentionRecord
+) -> tuple[Tensor, Tensor]:
+    """Scores (module's layout) and weights ``[batch, head, query, key]`` under the edits."""
+    given = layout.canonical(x)
+    base = given if role.base is None else layout.canonical(role.base)
+    hidden = given <= max(VERY_LOW, torch.finfo(given.dtype).min / 2)
+    if role.hidden is not None:
+        hidden = hidden | layout.canonical(role.hidden.expand(x.shape))
+    columns = hidden.all(-2, keepdim=True)
+    queries = positions_of(record, x.device)
+    scores, weights = plan.softmax(base, given, hidden, columns, queries, record.shape[1])
+    return layout.original(scores), weights

@@ -1,1 +1,0 @@
-"""Small experiments on a model: what the labs measure that no single watched run tells."""

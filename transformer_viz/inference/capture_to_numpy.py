@@ -1,0 +1,220 @@
+"""What a probe saw, as tables: heads, norms, residual sums, and the matrices that are kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from ..capture import AttentionRecord, NormRecord, Run
+from ..capture.site_numbering import named_stack
+from ..capture.statistics import COLUMNS
+from ..core.sites import MAPS, Site
+from ..core.trace_parts import Attention, read_only
+
+NORM_COLUMNS = ("mean", "std", "rms", "input_norm", "output_norm", "output_mean")
+MATRICES = ("weights", "scores", "qkv", "gradients")  # each of them is kept beside the weights
+OUTSIDE = -1  # the layer of a norm that belongs to no layer: embeddings, the end of a stack
+
+
+def heads_of(run: Run) -> pd.DataFrame:
+    """Every head: stack, block, layer, head, and its statistics."""
+    rows: list[dict[str, Any]] = []
+    for record in _ordered(run):
+        numbers = {name: value[0].cpu().tolist() for name, value in record.statistics.items()}
+        for head in range(record.heads):
+            place = (record.stack, record.kind, record.layer, head)
+            rows.append(
+                dict(zip(("stack", "block", "layer", "head"), place, strict=True))
+                | {name: numbers[name][head] for name in COLUMNS}
+            )
+    return pd.DataFrame(rows, columns=["stack", "block", "layer", "head", *COLUMNS])
+
+
+def _ordered(run: Run) -> list[AttentionRecord]:
+    """One record a block, in the order encoder, decoder, cross, and by layer."""
+    first: dict[Site, AttentionRecord] = {}
+    for record in run.attentions:
+        first.setdefault(record.site, record)
+    maps = list(MAPS)
+    return sorted(first.values(), key=lambda r: (maps.index(r.site.map), r.layer))
+
+
+def thumbnails_of(run: Run) -> dict[str, np.ndarray]:
+    """Each map small: uint8 ``[layer, head, <=64, <=64]``; layers with fewer heads are padded."""
+    grouped: dict[str, list[np.ndarray]] = {}
+    for record in _ordered(run):
+        if record.thumbnail is not None:
+            grouped.setdefault(record.site.map, []).append(record.thumbnail[0].cpu().numpy())
+    return {name: read_only(_stack(layers)) for name, layers in grouped.items()}
+
+
+def _stack(layers: list[np.ndarray]) -> np.ndarray:
+    shape = np.max([layer.shape for layer in layers], axis=0)
+    out = np.zeros((len(layers), *shape), dtype=np.uint8)
+    for index, layer in enumerate(layers):
+        out[index, : layer.shape[0], : layer.shape[1], : layer.shape[2]] = layer
+    return out
+
+
+def attentions_of(
+    run: Run,
+    words: tuple[str, ...],
+    only: Sequence[Site] | None,
+    kind: str,
+    gradients: list[np.ndarray] | None,
+) -> tuple[Attention, ...]:
+    """The blocks whose matrices were asked for, as numpy; the proof may have needed more."""
+    if not set(MATRICES) & set(words):
+        return ()
+    blocks = None if only is None else {(s.stack, s.block, s.layer) for s in only}
+    found = dict(zip(map(id, run.attentions), gradients or [], strict=False))
+    kept = []
+    for record in _ordered(run):
+        place = (record.stack, record.kind, record.layer)
+        if record.weights is None or (blocks is not None and place not in blocks):
+            continue
+        weights = _array(record.weights)
+        assert weights is not None
+        kept.append(
+            Attention(
+                weights=weights,
+                site=record.site,
+                query="source" if record.stack == "encoder" or kind == "decoder-only" else "target",
+                key=_key_side(record, kind),
+                scores=_array(record.scores) if "scores" in words else None,
+                q=_array(record.q) if "qkv" in words else None,
+                k=_array(record.k) if "qkv" in words else None,
+                v=_array(record.v) if "qkv" in words else None,
+                gradients=found.get(id(record)),
+                scale=record.scale if "qkv" in words else None,
+                cap=record.cap if "qkv" in words else None,
+            )
+        )
+    return tuple(kept)
+
+
+def _key_side(record: AttentionRecord, kind: str) -> str:
+    if record.kind == "cross" or record.stack == "encoder" or kind == "decoder-only":
+        return "source"
+    return "target"
+
+
+def _array(x: Tensor | None) -> np.ndarray | None:
+    return None if x is None else to_numpy(x[0])
+
+
+def norms_of(run: Run) -> pd.DataFrame:
+    """Every norm and token: site, stack, layer (-1 outside the layers), token, and statistics."""
+    named = named_norms(run)
+    sizes = [record.statistics["mean"].numel() for record in named.values()]
+    columns: dict[str, Any] = {
+        "site": np.repeat(np.array(list(named), dtype=object), sizes),
+        "stack": np.repeat(
+            np.array([stack_of(run, r) for r in named.values()], dtype=object), sizes
+        ),
+        "layer": np.repeat(
+            np.array([_layer(r.path) for r in named.values()], dtype=np.int64), sizes
+        ),
+        "token": _counted(sizes),
+    }
+    for name in NORM_COLUMNS:
+        columns[name] = _joined([record.statistics[name] for record in named.values()])
+    return pd.DataFrame(columns)
+
+
+def _counted(sizes: list[int]) -> np.ndarray:
+    """Token numbers from 0 for each of several sentences, one after another."""
+    return np.concatenate([np.arange(size) for size in sizes] or [np.arange(0)])
+
+
+def _joined(parts: list[Tensor]) -> np.ndarray:
+    """Numbers of several tensors, one after another, float32."""
+    flat = [part.float().cpu().numpy().ravel() for part in parts]
+    return np.concatenate(flat or [np.zeros(0, dtype=np.float32)])
+
+
+def named_norms(run: Run) -> dict[str, NormRecord]:
+    """The norms by their module path; one that runs again gets a number behind it."""
+    named: dict[str, NormRecord] = {}
+    counts: dict[str, int] = {}
+    for record in run.norms:
+        counts[record.path] = counts.get(record.path, 0) + 1
+        again = f" ({counts[record.path]})" if counts[record.path] > 1 else ""
+        named[record.path + again] = record
+    return named
+
+
+def stack_of(run: Run, norm: NormRecord) -> str:
+    """The stack a norm belongs to: told by its input, its name, or the attention that follows."""
+    if norm.stack is not None:
+        return norm.stack
+    named = named_stack(norm.path)
+    if named is not None:
+        return named
+    following = [r.stack for r in run.attentions if r.start > norm.serial]
+    before = [r.stack for r in run.attentions]
+    return following[0] if following else before[-1] if before else run.want.stack
+
+
+def _layer(path: str) -> int:
+    """The first number in a module path, which counts layers."""
+    numbers = re.findall(r"(?:^|\.)(\d+)(?=\.|$)", path)
+    return int(numbers[0]) if numbers else OUTSIDE
+
+
+def gains_of(run: Run) -> dict[str, tuple[np.ndarray | None, np.ndarray | None]]:
+    """Gain and bias ``[d_model]`` of every norm, None where it has none."""
+    return {
+        site: (_vector(record.gain), _vector(record.bias))
+        for site, record in named_norms(run).items()
+    }
+
+
+def _vector(x: Tensor | None) -> np.ndarray | None:
+    return None if x is None else to_numpy(x)
+
+
+def to_numpy(x: Tensor) -> np.ndarray:
+    """A tensor as a read-only float32 array that owns its data."""
+    return read_only(x.detach().to("cpu", torch.float32, copy=True).numpy())
+
+
+def residuals_of(run: Run) -> pd.DataFrame:
+    """The stream's length after each sum: stack, layer, place, token, norm."""
+    sizes = [record.norm.numel() for record in run.residuals]
+
+    def column(values: list[Any], kind: Any) -> np.ndarray:
+        return np.repeat(np.array(values, dtype=kind), sizes)
+
+    return pd.DataFrame(
+        {
+            "stack": column([r.site.stack for r in run.residuals], object),
+            "layer": column([r.site.layer for r in run.residuals], np.int64),
+            "place": column([r.site.block for r in run.residuals], object),
+            "token": _counted(sizes),
+            "norm": _joined([record.norm for record in run.residuals]),
+        }
+    )
+
+
+def hidden_of(run: Run) -> dict[str, np.ndarray]:
+    """The stream that enters each layer and the one that leaves the stack, by stack."""
+    found: dict[str, list[Tensor]] = {}
+    for record in _ordered(run):
+        if record.kind == "self" and record.stream is not None:
+            found.setdefault(record.stack, []).append(record.stream)
+    for stack, last in run.streams.items():
+        if stack in found:
+            found[stack].append(last)
+    return {
+        stack: read_only(
+            torch.stack([x.detach().reshape(-1, x.shape[-1]).float() for x in layers]).cpu().numpy()
+        )
+        for stack, layers in found.items()
+    }

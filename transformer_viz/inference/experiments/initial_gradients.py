@@ -1,0 +1,126 @@
+"""How large are the gradients in each layer before the first update, norm before or after the sum?
+
+Xiong et al. 2020, "On Layer Normalization in the Transformer Architecture", sections 3.2 to 3.4.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ...model import ModelConfig, Transformer
+
+Pair = tuple[tuple[int, ...], tuple[int, ...]]  # source ids; target ids with their end token
+STACKS = ("encoder", "decoder")
+_drawing = threading.Lock()  # the random numbers of first weights are the process's own
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """A freshly made model before its first update.
+
+    ``gradients`` by stack: for each layer the root of the summed squares of d(loss)/d(weight) over
+    all of its weights; ``lengths`` by stack: the mean length of a word's vector before the first
+    layer and after each one; ``loss`` in nats a target token. All are means over the seeds.
+    """
+
+    norm: str
+    layers: int
+    seeds: int
+    loss: float
+    gradients: dict[str, tuple[float, ...]]
+    lengths: dict[str, tuple[float, ...]]
+
+
+def beginning(
+    config: ModelConfig, norm: str, layers: int, pairs: Sequence[Pair], seeds: Sequence[int]
+) -> Beginning:
+    """Fresh models of one kind on one batch; nothing is trained, nothing is dropped out.
+
+    Args:
+        config: of an encoder-decoder; depth and the place of its norms are replaced.
+        norm: ``pre`` (with a norm after the last layer) or ``post`` (without, as in the paper).
+        layers: of each stack.
+        pairs: the batch; shorter rows are padded, and padding asks and answers nothing.
+        seeds: one fresh model each.
+    """
+    made = replace(
+        config,
+        norm=norm,
+        final_norm=norm == "pre",
+        encoder_layers=layers,
+        decoder_layers=layers,
+        dropout=0.0,
+    )
+    runs = [_one(fresh(made, seed), pairs) for seed in seeds]
+    mean = {
+        part: {
+            stack: tuple(torch.tensor([run[part][stack] for run in runs]).mean(0).tolist())
+            for stack in STACKS
+        }
+        for part in ("gradients", "lengths")
+    }
+    loss = sum(run["loss"]["all"][0] for run in runs) / len(runs)
+    return Beginning(norm, layers, len(runs), loss, mean["gradients"], mean["lengths"])
+
+
+def fresh(config: ModelConfig, seed: int) -> Transformer:
+    """A model with the first weights of a seed; the process's random numbers go on as they were."""
+    with _drawing, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Transformer(config).eval()
+
+
+def loss_of(module: Transformer, pairs: Sequence[Pair]) -> Tensor:
+    """The mean of -ln p over the target tokens of a batch, each asked after those before it."""
+    config = module.config
+    wanted = _rectangle([target for _, target in pairs], config.pad_id)
+    shown = _rectangle([(config.bos_id, *target[:-1]) for _, target in pairs], config.pad_id)
+    logits = module(_rectangle([source for source, _ in pairs], config.pad_id), shown)
+    return F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=config.pad_id)
+
+
+def _one(module: Transformer, pairs: Sequence[Pair]) -> dict[str, dict[str, list[float]]]:
+    lengths: dict[str, list[float]] = {}
+    hooks = [_listen(module, stack, pairs, lengths) for stack in STACKS]
+    with torch.enable_grad():
+        loss = loss_of(module, pairs)
+        loss.backward()
+    for hook in (one for several in hooks for one in several):
+        hook.remove()
+    gradients = {
+        stack: [_norm(layer) for layer in getattr(module, stack).layers] for stack in STACKS
+    }
+    return {"gradients": gradients, "lengths": lengths, "loss": {"all": [loss.item()]}}
+
+
+def _norm(layer: torch.nn.Module) -> float:
+    squares = [p.grad.square().sum() for p in layer.parameters() if p.grad is not None]
+    return float(torch.stack(squares).sum().sqrt())
+
+
+def _listen(
+    module: Transformer, stack: str, pairs: Sequence[Pair], lengths: dict[str, list[float]]
+) -> list[torch.utils.hooks.RemovableHandle]:
+    """Note the mean length of the stream's vectors before the first layer and after each."""
+    side = pairs if stack == "encoder" else [(target, ()) for _, target in pairs]
+    kept = _rectangle([source for source, _ in side], -1) != -1
+    noted = lengths.setdefault(stack, [])
+
+    def note(x: Tensor) -> None:
+        noted.append(float(x.detach().norm(dim=-1)[kept].mean()))
+
+    part = getattr(module, stack)
+    first = part.embedding.register_forward_hook(lambda m, i, out: note(out))
+    return [first, *(x.register_forward_hook(lambda m, i, out: note(out)) for x in part.layers)]
+
+
+def _rectangle(rows: Sequence[Sequence[int]], fill: int) -> Tensor:
+    """Rows of ids ``[row, token]``, filled up at the right."""
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[fill] * (width - len(row))] for row in rows])

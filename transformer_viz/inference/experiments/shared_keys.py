@@ -1,0 +1,52 @@
+"""What a model writes when two of its three projections are made one."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import torch
+
+from ...checkpoints.model import Model
+from ...checkpoints.native import wrap
+from ...model.transformer import Attention, Transformer
+from ..generation import translate
+
+PAIRS = ("none", "query-key", "key-value")
+
+
+def written(model: Model, source: str, pair: str) -> str:
+    """What a model writes greedily while all its self-attentions share two projections.
+
+    ``query-key``: keys are made by the query's matrix; ``key-value``: values by the key's matrix;
+    ``none``: as it was trained. A copy is changed, the model itself stays as it is.
+
+    Raises:
+        ValueError: another kind of module, or projections of different widths; says which.
+    """
+    return translate(shared(model, pair), source)[0].text
+
+
+def shared(model: Model, pair: str) -> Model:
+    """A copy of a model whose self-attentions share two projections, see :func:`written`."""
+    if pair not in PAIRS:
+        raise ValueError(f"There is no pair {pair!r}; there are {', '.join(PAIRS)}.")
+    if pair == "none":
+        return model
+    if not isinstance(model.module, Transformer) or model.kind == "encoder-only":
+        raise ValueError(
+            f"{model.name} is built of other parts than the Transformer of this project, or writes "
+            "nothing; choose en-de or another model of the box that writes."
+        )
+    copy = deepcopy(model.module)
+    for name, part in copy.named_modules():
+        if isinstance(part, Attention) and name.endswith("self_attention"):
+            _share(part, pair)
+    return wrap(copy, model.tokenizer, model.name)
+
+
+def _share(part: Attention, pair: str) -> None:
+    given, taking = (part.query, part.key) if pair == "query-key" else (part.key, part.value)
+    if given is None or taking is None or given.weight.shape != taking.weight.shape:
+        raise ValueError("These projections are missing or of different widths: nothing to share.")
+    with torch.no_grad():
+        taking.load_state_dict(given.state_dict())

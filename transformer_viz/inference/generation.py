@@ -1,0 +1,225 @@
+"""From a source to words: greedy, beam search, sampling, or a target that is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ..checkpoints.model import Model
+from ..core.interventions import Intervention
+from ..preprocessing.tokenizers import target_side
+from .search import Batch, Path, Tell, Witness, edited
+from .token_ids import source_ids, target_ids
+
+#: Vaswani et al. 2017, section 6.1, take 0.6; on our validation pairs 1.0 gave a little more BLEU.
+LENGTH_PENALTY = 1.0
+WIDEST = 1000  # hypotheses of a beam; more would fill the memory
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A text that was produced, or given and scored.
+
+    ``ids`` without the start token, with the end token if it was reached (``finished``);
+    ``steps`` the natural log-probability of each of them; ``score`` their sum divided by
+    ``((5 + length) / 6) ** length_penalty`` (Wu et al. 2016, equation 14, without coverage), so
+    that long texts are not beaten by short ones only because they have more factors. A penalty
+    of 0 leaves the plain sum.
+    """
+
+    ids: tuple[int, ...]
+    text: str
+    score: float
+    steps: tuple[float, ...]
+    finished: bool
+
+    @property
+    def log_probability(self) -> float:
+        """The sum over all steps: how likely the model finds the whole text."""
+        return sum(self.steps)
+
+
+def translate(
+    model: Model,
+    source: str | Sequence[int],
+    beam: int = 1,
+    sample: float | None = None,
+    intervention: Intervention | None = None,
+    *,
+    max_tokens: int | None = None,
+    length_penalty: float = LENGTH_PENALTY,
+    seed: int = 0,
+    target: str | Sequence[int] | None = None,
+    tell: Tell | None = None,
+    witness: Witness | None = None,
+) -> list[Hypothesis]:
+    """Translate one source, or let a GPT-like model go on from it; the best hypothesis first.
+
+    ``beam`` 1 is greedy; a larger one keeps that many hypotheses, and one that ends gives its
+    place up, so a search ends with ``beam`` hypotheses and needs no rule when to stop. ``sample``
+    draws at random at this temperature (of the output; 0 is greedy) instead, the same words for
+    the same ``seed``. ``target`` scores a text instead of searching for one: text gets the end
+    token, ids are the decoder's input (start token included) and end where they end. A GPT-like
+    model appends it to the source, and its hypotheses hold only what is new.
+
+    ``max_tokens`` limits the length; left out, 1.4 tokens for each of the source and 8 more, or
+    40 new ones for a GPT-like model.
+
+    ``tell`` hears, before each pass of a search, how many tokens there are and how many there may
+    be. What it raises comes out here, and nothing of the search is left behind. ``witness`` hears
+    every pass and every choice (see :func:`decoding_record.record`).
+
+    Raises:
+        ValueError: the model has no decoder or start token, the input does not fit, or the
+            choices exclude each other; says which.
+    """
+    _check(model, beam, sample, max_tokens)
+    ids = source_ids(model, source)
+    watched = None if witness is None else witness.watched
+    with torch.inference_mode(), edited(model, ids, intervention, watched) as run:
+        if witness is not None:
+            witness.watch(run)
+        batch = Batch(model, [ids], intervention, max_tokens, tell, witness)
+        if target is not None:
+            found = [batch.score(_forced_ids(model, target))]
+        elif sample:
+            found = [batch.sample(sample, seed)]
+        else:
+            found = batch.search(beam)[0]
+    return _ranked(model, ids, found, length_penalty)
+
+
+def translate_lines(
+    model: Model,
+    lines: Sequence[str],
+    beam: int = 4,
+    batch: int = 32,
+    *,
+    length_penalty: float = LENGTH_PENALTY,
+    intervention: Intervention | None = None,
+    tell: Callable[[int], None] | None = None,
+) -> list[Hypothesis]:
+    """The best hypothesis of each line, many lines at a time; the same as one by one.
+
+    Lines of like length share a batch. Where rows cannot share a pass (an edit, a GPT-like
+    model) each line runs alone. ``tell`` hears how many lines are done.
+
+    Raises:
+        ValueError: as :func:`translate`.
+    """
+    _check(model, beam, None, None)
+    if intervention or model.kind == "decoder-only":
+        batch = 1
+    sources = [source_ids(model, line) for line in lines]
+    order = sorted(range(len(lines)), key=lambda i: len(sources[i]))
+    best: dict[int, Hypothesis] = {}
+    for start in range(0, len(order), batch):
+        chosen = order[start : start + batch]
+        rows = [sources[i] for i in chosen]
+        with torch.inference_mode(), edited(model, rows[0], intervention):
+            found = Batch(model, rows, intervention, None).search(beam)
+        for i, paths in zip(chosen, found, strict=True):
+            best[i] = _ranked(model, sources[i], paths, length_penalty)[0]
+        if tell is not None:
+            tell(len(best))
+    return [best[i] for i in range(len(lines))]
+
+
+def generate(
+    model: Model,
+    source: str | Sequence[int],
+    beam: int = 1,
+    sample: float | None = None,
+    intervention: Intervention | None = None,
+    *,
+    max_tokens: int | None = None,
+    length_penalty: float = LENGTH_PENALTY,
+    seed: int = 0,
+    tell: Tell | None = None,
+) -> list[Hypothesis]:
+    """Go on with a text: :func:`translate` for GPT-like models alone.
+
+    Raises:
+        ValueError: the model is not decoder-only; or as :func:`translate`.
+    """
+    if model.kind != "decoder-only":
+        raise ValueError(
+            f"{model.name} is {model.kind}; only a decoder-only model goes on with a text. "
+            "Use translate for a model with encoder and decoder."
+        )
+    return translate(
+        model,
+        source,
+        beam,
+        sample,
+        intervention,
+        max_tokens=max_tokens,
+        length_penalty=length_penalty,
+        seed=seed,
+        tell=tell,
+    )
+
+
+def length_norm(length: int, penalty: float) -> float:
+    """What a sum of ``length`` log-probabilities is divided by (Wu et al. 2016, equation 14)."""
+    return float(((5 + length) / 6) ** penalty)
+
+
+def _check(model: Model, beam: int, sample: float | None, max_tokens: int | None) -> None:
+    if model.kind == "encoder-only":
+        raise ValueError(f"{model.name} has no decoder, so it produces no text; trace it instead.")
+    if model.gives != "words":
+        raise ValueError(
+            f"{model.name} gives {model.gives} and no words, so it produces no text; trace it "
+            "instead."
+        )
+    if model.kind == "encoder-decoder" and model.bos_id is None:
+        raise ValueError(f"{model.name} names no start token; load it with bos_id=.")
+    if beam < 1:
+        raise ValueError(f"A beam holds at least 1 hypothesis; got beam={beam}.")
+    if beam > WIDEST:
+        raise ValueError(f"A beam holds at most {WIDEST} hypotheses; got beam={beam}.")
+    if sample is not None and (beam > 1 or not 0 <= sample < float("inf")):
+        raise ValueError(
+            f"sample is a temperature from 0 and goes without a beam; got sample={sample}, "
+            f"beam={beam}. Leave one of them out."
+        )
+    if max_tokens is not None and max_tokens < 1:
+        raise ValueError(f"max_tokens is a number from 1; got {max_tokens}.")
+
+
+def _forced_ids(model: Model, target: str | Sequence[int]) -> list[int]:
+    """The tokens that a given target scores."""
+    ids = target_ids(model, target)
+    if model.kind == "encoder-decoder" or (isinstance(target, str) and ids[0] == model.bos_id):
+        ids = ids[1:]  # the start token is read, not produced
+    if isinstance(target, str) and model.kind == "encoder-decoder" and model.eos_id is not None:
+        ids = [*ids, model.eos_id]
+    if not ids:
+        raise ValueError("The target has a start token and nothing after it; give more tokens.")
+    return ids
+
+
+def _ranked(model: Model, source: list[int], found: list[Path], penalty: float) -> list[Hypothesis]:
+    """Paths as hypotheses, the best score first."""
+
+    def text(ids: tuple[int, ...]) -> str:
+        if model.kind != "decoder-only":
+            return target_side(model.tokenizer).decode(ids)
+        # read with the prompt before it, so that a space between the two is kept
+        whole, start = model.tokenizer.decode([*source, *ids]), model.tokenizer.decode(source)
+        return whole[len(start) :] if whole.startswith(start) else model.tokenizer.decode(ids)
+
+    made = [
+        Hypothesis(
+            ids=path.ids,
+            text=text(path.ids),
+            score=path.total / length_norm(len(path.ids), penalty),
+            steps=path.steps,
+            finished=path.ids[-1] == model.eos_id,
+        )
+        for path in found
+    ]
+    return sorted(made, key=lambda hypothesis: hypothesis.score, reverse=True)

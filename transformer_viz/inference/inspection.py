@@ -1,0 +1,399 @@
+"""What a checkpoint holds and what was understood of it, as plain data for page and terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..checkpoints.blocks import Block, parameter_blocks
+from ..checkpoints.model import Model
+from ..checkpoints.provenance import GUESSES, ORIGINS
+from ..core.trace import Trace
+from ..core.trace_parts import Report
+from ..i18n import mark, say
+from ..preprocessing.tokenizers import PlainIds, target_side
+from .token_ids import source_ids, target_ids
+from .tracing import trace
+
+SENTENCE = "The cat sat on the mat because it was tired."
+TOKENS = 12  # of the sample run, at most
+PIECES = 24  # of the vocabulary that are shown
+CARDS = ("README.md", "MODEL_CARD.md", "README.txt", "README")
+LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "COPYING", "NOTICE")
+READ = 2**16  # bytes of a card that are looked at
+LINES = {"card": 40, "licence": 4}  # of them that are shown
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word of the config: its value, where that came from, and what this means in words."""
+
+    word: str
+    value: Any
+    origin: str
+    meaning: str
+    guess: bool
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """``size`` pieces, of which ``sample`` shows some from all over; ``special`` are role, id and
+    piece. ``typed`` is true where there is no vocabulary and ids are typed as numbers."""
+
+    size: int
+    sample: tuple[str, ...]
+    special: tuple[tuple[str, int, str], ...]
+    typed: bool
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence of the capture report, ``green`` or ``amber``, with its details."""
+
+    sentence: str
+    status: str
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AttentionSite:
+    """One attention block and how many heads were seen in it."""
+
+    stack: str
+    block: str
+    layer: int
+    heads: int
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was understood of a checkpoint, and what a sample run of it showed.
+
+    ``parameters`` are the numbers that the model learned and ``size`` the bytes of its file;
+    ``unwrapped`` says what stood around the weights; ``blocks`` sum to ``parameters``; ``card`` and
+    ``licence`` are the first lines of the files beside the weights, as they were written.
+    ``findings`` and the sites are empty where no report was asked for.
+    """
+
+    name: str
+    title: str
+    layout: str
+    kind: str
+    takes: str
+    gives: str
+    parameters: int
+    size: int
+    dtype: str
+    file_dtype: str
+    device: str
+    hash: str
+    config: tuple[Word, ...]
+    unwrapped: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    vocabulary: Vocabulary
+    labels: tuple[str, ...]
+    card: str
+    licence: str
+    notes: tuple[str, ...]
+    findings: tuple[Finding, ...] = ()
+    sites: tuple[AttentionSite, ...] = ()
+    norms: tuple[str, ...] = ()
+    positions: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> str:
+        """``green`` when every finding is, ``amber`` when one is not, ``not run`` without any."""
+        if not self.findings:
+            return "not run"
+        green = all(finding.status == "green" for finding in self.findings)
+        return "green" if green else "amber"
+
+    @property
+    def guesses(self) -> tuple[str, ...]:
+        """The words that nothing on disk says for certain."""
+        return tuple(row.word for row in self.config if row.guess)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON takes it; ``config`` and ``provenance`` by word."""
+        found = dataclasses.asdict(self)
+        found["config"] = {row.word: _plain(row.value) for row in self.config}
+        found["provenance"] = {row.word: row.origin for row in self.config}
+        return found | {"guesses": list(self.guesses), "report": self.status}
+
+
+def inspect(model: Model, *, report: bool = True) -> Inspection:
+    """Everything there is to say about a model that was opened.
+
+    Args:
+        model: what `load` gave.
+        report: also run a small sample through the model and say what was captured.
+    """
+    about = Inspection(
+        name=model.name,
+        title=model.title,
+        layout=model.layout,
+        kind=model.kind,
+        takes=model.takes,
+        gives=model.gives,
+        parameters=model.parameters,
+        size=model.file_size,
+        dtype=model.dtype,
+        file_dtype=model.file_dtype,
+        device=model.device,
+        hash=model.hash,
+        config=config_rows(model),
+        unwrapped=model.unwrapped,
+        blocks=parameter_blocks(model),
+        vocabulary=vocabulary_of(model),
+        labels=model.labels,
+        card=_beside(model.folder, CARDS, LINES["card"]),
+        licence=_beside(model.folder, LICENCES, LINES["licence"]),
+        notes=model.notes,
+    )
+    return _watched(model, about) if report else about
+
+
+def config_rows(model: Model) -> tuple[Word, ...]:
+    """Each word of the config with its value, its origin, and whether that is a guess."""
+    rows = []
+    for word, value in model.config.items():
+        origin = model.provenance.get(word, "")
+        rows.append(Word(word, value, origin, ORIGINS.get(origin, ""), origin in GUESSES))
+    return tuple(rows)
+
+
+def vocabulary_of(model: Model) -> Vocabulary:
+    """How many pieces there are, some of them, and the special ones by role."""
+    pieces, typed = model.tokenizer.pieces, isinstance(model.tokenizer, PlainIds)
+    sizes = (model.config.get(word) for word in ("vocab_size", "source_vocab", "target_vocab"))
+    size = len(pieces) or max((n for n in sizes if isinstance(n, int)), default=0)
+    chosen = np.linspace(0, len(pieces) - 1, min(PIECES, len(pieces))).round().astype(int)
+    written = target_side(model.tokenizer).pieces  # of another list in few models
+    roles = (
+        ("padding", model.pad_id, pieces),
+        ("start", model.bos_id, written),
+        ("end", model.eos_id, written),
+        ("mask", model.mask_id, pieces),
+    )
+    special = tuple(
+        (role, token, known[token] if token < len(known) else str(token))
+        for role, token, known in roles
+        if token is not None and token >= 0
+    )
+    return Vocabulary(size, () if typed else tuple(pieces[i] for i in chosen), special, typed)
+
+
+def sample_source(model: Model) -> Any:
+    """A small input that this model can read, the same each time: a few words, ids, a picture
+    with a soft slope of grey, or vectors from a seed."""
+    if model.takes == "image":
+        assert model.image is not None
+        shape = (model.image.channels, model.image.height, model.image.width)
+        slope = np.add.outer(np.linspace(-1, 1, shape[1]), np.linspace(-1, 1, shape[2])) / 2
+        return np.broadcast_to(slope, shape).astype(np.float32)
+    if model.takes == "vectors":
+        return _vectors(model, seed=0)
+    if isinstance(model.tokenizer, PlainIds):
+        size = model.config.get("source_vocab") or len(model.tokenizer.pieces)
+        return _ids(model, size)
+    return source_ids(model, SENTENCE)[: _length(model)]
+
+
+def sample_target(model: Model) -> Any:
+    """What a decoder reads beside `sample_source`; None where there is no decoder with a source."""
+    if model.kind != "encoder-decoder":
+        return None
+    if model.takes == "vectors":
+        return _vectors(model, seed=1)
+    if isinstance(model.tokenizer, PlainIds):
+        size = model.config.get("target_vocab") or len(model.tokenizer.pieces)
+        start = [] if model.bos_id is None else [model.bos_id]
+        return [*start, *_ids(model, size)][: _length(model)]
+    return target_ids(model, SENTENCE)[: _length(model)]
+
+
+def _length(model: Model) -> int:
+    return min(TOKENS, model.max_tokens or TOKENS)
+
+
+def _vectors(model: Model, seed: int) -> np.ndarray:
+    shape = (_length(model), int(model.config.get("d_model", 1)))
+    return np.random.default_rng(seed).standard_normal(shape, np.float32)
+
+
+def _ids(model: Model, size: int) -> list[int]:
+    """Ids from all over a vocabulary of which nothing but the size is known."""
+    special = {model.pad_id, model.bos_id, model.eos_id, model.mask_id}
+    ordinary = [i for i in range(min(size or TOKENS, 10**6)) if i not in special]
+    chosen = ordinary or list(range(max(1, size)))
+    count = min(_length(model), len(chosen))
+    return [chosen[i * len(chosen) // count] for i in range(count)]
+
+
+def _watched(model: Model, about: Inspection) -> Inspection:
+    """The same, with what a watched run of the sample showed."""
+    try:
+        run = trace(model, sample_source(model), sample_target(model), keep=())
+    except Exception as error:  # a module of any kind can raise anything
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        said = say("A sample could not be run through this model: {reason}", reason=reason)
+        failed = Finding(said, "amber")
+        return dataclasses.replace(about, findings=(failed,))
+    return dataclasses.replace(
+        about,
+        findings=(_seen(run), _untouched(run.report), _proved(run.report)),
+        sites=_sites(run),
+        norms=tuple(run.norms["site"].unique()),
+        positions=tuple(run.positions),
+    )
+
+
+def _sites(run: Trace) -> tuple[AttentionSite, ...]:
+    counted = run.heads.groupby(["stack", "block", "layer"], sort=False)["head"].count()
+    return tuple(
+        AttentionSite(str(stack), str(block), int(layer), int(heads))
+        for (stack, block, layer), heads in counted.items()
+    )
+
+
+def _seen(run: Trace) -> Finding:
+    """What was found."""
+    heads, sites = len(run.heads), _sites(run)
+    norms, tables = tuple(run.norms["site"].unique()), tuple(run.positions)
+    unknown = run.report.unrecognised
+    said = say(
+        "{heads} in {blocks}, {norms} and {tables} of positions were found",
+        heads=_many(heads, "head"),
+        blocks=_many(len(sites), "attention block"),
+        norms=_many(len(norms), "norm"),
+        tables=_many(len(tables), "table"),
+    )
+    if unknown:
+        places = _many(len(unknown), "place")
+        said += say("; {places} in the model could not be understood", places=places)
+    details = [f"{s.stack} {s.block} L{s.layer}: {_many(s.heads, 'head')}" for s in sites]
+    details += [say("norm: {name}", name=name) for name in norms]
+    details += [say("positions: {name}", name=name) for name in tables]
+    details += [say("not understood: {name}", name=name) for name in unknown]
+    status = "amber" if unknown or not sites else "green"
+    return Finding(say("{said}.", said=said), status, tuple(details))
+
+
+def _untouched(report: Report) -> Finding:
+    """That watching did not change what the model does."""
+    off = report.output_difference
+    details = tuple(
+        say("ran as its explicit formula: {name}", name=name) for name in report.replaced
+    )
+    if off is None:
+        said = say("Whether watching changes the output was not checked.")
+        return Finding(said, "amber", details)
+    if off == 0:
+        said = say("Watching changes nothing: the output without it is the same to the last digit.")
+        return Finding(said, "green", details)
+    if off <= report.TOLERANCE:
+        said = say(
+            "Watching changes nothing: the output without it is the same to {off:.0e} of its "
+            "largest value.",
+            off=off,
+        )
+        return Finding(said, "green", details)
+    said = say(
+        "Watching changes the output by {off:.0e} of its largest value; do not trust the maps.",
+        off=off,
+    )
+    return Finding(said, "amber", details)
+
+
+def _proved(report: Report) -> Finding:
+    """That the captured weights are the ones that the model used."""
+    rows, most = report.row_sum_error, report.TOLERANCE
+    errors = {site: error for site, error in report.rebuilt.items() if error is not None}
+    worst = max(errors.values(), default=float("nan"))
+    left = len(report.rebuilt) - len(errors)
+    details = [say("rows sum to 1 within {error:.0e}", error=rows)]
+    details += [
+        say("{site}: not checked", site=site)
+        if error is None
+        else say("{site}: rebuilt within {error:.0e}", site=site, error=error)
+        for site, error in report.rebuilt.items()
+    ]
+    bad = [site for site, error in errors.items() if not error <= most]
+    if bad or not rows <= most:
+        return Finding(_disproved(bad, rows, worst), "amber", tuple(details))
+    if not errors:
+        said = say(
+            "Rows of attention sum to 1 within {error:.0e}; no block could be rebuilt from them.",
+            error=rows,
+        )
+        return Finding(said, "amber", tuple(details))
+    words = {"rows": rows, "worst": worst, "left": left, "all": len(report.rebuilt)}
+    said = say(
+        "The captured weights explain the output: rows sum to 1 within {rows:.0e}, and weights "
+        "times values, projected, are what each block gave within {worst:.0e}.",
+        **words,
+    )
+    if left:
+        said = say(
+            "The captured weights explain the output: rows sum to 1 within {rows:.0e}, and weights "
+            "times values, projected, are what each block gave within {worst:.0e} ({left} of {all} "
+            "could not be checked).",
+            **words,
+        )
+    return Finding(said, "green", tuple(details))
+
+
+def _disproved(bad: list[str], rows: float, worst: float) -> str:
+    words = {"rows": rows, "worst": worst, "places": ", ".join(bad[:3])}
+    if not bad:
+        return say(
+            "The captured weights do not explain the output: rows of attention sum to 1 within "
+            "{rows:.0e}, and what they rebuild is off by {worst:.0e}.",
+            **words,
+        )
+    return say(
+        "The captured weights do not explain the output in {places}: rows of attention sum to 1 "
+        "within {rows:.0e}, and what they rebuild is off by {worst:.0e}.",
+        **words,
+    )
+
+
+#: What is counted: one of it, and several.
+COUNTED = {
+    "head": (mark("{count:,} head"), mark("{count:,} heads")),
+    "attention block": (mark("{count:,} attention block"), mark("{count:,} attention blocks")),
+    "norm": (mark("{count:,} norm"), mark("{count:,} norms")),
+    "table": (mark("{count:,} table"), mark("{count:,} tables")),
+    "place": (mark("{count:,} place"), mark("{count:,} places")),
+}
+
+
+def _many(count: int, noun: str) -> str:
+    one, several = COUNTED[noun]
+    return say(one if count == 1 else several, count=count)
+
+
+def _beside(folder: Path | None, names: tuple[str, ...], lines: int) -> str:
+    """The first lines of the first of these files that stands in the folder; empty without one."""
+    places = [] if folder is None else [folder / name for name in names]
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
+        return ""
+    with path.open("rb") as file:
+        text = file.read(READ).decode("utf-8", "replace")
+    return "\n".join(text.strip().splitlines()[:lines])
+
+
+def _plain(value: Any) -> Any:
+    """A config's value as JSON takes it."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -1,0 +1,241 @@
+"""One input, ready to go: a text, ids, a pair, a picture or vectors become tensors and tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..checkpoints.model import Model
+from ..core.interventions import Intervention, Pad
+from ..core.trace_parts import Tokens
+from ..preprocessing.tokenizers import PairTokenizer, target_side
+from .generation import translate
+from .token_ids import padded_source, source_ids, target_ids, vocabulary_ids
+
+#: What `trace` takes: a text, two, ids, vectors or a normalised picture, a PIL image, a path.
+Source = Any
+
+
+@dataclass(frozen=True)
+class Read:
+    """One input: tensors with a batch of one, and the tokens that they stand for.
+
+    ``tensors`` are source, target and mask of the source; ``segments`` ``[batch, token]`` says
+    which of a pair's texts a token belongs to; ``produced`` are the tokens that the rows are asked
+    about, where that is settled.
+    """
+
+    source: Tokens
+    target: Tokens | None
+    tensors: tuple[Tensor, Tensor | None, Tensor | None]
+    produced: tuple[int, ...] | None = None
+    segments: Tensor | None = None
+
+    def through(self, model: Model) -> Tensor:
+        """The model's whole output for this input."""
+        named = {} if self.segments is None else {"segments": self.segments}
+        return model.calls.forward(*self.tensors, **named)
+
+
+def read_source(
+    model: Model,
+    source: Source,
+    target: Source | None,
+    intervention: Intervention,
+    produced: Sequence[int] | None,
+    masked: Sequence[int] = (),
+) -> Read:
+    """The input as the model reads it, decoded greedily where a target is needed and none came.
+
+    Raises:
+        ValueError: an input of another kind than the model takes, or one that does not fit it.
+    """
+    if masked and model.mask_id is None:
+        raise ValueError(f"The model {model.name!r} has no mask token; leave masked out.")
+    held = None if produced is None else tuple(int(i) for i in produced)
+    if model.takes == "image":
+        return _picture(model, source, target, intervention, held)
+    if isinstance(source, np.ndarray) and source.dtype.kind == "f":
+        return _vectors(model, source, target, intervention)
+    if model.takes == "vectors":
+        raise ValueError(
+            f"The model {model.name!r} has no vocabulary and no embeddings: it reads vectors. Give "
+            "floats [token, d_model]."
+        )
+    return _words(model, source, target, intervention, produced, masked)
+
+
+def _words(
+    model: Model,
+    source: str | Sequence[Any] | np.ndarray,
+    target: Source | None,
+    intervention: Intervention,
+    produced: Sequence[int] | None,
+    masked: Sequence[int],
+) -> Read:
+    ids, segments = _ids(model, source)
+    ids = _masked(model, ids, masked)
+    rows: list[int] | None = None
+    said: tuple[int, ...] | None = None
+    if target is None:
+        if model.kind == "encoder-decoder":
+            rows, said = _decoded(model, ids, intervention)
+    elif model.kind == "encoder-decoder":
+        rows = target_ids(model, target)
+    elif model.kind == "decoder-only":
+        ids = source_ids(model, [*ids, *_appended(model, target)])
+    else:
+        raise _no_decoder(model)
+    padded, visible = padded_source(ids, intervention, model.pad_id)
+    mask = None if all(visible) and len(padded) == len(ids) else torch.tensor([visible])
+    if produced is not None and model.gives == "words":
+        said = tuple(vocabulary_ids(model, "target", produced))
+    elif produced is not None:
+        said = tuple(int(i) for i in produced)
+    return Read(
+        _tokens(model, padded),
+        None if rows is None else target_side(model.tokenizer).tokens(rows),
+        (
+            torch.tensor([padded], device=model.device),
+            None if rows is None else torch.tensor([rows], device=model.device),
+            None if mask is None else mask.to(model.device),
+        ),
+        said,
+        _row(model, segments, len(padded)),
+    )
+
+
+def _ids(model: Model, source: Any) -> tuple[list[int], list[int] | None]:
+    """The ids of a source, and for a pair of texts which of them each belongs to."""
+    if not (isinstance(source, tuple) and source and all(isinstance(s, str) for s in source)):
+        return source_ids(model, source), None
+    if not model.pairs or len(source) != 2:
+        what = "two texts" if model.pairs else "one text"
+        raise ValueError(f"The model {model.name!r} reads {what}; got {len(source)} of them.")
+    ids, segments = cast(PairTokenizer, model.tokenizer).pair_ids(*source)
+    return source_ids(model, ids), segments
+
+
+def _masked(model: Model, ids: list[int], places: Sequence[int]) -> list[int]:
+    """The ids with the mask token at these places (numbers of tokens from 0)."""
+    made = list(ids)
+    for place in places:
+        if model.mask_id is None or not 0 <= place < len(ids):
+            raise ValueError(
+                f"masked names token {place}, and this source has 0 to {len(ids) - 1}; give one "
+                "of these."
+            )
+        made[place] = model.mask_id
+    return made
+
+
+def _tokens(model: Model, ids: list[int]) -> Tokens:
+    """The tokens of a source; a mask stands for a word, so it is no mark like start and end."""
+    tokens = model.tokenizer.tokens(ids)
+    if model.mask_id not in ids:
+        return tokens
+    marks = zip(ids, tokens.special, strict=True)
+    return replace(tokens, special=tuple(mark and i != model.mask_id for i, mark in marks))
+
+
+def _row(model: Model, segments: list[int] | None, length: int) -> Tensor | None:
+    if segments is None:
+        return None
+    return torch.tensor([segments + [0] * (length - len(segments))], device=model.device)
+
+
+def _decoded(
+    model: Model, ids: list[int], intervention: Intervention
+) -> tuple[list[int], tuple[int, ...] | None]:
+    """The decoder's input from greedy decoding, and what its rows produce if that is the whole.
+
+    The last token is read only where decoding stopped before its end, and a position is left.
+    """
+    best = translate(model, ids, intervention=intervention)[0]
+    rows = [*([] if model.bos_id is None else [model.bos_id]), *best.ids]
+    full = model.max_tokens is not None and len(rows) > model.max_tokens
+    return (rows[:-1], best.ids) if best.finished or full else (rows, None)
+
+
+def _appended(model: Model, target: Any) -> list[int]:
+    """What a target adds to the text of a decoder-only model: ids as given, or pieces alone."""
+    if isinstance(target, str):
+        return [i for i in model.tokenizer.target_ids(target) if i != model.bos_id]
+    return vocabulary_ids(model, "target", target)
+
+
+def _picture(
+    model: Model,
+    source: Any,
+    target: Any,
+    intervention: Intervention,
+    held: tuple[int, ...] | None,
+) -> Read:
+    """A picture, cut into the patches that are this model's tokens."""
+    if target is not None:
+        raise _no_decoder(model)
+    _no_padding(intervention, "a picture has none")
+    if isinstance(source, list | tuple):
+        raise ValueError(
+            f"The model {model.name!r} reads a picture; got {type(source).__name__}. Give an "
+            "image, the path of one, or floats [channel, height, width]."
+        )
+    assert model.image is not None
+    given = Path(source) if isinstance(source, str) else source
+    pixels = torch.as_tensor(model.image.pixels(given), device=model.device)[None]
+    return Read(model.image.tokens(), None, (pixels, None, None), held)
+
+
+def _vectors(model: Model, source: np.ndarray, target: Any, intervention: Intervention) -> Read:
+    """Vectors ``[token, d_model]`` for a core without embeddings; tokens are numbered."""
+    if model.kind == "decoder-only" or model.config.get("source_vocab"):
+        raise ValueError("This model reads token ids; give text or ids instead of vectors.")
+    if target is not None and model.kind == "encoder-only":
+        raise _no_decoder(model)
+    if target is None and model.kind == "encoder-decoder":
+        raise ValueError("Vectors are not decoded; give the target's vectors too: target=array.")
+    _no_padding(intervention, "vectors have none")
+    parts: list[Tensor] = []
+    for name, array in (("source", source), ("target", target)):
+        if array is None:
+            continue
+        given = isinstance(array, np.ndarray) and array.ndim == 2 and array.size > 0
+        if not given or not np.isfinite(array).all():
+            raise ValueError(
+                f"The {name} must be finite numbers [token, d_model]; got "
+                f"{getattr(array, 'shape', type(array).__name__)}."
+            )
+        _check_width(model, name, array)
+        parts.append(torch.as_tensor(array, dtype=torch.float32, device=model.device)[None])
+    tokens = [_numbered(part.shape[1]) for part in parts]
+    pair = (parts[0], parts[1] if len(parts) > 1 else None, None)
+    return Read(tokens[0], tokens[1] if len(tokens) > 1 else None, pair)
+
+
+def _check_width(model: Model, name: str, array: np.ndarray) -> None:
+    width = model.config.get(f"{name}_width") or model.config.get("d_model")
+    if width and array.shape[1] != width:
+        raise ValueError(
+            f"The {name} has vectors of {array.shape[1]} numbers and this model reads {width}; "
+            "give floats [token, d_model]."
+        )
+
+
+def _no_decoder(model: Model) -> ValueError:
+    return ValueError(f"The model {model.name!r} has no decoder; leave the target out.")
+
+
+def _no_padding(intervention: Intervention, why: str) -> None:
+    if any(isinstance(edit, Pad) for edit in intervention):
+        raise ValueError(f"The edit 'pad' needs a padding token, and {why}.")
+
+
+def _numbered(count: int) -> Tokens:
+    names = tuple(map(str, range(count)))
+    return Tokens((), names, names, tuple(range(count)), (False,) * count)

@@ -1,0 +1,133 @@
+"""What a model's output says: logits, the tokens or classes it is asked about, gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..checkpoints.model import Model
+from ..core.interventions import Intervention
+from ..core.trace_parts import Produced, read_only
+from ..preprocessing.tokenizers import target_side
+from .capture_to_numpy import to_numpy
+from .model_inputs import Read
+
+
+def logits_of(
+    model: Model, read: Read, output: Tensor, intervention: Intervention
+) -> np.ndarray | None:
+    """The output before the last softmax, ``[position, vocabulary]`` or ``[class]``; None if the
+    model ends in states and not in an output layer.
+
+    Raises:
+        ValueError: an edit made the numbers so large that nothing is left of them.
+    """
+    if intervention and bool(output[0].isnan().all()):
+        raise ValueError(
+            f"Under this change ({intervention.describe()}) the model's output is not a number "
+            "(NaN): its numbers became too large. Give the edit a smaller value."
+        )
+    if model.gives == "vectors" or not (read.source.ids or model.takes == "image"):
+        return None
+    return to_numpy(output[0])
+
+
+def vectors_of(model: Model, output: Tensor) -> np.ndarray | None:
+    """The output of a model that ends in states, ``[token, d_model]``; None for all others."""
+    ends = model.gives == "vectors" and output.dim() == 3
+    return to_numpy(output[0]) if ends else None
+
+
+def produced_of(model: Model, read: Read, logits: np.ndarray | None) -> Produced | None:
+    """For each row the token it predicts, or the class in question; probability and rank.
+
+    Raises:
+        ValueError: ``produced`` names another number of tokens than there are rows, or a class
+            that the model does not know.
+    """
+    if logits is None:
+        return None
+    if logits.ndim == 1:
+        return _class(model, read.produced, logits)
+    rows = read.source if read.target is None else read.target
+    masked = model.kind == "encoder-only"
+    if not rows.ids or len(rows) != len(logits) or (masked and model.mask_id is None):
+        return None
+    ids = read.produced
+    if ids is None and masked:
+        ids = _filled(model, rows.ids, logits)
+    elif ids is None:
+        ids = (*rows.ids[1:], int(logits[-1].argmax()))
+    if len(ids) != len(rows):
+        raise ValueError(
+            f"produced names {len(ids)} tokens for {len(rows)} target rows; give one a row."
+        )
+    tokens = target_side(model.tokenizer).tokens(ids)
+    return _scored(ids, tokens.pieces, tokens.labels, logits)
+
+
+def _filled(model: Model, ids: tuple[int, ...], logits: np.ndarray) -> tuple[int, ...]:
+    """The most probable token at each masked place, the token itself elsewhere."""
+    best = logits.argmax(axis=1)
+    return tuple(
+        int(best[row]) if token == model.mask_id else token for row, token in enumerate(ids)
+    )
+
+
+def _class(model: Model, held: tuple[int, ...] | None, logits: np.ndarray) -> Produced:
+    """The class that was asked about, or the most probable one."""
+    ids = (int(logits.argmax()),) if held is None else held
+    if len(ids) != 1 or not 0 <= ids[0] < len(logits):
+        raise ValueError(
+            f"produced names the class in question, one number from 0 to {len(logits) - 1}; got "
+            f"{list(ids)}."
+        )
+    name = model.labels[ids[0]] if ids[0] < len(model.labels) else str(ids[0])
+    return _scored(ids, (name,), (name,), logits[None])
+
+
+def _scored(
+    ids: tuple[int, ...], pieces: tuple[str, ...], labels: tuple[str, ...], logits: np.ndarray
+) -> Produced:
+    """Probability and rank of one id in each row of ``logits`` ``[row, choice]``."""
+    exact = logits.astype(np.float64)
+    exact -= exact.max(axis=1, keepdims=True)
+    chosen = exact[np.arange(len(ids)), ids]
+    probability = np.exp(chosen - np.log(np.exp(exact).sum(axis=1)))
+    rank = 1 + (exact > chosen[:, None]).sum(axis=1)
+    return Produced(
+        ids=tuple(int(i) for i in ids),
+        pieces=pieces,
+        labels=labels,
+        probability=read_only(probability.astype(np.float32)),
+        rank=read_only(rank.astype(np.int64)),
+    )
+
+
+def gradients_of(
+    model: Model,
+    read: Read,
+    output: Tensor,
+    said: Produced | None,
+    leaves: list[tuple[Tensor, ...]],
+) -> list[np.ndarray]:
+    """d(sum of the chosen logits) / d(weights) for each attention in call order.
+
+    Chosen are the produced tokens; of a masked model those at the masked places alone, where there
+    are any; of a classifier the class in question; without any of these the largest of each row.
+    """
+    first = output[0]
+    if said is None:
+        chosen = first.amax(-1)
+    else:
+        rows = first[None] if first.dim() == 1 else first
+        ids = torch.tensor(said.ids, device=first.device)
+        chosen = rows[torch.arange(len(said.ids), device=first.device), ids]
+        places = [row for row, token in enumerate(read.source.ids) if token == model.mask_id]
+        if first.dim() > 1 and model.kind == "encoder-only" and places:
+            chosen = chosen[places]
+    flat = [leaf for heads in leaves for leaf in heads]
+    found = torch.autograd.grad(chosen.sum(), flat, allow_unused=True)
+    grads = iter(torch.zeros_like(x) if g is None else g for x, g in zip(flat, found, strict=True))
+    return [to_numpy(torch.cat([next(grads)[0] for _ in heads])) for heads in leaves]

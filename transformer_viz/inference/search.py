@@ -1,0 +1,249 @@
+"""The search itself: sources that are read once, and texts that grow by a token at each pass.
+
+No step keeps keys and values of the one before: each recomputes its whole prefix, so an edit of
+the run acts on every word alike, and one pass over the finished words gives the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+from torch import Tensor
+
+from ..checkpoints.model import Model
+from ..core.interventions import Intervention
+from ..core.sites import Site
+from .token_ids import padded_source
+
+if TYPE_CHECKING:
+    from ..capture import Run
+
+#: Hears, before each pass, how many tokens there are and how many there may be; what it raises
+#: ends the search.
+Tell = Callable[[int, int], None]
+
+NEW_TOKENS = 40  # how far a text is continued when nobody says
+
+
+@dataclass(frozen=True)
+class Path:
+    """Tokens produced so far, the log-probability of each, and their sum."""
+
+    ids: tuple[int, ...] = ()
+    steps: tuple[float, ...] = ()
+    total: float = 0.0
+
+    def then(self, token: int, step: float) -> Path:
+        return Path((*self.ids, token), (*self.steps, step), self.total + step)
+
+
+class Witness(Protocol):
+    """Hears a search of one source as it goes, and changes nothing of it."""
+
+    def watched(self, site: Site) -> bool:
+        """Whether the weights of this site are to be kept."""
+
+    def watch(self, run: Run | None) -> None:
+        """What the probe around the passes sees, which grows with each of them."""
+
+    def passed(self, paths: Sequence[Path], scores: Tensor) -> None:
+        """A pass over these texts gave these log-probabilities ``[text, vocabulary]``."""
+
+    def judged(self, weighed: Sequence[Path], ended: Sequence[bool]) -> None:
+        """These texts were weighed, the best first. As many as ``ended`` speaks of are kept, and
+        it says of each whether it goes on no further; the others are left out."""
+
+
+class Batch:
+    """Some sources that are read once and then decoded together.
+
+    Paths are plain numbers between two passes, so what a probe follows through a pass ends there.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        sources: list[list[int]],
+        intervention: Intervention | None,
+        max_tokens: int | None,
+        tell: Tell | None = None,
+        witness: Witness | None = None,
+    ):
+        padded = [padded_source(ids, intervention, model.pad_id) for ids in sources]
+        rows, masks = zip(*padded, strict=True)
+        self.model, self.tell, self.witness = model, tell, witness
+        self.sources = rectangle(rows, model.pad_id or 0, model.device)
+        mask = rectangle(masks, False, model.device)
+        # some modules take no mask; but padding that is to be seen must be said
+        plain = bool(mask.all()) and list(map(len, rows)) == list(map(len, sources))
+        self.mask = None if plain else mask
+        self.limits = [limit_of(model, len(row), max_tokens) for row in rows]
+        self.generates = model.kind == "decoder-only"
+        self.starts = rows if self.generates else [[model.bos_id]] * len(rows)
+        calls = model.calls
+        twofold = calls.encode is not None and calls.decode is not None and not self.generates
+        self.memory = calls.encode(self.sources, self.mask) if twofold and calls.encode else None
+
+    def logits(
+        self, owners: list[int], prefixes: Sequence[Sequence[int]], *, last: bool = False
+    ) -> Tensor:
+        """Logits ``[row, token, vocabulary]`` of what was produced so far, for each its source.
+
+        With ``last`` only the last token's are asked for; some models give them for less.
+        """
+        start = self.starts
+        rows = [[*start[own], *ids] for own, ids in zip(owners, prefixes, strict=True)]
+        given = torch.tensor(rows, device=self.model.device)
+        owner = torch.tensor(owners, device=self.model.device)
+        mask = None if self.mask is None else self.mask[owner]
+        calls = self.model.calls
+        if self.generates:
+            if mask is not None:  # what the model wrote itself is never padding
+                mask = torch.nn.functional.pad(mask, (0, len(prefixes[0])), value=True)
+            return calls.forward(given, None, mask)
+        decode = (last and calls.following) or calls.decode
+        if self.memory is not None and decode is not None:
+            return decode(given, self.memory[owner], mask)
+        return calls.forward(self.sources[owner], given, mask)
+
+    def following(self, rows: list[tuple[int, Path]]) -> Tensor:
+        """Log-probabilities ``[row, vocabulary]`` of the token that follows each path."""
+        owners, paths = zip(*rows, strict=True)
+        if self.tell is not None:
+            self.tell(len(paths[0].ids), max(self.limits))
+        logits = self.logits(list(owners), [path.ids for path in paths], last=True)
+        scores = self._allowed(logits[:, -1].float(), first=not paths[0].ids).log_softmax(-1)
+        if bool(scores.isnan().any()):
+            raise ValueError(
+                "The model's output is not a number (NaN), so no word follows: its weights are not "
+                "finite, or an edit made its numbers too large; give the edit a smaller value."
+            )
+        if self.witness is not None:
+            self.witness.passed(paths, scores)
+        return scores
+
+    def _allowed(self, scores: Tensor, first: bool) -> Tensor:
+        """Scores ``[row, vocabulary]`` without the tokens that this model is never to write.
+
+        Some Hugging Face configs name such tokens, and one that every text must begin with.
+        """
+        config = self.model.config
+        banned, forced = config.get("banned_ids"), config.get("forced_bos_token_id")
+        if banned:
+            scores = scores.index_fill(1, torch.tensor(banned, device=scores.device), -torch.inf)
+        if first and forced is not None:
+            only = torch.full_like(scores, -torch.inf)
+            only[:, forced] = 0.0
+            return only
+        return scores
+
+    def search(self, beam: int) -> list[list[Path]]:
+        """Up to ``beam`` paths of each source; one that ends gives its place in the beam up."""
+        done: list[list[Path]] = [[] for _ in self.limits]
+        live = [[Path()] for _ in self.limits]
+        while any(live):
+            rows = [(own, path) for own, paths in enumerate(live) for path in paths]
+            scores = self.following(rows)
+            # no candidate of a beam can be beyond the `beam` best of its own row
+            values, tokens = (part.tolist() for part in scores.topk(min(beam, scores.shape[1])))
+            grown: list[list[Path]] = [[] for _ in live]
+            for (own, path), steps, ids in zip(rows, values, tokens, strict=True):
+                grown[own] += [path.then(t, step) for t, step in zip(ids, steps, strict=True)]
+            for own, paths in enumerate(grown):
+                paths.sort(key=lambda path: path.total, reverse=True)
+                best = paths[: beam - len(done[own])]
+                ends = [self._ends(path, self.limits[own]) for path in best]
+                if self.witness is not None:
+                    self.witness.judged(paths, ends)
+                done[own] += [path for path, end in zip(best, ends, strict=True) if end]
+                live[own] = [path for path, end in zip(best, ends, strict=True) if not end]
+        return done
+
+    def _ends(self, path: Path, limit: int) -> bool:
+        return path.ids[-1] == self.model.eos_id or len(path.ids) >= limit
+
+    def sample(self, temperature: float, seed: int) -> Path:
+        """One path of the first source, drawn token by token."""
+        random = torch.Generator().manual_seed(seed)  # on the CPU: the same words on any device
+        path = Path()
+        while not path.ids or not self._ends(path, self.limits[0]):
+            values = self.following([(0, path)])[0].double().cpu()
+            token = int(torch.multinomial(drawing(values, temperature), 1, generator=random))
+            path = path.then(token, float(values[token]))
+            if self.witness is not None:
+                self.witness.judged([path], [self._ends(path, self.limits[0])])
+        return path
+
+    def score(self, ids: list[int]) -> Path:
+        """Given tokens as the path of the first source, from one forced pass."""
+        rows = self.logits([0], [ids[:-1]])[0, -len(ids) :].float().log_softmax(-1)
+        steps = rows.gather(-1, torch.tensor(ids, device=rows.device)[:, None]).flatten().tolist()
+        return Path(tuple(ids), tuple(steps), sum(steps))
+
+
+def drawing(values: Tensor, temperature: float) -> Tensor:
+    """How likely each token is to be drawn at a temperature of the output.
+
+    Args:
+        values: log-probabilities ``[..., vocabulary]``.
+        temperature: above 0; it divides them before one more softmax.
+
+    Returns:
+        ``[..., vocabulary]`` float64; sums to 1.
+    """
+    values = values.double()
+    # from the largest down: a tiny temperature divides to -inf, never to inf - inf
+    return torch.softmax((values - values.amax(-1, keepdim=True)) / temperature, dim=-1)
+
+
+def edited(
+    model: Model,
+    source: list[int],
+    intervention: Intervention | None,
+    watched: Callable[[Site], bool] | None = None,
+) -> AbstractContextManager[Run | None]:
+    """The edits of a run around its forward passes; nothing at all around a clean run.
+
+    A ``pad`` edit changes the input, not the pass: :func:`padded_source` applies it. ``watched``
+    says of which sites the weights are to be kept; with it a clean run is watched too.
+    """
+    edits = (intervention or Intervention()).of_the_pass()
+    if not edits and watched is None:
+        return nullcontext()
+    from ..capture import Want, probe
+
+    padded, _ = padded_source(source, intervention, model.pad_id)
+    own = "decoder" if model.kind == "decoder-only" else "encoder"
+    # a shuffle of positions leaves special tokens where they are, also the decoder's start
+    special = {"decoder": (True,), own: model.tokenizer.tokens(padded).special}
+    weights = watched or (lambda _: False)
+    want = Want(
+        weights=weights,
+        statistics=False,
+        norms=False,
+        residuals=False,
+        stack=own,
+        special=special,
+    )
+    return probe(model.module, edits, want)
+
+
+def limit_of(model: Model, source: int, max_tokens: int | None) -> int:
+    """How many tokens may be produced for a source of this many tokens."""
+    generates = model.kind == "decoder-only"
+    wanted = max_tokens or (NEW_TOKENS if generates else int(1.4 * source) + 8)
+    if model.max_tokens is None:
+        return wanted
+    # the last token produced is never read, so it needs no position
+    room = model.max_tokens + 1 - (source if generates else 1)
+    return max(1, min(wanted, room))
+
+
+def rectangle(rows: Sequence[Sequence[int]], fill: int, device: str) -> Tensor:
+    """Rows of different length as one tensor ``[row, token]``, filled up at the right."""
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[fill] * (width - len(row))] for row in rows], device=device)

@@ -1,0 +1,177 @@
+"""Watches a search: the very one that translates, with a witness that writes down how it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..capture import Run
+from ..capture.merge_heads import merge_heads
+from ..checkpoints.model import Model
+from ..core.interventions import Intervention
+from ..core.search_tree import CUT, ENDED, KEPT, LEFT_OUT, START, Search
+from ..core.sites import Site
+from ..core.trace_parts import read_only
+from .generation import LENGTH_PENALTY, length_norm, translate
+from .search import Path, Tell, drawing
+
+TOP = 10  # of what could follow, so many are written down
+
+
+def record(
+    model: Model,
+    source: str | Sequence[int],
+    beam: int = 1,
+    sample: float | None = None,
+    intervention: Intervention | None = None,
+    *,
+    max_tokens: int | None = None,
+    length_penalty: float = LENGTH_PENALTY,
+    seed: int = 0,
+    tell: Tell | None = None,
+) -> Search:
+    """How :func:`decode.translate` comes to its words: what it weighs, and what it looks at.
+
+    The arguments are those of `translate`, which makes the search itself; each row of attention is
+    that of the pass which produced the token, under the same intervention.
+
+    Raises:
+        ValueError: as :func:`decode.translate`.
+    """
+    block = "decoder" if model.kind == "decoder-only" else "cross"
+    witness = Recorder(block, model.eos_id, sample or None)
+    found = translate(
+        model,
+        source,
+        beam,
+        sample,
+        intervention,
+        max_tokens=max_tokens,
+        length_penalty=length_penalty,
+        seed=seed,
+        tell=tell,
+        witness=witness,
+    )
+    best = tuple(witness.numbers[hypothesis.ids] for hypothesis in found)
+    return witness.search(beam, length_penalty, best, tuple(one.text for one in found))
+
+
+class Recorder:
+    """Writes down what a search does, pass by pass and choice by choice."""
+
+    def __init__(self, block: str, eos_id: int | None, temperature: float | None):
+        self.block, self.eos_id, self.temperature = block, eos_id, temperature
+        self.run: Run | None = None
+        self.numbers: dict[tuple[int, ...], int] = {(): START}
+        self.candidates: list[tuple[int, int, int, float, float, int, float, int]] = []
+        self.owners: list[int] = []
+        self.tops: list[tuple[np.ndarray, ...]] = []
+        self.rows: list[list[np.ndarray]] = []
+        self.following: dict[tuple[int, ...], Tensor] = {}
+
+    def watched(self, site: Site) -> bool:
+        """The sites whose rows are shown."""
+        return site.map == self.block
+
+    def watch(self, run: Run | None) -> None:
+        """What the probe around the passes sees."""
+        self.run = run
+
+    def passed(self, paths: Sequence[Path], scores: Tensor) -> None:
+        """Write down what could follow each text, and what its last token looked at."""
+        values = scores.double().cpu()
+        chances = None if self.temperature is None else drawing(values, self.temperature)
+        layers = self._looked()
+        self.following = {}
+        for place, path in enumerate(paths):
+            self.owners.append(self.numbers[path.ids])
+            self.following[path.ids] = values[place]
+            logs, tokens = values[place].topk(min(TOP, values.shape[1]))
+            drawn = torch.full_like(logs, torch.nan) if chances is None else chances[place][tokens]
+            self.tops.append((tokens.numpy(), logs.numpy(), drawn.numpy()))
+            self.rows.append([rows[place] for rows in layers])
+
+    def _looked(self) -> list[np.ndarray]:
+        """The last row of each layer ``[text, head, key]`` in the pass that has just been made.
+
+        The probe's own list is emptied, so that a long search does not keep all of its maps.
+        """
+        if self.run is None:
+            return []
+        merge_heads(self.run)
+        seen = [one for one in self.run.attentions if one.site.map == self.block]
+        last = sorted((one for one in seen if one.weights is not None), key=lambda one: one.layer)
+        rows = [one.weights[:, :, -1].float().cpu().numpy().copy() for one in last]  # type: ignore[index]
+        self.run.attentions.clear()
+        return rows
+
+    def judged(self, weighed: Sequence[Path], ended: Sequence[bool]) -> None:
+        """Write down which texts were weighed, and what became of each."""
+        for place, path in enumerate(weighed):
+            fate = self._fate(path, ended[place]) if place < len(ended) else LEFT_OUT
+            token, step = path.ids[-1], path.steps[-1]
+            values = self.following[path.ids[:-1]]
+            rank = 1 + int((values > values[token]).sum())
+            parent = self.numbers[path.ids[:-1]]
+            self.numbers[path.ids] = len(self.candidates)
+            self.candidates.append(
+                (len(path.ids) - 1, parent, token, step, path.total, rank, self._chance(path), fate)
+            )
+
+    def _fate(self, path: Path, ended: bool) -> int:
+        if not ended:
+            return KEPT
+        return ENDED if path.ids[-1] == self.eos_id else CUT
+
+    def _chance(self, path: Path) -> float:
+        """How likely the last token was to be drawn."""
+        if self.temperature is None:
+            return float("nan")
+        return float(drawing(self.following[path.ids[:-1]], self.temperature)[path.ids[-1]])
+
+    def search(
+        self, beam: int, penalty: float, best: tuple[int, ...], texts: tuple[str, ...]
+    ) -> Search:
+        """All that was written down."""
+        steps, parents, tokens, logs, totals, ranks, chances, fates = (
+            np.array(column) for column in zip(*self.candidates, strict=True)
+        )
+        norms = np.array([length_norm(int(step) + 1, penalty) for step in steps])
+        keys = [max((rows.shape[-1] for rows in layers), default=0) for layers in self.rows]
+        ids, values, drawn = (np.stack(part) for part in zip(*self.tops, strict=True))
+        return Search(
+            block=self.block,
+            steps=_array(steps, np.int32),
+            parents=_array(parents, np.int32),
+            tokens=_array(tokens, np.int32),
+            logs=_array(logs, np.float64),
+            totals=_array(totals, np.float64),
+            scores=_array(totals / norms, np.float64),
+            ranks=_array(ranks, np.int32),
+            chances=_array(chances, np.float64),
+            fates=_array(fates, np.uint8),
+            best=best,
+            texts=texts,
+            owners=_array(np.array(self.owners), np.int32),
+            top_tokens=_array(ids, np.int32),
+            top_logs=_array(values, np.float64),
+            top_chances=_array(drawn, np.float64),
+            rows=tuple(_rectangle(layer) for layer in zip(*self.rows, strict=True)),
+            keys=_array(np.array(keys), np.int32),
+            beam=beam,
+            drawing=self.temperature,
+            penalty=penalty,
+        )
+
+
+def _array(values: np.ndarray, kind: type) -> np.ndarray:
+    return read_only(values.astype(kind))
+
+
+def _rectangle(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """Rows ``[head, key]`` with ever more keys as one array, filled with 0."""
+    most = max(row.shape[-1] for row in rows)
+    return read_only(np.stack([np.pad(row, ((0, 0), (0, most - row.shape[-1]))) for row in rows]))

@@ -1,0 +1,90 @@
+"""What a visitor gives becomes what a model reads: ids, and a mask of what may be seen.
+
+Decoding and tracing both read their input here, so that one text never means two things.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import SupportsIndex
+
+from ..checkpoints.model import Model
+from ..core.interventions import Intervention, Pad
+
+
+def source_ids(model: Model, source: str | Iterable[SupportsIndex]) -> list[int]:
+    """The ids a model reads: a text in the model's own arrangement, ids exactly as given.
+
+    Raises:
+        ValueError: no tokens, an id outside the vocabulary, or more tokens than positions.
+    """
+    if isinstance(source, str):
+        decoder_only = model.kind == "decoder-only"
+        read = model.tokenizer.prompt_ids if decoder_only else model.tokenizer.source_ids
+        return _checked(model, "source", read(source))
+    return _checked(model, "source", source)
+
+
+def target_ids(model: Model, target: str | Iterable[SupportsIndex]) -> list[int]:
+    """The decoder's input: start token and pieces of a text, ids exactly as given.
+
+    Raises:
+        ValueError: no tokens, an id outside the vocabulary, or more tokens than positions.
+    """
+    ids = model.tokenizer.target_ids(target) if isinstance(target, str) else target
+    return _checked(model, "target", ids)
+
+
+def padded_source(
+    ids: Sequence[int], intervention: Intervention | None, pad_id: int | None
+) -> tuple[list[int], list[bool]]:
+    """Source ids with the padding that a ``pad`` edit appends, and which of them may be seen.
+
+    The mask has one entry a token: false at padding that came with the ids, and at the edit's
+    own unless it says ``masked: false``.
+
+    Raises:
+        ValueError: an edit asks for padding and the model has no padding token.
+    """
+    mask = [token != pad_id for token in ids]
+    edit = next((e for e in intervention or () if isinstance(e, Pad)), None)
+    if edit is None:
+        return list(ids), mask
+    if pad_id is None:
+        raise ValueError(
+            "The edit 'pad' needs a padding token and this model has none; take the edit out."
+        )
+    return [*ids, *[pad_id] * edit.count], mask + [not edit.masked] * edit.count
+
+
+def vocabulary_ids(model: Model, side: str, ids: Iterable[SupportsIndex]) -> list[int]:
+    """Whole numbers that the vocabulary of a side knows.
+
+    Raises:
+        ValueError: something else; names the first of it.
+    """
+    try:
+        numbers = [operator.index(token) for token in ids]
+    except TypeError as error:
+        raise ValueError(f"The {side} must be text or whole token ids; {error}.") from error
+    size = model.config.get(f"{side}_vocab") or model.config.get("vocab_size")
+    if side == "source" and model.kind == "decoder-only":
+        size = model.config.get("target_vocab") or size
+    for token in numbers:
+        if token < 0 or (size and token >= size):
+            limit = f"0 to {size - 1}" if size else "0 on"
+            raise ValueError(f"The {side} has the id {token}; this model knows ids from {limit}.")
+    return numbers
+
+
+def _checked(model: Model, side: str, ids: Iterable[SupportsIndex]) -> list[int]:
+    numbers = vocabulary_ids(model, side, ids)
+    if not numbers:
+        raise ValueError(f"The {side} has no tokens; give at least one.")
+    if model.max_tokens is not None and len(numbers) > model.max_tokens:
+        raise ValueError(
+            f"The {side} has {len(numbers):,} tokens and this model reads at most "
+            f"{model.max_tokens:,}; shorten the text."
+        )
+    return numbers

@@ -1,0 +1,262 @@
+"""Sentence + model + intervention -> Trace. The one door where tensors become numpy."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..capture import Run, Want, probe
+from ..checkpoints.model import Model
+from ..core.interventions import Intervention
+from ..core.sites import Site
+from ..core.trace import Trace
+from ..core.trace_parts import Report
+from .capture_to_numpy import (
+    MATRICES,
+    attentions_of,
+    gains_of,
+    heads_of,
+    hidden_of,
+    norms_of,
+    residuals_of,
+    thumbnails_of,
+    to_numpy,
+)
+from .model_inputs import Read, Source, read_source
+from .outputs import gradients_of, logits_of, produced_of, vectors_of
+
+KEEP = ("weights", "scores", "qkv", "hidden", "gradients")
+MOST = 0.5  # of the memory that the maps of a run may take
+
+
+def trace(
+    model: Model,
+    source: Source,
+    target: Source | None = None,
+    *,
+    intervention: Intervention | None = None,
+    keep: Iterable[str] = ("weights",),
+    only: Sequence[Site] | None = None,
+    produced: Sequence[int] | None = None,
+    masked: Sequence[int] = (),
+    check: bool = True,
+) -> Trace:
+    """Everything that happened when one sentence went through the model once.
+
+    Args:
+        model: what `load` gave.
+        source: what the model takes: text, token ids as the model reads them, a pair of texts,
+            vectors ``[token, d_model]``, or a picture (an image, the path of one, or normalised
+            floats ``[channel, height, width]``).
+        target: text, or the decoder's input ids with their start token; left out, it is decoded
+            greedily under the same intervention. A decoder-only model appends it to the source.
+        intervention: what to change; None or the empty one is the clean run.
+        keep: of ``weights``, ``scores``, ``qkv``, ``hidden``, ``gradients``; head statistics and
+            thumbnails are always there, and the weights come with anything but ``hidden``.
+        only: keep matrices of these sites alone (a site's head is ignored); None keeps all.
+        produced: the tokens the target rows are asked about; left out, the next input token and,
+            for the last row, the most probable one (of a masked model: at masked places the most
+            probable one, elsewhere the token itself; of a classifier: the most probable class).
+            Holds the clean run's words under an edit.
+        masked: numbers of source tokens (from 0) that a masked model is to guess.
+        check: also prove the capture on a clean run of the same input (two or three more passes).
+
+    Raises:
+        ValueError: an input the model cannot read, an unknown word in ``keep``, an edit that
+            matches no place, maps that the memory does not hold; each says what to do.
+    """
+    intervention = intervention or Intervention()
+    words = _words(keep)
+    read = read_source(model, source, target, intervention, produced, masked)
+    _refuse_flood(model, read, words, only, check)
+    want = want_of(model, words, only, read, check and not intervention)
+    run, output, leaves = _watch(model, read, intervention, want, words)
+    logits = logits_of(model, read, output, intervention)
+    said = produced_of(model, read, logits)
+    wanted = "gradients" in words
+    gradients = gradients_of(model, read, output, said, leaves) if wanted else None
+    report = _report(model, read, run, output, intervention, check)
+    return Trace(
+        source=read.source,
+        target=read.target,
+        produced=said,
+        heads=heads_of(run),
+        thumbnails=thumbnails_of(run),
+        attentions=attentions_of(run, words, only, model.kind, gradients),
+        norms=norms_of(run),
+        gains=gains_of(run),
+        residuals=residuals_of(run),
+        positions={name: to_numpy(table) for name, table in run.positions.items()},
+        logits=logits,
+        output=vectors_of(model, output),
+        report=report,
+        manifest=_manifest(model, intervention, words),
+        intervention=intervention,
+        hiddens=hidden_of(run) if "hidden" in words else {},
+    )
+
+
+def _words(keep: Iterable[str]) -> tuple[str, ...]:
+    words = (keep,) if isinstance(keep, str) else tuple(keep)
+    for word in words:
+        if word not in KEEP:
+            raise ValueError(f"keep has no word {word!r}; choose of {', '.join(KEEP)}.")
+    return words
+
+
+def want_of(
+    model: Model, words: tuple[str, ...], only: Sequence[Site] | None, read: Read, check: bool
+) -> Want:
+    """What a probe is to keep of a run, for these words of `keep` and these sites alone."""
+
+    def of(word: str) -> Callable[[Site], bool]:
+        if word not in words:
+            return lambda site: False
+        if only is None:
+            return lambda site: True
+        blocks = {(site.stack, site.block, site.layer) for site in only}
+        return lambda site: (site.stack, site.block, site.layer) in blocks
+
+    lone = "decoder" if model.kind == "decoder-only" else "encoder"
+    special = {lone: read.source.special}
+    if read.target is not None:
+        special["decoder"] = read.target.special
+    return Want(
+        weights=of(next(filter(MATRICES.__contains__, words), "weights")),
+        scores=of("scores"),
+        qkv=of("qkv"),
+        positions=True,
+        hidden="hidden" in words,
+        gradients="gradients" in words,
+        check=check,
+        stack=lone,
+        special=special,
+    )
+
+
+def _watch(
+    model: Model, read: Read, intervention: Intervention, want: Want, words: tuple[str, ...]
+) -> tuple[Run, Tensor, list[tuple[Tensor, ...]]]:
+    """One watched pass: the run, the model's output, and the leaves that collect gradients."""
+    grad = "gradients" in words
+    mode = torch.enable_grad() if grad else torch.inference_mode()
+    with mode, probe(model.module, intervention.of_the_pass(), want) as run:
+        output = read.through(model)
+    leaves = [record.leaves for record in run.attentions]
+    return run, output, leaves
+
+
+def _report(
+    model: Model,
+    read: Read,
+    run: Run,
+    output: Tensor,
+    intervention: Intervention,
+    check: bool,
+) -> Report:
+    """What was captured, and the proof on the clean run of the same input."""
+    if check and intervention:
+        want = want_of(model, (), None, read, check=True)
+        run, output, _ = _watch(model, read, Intervention(), want, ())
+    difference = None
+    if check:
+        with torch.inference_mode():
+            plain = read.through(model)
+        scale = plain.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
+        difference = float((plain - output.detach()).abs().max() / scale)
+    errors = [r.statistics["row_sum_error"][0].max() for r in run.attentions]
+    return Report(
+        sites=tuple(str(site) for site in run.sites),
+        row_sum_error=float(max(errors, default=torch.tensor(float("nan")))),
+        output_difference=difference,
+        rebuilt={str(record.site): _rebuilt(record) for record in run.attentions} if check else {},
+        replaced=tuple(run.replaced),
+        unrecognised=tuple(run.unrecognised),
+    )
+
+
+def _rebuilt(record: Any) -> float | None:
+    """The worse of: the output rebuilt from the captured weights; softmax(scores) against them."""
+    if record.rebuilt is None or record.scores is None or record.weights is None:
+        return record.rebuilt
+    if record.scores.shape != record.weights.shape or record.form != "softmax":
+        return record.rebuilt
+    again = torch.softmax(record.scores.double(), -1).nan_to_num(0.0)
+    off = float((again - record.weights.double().nan_to_num(0.0)).abs().max())
+    return max(record.rebuilt, off)
+
+
+def _refuse_flood(
+    model: Model, read: Read, words: tuple[str, ...], only: Sequence[Site] | None, check: bool
+) -> None:
+    """Refuse a run whose maps would fill the machine's memory before it begins.
+
+    Raises:
+        ValueError: says how much it would take and what to do.
+    """
+    rows = max(len(read.source), len(read.target or ()))
+    layers = sum(int(model.config.get(f"{s}_layers") or 0) for s in ("encoder", "decoder"))
+    kinds = len(set(MATRICES) & set(words)) + check  # the proof holds the scores as well
+    blocks = layers if only is None or check else len(only)
+    needed = blocks * int(model.config.get("heads") or 0) * rows**2 * 4 * kinds
+    if needed > MOST * memory():
+        raise ValueError(
+            f"This run would keep about {needed / 1e9:,.0f} GB of maps for {rows:,} tokens, and "
+            f"the machine has {memory() / 1e9:,.0f}. Give a shorter input, or keep less: "
+            "check=False and only= with a few sites."
+        )
+
+
+def memory() -> int:
+    """The bytes of memory of this machine; where it does not say, more than any has."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError):
+        return 2**60
+
+
+@cache
+def _own_version() -> str:
+    try:
+        return version("transformer_viz")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _manifest(model: Model, intervention: Intervention, words: tuple[str, ...]) -> dict[str, Any]:
+    """What one needs to repeat this run."""
+    return {
+        "model": model.name,
+        "layout": model.layout,
+        "hash": model.hash,
+        "parameters": model.parameters,
+        "dtype": model.dtype,
+        "device": model.device,
+        "kind": model.kind,
+        "versions": {
+            "transformer_viz": _own_version(),
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        },
+        "seed": 0,
+        "keep": list(words),
+        "intervention": intervention.to_json(),
+        **_of_the_picture(model),
+    }
+
+
+def _of_the_picture(model: Model) -> dict[str, Any]:
+    """What a reader of patches and classes needs beside the numbers."""
+    notes: dict[str, Any] = {}
+    if model.image is not None:
+        notes["image"] = {"grid": list(model.image.grid), "prefix": len(model.image.prefix)}
+    if model.gives == "classes":
+        notes["labels"] = list(model.labels)
+    return notes

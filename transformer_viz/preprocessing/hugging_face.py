@@ -1,0 +1,111 @@
+"""Tokenizers of the transformers library behind our own face; the caller opens them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+from ..core.errors import is_panic
+from ..core.trace_parts import Tokens
+from .tokenizers import arrange, piece, swallowed, whole
+
+
+@contextmanager
+def without_panics() -> Iterator[None]:
+    """A panic of the library's native code, which is no Exception, becomes an error like others.
+
+    Raises:
+        ValueError: the first line of the panic, and what to do.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        reason = str(error).partition("\n")[0][:100].rstrip(". ")
+        raise ValueError(
+            f"The tokenizer of this model broke off ({reason}). Take another text, or type token "
+            "ids as numbers."
+        ) from None
+
+
+class HuggingFaceText:
+    """Wraps a tokenizer of the transformers library, which the caller opened.
+
+    Sources get the special tokens that the tokenizer itself adds. ``start_id`` is the decoder's
+    start token (``decoder_start_token_id`` of the model's config).
+
+    The wrapped object switches modes while it works (text or target text, padding), so calls
+    wait for each other.
+    """
+
+    def __init__(self, tokenizer: Any, *, start_id: int | None = None):
+        self._tokenizer = tokenizer
+        self._start = [] if start_id is None else [start_id]
+        self._lock = threading.Lock()
+        self._special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+        if start_id is not None:
+            self._special.add(start_id)
+
+    @cached_property
+    def pieces(self) -> Sequence[str]:
+        with without_panics():
+            size = len(self._tokenizer)
+            return tuple(str(p) for p in self._tokenizer.convert_ids_to_tokens(list(range(size))))
+
+    @cached_property
+    def _mark(self) -> str:
+        """How this vocabulary writes word boundaries: the mark that most pieces carry."""
+        counts = {mark: sum(p.startswith(mark) for p in self.pieces) for mark in ("▁", "Ġ", "##")}
+        counts["</w>"] = sum(p.endswith("</w>") for p in self.pieces)
+        mark = max(counts, key=lambda name: counts[name])
+        return mark if counts[mark] else ""
+
+    def source_ids(self, text: str) -> list[int]:
+        with self._lock, without_panics():
+            return list(self._tokenizer(whole(text))["input_ids"])
+
+    def target_ids(self, text: str) -> list[int]:
+        with self._lock, without_panics():
+            made = self._tokenizer(text_target=whole(text), add_special_tokens=False)
+        return [*self._start, *made["input_ids"]]
+
+    def pair_ids(self, first: str, second: str) -> tuple[list[int], list[int]]:
+        """Both texts as one source, and for each token the segment that this tokenizer gives it.
+
+        A tokenizer that makes no segments says at least to which of the two texts a token belongs:
+        special tokens to the text before them.
+        """
+        with self._lock, without_panics():
+            made = self._tokenizer(whole(first), whole(second))
+        segments = made.get("token_type_ids") or _owners(made.sequence_ids())
+        return list(made["input_ids"]), list(segments)
+
+    def prompt_ids(self, text: str) -> list[int]:
+        ids = self.source_ids(text)
+        end = self._tokenizer.eos_token_id
+        return ids[:-1] if len(ids) > 1 and ids[-1] == end else ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        known = [int(i) for i in ids if 0 <= i < len(self.pieces) and i not in self._special]
+        with self._lock, without_panics():
+            return str(self._tokenizer.decode(known))
+
+    def tokens(self, ids: Sequence[int]) -> Tokens:
+        special = [i in self._special for i in ids]
+        return arrange(ids, [piece(self.pieces, i) for i in ids], self._mark, special)
+
+    def lost(self, text: str) -> tuple[str, ...]:
+        return swallowed(text, self.source_ids)
+
+
+def _owners(texts: Sequence[int | None]) -> list[int]:
+    """0 or 1 for each token: its own text, or that of the token before it."""
+    owners, owner = [], 0
+    for text in texts:
+        owner = owner if text is None else text
+        owners.append(owner)
+    return owners

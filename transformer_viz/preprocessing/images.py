@@ -1,0 +1,244 @@
+"""Pictures as a model reads them: opened with care, brought to size, and cut into patches."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from ..core.trace_parts import Tokens
+
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
+MAX_BYTES = 20 * 10**6  # of a file
+MAX_PIXELS = 2**26  # of a picture; below this, Pillow's own guard stays quiet
+LEAST_CROP = 0.1  # of the picture's shorter side; less would blow it up beyond use
+MAX_PATCHES = 2**12  # each attends to each: a map of so many has 64 MB
+INTERPOLATIONS = {
+    "nearest": Image.Resampling.NEAREST,
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+    "lanczos": Image.Resampling.LANCZOS,
+    "box": Image.Resampling.BOX,
+    "hamming": Image.Resampling.HAMMING,
+}
+
+
+@dataclass(frozen=True)
+class ImageReader:
+    """How a model reads a picture: its size, colours, scale, and the grid of its patches.
+
+    ``height``, ``width`` and ``patch`` (height first) are pixels; ``channels`` is 1 for grey and 3
+    for colours. Values from 0 to 1 become ``(value - mean) / std``, one mean and std a channel.
+    ``crop`` None squeezes the whole picture into the size; a fraction brings its shorter side to
+    ``size / crop`` (all of it, if ``squeezed``) and keeps the middle. ``prefix`` are the names of
+    the tokens before the patches.
+
+    Raises:
+        ValueError: sizes, colours or an interpolation that do not fit; names them.
+    """
+
+    height: int
+    width: int
+    channels: int
+    patch: tuple[int, int]
+    mean: tuple[float, ...] = (0.5,)
+    std: tuple[float, ...] = (0.5,)
+    interpolation: str = "bicubic"
+    crop: float | None = None
+    squeezed: bool = False
+    prefix: tuple[str, ...] = ("class",)
+
+    def __post_init__(self) -> None:
+        if min(self.height, self.width, self.channels, *self.patch) < 1 or 0 in self.grid:
+            raise ValueError(
+                f"Pictures of {self.height} x {self.width} pixels and {self.channels} channels "
+                f"cannot be cut into patches of {self.patch[0]} x {self.patch[1]}."
+            )
+        if self.height * self.width > MAX_PIXELS:
+            raise ValueError(
+                f"A model that reads {self.height:,} x {self.width:,} pixels is beyond what can be "
+                f"drawn; {MAX_PIXELS:,} in all are the most."
+            )
+        if (count := self.grid[0] * self.grid[1]) > MAX_PATCHES:
+            raise ValueError(
+                f"A model that cuts pictures into {count:,} patches is beyond what can be drawn; "
+                f"{MAX_PATCHES:,} are the most."
+            )
+        for word, values in (("mean", self.mean), ("std", self.std)):
+            if len(values) not in (1, self.channels) or not np.isfinite(values).all():
+                raise ValueError(
+                    f"{word} needs one number, or one for each of {self.channels} channels; got "
+                    f"{list(values)}."
+                )
+        if min(self.std) <= 0:
+            raise ValueError(f"std divides, so it must be above 0; got {list(self.std)}.")
+        if self.interpolation not in INTERPOLATIONS:
+            raise ValueError(
+                f"There is no interpolation {self.interpolation!r}; choose one of "
+                f"{', '.join(INTERPOLATIONS)}."
+            )
+        if self.crop is not None and not LEAST_CROP <= self.crop <= 1:
+            raise ValueError(f"crop is a fraction from {LEAST_CROP} to 1; got {self.crop}.")
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """How many rows and columns of patches a picture has."""
+        return self.height // self.patch[0], self.width // self.patch[1]
+
+    def tokens(self) -> Tokens:
+        """What the rows of the attention are: the tokens in front, then ``row,column`` of each
+        patch, row by row."""
+        rows, columns = self.grid
+        patches = [f"{row},{column}" for row in range(rows) for column in range(columns)]
+        names = (*self.prefix, *patches)
+        special = (True,) * len(self.prefix) + (False,) * len(patches)
+        return Tokens((), names, names, tuple(range(len(names))), special)
+
+    def pixels(self, picture: Any) -> np.ndarray:
+        """A picture as the model reads it: float32 ``[channel, height, width]``.
+
+        Args:
+            picture: a PIL image, the path or the bytes of a PNG, JPEG, WebP, GIF (first frame) or
+                BMP file; or floats ``[channel, height, width]``, taken as normalised already.
+
+        Raises:
+            ValueError: no such file, no picture, a damaged or too large one, or floats of another
+                shape; says which.
+        """
+        if isinstance(picture, np.ndarray):
+            return self._normalised(picture)
+        if self.channels not in (1, 3):
+            raise ValueError(
+                f"This model reads {self.channels} channels, which no picture file has; give "
+                f"normalised floats {self._shape()}."
+            )
+        seen = self._resized(_coloured(_opened(picture), "L" if self.channels == 1 else "RGB"))
+        values = np.asarray(seen, np.float32).reshape(self.height, self.width, self.channels) / 255
+        scaled = (values - _float32(self.mean)) / _float32(self.std)
+        return np.ascontiguousarray(scaled.transpose(2, 0, 1))
+
+    def shown(self, pixels: np.ndarray) -> np.ndarray:
+        """The inverse of `pixels`, to be drawn: uint8 ``[height, width, 3]``.
+
+        Of more than three channels the first three are drawn, of two the first.
+        """
+        values = pixels.transpose(1, 2, 0) * _float32(self.std) + _float32(self.mean)
+        bytes_ = np.clip(np.rint(values * 255), 0, 255).astype(np.uint8)
+        return bytes_[..., :3] if self.channels >= 3 else np.repeat(bytes_[..., :1], 3, axis=2)
+
+    def _shape(self) -> str:
+        return f"[{self.channels}, {self.height}, {self.width}]"
+
+    def _normalised(self, pixels: np.ndarray) -> np.ndarray:
+        shape = (self.channels, self.height, self.width)
+        if pixels.dtype.kind != "f" or pixels.shape != shape or not np.isfinite(pixels).all():
+            raise ValueError(
+                f"A picture as an array must be finite floats {self._shape()} as the model reads "
+                f"them; got {pixels.dtype} {list(pixels.shape)}. Give other arrays as "
+                "PIL.Image.fromarray(array)."
+            )
+        return np.ascontiguousarray(pixels, np.float32)
+
+    def _resized(self, image: Image.Image) -> Image.Image:
+        """The picture in the model's size: squeezed into it, or scaled and its middle kept."""
+        size = (self.width, self.height)
+        if self.crop is None:
+            return image if image.size == size else image.resize(size, self._filter)
+        least = (int(self.width / self.crop), int(self.height / self.crop))
+        whole = least if self.squeezed else _covering(image.size, least)
+        if whole[0] * whole[1] > MAX_PIXELS:
+            raise ValueError(
+                f"A picture of {image.width:,} x {image.height:,} pixels is too long and thin to "
+                f"be brought to {self.width} x {self.height}; cut out a part of it."
+            )
+        left, top = (round((one - kept) / 2) for one, kept in zip(whole, size, strict=True))
+        scaled = image if image.size == whole else image.resize(whole, self._filter)
+        return scaled.crop((left, top, left + self.width, top + self.height))
+
+    @property
+    def _filter(self) -> Image.Resampling:
+        return INTERPOLATIONS[self.interpolation]
+
+
+def _float32(values: tuple[float, ...]) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+def _covering(size: tuple[int, int], least: tuple[int, int]) -> tuple[int, int]:
+    """The size of a picture that just covers another size, its proportions kept."""
+    (width, height), (w, h) = size, least
+    if w * height >= h * width:
+        return w, height * w // width
+    return width * h // height, h
+
+
+def _opened(picture: Any) -> Image.Image:
+    """The first frame of a picture, decoded, the right way up."""
+    if isinstance(picture, bytes):
+        name, image = "The picture", _parsed("The picture", picture)
+    elif isinstance(picture, str | Path):
+        name = Path(picture).name
+        image = _parsed(name, _content(Path(picture)))
+    elif isinstance(picture, Image.Image):
+        name, image = "The picture", picture
+    else:
+        raise ValueError(
+            f"A picture is a PIL image, a path, or bytes of a file; got {type(picture).__name__}."
+        )
+    if not 0 < image.width * image.height <= MAX_PIXELS:
+        raise ValueError(
+            f"{name} has {image.width:,} x {image.height:,} pixels; {MAX_PIXELS:,} in all are the "
+            "most. Make it smaller."
+        )
+    try:
+        return ImageOps.exif_transpose(image)
+    except Exception as error:  # a damaged picture can raise nearly anything
+        raise _damaged(name, error) from error
+
+
+def _content(path: Path) -> bytes:
+    if not path.is_file():
+        raise ValueError(f"There is no picture {str(path)!r}; give the path of a file.")
+    with path.open("rb") as file:
+        return file.read(MAX_BYTES + 1)
+
+
+def _parsed(name: str, content: bytes) -> Image.Image:
+    if len(content) > MAX_BYTES:
+        raise ValueError(
+            f"{name} has more than {MAX_BYTES // 10**6} MB, which is the most; make it smaller."
+        )
+    try:
+        return Image.open(io.BytesIO(content), formats=FORMATS)
+    except UnidentifiedImageError as error:
+        raise ValueError(
+            f"{name} is no picture that can be read; expected {', '.join(FORMATS)}."
+        ) from error
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise ValueError(f"{name} would unpack to far too many pixels; make it smaller.") from error
+    except Exception as error:
+        raise _damaged(name, error) from error
+
+
+def _damaged(name: str, error: Exception) -> ValueError:
+    reason = str(error).partition("\n")[0][:120] or type(error).__name__
+    return ValueError(f"{name} is damaged: {reason}. Save or copy it again.")
+
+
+def _coloured(image: Image.Image, mode: str) -> Image.Image:
+    """The picture in grey (``L``) or colours (``RGB``), what is transparent put on white."""
+    if image.mode in ("I", "F"):
+        raise ValueError(
+            f"The picture has numbers of mode {image.mode!r}, and nobody knows their white; "
+            "convert it to grey (L) or colours (RGB) first."
+        )
+    if image.mode.startswith("I;16"):
+        image = Image.fromarray((np.asarray(image, np.float32) / 257).round().astype(np.uint8))
+    if image.has_transparency_data:
+        over = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", over.size, "white"), over)
+    return image.convert(mode)

@@ -1,0 +1,334 @@
+"""Tokenizers behind one face: text becomes ids, ids become labelled tokens and text again.
+
+A label is what a reader sees on an axis. Marks that a vocabulary uses to say where words begin
+(``▁``, ``Ġ``, ``##``) are left out of it and live on in the word groups of :class:`Tokens`; what
+has no shape of its own gets one (a space ``␣``, a control character ``U+0007``); a character
+that several byte tokens make together stands at each of them, ``🙂 1/4``; and a label that
+occurs before gets a number, ``the (2)``.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import sentencepiece
+
+from ..core.trace_parts import Tokens
+
+SHAPES = {"\n": "↵", "\t": "⇥"}
+LONGEST = 4  # bytes that one character can take in UTF-8
+
+
+class Tokenizer(Protocol):
+    """How a model's text becomes ids and comes back."""
+
+    @property
+    def pieces(self) -> Sequence[str]:
+        """The vocabulary as it is stored: ``pieces[id]``."""
+        ...
+
+    def source_ids(self, text: str) -> list[int]:
+        """What an encoder reads: the pieces and the end token."""
+        ...
+
+    def target_ids(self, text: str) -> list[int]:
+        """What a decoder reads: the start token and the pieces, no end token."""
+        ...
+
+    def prompt_ids(self, text: str) -> list[int]:
+        """What a decoder without encoder reads: its start token, if it has one, and the pieces."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids; special tokens are left out, unknown ones stay visible."""
+        ...
+
+    def tokens(self, ids: Sequence[int]) -> Tokens:
+        """Pieces, labels, word groups and special flags of ids."""
+        ...
+
+    def lost(self, text: str) -> tuple[str, ...]:
+        """Labels of the characters that this tokenizer would swallow without a trace."""
+        ...
+
+
+class PairTokenizer(Tokenizer, Protocol):
+    """A tokenizer of a model that reads two texts at once."""
+
+    def pair_ids(self, first: str, second: str) -> tuple[list[int], list[int]]:
+        """Both texts as one source, and for each token 0 or 1: whose it is."""
+        ...
+
+
+def target_side(tokenizer: Tokenizer) -> Tokenizer:
+    """The vocabulary of what a decoder reads and writes; nearly all have one for both sides."""
+    target: Tokenizer = getattr(tokenizer, "target", tokenizer)
+    return target
+
+
+class SentencePieceText:
+    """A sentencepiece model, from its file or from the bytes of it.
+
+    ``bos_id`` and ``eos_id`` are the start and end token where the model uses others than the
+    file names. The unknown token is no special one: it stands for something that was typed.
+
+    Raises:
+        ValueError: no sentencepiece model, or no start or end token; says which.
+    """
+
+    def __init__(
+        self, model: bytes | str | Path, *, bos_id: int | None = None, eos_id: int | None = None
+    ):
+        content = model if isinstance(model, bytes) else Path(model).read_bytes()
+        self._processor = processor(content)
+        self.bos_id = self._processor.bos_id() if bos_id is None else bos_id
+        self.eos_id = self._processor.eos_id() if eos_id is None else eos_id
+        size = self._processor.get_piece_size()
+        self.pieces: Sequence[str] = tuple(self._processor.id_to_piece(list(range(size))))
+        self._special = {i for i in range(size) if self._processor.is_control(i)}
+        self._special |= {self.bos_id, self.eos_id}
+
+    def source_ids(self, text: str) -> list[int]:
+        return [*self._encode(text), self._named("end", "eos_id", self.eos_id)]
+
+    def target_ids(self, text: str) -> list[int]:
+        return [self._named("start", "bos_id", self.bos_id), *self._encode(text)]
+
+    def prompt_ids(self, text: str) -> list[int]:
+        return self.target_ids(text)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        known = [i for i in ids if 0 <= i < len(self.pieces) and i not in self._special]
+        return self._processor.decode(known)
+
+    def tokens(self, ids: Sequence[int]) -> Tokens:
+        special = [i in self._special for i in ids]
+        return arrange(ids, [piece(self.pieces, i) for i in ids], "▁", special)
+
+    def lost(self, text: str) -> tuple[str, ...]:
+        return swallowed(text, self._encode)
+
+    def _encode(self, text: str) -> list[int]:
+        return self._processor.encode(whole(text))
+
+    def _named(self, role: str, word: str, token: int) -> int:
+        if token < 0:
+            raise ValueError(
+                f"This vocabulary names no {role} token; say which id it is with {word}=."
+            )
+        return token
+
+
+class PlainIds:
+    """No vocabulary at all: a text is token ids, ``2 45 3``, taken exactly as typed.
+
+    Nothing is added to them; only an empty text gives the end token (or, as a target, the start
+    token), where the model has one. ``size`` and ``target_size`` (by default the same) bound the
+    ids of the two sides; None leaves them open.
+    """
+
+    def __init__(
+        self,
+        size: int | None = None,
+        *,
+        target_size: int | None = None,
+        pad_id: int | None = None,
+        bos_id: int | None = None,
+        eos_id: int | None = None,
+    ):
+        self.size = size
+        self.target_size = size if target_size is None else target_size
+        self.bos_id, self.eos_id = bos_id, eos_id
+        self._special = {pad_id, bos_id, eos_id}
+        self.pieces: Sequence[str] = tuple(map(str, range(max(size or 0, self.target_size or 0))))
+
+    def source_ids(self, text: str) -> list[int]:
+        return self._read(text, self.size, self.eos_id)
+
+    def target_ids(self, text: str) -> list[int]:
+        return self._read(text, self.target_size, self.bos_id)
+
+    def prompt_ids(self, text: str) -> list[int]:
+        return self.target_ids(text)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return " ".join(str(i) for i in ids if i not in self._special)
+
+    def tokens(self, ids: Sequence[int]) -> Tokens:
+        return arrange(ids, [str(i) for i in ids], "", [i in self._special for i in ids])
+
+    def lost(self, text: str) -> tuple[str, ...]:
+        return ()
+
+    def _read(self, text: str, size: int | None, alone: int | None) -> list[int]:
+        words = text.replace(",", " ").split()
+        if not words and alone is not None:
+            return [alone]
+        advice = "This model has no vocabulary: type token ids such as 2 45 3"
+        advice += "." if size is None else f", each from 0 to {size - 1}."
+        for word in words:
+            if not (word.isascii() and word.isdecimal()):
+                raise ValueError(f"{word!r} is no token id. {advice}")
+            if size is not None and int(word) >= size:
+                raise ValueError(f"The id {word} is too large. {advice}")
+        if not words:
+            raise ValueError(f"The text is empty. {advice}")
+        return [int(word) for word in words]
+
+
+def processor(content: bytes) -> sentencepiece.SentencePieceProcessor:
+    try:
+        if content:  # the library takes no bytes for "nothing to load yet"
+            return sentencepiece.SentencePieceProcessor(model_proto=content)
+        reason = "it is empty"
+    except RuntimeError as error:
+        reason = str(error)
+    raise ValueError(
+        f"The vocabulary is not a sentencepiece model ({reason}). Give the file that was saved "
+        "when the vocabulary was trained, often named *.model or *.spm."
+    )
+
+
+def whole(text: str) -> str:
+    """The text without half characters (lone surrogates), which no tokenizer can read."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def piece(pieces: Sequence[str], token: int) -> str:
+    """A piece by its id; an id that the vocabulary lacks shows its number."""
+    return pieces[token] if 0 <= token < len(pieces) else f"#{token}"
+
+
+def swallowed(text: str, encode: Callable[[str], list[int]]) -> tuple[str, ...]:
+    """Characters that leave no trace between two letters, as labels; spaces are not counted."""
+    plain = encode("ab")
+    odd = [c for c in dict.fromkeys(whole(text)) if not (c.isspace() or "!" <= c <= "~")]
+    return tuple(visible(c) for c in odd if encode(f"a{c}b") == plain)
+
+
+def arrange(
+    ids: Sequence[int],
+    pieces: Sequence[str],
+    mark: str,
+    special: Sequence[bool],
+    starts: Sequence[bool] | None = None,
+) -> Tokens:
+    """Tokens from ids and pieces of a vocabulary that marks words with ``mark``.
+
+    ``starts`` says which tokens begin a word, where the mark alone does not.
+    """
+    if starts is None:
+        starts = [_starts(pieces, i, mark) for i in range(len(pieces))]
+    parts = [
+        piece.encode() if alone else _part(piece, mark)
+        for piece, alone in zip(pieces, special, strict=True)
+    ]
+    texts, rests = _characters(parts)
+    return Tokens(
+        ids=tuple(int(i) for i in ids),
+        pieces=tuple(pieces),
+        labels=numbered(text + rest for text, rest in zip(texts, rests, strict=True)),
+        words=_words(starts, texts, rests, special),
+        special=tuple(special),
+    )
+
+
+def _part(piece: str, mark: str) -> bytes:
+    """The bytes of text that a piece stands for."""
+    if mark == "Ġ" and all(c in _BYTES for c in piece):
+        return bytes(_BYTES[c] for c in piece)
+    if mark == "▁":
+        byte = len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">")
+        return bytes.fromhex(piece[3:5]) if byte else piece.replace("▁", " ").encode()
+    return piece.removeprefix(mark).removesuffix(mark).encode()
+
+
+def _starts(pieces: Sequence[str], index: int, mark: str) -> bool:
+    """Whether a token begins a new word."""
+    if mark == "##":
+        return not pieces[index].startswith(mark)
+    if mark == "</w>":
+        return index == 0 or pieces[index - 1].endswith(mark)
+    return index == 0 or pieces[index].startswith((mark, "Ċ", "ĉ") if mark == "Ġ" else mark)
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """How byte-level vocabularies write each byte as one printable character.
+
+    Printable Latin-1 bytes stand for themselves, the others for the characters from 256 on
+    (Radford et al. 2019, the vocabulary of GPT-2).
+    """
+    own = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in own]
+    return {chr(b): b for b in own} | {chr(256 + n): b for n, b in enumerate(others)}
+
+
+_BYTES = _byte_alphabet()
+
+
+def _characters(parts: Sequence[bytes]) -> tuple[list[str], list[str]]:
+    """Each token's visible text, and ``" 1/4"`` where several tokens make one character."""
+    texts: list[str] = []
+    rests: list[str] = []
+    while len(texts) < len(parts):
+        at = len(texts)
+        for count in range(1, min(LONGEST, len(parts) - at) + 1):
+            try:
+                text = visible(b"".join(parts[at : at + count]).decode())
+                break
+            except UnicodeDecodeError:
+                continue
+        else:  # bytes that make no character stay bytes
+            count, text = 1, "".join(f"<0x{byte:02X}>" for byte in parts[at])
+        texts += [text] * count
+        rests += [f" {i + 1}/{count}" if count > 1 else "" for i in range(count)]
+    return texts, rests
+
+
+def visible(text: str) -> str:
+    """Text without its outer spaces, in which every character can be seen."""
+    text = text.strip(" ") or ("␣" if text else "")
+    if text and unicodedata.combining(text[0]):
+        text = "◌" + text  # an accent needs a letter to stand on
+    return "".join(c if c.isprintable() else SHAPES.get(c, f"U+{ord(c):04X}") for c in text)
+
+
+def numbered(labels: Iterable[str]) -> tuple[str, ...]:
+    """The labels made unique: the second ``the`` is ``the (2)``."""
+    seen: dict[str, int] = {}
+    out = []
+    for label in labels:
+        unique, count = label, seen.get(label, 0)
+        while unique in seen:
+            count += 1
+            unique = f"{label} ({count})"
+        seen[label] = max(count, 1)
+        seen.setdefault(unique, 1)
+        out.append(unique)
+    return tuple(out)
+
+
+def _words(
+    starts: Sequence[bool], texts: Sequence[str], rests: Sequence[str], special: Sequence[bool]
+) -> tuple[int, ...]:
+    """The word number of each token; punctuation before and after a word stands for itself."""
+    count = len(texts)
+    mark = [all(unicodedata.category(c).startswith("P") for c in text) for text in texts]
+    opens = [start or special[i] or (i > 0 and special[i - 1]) for i, start in enumerate(starts)]
+    # a piece that is nothing but the mark of a word's start belongs to what follows it
+    bare = [False, *(opens[i] and texts[i] == "␣" for i in range(count))]
+    head, tail = list(mark), list(mark)  # only punctuation between here and the word's edge
+    for i in range(1, count):
+        head[i] = mark[i] and (opens[i] or bare[i] or head[i - 1])
+    for i in range(count - 2, -1, -1):
+        tail[i] = mark[i] and (opens[i + 1] or tail[i + 1])
+    words, word = [], -1
+    for i in range(count):
+        joined = bare[i] or (rests[i] and not rests[i].startswith(" 1/"))
+        if i == 0 or opens[i] or (not joined and (tail[i] or head[i - 1])):
+            word += 1
+        words.append(word)
+    return tuple(words)

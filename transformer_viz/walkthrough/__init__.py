@@ -1,0 +1,9 @@
+"""Step inside a head: every number between a word's embedding and the next layer, from one run.
+
+May import inference, checkpoints, capture and everything below them.
+"""
+
+from .chain import step_inside
+from .open_number import terms
+
+__all__ = ["step_inside", "terms"]

@@ -1,0 +1,71 @@
+"""How a word enters a layer: its embedding, its position, and what the layers below made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from torch import Tensor
+
+from ..core.stages import Stage
+from ..inference.capture_to_numpy import to_numpy
+from .arrays import plain, row_of
+from .layer_run import Ran
+from .norm_stages import norm_stage
+from .seam import seam
+
+
+def start_stages(ran: Ran, row: int) -> Iterator[Stage]:
+    """Sections 3.4 and 3.5: the table's row times a scale, plus the position, and further up."""
+    made = _embedding(ran, row)
+    yield made
+    embedding = ran.stack.embedding
+    first = _first(ran)
+    summed = first if embedding.norm is None else ran.calls.given(embedding.norm)
+    if ran.transformer.config.positions not in ("rotary", "none"):
+        made = _position(ran, made["out"], row_of(summed, row), row)
+        yield made
+    if embedding.norm is not None:
+        made = norm_stage(embedding.norm, "embedding", summed, ran.calls.gave(embedding.norm), row)
+        yield made
+    yield from seam(made, row_of(first, row), "embedding")
+    if ran.site.layer:
+        yield _below(ran, row)
+
+
+def _first(ran: Ran) -> Tensor:
+    """What enters the lowest layer."""
+    return ran.calls.given(ran.stack.layers[0])
+
+
+def _embedding(ran: Ran, row: int) -> Stage:
+    embedding = ran.stack.embedding
+    if embedding.tokens is None:
+        given, scale, number = ran.calls.given(embedding), 1.0, -1
+    else:
+        given, scale = ran.calls.gave(embedding.tokens), embedding.scale
+        number = int(ran.calls.given(embedding.tokens)[0, row])
+    token = row_of(given, row)
+    out = row_of(given * scale, row)  # in the model's own precision, as it does it
+    numbers = {"scale": float(scale), "id": float(number)}
+    return Stage("embedding", "embedding", {"token": token, "out": out}, numbers)
+
+
+def _position(ran: Ran, x: np.ndarray, out: np.ndarray, row: int) -> Stage:
+    """The row of the table as it was added, edits and all; as the probe saw it, or the difference
+    where a table of one row did not look like one of positions."""
+    found = ran.run.positions.get(f"table.{ran.site.stack}")
+    table = plain(out - x) if found is None else to_numpy(found[row])
+    return Stage("position", "embedding", {"x": x, "table": table, "out": out}, {"place": row})
+
+
+def _below(ran: Ran, row: int) -> Stage:
+    layers = list(ran.stack.layers)[: ran.site.layer + 1]
+    streams = np.stack([row_of(ran.calls.given(layer), row) for layer in layers])
+    arrays = {
+        "x": streams[0],
+        "layers": streams,
+        "added": streams[-1] - streams[0],
+        "out": streams[-1],
+    }
+    return Stage("below", "self", {name: plain(array) for name, array in arrays.items()})

@@ -1,0 +1,144 @@
+"""The chain of a model that is not our Transformer: from q·k to weights times v, as a run shows it.
+
+Only what the run itself bears out is told: a stage whose numbers do not make the next one's is
+left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..capture.edit_plan import COLD, HeadPlan
+from ..checkpoints.model import Model
+from ..core.interventions import Intervention
+from ..core.sites import Site
+from ..core.stages import NO_PRODUCT, PROBLEM, Inside, Stage
+from ..core.trace import Trace
+from ..core.trace_parts import Attention
+from ..inference.model_inputs import Source
+from ..inference.tracing import trace
+from .arrays import plain
+from .attention_stages import mix_stage
+from .check_site import check_row
+from .softmax_stages import exponentials_of
+
+LOW = -1e8  # scores as low as this are masked
+CLOSE = 1e-5  # of the largest number
+
+
+def other_chain(
+    model: Model,
+    source: Source,
+    target: Source | None,
+    site: Site,
+    row: int,
+    intervention: Intervention,
+    held: dict[str, Any],
+) -> Inside:
+    """What a watched run of any module tells about one head and one row.
+
+    Raises:
+        LookupError: a block, layer, head or row that the run lacks.
+    """
+    block = replace(site, head=None)
+    run = trace(
+        model,
+        source,
+        target,
+        intervention=intervention,
+        keep=("scores", "qkv"),
+        only=[block],
+        check=False,
+        **held,
+    )
+    attention = _attention(run, site)
+    check_row(site, row, attention.weights.shape[1])
+    stages = tuple(_stages(attention, site, row, _temperature(intervention, site)))
+    problem = PROBLEM if any(stage.kind == "score" for stage in stages) else NO_PRODUCT
+    return Inside(site, row, attention.query, attention.key, stages, intervention, problem)
+
+
+def _attention(run: Trace, site: Site) -> Attention:
+    if site.map not in run.maps or not 0 <= site.layer < run.layers(site.map):
+        raise LookupError(f"This model has no {site}; its maps are {', '.join(run.maps)}.")
+    attention = run.block(site.map, site.layer)
+    heads = len(attention.weights)
+    if site.head is None or not 0 <= site.head < heads:
+        raise LookupError(f"{site.map!r} has heads 0 to {heads - 1}; got {site.head}.")
+    return attention
+
+
+def _temperature(intervention: Intervention, site: Site) -> float:
+    """What an edit divides the scores by; 1 for hard attention too, which divides by nothing."""
+    edit = HeadPlan.at(intervention, site).temperature
+    return 1.0 if edit is None or edit.value < COLD else edit.value
+
+
+def _stages(attention: Attention, site: Site, row: int, temperature: float) -> Iterator[Stage]:
+    head = site.head or 0
+    weights = attention.weights[head, row]
+    q, k = (_of_head(part, attention, head) for part in (attention.q, attention.k))
+    scores = None if attention.scores is None else attention.scores[head, row]
+    if q is not None and k is not None and len(k) == len(weights) and scores is not None:
+        row_scores = scores[: len(weights)]
+        yield from _compared(attention, site.block, q[row], k, row_scores, temperature)
+    if scores is not None and len(scores) == len(weights):
+        yield from _softmax(site.block, scores, weights)
+    v = _of_head(attention.v, attention, head)
+    if v is not None and len(v) == len(weights):
+        out = plain(weights.astype(np.float64) @ v)
+        yield mix_stage(site.block, weights, plain(v), out)
+
+
+def _of_head(vectors: np.ndarray | None, attention: Attention, head: int) -> np.ndarray | None:
+    """q, k or v of one head ``[token, width]``; several heads may share theirs."""
+    heads = len(attention.weights)
+    if vectors is None or vectors.ndim != 3 or heads % len(vectors):
+        return None
+    return np.asarray(vectors[head // (heads // len(vectors))])
+
+
+def _compared(
+    attention: Attention,
+    block: str,
+    q: np.ndarray,
+    k: np.ndarray,
+    scores: np.ndarray,
+    temperature: float,
+) -> Iterator[Stage]:
+    if q.shape != k.shape[1:]:
+        return
+    product = plain(k.astype(np.float64) @ q.astype(np.float64))
+    yield Stage(
+        "score", block, {"q": plain(q), "k": plain(k), "out": product}, words={"score": "dot"}
+    )
+    seen = scores > LOW
+    scale = 0.0 if attention.scale is None else attention.scale
+    known = _close(product[seen] * (scale / temperature), scores[seen])
+    yield Stage(
+        "between",
+        block,
+        {"x": product, "seen": plain(seen), "out": plain(scores)},
+        {"scale": scale if known else 0.0, "temperature": temperature},
+        why=tuple("" if visible else "masked" for visible in seen),
+    )
+
+
+def _softmax(block: str, scores: np.ndarray, weights: np.ndarray) -> Iterator[Stage]:
+    """The softmax, where it is what made the weights."""
+    exponentials, most = exponentials_of(scores)
+    total = float(exponentials.sum())
+    if not total or not _close(exponentials / total, weights):
+        return
+    arrays = {"x": scores, "exponentials": exponentials, "softmax": weights, "out": weights}
+    numbers = {"most": most, "total": total, "head": 1.0}
+    present = {name: plain(array) for name, array in arrays.items()}
+    yield Stage("softmax", block, present, numbers, {"form": "soft"})
+
+
+def _close(a: np.ndarray, b: np.ndarray) -> bool:
+    return bool(np.abs(a - b).max(initial=0.0) <= CLOSE * max(1.0, np.abs(b).max(initial=0.0)))

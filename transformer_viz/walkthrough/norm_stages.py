@@ -1,0 +1,55 @@
+"""A norm, step by step: the mean, the spread, and what gain and bias make of it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from ..core.stages import Stage
+from ..inference.capture_to_numpy import to_numpy
+from ..model.normalization import AnnotatedNorm
+from .arrays import plain, row_of
+
+
+def norm_stage(norm: nn.Module, block: str, x: Tensor, out: Tensor, row: int) -> Stage:
+    """The norm of one token: what it was given and gave, and in float64 what lies between.
+
+    Ba et al. 2016; with the unbiased spread for The Annotated Transformer; Zhang and Sennrich 2019
+    for ``rms``, which subtracts no mean.
+    """
+    given = row_of(x, row)
+    kind = kind_of(norm)
+    numbers = _measured(norm, kind, given.astype(np.float64))
+    centred = given.astype(np.float64) - numbers.get("mean", 0.0)
+    arrays = {"x": given}
+    if kind != "rms":
+        arrays["centred"] = plain(centred)
+    arrays["normal"] = plain(centred / numbers["spread"])
+    arrays["gain"] = to_numpy(_of(norm).weight)
+    if getattr(norm, "bias", None) is not None:
+        arrays["bias"] = to_numpy(_of(norm).bias)
+    arrays["out"] = row_of(out, row)
+    return Stage("norm", block, arrays, numbers, {"norm": kind})
+
+
+def _of(norm: nn.Module) -> Any:
+    return norm
+
+
+def kind_of(norm: nn.Module) -> str:
+    """``layer``, ``annotated`` or ``rms``."""
+    if isinstance(norm, AnnotatedNorm):
+        return "annotated"
+    return "rms" if isinstance(norm, nn.RMSNorm) else "layer"
+
+
+def _measured(norm: nn.Module, kind: str, x: np.ndarray) -> dict[str, float]:
+    eps = float(_of(norm).eps)
+    mean = 0.0 if kind == "rms" else float(x.mean())
+    variance = float(((x - mean) ** 2).sum()) / (len(x) - (kind == "annotated"))
+    spread = math.sqrt(variance) + eps if kind == "annotated" else math.sqrt(variance + eps)
+    numbers = {"variance": variance, "eps": eps, "spread": spread}
+    return numbers if kind == "rms" else {"mean": mean} | numbers

@@ -1,0 +1,145 @@
+"""One row of a map: mask, temperature and softmax, from the scores to the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from ..capture.edit_plan import COLD, HeadPlan
+from ..core.interventions import Causal, Intervention
+from ..core.sites import Site
+from ..core.stages import Stage
+from .arrays import plain
+
+NO_EDITS = HeadPlan(None, None, None, None, None, None, None)
+HIDING = ("causal", "window", "keys", "edges")  # the fields of a plan that hide keys
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One query of one head: ``given`` ``[key]`` scores before the mask, ``own`` ``[query, key]``
+    the model's mask (true: seen), ``scores`` and ``weights`` ``[key]`` as the softmax got and gave
+    them."""
+
+    site: Site
+    row: int
+    intervention: Intervention
+    given: np.ndarray
+    own: np.ndarray
+    scores: np.ndarray
+    weights: np.ndarray
+
+    @cached_property
+    def plan(self) -> HeadPlan:
+        """The edits of this head."""
+        return HeadPlan.at(self.intervention, self.site)
+
+    @cached_property
+    def why(self) -> tuple[str, ...]:
+        """For each key why it is hidden, or that an edit shows it; see ``insides.REASONS``."""
+        keys = range(len(self.given))
+        edits = {name: self._hidden_by(name) for name in HIDING}
+        return tuple(self._reason(key, edits) for key in keys)
+
+    @property
+    def seen(self) -> np.ndarray:
+        """Which keys the row may look at, bool ``[key]``."""
+        return np.array([why in ("", "lifted") for why in self.why])
+
+    def _hidden_by(self, name: str) -> np.ndarray:
+        edit = getattr(self.plan, name)
+        query, keys = torch.tensor([self.row]), len(self.given)
+        hidden = replace(NO_EDITS, **{name: edit}).hides(query, keys, 0)
+        return np.zeros(keys, bool) if hidden is None else hidden[0].numpy()
+
+    def _reason(self, key: int, edits: dict[str, np.ndarray]) -> str:
+        causal = self.plan.causal
+        lifted = isinstance(causal, Causal) and not causal.on
+        if not self.own[:, key].any():
+            return "padding"
+        if not self.own[self.row, key] and not lifted:
+            return "future"
+        for name, word in zip(HIDING, WORDS, strict=True):
+            if edits[name][key]:
+                return word
+        return "" if self.own[self.row, key] else "lifted"
+
+    @property
+    def temperature(self) -> float:
+        """What the scores are divided by; 1 without an edit, 0 for hard attention."""
+        edit = self.plan.temperature
+        return 1.0 if edit is None else edit.value if edit.value >= COLD else 0.0
+
+    @property
+    def head(self) -> float:
+        """What the weights are multiplied with."""
+        return 1.0 if self.plan.scale is None else self.plan.scale.value
+
+
+WORDS = ("causal", "window", "block_keys", "block_edges")  # of HIDING, as insides.REASONS says them
+
+
+def row_stages(row: Row) -> Iterator[Stage]:
+    """Mask, temperature and softmax of one row."""
+    block = row.site.block
+    seen = row.seen
+    masked = plain(np.where(seen, row.given, row.scores))
+    yield Stage(
+        "mask",
+        block,
+        {"x": row.given, "seen": plain(seen), "out": masked},
+        {"hidden": float((~seen).sum())},
+        why=row.why,
+    )
+    divided = {"x": masked, "out": row.scores}
+    yield Stage("temperature", block, divided, {"temperature": row.temperature})
+    yield _softmax(row, seen)
+
+
+def _softmax(row: Row, seen: np.ndarray) -> Stage:
+    form = _form(row, seen)
+    exponentials, most = exponentials_of(row.scores)
+    numbers = {"most": most, "total": float(exponentials.sum()), "head": row.head}
+    arrays = {
+        "x": row.scores,
+        "exponentials": plain(exponentials),
+        "softmax": plain(_shares(row, form, seen, exponentials)),
+        "out": row.weights,
+    }
+    return Stage("softmax", row.site.block, arrays, numbers, {"form": form})
+
+
+def exponentials_of(scores: np.ndarray) -> tuple[np.ndarray, float]:
+    """exp(score - the largest) ``[key]`` float64, and the largest; zeros where all are hidden."""
+    wide = scores.astype(np.float64)
+    most = float(wide.max())
+    if not np.isfinite(most):
+        return np.zeros(len(wide)), 0.0
+    return np.exp(wide - most), most
+
+
+def _form(row: Row, seen: np.ndarray) -> str:
+    if not seen.any() and row.own[row.row].any():
+        return "nothing"  # an edit hides what the model would see
+    if not seen.any():
+        return "soft"  # the model's own mask does, and it does what it does
+    if row.plan.uniform is not None:
+        return "uniform"
+    return "hard" if row.temperature == 0 else "soft"
+
+
+def _shares(row: Row, form: str, seen: np.ndarray, exponentials: np.ndarray) -> np.ndarray:
+    """What the softmax gives, before the head as a whole is scaled."""
+    if form == "nothing":
+        return np.zeros(len(seen))
+    if form == "uniform":
+        return seen / seen.sum()
+    if form == "hard":
+        return np.arange(len(seen)) == row.scores.argmax()
+    if row.head == 1 or not exponentials.any():
+        return row.weights
+    return exponentials / exponentials.sum()
