@@ -29,8 +29,8 @@ from transformer_viz.app.labs.experiments import (
 from transformer_viz.app.labs.experiments.layer_vs_batch_norm import OTHERS
 from transformer_viz.app.labs.tiny_models import LABS
 from transformer_viz.app.session.url_state import FIRST_TEXT
-from transformer_viz.checkpoints.model import Model
-from transformer_viz.checkpoints.shelf import CONFIG, PRETRAINED
+from transformer_viz.checkpoints.common.bundled import CONFIG, PRETRAINED
+from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.metrics.dots import ROWS, head_spreads, random_spread
 from transformer_viz.metrics.positions import position_rows
 from transformer_viz.metrics.shifts import shift_errors

@@ -7,8 +7,9 @@ import torch
 from benchmarks.measure import interleaved
 from benchmarks.report import Budget, Section
 from transformer_viz import Intervention, trace
-from transformer_viz.checkpoints import available, load, native
-from transformer_viz.checkpoints.model import Model
+from transformer_viz.checkpoints import available, load
+from transformer_viz.checkpoints.common import native
+from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import Temperature
 from transformer_viz.core.sites import Site
 from transformer_viz.model import ModelConfig, Transformer

@@ -20,7 +20,7 @@ from safetensors.torch import save_model
 from benchmarks.report import Budget, Row, Section
 from benchmarks.visits import browser, has_picture, needs_model, visitor
 from tests.browser.conftest import running_app
-from transformer_viz.checkpoints.shelf import CONFIG, PRETRAINED, VOCABULARY, WEIGHTS
+from transformer_viz.checkpoints.common.bundled import CONFIG, PRETRAINED, VOCABULARY, WEIGHTS
 from transformer_viz.model import ModelConfig, Transformer
 
 MIDDLE, SLOW = 100.0, 200.0  # milliseconds, DESIGN section 8

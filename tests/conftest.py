@@ -15,8 +15,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from torch import nn
 
-from transformer_viz.checkpoints import native
-from transformer_viz.checkpoints.model import Model
+from transformer_viz.checkpoints.common import native
+from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.model import ModelConfig, Transformer
 from transformer_viz.preprocessing.tokenizers import PlainIds
 

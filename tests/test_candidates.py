@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from transformer_viz.checkpoints.model import Model
+from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import Intervention, Temperature
 from transformer_viz.core.palette import DARK, LIGHT
 from transformer_viz.core.trace import Trace

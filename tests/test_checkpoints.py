@@ -17,9 +17,10 @@ import torch
 from torch import nn
 
 from tests.conftest import TINY, make_module
-from transformer_viz.checkpoints import CheckpointError, available, load, opening, shelf
-from transformer_viz.checkpoints.found import Found
-from transformer_viz.checkpoints.reading import CheckpointMissing, read_weights
+from transformer_viz.checkpoints import CheckpointError, available, load, loader
+from transformer_viz.checkpoints.common import bundled
+from transformer_viz.checkpoints.common.candidate import Found
+from transformer_viz.checkpoints.files.reading import CheckpointMissing, read_weights
 from transformer_viz.model import ModelConfig, Transformer
 from transformer_viz.preprocessing.tokenizers import PlainIds
 
@@ -263,7 +264,7 @@ def test_the_first_tensor_of_an_output_is_taken(shape):
 
 
 def test_names_in_the_box_and_their_snapshots(tmp_path, monkeypatch):
-    monkeypatch.setattr(shelf, "PRETRAINED", tmp_path)
+    monkeypatch.setattr(bundled, "PRETRAINED", tmp_path)
     folder = put(tmp_path / "toy", ramp_model())
     put(tmp_path / "also", ramp_model())
     (tmp_path / "unfinished").mkdir()
@@ -307,7 +308,7 @@ def test_a_folder_with_one_or_several_or_no_weights(tmp_path):
 def test_every_layout_names_itself_and_refuses_what_is_not_its_own(tmp_path):
     safetensors.torch.save_file({"a": torch.zeros(1)}, tmp_path / "w.safetensors")
     strange = Found(tmp_path / "w.safetensors", {})
-    for layout in opening.layouts:
+    for layout in loader.layouts:
         assert layout.NAME and layout.WORDS
         assert not layout.recognise(strange)
 
@@ -330,7 +331,7 @@ def test_a_vocabulary_of_another_model_is_refused(tmp_path):
 
 @pytest.mark.shipped
 def test_what_is_in_the_box_opens_and_tells_its_sources():
-    notice = (shelf.PRETRAINED / "NOTICE").read_text(encoding="utf-8")
+    notice = (bundled.PRETRAINED / "NOTICE").read_text(encoding="utf-8")
     attributions = [" ".join(part.split()) for part in notice.split("\n\n")]
     sentences, digits = (
         next(part[part.index(start) :] for part in attributions if start in part)
@@ -339,7 +340,7 @@ def test_what_is_in_the_box_opens_and_tells_its_sources():
     for name in available():
         model = load(name, device="cpu")
         card = " ".join(
-            (shelf.PRETRAINED / name / "README.md").read_text().replace(">", "").split()
+            (bundled.PRETRAINED / name / "README.md").read_text().replace(">", "").split()
         )
         assert model.hash in card
         if model.takes == "image":
@@ -354,7 +355,7 @@ def test_what_is_in_the_box_opens_and_tells_its_sources():
 def test_the_box_stays_small():
     limits = {"en-lm": 6e6, "en-mlm": 6e6, "digits": 1e6}
     for name in available():
-        sizes = [path.stat().st_size for path in (shelf.PRETRAINED / name).rglob("*")]
+        sizes = [path.stat().st_size for path in (bundled.PRETRAINED / name).rglob("*")]
         assert sum(sizes) <= limits.get(name, 20e6), name
 
 

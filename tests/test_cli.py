@@ -226,8 +226,8 @@ def test_trace_takes_vectors(tmp_path: Path) -> None:
 
 
 def test_trace_takes_a_picture(tmp_path: Path) -> None:
-    from transformer_viz.checkpoints.timm import VisionTransformer
-    from transformer_viz.checkpoints.vision import VisionConfig
+    from transformer_viz.checkpoints.layouts.timm import VisionTransformer
+    from transformer_viz.checkpoints.layouts.vision_transformer import VisionConfig
 
     sizes = {"d_model": 12, "heads": 3, "d_ff": 24, "encoder_layers": 2, "classes": 5}
     torch.manual_seed(5)

@@ -28,10 +28,14 @@ FLOORS: dict[str, float] = {
     "capture": 2,
     "capture/handlers": 2.1,
     "capture/probe": 2.2,
-    "checkpoints": 2.3,
-    "inference": 2.4,
-    "inference/experiments": 2.5,
-    "walkthrough": 2.5,
+    "checkpoints/files": 2.1,
+    "checkpoints/common": 2.2,
+    "checkpoints/hugging_face": 2.3,
+    "checkpoints/layouts": 2.3,
+    "checkpoints": 2.4,
+    "inference": 2.5,
+    "inference/experiments": 2.6,
+    "walkthrough": 2.6,
     "metrics": 3,
     "export": 3,
     "views": 4,
@@ -83,7 +87,7 @@ MOST_LINES = 400  # of a file
 
 # Exceptions. These lists only get shorter: a test fails where one is no longer needed.
 CIRCLES: list[set[str]] = []
-CROWDED = {"checkpoints", "metrics", "views"}
+CROWDED = {"metrics", "views"}
 LONG = {"app/session/visit", "core/interventions", "components/inside_words"}
 
 

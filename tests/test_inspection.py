@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 import transformer_viz as tv
-from transformer_viz.checkpoints.blocks import parameter_blocks
-from transformer_viz.checkpoints.model import Model
+from transformer_viz.checkpoints.common.model import Model
+from transformer_viz.checkpoints.common.parameter_counts import parameter_blocks
 from transformer_viz.core.trace import Trace
 from transformer_viz.inference import inspection
 from transformer_viz.inference.inspection import inspect, sample_source, sample_target

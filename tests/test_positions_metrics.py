@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from transformer_viz.checkpoints.model import Model
+from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_parts import Report, Tokens
 from transformer_viz.inference.tracing import trace

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from tests.conftest import TINY, make_model, ramp
 from transformer_viz import Intervention, Trace, trace
-from transformer_viz.checkpoints.model import Calls, Model
+from transformer_viz.checkpoints.common.model import Calls, Model
 from transformer_viz.core.interventions import Pad, Temperature
 from transformer_viz.preprocessing.tokenizers import PlainIds
 

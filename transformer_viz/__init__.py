@@ -11,9 +11,9 @@ pulls in neither torch nor streamlit.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from .core.lazy import lazy
 from .core.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -25,19 +25,6 @@ if TYPE_CHECKING:
     from .core.trace import Trace as Trace
     from .inference.generation import translate as translate
     from .inference.tracing import trace as trace
-
-#: Each public name and the room it lives in, in the order a reader meets them. No room may bear
-#: the name of a public function: importing the room would put the module in the function's place.
-_ROOMS = {
-    "available": ".checkpoints",
-    "load": ".checkpoints",
-    "trace": ".inference.tracing",
-    "translate": ".inference.generation",
-    "probe": ".capture",
-    "Intervention": ".core.interventions",
-    "Trace": ".core.trace",
-    "views": ".views",
-}
 
 __all__ = [
     "Intervention",
@@ -51,15 +38,22 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _ROOMS:
-        raise AttributeError(
-            f"transformer_viz has no {name!r}; its public names are {', '.join(_ROOMS)}."
-        )
-    room = import_module(_ROOMS[name], __name__)
-    value = room if name == "views" else getattr(room, name)
-    globals()[name] = value
-    return value
+#: Each public name and the module it lives in, in the order a reader meets them. No module may bear
+#: the name of a public function: importing it would put the module in the function's place.
+__getattr__ = lazy(
+    __name__,
+    {
+        "available": ".checkpoints",
+        "load": ".checkpoints",
+        "trace": ".inference.tracing",
+        "translate": ".inference.generation",
+        "probe": ".capture",
+        "Intervention": ".core.interventions",
+        "Trace": ".core.trace",
+        "views": ".views",
+    },
+    kind="public names",
+)
 
 
 def __dir__() -> list[str]:

@@ -13,7 +13,7 @@ from .core.sites import MAPS
 if TYPE_CHECKING:
     import numpy as np
 
-    from .checkpoints.model import Model
+    from .checkpoints.common.model import Model
     from .core.trace import Trace
 
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients")
@@ -21,7 +21,7 @@ KEEP = ("weights", "scores", "qkv", "hidden", "gradients")
 
 def known_checkpoint(path: str) -> str:
     """A name in the box as it is, anything else as a whole path that exists."""
-    from .checkpoints.shelf import shelved
+    from .checkpoints.common.bundled import shelved
 
     if shelved(path) is not None:
         return path

@@ -33,7 +33,7 @@ from .core.version import __version__
 from .terminal import OneSentence, after_a_second, inspected, line_by_line
 
 if TYPE_CHECKING:
-    from .checkpoints.model import Model
+    from .checkpoints.common.model import Model
 
 ARENAS = "2"  # of the C library: one a thread would each keep what a long text once took
 NUMBERS, PRINTED = ("csv", "npz", "safetensors"), ("svg", "png", "pdf")
@@ -139,7 +139,7 @@ def _require_free(host: str, port: int) -> None:
 def models() -> None:
     """List the models in the box."""
     from .checkpoints import available
-    from .checkpoints.shelf import CONFIG, WEIGHTS, shelved
+    from .checkpoints.common.bundled import CONFIG, WEIGHTS, shelved
 
     for name in available():
         folder = shelved(name) or ROOT

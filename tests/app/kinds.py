@@ -13,8 +13,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 from tests.conftest import make_module, ramp
-from transformer_viz.checkpoints.shelf import CONFIG, VOCABULARY, WEIGHTS
-from transformer_viz.checkpoints.vision import VisionConfig, VisionTransformer
+from transformer_viz.checkpoints.common.bundled import CONFIG, VOCABULARY, WEIGHTS
+from transformer_viz.checkpoints.layouts.vision_transformer import VisionConfig, VisionTransformer
 from transformer_viz.preprocessing.tokenizers import SentencePieceText
 
 MASK = "<mask>"

@@ -22,8 +22,9 @@ from streamlit.testing.v1 import AppTest
 from transformer_viz.app.checkpoint import uploads
 from transformer_viz.app.checkpoint.facts import block_table
 from transformer_viz.app.ui.progress import MARKS
-from transformer_viz.checkpoints import load, native, opening
-from transformer_viz.checkpoints.shelf import CONFIG, VOCABULARY, WEIGHTS
+from transformer_viz.checkpoints import load, loader
+from transformer_viz.checkpoints.common import native
+from transformer_viz.checkpoints.common.bundled import CONFIG, VOCABULARY, WEIGHTS
 from transformer_viz.inference.inspection import inspect
 from transformer_viz.inference.tracing import trace
 
@@ -62,7 +63,7 @@ def guessing(monkeypatch: pytest.MonkeyPatch) -> None:
             origins = model.provenance | {w: o for w, o in guessed.items() if w not in overrides}
             return replace(model, provenance=origins, notes=("Its scale was guessed.",))
 
-    monkeypatch.setattr(opening, "layouts", (Guessing,))
+    monkeypatch.setattr(loader, "layouts", (Guessing,))
 
 
 def look(visit: Visit, **link: str) -> AppTest:

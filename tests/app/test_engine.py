@@ -18,7 +18,7 @@ from transformer_viz.app.engine.model_catalog import Shelved
 from transformer_viz.app.engine.task import WAITING, Abandoned, Task
 from transformer_viz.app.engine.token_names import Names, another_order
 from transformer_viz.app.engine.trace_cache import Cache
-from transformer_viz.checkpoints.shelf import EXAMPLE, WEIGHTS
+from transformer_viz.checkpoints.common.bundled import EXAMPLE, WEIGHTS
 from transformer_viz.core.interventions import Intervention, ScalePositions, Temperature
 from transformer_viz.core.trace_parts import Tokens
 from transformer_viz.inference.generation import translate

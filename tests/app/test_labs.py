@@ -152,7 +152,7 @@ def test_gradients_of_fresh_models(visit: Visit, labs: Path) -> None:
 def test_without_the_tiny_models_a_sentence_says_so(
     visit: Visit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from transformer_viz.checkpoints import shelf as box
+    from transformer_viz.checkpoints.common import bundled as box
 
     monkeypatch.setattr(box, "PRETRAINED", tmp_path)
     for lab in ("scores", "positions", "pre-post"):

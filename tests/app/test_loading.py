@@ -17,7 +17,7 @@ from transformer_viz.app.engine.engine import Engine, Question, whole_layer
 from transformer_viz.app.engine.model_catalog import REMEMBERED, Shelf
 from transformer_viz.app.engine.model_loader import Models
 from transformer_viz.app.engine.task import Task
-from transformer_viz.checkpoints.shelf import CONFIG
+from transformer_viz.checkpoints.common.bundled import CONFIG
 
 ROOT = Path(__file__).resolve().parents[2]
 

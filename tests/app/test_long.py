@@ -21,7 +21,7 @@ from transformer_viz.app.render.payloads import PARTS
 from transformer_viz.app.session.edit_controls import Place
 from transformer_viz.app.session.scene import Scene, scene_at
 from transformer_viz.app.session.view_options import Look
-from transformer_viz.checkpoints.shelf import CONFIG, VOCABULARY, WEIGHTS
+from transformer_viz.checkpoints.common.bundled import CONFIG, VOCABULARY, WEIGHTS
 from transformer_viz.core.interventions import Intervention, Temperature
 from transformer_viz.preprocessing.tokenizers import SentencePieceText
 

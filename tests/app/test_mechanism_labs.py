@@ -14,7 +14,7 @@ import transformer_viz as tv
 from tests.app.kinds import NAMES
 from transformer_viz.app.engine import engine
 from transformer_viz.app.labs import whole_runs
-from transformer_viz.checkpoints.model import Model
+from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import (
     Causal,
     Edit,

@@ -21,7 +21,7 @@ from benchmarks.rest import rest
 from tests.browser.conftest import running_app
 from tests.conftest import make_module
 from transformer_viz.checkpoints import available
-from transformer_viz.checkpoints.shelf import CONFIG, WEIGHTS
+from transformer_viz.checkpoints.common.bundled import CONFIG, WEIGHTS
 from transformer_viz.core.interventions import Edit, Intervention, Pad, Temperature
 
 BOX = "English sentence"

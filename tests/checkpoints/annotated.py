@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transformer_viz.checkpoints import annotated
-from transformer_viz.checkpoints.found import Found
+from transformer_viz.checkpoints.common.candidate import Found
+from transformer_viz.checkpoints.layouts import annotated
 
 from .rows import Row, compared
 from .witness import State, Streams, attend, hidden_future, hidden_keys, linear, random

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from tests.checkpoints.rows import Row, compared
-from transformer_viz.checkpoints.found import Found
-from transformer_viz.checkpoints.model import Model
-from transformer_viz.checkpoints.opening import Layout
-from transformer_viz.checkpoints.reading import read_config
+from transformer_viz.checkpoints.common.candidate import Found
+from transformer_viz.checkpoints.common.model import Model
+from transformer_viz.checkpoints.files.reading import read_config
+from transformer_viz.checkpoints.loader import Layout
 
 Attended = tuple[list[Tensor], Tensor]  # attention of every block in call order, and the output
 

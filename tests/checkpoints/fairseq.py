@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from tests.checkpoints.drawn import Attended, drawn, opened, row
 from tests.checkpoints.rows import Row
 from tests.checkpoints.witness import attend, hidden_future, hidden_keys, layer_norm, linear
-from transformer_viz.checkpoints import fairseq
+from transformer_viz.checkpoints.layouts import fairseq
 
 VS, VT, D, HEADS, F_, LAYERS, P = 37, 41, 22, 2, 29, (3, 2), 19
 PAD, END = 1, 2

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from tests.checkpoints.drawn import Attended, drawn, opened, row
 from tests.checkpoints.rows import Row
 from tests.checkpoints.witness import attend, hidden_future, layer_norm
-from transformer_viz.checkpoints import gpt2, mingpt, nanogpt
+from transformer_viz.checkpoints.layouts import gpt2, mingpt, nanogpt
 
 V, D, HEADS, LAYERS, P = 37, 22, 2, 3, 17
 IDS = torch.tensor([[5, 11, 2, 36, 0, 7, 7, 19], [1, 30, 3, 3, 8, 21, 14, 2]])

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transformer_viz.checkpoints import jadore_2018, jadore_2019, jadore_2020
-from transformer_viz.checkpoints.found import Found
+from transformer_viz.checkpoints.common.candidate import Found
+from transformer_viz.checkpoints.layouts import jadore_2018, jadore_2019, jadore_2020
 
 from .rows import Row, compared
 from .witness import State, Streams, attend, hidden_future, hidden_keys, layer_norm, linear, random

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer_viz.checkpoints import labml
-from transformer_viz.checkpoints.found import Found
+from transformer_viz.checkpoints.common.candidate import Found
+from transformer_viz.checkpoints.layouts import labml
 
 from .rows import Row, compared
 from .witness import State, Streams, attend, hidden_future, hidden_keys, layer_norm, linear, random

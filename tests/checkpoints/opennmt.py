@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from tests.checkpoints.drawn import Attended, drawn, opened, row
 from tests.checkpoints.rows import Row
 from tests.checkpoints.witness import attend, hidden_future, hidden_keys, layer_norm, linear
-from transformer_viz.checkpoints import opennmt
+from transformer_viz.checkpoints.layouts import opennmt
 
 VS, VT, D, HEADS, F_, LAYERS, P = 37, 41, 22, 2, 29, (3, 2), 23
 UNK, PAD, START, END = 0, 1, 2, 3

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from transformer_viz.capture import probe
-from transformer_viz.checkpoints.model import Model
+from transformer_viz.checkpoints.common.model import Model
 
 #: The largest differences that float32 rounding excuses.
 ATTENTION, LOGITS = 5e-6, 2e-5

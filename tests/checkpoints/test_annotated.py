@@ -51,7 +51,7 @@ def test_what_the_file_does_not_say_is_marked_as_a_guess(tmp_path):
 
 
 def test_a_wide_model_has_64_numbers_a_head(tmp_path):
-    from transformer_viz.checkpoints.customs import usual_heads
+    from transformer_viz.checkpoints.common.word_checks import usual_heads
 
     assert [usual_heads(width) for width in (512, 768, 64, 100, 15, 7)] == [8, 12, 1, 5, 5, 7]
 

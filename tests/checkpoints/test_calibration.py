@@ -14,14 +14,14 @@ import torch
 
 import transformer_viz as tv
 from tests.conftest import make_model
-from transformer_viz.checkpoints import shelf
-from transformer_viz.checkpoints.calibration import (
+from transformer_viz.checkpoints.common import bundled
+from transformer_viz.checkpoints.common.calibration import (
     SAMPLES,
     calibrated,
     calibrated_heads,
     sample_losses,
 )
-from transformer_viz.checkpoints.model import Model
+from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.preprocessing.tokenizers import PlainIds, SentencePieceText
 
 
@@ -52,7 +52,7 @@ def as_labml(name: str, folder: Path) -> Path:
         table = getattr(module, stack).embedding.positions.table
         held[f"{embed}.positional_encodings"] = table[:, None]
     torch.save(held, folder / "model.pt")
-    shutil.copy(shelf.PRETRAINED / "en-de-small" / shelf.VOCABULARY, folder)
+    shutil.copy(bundled.PRETRAINED / "en-de-small" / bundled.VOCABULARY, folder)
     return folder / "model.pt"
 
 
@@ -76,14 +76,14 @@ def test_the_heads_of_a_file_that_does_not_say_them_are_found(tmp_path):
 @pytest.mark.shipped
 @pytest.mark.parametrize(("name", "heads"), [("en-de-small", 4), ("en-de", 8)])
 def test_the_heads_of_our_own_models_are_found(name, heads, tmp_path):
-    source = shelf.PRETRAINED / name
-    config = json.loads((source / shelf.CONFIG).read_text())
+    source = bundled.PRETRAINED / name
+    config = json.loads((source / bundled.CONFIG).read_text())
     bare = {w: v for w, v in config.items() if w not in ("heads", "d_k", "d_v", "snapshots")}
     safetensors.torch.save_file(
-        safetensors.torch.load_file(source / shelf.WEIGHTS), tmp_path / shelf.WEIGHTS
+        safetensors.torch.load_file(source / bundled.WEIGHTS), tmp_path / bundled.WEIGHTS
     )
-    shutil.copy(source / shelf.VOCABULARY, tmp_path)
-    (tmp_path / shelf.CONFIG).write_text(json.dumps(bare))
+    shutil.copy(source / bundled.VOCABULARY, tmp_path)
+    (tmp_path / bundled.CONFIG).write_text(json.dumps(bare))
     model = calibrated_heads(
         {"d_k": config["d_model"]}, lambda chosen: tv.load(tmp_path, device="cpu", **chosen)
     )

@@ -15,8 +15,8 @@ from tests.checkpoints.drawn import row
 from tests.checkpoints.fairseq import END, PAD, VS, VT, Variant, save
 from tests.checkpoints.greedy import greedy
 from transformer_viz.checkpoints import CheckpointError
-from transformer_viz.checkpoints import fairseq as layout
-from transformer_viz.checkpoints.provenance import ORIGINS
+from transformer_viz.checkpoints.common.provenance import ORIGINS
+from transformer_viz.checkpoints.layouts import fairseq as layout
 from transformer_viz.inference.generation import translate_lines
 from transformer_viz.model import ModelConfig
 from transformer_viz.preprocessing.tokenizers import PlainIds, target_side

@@ -14,9 +14,10 @@ from torch.nn import functional as F
 import transformer_viz as tv
 from tests.checkpoints import gpt
 from tests.checkpoints.greedy import greedy
-from transformer_viz.checkpoints import CheckpointError, gpt2, mingpt, nanogpt
-from transformer_viz.checkpoints.found import Found
-from transformer_viz.checkpoints.provenance import GUESSES, ORIGINS
+from transformer_viz.checkpoints import CheckpointError
+from transformer_viz.checkpoints.common.candidate import Found
+from transformer_viz.checkpoints.common.provenance import GUESSES, ORIGINS
+from transformer_viz.checkpoints.layouts import gpt2, mingpt, nanogpt
 from transformer_viz.model import ModelConfig
 from transformer_viz.preprocessing.tokenizers import PlainIds
 from transformer_viz.preprocessing.word_list import Characters

@@ -16,7 +16,7 @@ from torch import nn
 
 import transformer_viz as tv
 from transformer_viz.checkpoints import CheckpointError, Model
-from transformer_viz.checkpoints.hf_beside import open_tokenizer, refuse_growth
+from transformer_viz.checkpoints.hugging_face.side_files import open_tokenizer, refuse_growth
 from transformer_viz.core.errors import is_panic
 from transformer_viz.preprocessing.hugging_face import HuggingFaceText
 from transformer_viz.preprocessing.tokenizers import PlainIds

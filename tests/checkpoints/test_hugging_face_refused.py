@@ -14,7 +14,7 @@ import torch
 
 import transformer_viz as tv
 from transformer_viz.checkpoints import CheckpointError
-from transformer_viz.checkpoints.hf_library import library
+from transformer_viz.checkpoints.hugging_face.library import library
 
 from .hugging_face import BERT, CASES, TEXT, D, folder_of, made, saved, state_of
 
@@ -255,7 +255,7 @@ def test_a_folder_without_a_type_is_none_of_ours(folder):
 def test_spreading_over_devices_needs_accelerate(folder, monkeypatch):
     own = importlib.util.find_spec
     monkeypatch.setattr(
-        "transformer_viz.checkpoints.hugging_face.find_spec",
+        "transformer_viz.checkpoints.hugging_face.layout.find_spec",
         lambda name: None if name == "accelerate" else own(name),
     )
     refused(folder, "needs the package accelerate: pip install accelerate", device="auto")

@@ -15,7 +15,7 @@ from tests.checkpoints import opennmt
 from tests.checkpoints.greedy import greedy
 from tests.checkpoints.opennmt import END, PAD, START, VT, Variant, save
 from transformer_viz.checkpoints import CheckpointError
-from transformer_viz.checkpoints.provenance import ORIGINS
+from transformer_viz.checkpoints.common.provenance import ORIGINS
 from transformer_viz.inference.generation import translate_lines
 from transformer_viz.model import ModelConfig
 from transformer_viz.preprocessing.tokenizers import PlainIds, target_side

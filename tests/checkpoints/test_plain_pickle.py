@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from transformer_viz.checkpoints import CheckpointError
-from transformer_viz.checkpoints.plain_pickle import MAX_PICKLE, read_plain_pickle
+from transformer_viz.checkpoints.files.plain_pickle import MAX_PICKLE, read_plain_pickle
 
 PLAIN = {"stoi": {"a": 0, "ß": 1, "🙂": 2}, "itos": {0: "a"}, "more": [1, None, True, [2**40, -3]]}
 

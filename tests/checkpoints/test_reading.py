@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from transformer_viz.checkpoints import CheckpointError, load
-from transformer_viz.checkpoints.reading import (
+from transformer_viz.checkpoints.files.reading import (
     CheckpointMissing,
     digest,
     file_size,
@@ -26,7 +26,7 @@ from transformer_viz.checkpoints.reading import (
     refuse_non_finite,
     shapes_of,
 )
-from transformer_viz.checkpoints.unwrapping import unwrap
+from transformer_viz.checkpoints.files.unwrapping import unwrap
 
 from ..test_checkpoints import BOTH, ramp_model
 
@@ -206,7 +206,7 @@ def test_files_larger_than_the_limit_are_not_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.save(TENSORS, tmp_path / "w.pt")
-    monkeypatch.setattr("transformer_viz.checkpoints.reading.MAX_FILE", 1000)
+    monkeypatch.setattr("transformer_viz.checkpoints.files.reading.MAX_FILE", 1000)
     with pytest.raises(CheckpointError, match="a weights file has between 1 and 1,000"):
         read_weights(tmp_path / "w.pt")
     with pytest.raises(CheckpointMissing, match=r"no weights file v\.pt"):
@@ -214,7 +214,7 @@ def test_files_larger_than_the_limit_are_not_opened(
 
 
 def test_bad_numbers_are_counted_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transformer_viz.checkpoints.reading.PIECE", 4)
+    monkeypatch.setattr("transformer_viz.checkpoints.files.reading.PIECE", 4)
     tensor = torch.ones(3, 7, dtype=torch.float16)
     refuse_non_finite("a", tensor, Path("w.pt"))
     refuse_non_finite("a", torch.ones(3, dtype=torch.int64), Path("w.pt"))

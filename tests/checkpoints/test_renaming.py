@@ -9,9 +9,8 @@ import torch
 from torch import nn
 
 from transformer_viz.checkpoints import CheckpointError
-from transformer_viz.checkpoints.filling import build
-from transformer_viz.checkpoints.reading import Weights
-from transformer_viz.checkpoints.renaming import (
+from transformer_viz.checkpoints.common.fill_weights import build
+from transformer_viz.checkpoints.common.rename_keys import (
     count,
     file_name,
     nearest,
@@ -21,6 +20,7 @@ from transformer_viz.checkpoints.renaming import (
     split,
     without,
 )
+from transformer_viz.checkpoints.files.reading import Weights
 
 TABLE = (
     ("{stack}.h.{n}.q.{part}", "{stack}.layers.{n}.query.{part}"),

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.conftest import make_model
-from transformer_viz.checkpoints import opening
+from transformer_viz.checkpoints import loader
 
 from .rows import ATTENTION, LOGITS, Row, compared, worst
 from .table import PAGE, collect, figure, page, stale
@@ -25,7 +25,7 @@ def test_every_row_is_within_rounding():
 
 def test_every_layout_has_a_row():
     measured = {row.layout for row in collect()}
-    assert {layout.NAME for layout in opening.layouts} - {"transformer_viz"} <= measured
+    assert {layout.NAME for layout in loader.layouts} - {"transformer_viz"} <= measured
 
 
 ROW = Row("a", "b", 1e-6, 1e-5, "c")

@@ -13,11 +13,11 @@ import torch
 from PIL import Image
 
 import transformer_viz as tv
-from transformer_viz.checkpoints import timm
-from transformer_viz.checkpoints.found import Found
-from transformer_viz.checkpoints.opening import discover, layout_of
-from transformer_viz.checkpoints.reading import CheckpointError
-from transformer_viz.checkpoints.vision import VisionConfig, VisionTransformer
+from transformer_viz.checkpoints.common.candidate import Found
+from transformer_viz.checkpoints.files.reading import CheckpointError
+from transformer_viz.checkpoints.layouts import timm
+from transformer_viz.checkpoints.layouts.vision_transformer import VisionConfig, VisionTransformer
+from transformer_viz.checkpoints.loader import discover, layout_of
 
 from .timm import VARIANTS, H, Variant, pictures, rows, save, state
 

@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 import transformer_viz as tv
-from transformer_viz.checkpoints import torch_core
-from transformer_viz.checkpoints.found import Found
-from transformer_viz.checkpoints.opening import discover, layout_of
-from transformer_viz.checkpoints.reading import CheckpointError
+from transformer_viz.checkpoints.common.candidate import Found
+from transformer_viz.checkpoints.files.reading import CheckpointError
+from transformer_viz.checkpoints.layouts import torch_core
+from transformer_viz.checkpoints.loader import discover, layout_of
 
 from .rows import LOGITS
 from .torch_core import LAYERS, VARIANTS, D, E, F, H, Variant, inputs, model_of, rows, state

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 import transformer_viz as tv
-from transformer_viz.checkpoints import torch_tutorial
-from transformer_viz.checkpoints.found import Found
-from transformer_viz.checkpoints.opening import discover, layout_of
-from transformer_viz.checkpoints.reading import CheckpointError
+from transformer_viz.checkpoints.common.candidate import Found
+from transformer_viz.checkpoints.files.reading import CheckpointError
+from transformer_viz.checkpoints.layouts import torch_tutorial
+from transformer_viz.checkpoints.loader import discover, layout_of
 
 from .rows import LOGITS
 from .torch_core import LAYERS, F

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from transformer_viz.checkpoints import load
-from transformer_viz.checkpoints.unpacking import allowed, place_files, unpack
+from transformer_viz.checkpoints.files.unpacking import allowed, place_files, unpack
 
 from ..hostile.case import folder_of, state, zipped
 

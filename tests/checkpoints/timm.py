@@ -15,8 +15,8 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from transformer_viz.checkpoints import timm
-from transformer_viz.checkpoints.model import Model
+from transformer_viz.checkpoints.common.model import Model
+from transformer_viz.checkpoints.layouts import timm
 
 from .drawn import Attended, drawn, opened, row
 from .rows import Row

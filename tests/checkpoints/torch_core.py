@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transformer_viz.checkpoints import torch_core
-from transformer_viz.checkpoints.model import Model
+from transformer_viz.checkpoints.common.model import Model
+from transformer_viz.checkpoints.layouts import torch_core
 
 from .drawn import Attended, drawn, opened, row
 from .rows import Row

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from transformer_viz.checkpoints import torch_tutorial
+from transformer_viz.checkpoints.layouts import torch_tutorial
 
 from .drawn import Attended, drawn, opened, row
 from .rows import Row

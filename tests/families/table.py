@@ -20,7 +20,7 @@ import transformers
 
 import transformer_viz as tv
 from transformer_viz.checkpoints import CheckpointError, Model
-from transformer_viz.checkpoints.hf_config import UNSHOWN
+from transformer_viz.checkpoints.hugging_face.config import UNSHOWN
 
 from . import laws
 from .catalogue import FAMILIES, Family, built, real, reported, run

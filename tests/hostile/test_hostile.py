@@ -17,7 +17,7 @@ import torch
 from click.testing import CliRunner
 
 from transformer_viz.checkpoints import load
-from transformer_viz.checkpoints.hf_beside import MAX_BESIDE
+from transformer_viz.checkpoints.hugging_face.side_files import MAX_BESIDE
 from transformer_viz.cli import main
 from transformer_viz.preprocessing.tokenizers import PlainIds
 

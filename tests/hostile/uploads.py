@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformer_viz.checkpoints.unpacking import allowed, place_files, unpack
+from transformer_viz.checkpoints.files.unpacking import allowed, place_files, unpack
 
 from .case import zipped
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from transformer_viz.checkpoints.model import Model
+from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.stages import FORMS, OPENS, REASONS, Inside, Number, Stage, Terms
 from transformer_viz.walkthrough import terms
 

@@ -10,7 +10,7 @@ import pytest
 
 import transformer_viz as tv
 from tests.conftest import make_model
-from transformer_viz.checkpoints.model import Model
+from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import (
     BlockEdges,
     BlockKeys,

@@ -11,7 +11,7 @@ import torch
 
 import transformer_viz as tv
 from tests.checkpoints import annotated, fairseq, gpt, jadore, labml, opennmt
-from transformer_viz.checkpoints.model import Model
+from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import Intervention, Pad
 from transformer_viz.core.sites import MAPS, Site
 from transformer_viz.walkthrough import step_inside

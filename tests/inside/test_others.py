@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import transformer_viz as tv
-from transformer_viz.checkpoints.model import Model
+from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import Intervention, ScaleHead, Temperature, Window
 from transformer_viz.core.sites import MAPS, Site
 from transformer_viz.core.stages import NO_PRODUCT, PROBLEM, Inside

@@ -11,8 +11,8 @@ from safetensors.numpy import load_file
 
 import transformer_viz as tv
 from tests.conftest import TINY, make_model
-from transformer_viz.checkpoints.model import Model
-from transformer_viz.checkpoints.shelf import PRETRAINED
+from transformer_viz.checkpoints.common.bundled import PRETRAINED
+from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.sites import Site
 from transformer_viz.walkthrough import step_inside
 

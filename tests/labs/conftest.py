@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from safetensors.torch import save_file
 
-from transformer_viz.checkpoints import shelf as box
-from transformer_viz.checkpoints.shelf import CONFIG, VOCABULARY, WEIGHTS
+from transformer_viz.checkpoints.common import bundled as box
+from transformer_viz.checkpoints.common.bundled import CONFIG, VOCABULARY, WEIGHTS
 from transformer_viz.model import Transformer
 from transformer_viz.preprocessing.tokenizers import SentencePieceText
 

@@ -8,7 +8,7 @@ import torch
 
 import transformer_viz as tv
 from transformer_viz.app.labs.jobs import streams
-from transformer_viz.checkpoints.model import Model
+from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.inference import token_ids
 from transformer_viz.metrics.batches import EPSILON, batch_normed, layer_normed
 

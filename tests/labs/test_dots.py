@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from transformer_viz.checkpoints.model import Model
+from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.inference.tracing import trace
 from transformer_viz.metrics.dots import (
     head_spreads,

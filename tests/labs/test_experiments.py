@@ -10,7 +10,7 @@ import torch
 
 import transformer_viz as tv
 from tests.conftest import make_model
-from transformer_viz.checkpoints.model import Model
+from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.inference.experiments.mask_leak import leak
 from transformer_viz.inference.experiments.position_wise import convolved, position_wise
 from transformer_viz.inference.experiments.shared_keys import shared, written

@@ -18,7 +18,7 @@ from transformer_viz.app.labs.experiments.multi_head import (
     every_head,
     reveal,
 )
-from transformer_viz.checkpoints.model import Model
+from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import Causal, Intervention, ScaleHead
 from transformer_viz.metrics.held import cost, held_bits, later, typical_probability, weight_on
 from transformer_viz.metrics.sizes import attention_sizes

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from benchmarks import labs
-from transformer_viz.checkpoints.shelf import CONFIG, PRETRAINED
+from transformer_viz.checkpoints.common.bundled import CONFIG, PRETRAINED
 from transformer_viz.metrics.dots import random_spread
 
 TEXT = labs.PAGE.read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from transformer_viz.checkpoints.model import Model
+from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import Intervention, Pad
 from transformer_viz.core.trace import Trace
 from transformer_viz.inference.tracing import trace

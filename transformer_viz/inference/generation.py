@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ..checkpoints.model import Model
+from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..preprocessing.tokenizers import target_side
 from .search import Batch, Path, Tell, Witness, edited

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..checkpoints.blocks import Block, parameter_blocks
-from ..checkpoints.model import Model
-from ..checkpoints.provenance import GUESSES, ORIGINS
+from ..checkpoints.common.model import Model
+from ..checkpoints.common.parameter_counts import Block, parameter_blocks
+from ..checkpoints.common.provenance import GUESSES, ORIGINS
 from ..core.trace import Trace
 from ..core.trace_parts import Report
 from ..i18n import mark, say

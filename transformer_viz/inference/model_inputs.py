@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..checkpoints.model import Model
+from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention, Pad
 from ..core.trace_parts import Tokens
 from ..preprocessing.tokenizers import PairTokenizer, target_side

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..checkpoints.model import Model
+from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..core.trace_parts import Produced, read_only
 from ..preprocessing.tokenizers import target_side

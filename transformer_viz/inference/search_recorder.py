@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..capture import Run
 from ..capture.merge_heads import merge_heads
-from ..checkpoints.model import Model
+from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..core.search_tree import CUT, ENDED, KEPT, LEFT_OUT, START, Search
 from ..core.sites import Site

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import SupportsIndex
 
-from ..checkpoints.model import Model
+from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention, Pad
 
 

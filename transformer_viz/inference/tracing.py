@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..capture import Run, Want, probe
-from ..checkpoints.model import Model
+from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..core.sites import Site
 from ..core.trace import Trace

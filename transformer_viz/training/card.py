@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from ..checkpoints.model import Model
-from ..checkpoints.shelf import WEIGHTS, called
+from ..checkpoints.common.bundled import WEIGHTS, called
+from ..checkpoints.common.model import Model
 from ..inference.generation import translate_lines
 from . import pictures
 from .batches import CHOSEN, HIDDEN, REPLACED

@@ -13,8 +13,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from ..checkpoints.opening import choose_device, load
-from ..checkpoints.shelf import VOCABULARY
+from ..checkpoints.common.bundled import VOCABULARY
+from ..checkpoints.loader import choose_device, load
 from ..views.training import training_curve
 from .files import write
 from .loop import Progress, Run

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..checkpoints.vision import VisionConfig, VisionTransformer
+from ..checkpoints.layouts.vision_transformer import VisionConfig, VisionTransformer
 from .batches import Batch
 from .recipe import Recipe
 

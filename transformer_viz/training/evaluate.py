@@ -16,8 +16,8 @@ from typing import Any, cast
 import click
 import torch
 
-from ..checkpoints.model import Model
-from ..checkpoints.opening import load
+from ..checkpoints.common.model import Model
+from ..checkpoints.loader import load
 from ..inference.generation import translate_lines
 from .batches import padded
 from .corpus import read_pairs

@@ -16,12 +16,12 @@ import sentencepiece
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints import native
-from ..checkpoints.filling import NoFirstWeights, compare, shared_names
-from ..checkpoints.model import Model
-from ..checkpoints.opening import load
-from ..checkpoints.reading import Weights, refuse_non_finite
-from ..checkpoints.shelf import CONFIG, EXAMPLE, VOCABULARY, WEIGHTS
+from ..checkpoints.common import native
+from ..checkpoints.common.bundled import CONFIG, EXAMPLE, VOCABULARY, WEIGHTS
+from ..checkpoints.common.fill_weights import NoFirstWeights, compare, shared_names
+from ..checkpoints.common.model import Model
+from ..checkpoints.files.reading import Weights, refuse_non_finite
+from ..checkpoints.loader import load
 from ..inference.generation import translate
 from ..inference.tracing import trace
 from ..model import Transformer

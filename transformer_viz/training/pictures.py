@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from ..checkpoints.model import Model
-from ..checkpoints.shelf import CONFIG
+from ..checkpoints.common.bundled import CONFIG
+from ..checkpoints.common.model import Model
 from .digits import HELD_OUT, NAMES, Digits, read_digits
 from .files import write
 

@@ -10,7 +10,7 @@ import numpy as np
 import sentencepiece
 from torch import Tensor
 
-from ..checkpoints.shelf import VOCABULARY
+from ..checkpoints.common.bundled import VOCABULARY
 from ..model import Transformer
 from .batches import MAKERS, Batch
 from .corpus import encode_pairs, endless, read_sentences, read_training, train_vocabulary

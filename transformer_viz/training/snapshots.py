@@ -18,9 +18,9 @@ import click
 import torch
 from torch.nn import functional as F
 
-from ..checkpoints.model import Model
-from ..checkpoints.opening import load
-from ..checkpoints.shelf import CONFIG, SNAPSHOTS, shelved
+from ..checkpoints.common.bundled import CONFIG, SNAPSHOTS, shelved
+from ..checkpoints.common.model import Model
+from ..checkpoints.loader import load
 from .batches import padded
 from .corpus import read_pairs
 from .evaluate import NOTHING, TEST, TOGETHER, bleu

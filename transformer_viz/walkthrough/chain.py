@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..checkpoints.model import Model
+from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention, ScaleResidual
 from ..core.sites import Site
 from ..core.stages import Inside, Stage

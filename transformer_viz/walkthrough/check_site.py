@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..checkpoints.model import Model
+from ..checkpoints.common.model import Model
 from ..core.sites import MAPS, Site
 from ..model import Transformer
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..capture.edit_plan import COLD, HeadPlan
-from ..checkpoints.model import Model
+from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..core.sites import Site
 from ..core.stages import NO_PRODUCT, PROBLEM, Inside, Stage

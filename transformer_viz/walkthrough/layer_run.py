@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..capture import AttentionRecord, Run, probe
-from ..checkpoints.model import Model
+from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..core.sites import Site
 from ..inference.model_inputs import Read

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..checkpoints.model import Model
+from ..checkpoints.common.model import Model
 from ..core.stages import Inside, Number, Terms
 from .opened_number import Opened
 from .sum_terms import SUMS

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from ..checkpoints.model import Model
+from ..checkpoints.common.model import Model
 from ..core.stages import Inside, Number, Stage, Terms
 from ..core.trace_parts import read_only
 from ..inference.capture_to_numpy import to_numpy

@@ -71,14 +71,14 @@ def rescue(path: Path | None, name: str, sentence: str, look: Look) -> None:
 
 def layout_words(layout: str) -> tuple[str, ...]:
     """The words that may be said of a model of this layout; none where it is not known."""
-    from ...checkpoints.opening import layouts
+    from ...checkpoints.loader import layouts
 
     return {one.NAME: one.WORDS for one in layouts}.get(layout, ())
 
 
 def words_of(path: Path, changed: dict[str, Any]) -> tuple[str, ...]:
     """The words of the layout that recognises a checkpoint; those of all where none does."""
-    from ...checkpoints.opening import discover, layout_of, layouts
+    from ...checkpoints.loader import discover, layout_of, layouts
 
     try:
         found, _ = discover(path, changed)

@@ -50,7 +50,7 @@ class Room:
         Raises:
             ValueError: files that are refused; says why.
         """
-        from ...checkpoints.unpacking import place_files, unpack
+        from ...checkpoints.files.unpacking import place_files, unpack
 
         zips = [file for file, _ in files if file.lower().endswith(".zip")]
         if zips and len(files) > 1:
@@ -133,7 +133,7 @@ def attend() -> None:
 
 def begins(name: str) -> bool:
     """Whether a file that comes later is another model: weights or a zip, but no further piece."""
-    from ...checkpoints.reading import SUFFIXES
+    from ...checkpoints.files.reading import SUFFIXES
 
     name = name.lower()
     return name.endswith((*SUFFIXES, ".zip")) and not re.search(r"-of-\d+\.", name)

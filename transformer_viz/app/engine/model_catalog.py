@@ -11,7 +11,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from ...checkpoints.shelf import CONFIG, EXAMPLE, PRETRAINED, VOCABULARY, WEIGHTS, shelved
+from ...checkpoints.common.bundled import CONFIG, EXAMPLE, PRETRAINED, VOCABULARY, WEIGHTS, shelved
 from ...core.trace import Trace
 from ...i18n import say
 from ...preprocessing.tokenizers import SentencePieceText

@@ -109,7 +109,7 @@ def find_below(text: str) -> Path:
     Raises:
         ValueError: outside of the roots, or not there; names the roots.
     """
-    from ...checkpoints.unpacking import allowed
+    from ...checkpoints.files.unpacking import allowed
 
     return allowed(text, roots())
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...checkpoints.shelf import PRETRAINED, SNAPSHOTS
+from ...checkpoints.common.bundled import PRETRAINED, SNAPSHOTS
 
 MODEL = "en-de-small"
 

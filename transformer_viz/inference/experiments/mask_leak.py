@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...checkpoints.model import Model
+from ...checkpoints.common.model import Model
 from ...core.interventions import Causal, Intervention
 from ...core.trace_parts import read_only
 from ..tracing import trace

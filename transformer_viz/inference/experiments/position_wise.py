@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ...checkpoints.model import Model
+from ...checkpoints.common.model import Model
 from ...core.trace_parts import read_only
 from ...model.transformer import FeedForward, Layer, Stack, Transformer
 from ..token_ids import source_ids

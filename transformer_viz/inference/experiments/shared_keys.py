@@ -6,8 +6,8 @@ from copy import deepcopy
 
 import torch
 
-from ...checkpoints.model import Model
-from ...checkpoints.native import wrap
+from ...checkpoints.common.model import Model
+from ...checkpoints.common.native import wrap
 from ...model.transformer import Attention, Transformer
 from ..generation import translate
 

@@ -1,0 +1,204 @@
+"""A word that nothing on disk says, chosen by how probable it makes sample text.
+
+A wrong number of heads opens without complaint and gives a model that is a little, or much, less
+certain of ordinary sentences; so the loss on a few of them tells which it was, where there is a
+vocabulary to read them with.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ...preprocessing.tokenizers import PlainIds
+from .build_reference import possible_heads
+from .model import Model
+from .word_checks import usual_heads
+
+#: The same six sentences in four languages; what a model was trained on is not known beforehand.
+SAMPLES = {
+    "en": (
+        "A man in a blue shirt is standing on a ladder.",
+        "Two young girls are playing in the park.",
+        "I do not know what you want to say.",
+        "The house at the end of the street is very old.",
+        "She asked him whether he had read the book.",
+        "We will talk about it tomorrow.",
+    ),
+    "de": (
+        "Ein Mann in einem blauen Hemd steht auf einer Leiter.",
+        "Zwei junge Mädchen spielen im Park.",
+        "Ich weiß nicht, was du sagen willst.",
+        "Das Haus am Ende der Straße ist sehr alt.",
+        "Sie fragte ihn, ob er das Buch gelesen habe.",
+        "Wir werden morgen darüber sprechen.",
+    ),
+    "fr": (
+        "Un homme en chemise bleue est debout sur une échelle.",
+        "Deux jeunes filles jouent dans le parc.",
+        "Je ne sais pas ce que tu veux dire.",
+        "La maison au bout de la rue est très vieille.",
+        "Elle lui a demandé s'il avait lu le livre.",
+        "Nous en parlerons demain.",
+    ),
+    "es": (
+        "Un hombre con camisa azul está de pie en una escalera.",
+        "Dos niñas juegan en el parque.",
+        "No sé lo que quieres decir.",
+        "La casa al final de la calle es muy vieja.",
+        "Ella le preguntó si había leído el libro.",
+        "Hablaremos de ello mañana.",
+    ),
+}
+BLIND = 0.9  # of the loss of guessing blindly: a model that is no better says nothing about a word
+
+
+def calibrated(
+    words: Sequence[str],
+    candidates: Sequence[Any],
+    usual: Any,
+    make: Callable[[dict[str, Any]], Model],
+    advice: str = "",
+) -> Model:
+    """The model under the candidate that makes sample text most probable, or under the usual one.
+
+    Args:
+        words: the word that is open, and those that follow from it.
+        candidates: its possible values.
+        usual: what is taken where there is no vocabulary, or where sample text tells nothing.
+        make: opens the model with an override for the word.
+        advice: what the reader can do about a guess, a sentence.
+
+    Returns:
+        The model with one note about the choice; its ``provenance`` says ``calibration`` or
+        ``convention`` for the words.
+    """
+    word = words[0]
+    model = make({word: usual})
+    losses = _losses(model, word, candidates, usual, make)
+    best = min(losses, key=lambda candidate: losses[candidate]) if losses else usual
+    if losses and losses[best] < BLIND * math.log(len(model.tokenizer.pieces)):
+        origin, note = "calibration", _note(word, losses)
+        model = model if best == usual else make({word: best})
+    else:
+        origin = "convention"
+        note = guess(word, usual)
+    provenance = model.provenance | dict.fromkeys(words, origin)
+    note = f"{note} {advice}".strip()
+    return replace(model, provenance=provenance, notes=(*model.notes, note))
+
+
+def guess(word: str, usual: Any) -> str:
+    """The note on a word that was taken as it usually is."""
+    return f"{word}={usual} is a guess, the usual choice: nothing in the file says it."
+
+
+def calibrated_heads(rows: Mapping[str, int], make: Callable[[dict[str, Any]], Model]) -> Model:
+    """The model with the number of heads that nothing tells, see :func:`calibrated`.
+
+    ``rows`` are those of the projections of keys (``d_k``) and, if it has another number, values.
+    """
+    usual = usual_heads(math.gcd(*rows.values()))
+    return calibrated(("heads", "d_k", "d_v"), possible_heads(rows), usual, make)
+
+
+def _losses(
+    model: Model,
+    word: str,
+    candidates: Sequence[Any],
+    usual: Any,
+    make: Callable[[dict[str, Any]], Model],
+) -> dict[Any, float]:
+    """The mean loss of each candidate on sample text of the language that suits the model best.
+
+    All languages are tried under the usual candidate and one other, the best of them under the
+    rest. Empty without a vocabulary, and where there is nothing to choose.
+    """
+    others = [candidate for candidate in candidates if candidate != usual]
+    if isinstance(model.tokenizer, PlainIds) or not others:
+        return {}
+    try:
+        tried = {usual: sample_losses(model), others[0]: sample_losses(make({word: others[0]}))}
+    except (ValueError, IndexError):  # no start token, or ids that the model does not know
+        return {}
+    numbers = [(loss, name) for losses in tried.values() for name, loss in losses.items()]
+    if not numbers:
+        return {}
+    language = min(numbers)[1]
+    tried |= {other: sample_losses(make({word: other}), language) for other in others[1:]}
+    return {candidate: found[language] for candidate, found in tried.items() if language in found}
+
+
+def _note(word: str, losses: Mapping[Any, float]) -> str:
+    best, *rest = sorted(losses, key=lambda candidate: losses[candidate])
+    second = f", next best {rest[0]} with {losses[rest[0]]:.2f}" if rest else ""
+    return (
+        f"{word}={best} was chosen because sample text is most probable with it: loss "
+        f"{losses[best]:.2f} nats{second}."
+    )
+
+
+def sample_losses(model: Model, only: str = "") -> dict[str, float]:
+    """The mean loss of a model on sample text in nats a token, for each language or pair of them.
+
+    A translator reads a sentence and is asked for the same one in another language; a GPT-like
+    model is asked for each next token. ``only`` leaves out all languages (or pairs, ``en-de``) but
+    one. Losses that are no numbers are left out; empty for models that do neither.
+    """
+    if model.takes != "text" or model.gives != "words" or model.kind == "encoder-only":
+        return {}
+    read, losses = model.tokenizer, {}
+    if model.kind == "decoder-only":
+        for name, texts in SAMPLES.items():
+            if only in ("", name):
+                losses[name] = _loss(model, [read.prompt_ids(text) for text in texts])
+    else:
+        for one, other in permutations(SAMPLES, 2):
+            if only in ("", name := f"{one}-{other}"):
+                targets = [read.target_ids(text) + _end(model) for text in SAMPLES[other]]
+                sources = [read.source_ids(text) for text in SAMPLES[one]]
+                losses[name] = _loss(model, targets, sources)
+    return {name: loss for name, loss in losses.items() if math.isfinite(loss)}
+
+
+def _end(model: Model) -> list[int]:
+    return [] if model.eos_id is None else [model.eos_id]
+
+
+def _loss(model: Model, targets: list[list[int]], sources: list[list[int]] | None = None) -> float:
+    """The mean cross-entropy of the targets' tokens after the first, in nats.
+
+    Sentences of which the vocabulary leaves nothing to ask about are left out; NaN if all are.
+    """
+    pairs = list(zip(targets, sources or targets, strict=True))
+    whole = [(target, source) for target, source in pairs if len(target) > 1 and source]
+    if not whole:
+        return math.nan
+    given, there = _rectangle([target for target, _ in whole], model)
+    with torch.inference_mode():
+        if sources is None:
+            logits = model.calls.forward(given[:, :-1])
+        else:
+            source, visible = _rectangle([source for _, source in whole], model)
+            logits = model.calls.forward(source, given[:, :-1], visible)
+    lost = F.cross_entropy(logits.float().transpose(1, 2), given[:, 1:], reduction="none")
+    return float(lost[there[:, 1:]].mean())
+
+
+def _rectangle(rows: list[list[int]], model: Model) -> tuple[Tensor, Tensor]:
+    """Rows of different length as one tensor ``[row, token]``, and where it holds their tokens.
+
+    Rows that are longer than the model reads are cut.
+    """
+    rows = [row[: model.max_tokens] for row in rows]
+    width = max(map(len, rows))
+    ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in rows], device=model.device)
+    lengths = torch.tensor([len(row) for row in rows], device=model.device)
+    return ids, torch.arange(width, device=model.device) < lengths[:, None]

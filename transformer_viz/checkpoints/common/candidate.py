@@ -1,0 +1,52 @@
+"""What stands on disk, as it is handed from layout to layout: a place, a config, weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ..files.reading import Weights, digest, read_weights
+from ..files.unwrapping import bared
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A checkpoint on disk: its weights file, the words of ``config.json``, the weights when asked.
+
+    ``path`` is the weights file, or the index of a checkpoint in several parts; ``config`` is
+    empty where there is no ``config.json`` beside it; ``averaged`` asks for the running average of
+    the weights, where the file holds one.
+    """
+
+    path: Path
+    config: dict[str, Any]
+    allow_nonfinite: bool = False
+    averaged: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the weights file, where what belongs to it stands."""
+        return self.path.parent
+
+    @cached_property
+    def weights(self) -> Weights:
+        """The tensors of the file, read and checked when first asked for."""
+        weights = read_weights(self.path, self.averaged)
+        return replace(weights, allow_nonfinite=self.allow_nonfinite)
+
+    def in_a_field(self) -> tuple[Found, ...]:
+        """The same without the first part of the weights' names, if all have the same one."""
+        tensors, taken = bared(self.weights.tensors)
+        if not taken:
+            return ()
+        other = replace(self)
+        unwrapped = (*self.weights.unwrapped, *taken)
+        other.__dict__["weights"] = replace(self.weights, tensors=tensors, unwrapped=unwrapped)
+        return (other,)
+
+    @cached_property
+    def hash(self) -> str:
+        """The SHA-256 of the weights file."""
+        return digest(self.path)

@@ -1,0 +1,150 @@
+"""Weights into a module: every tensor at its place, in its shape, none invented.
+
+The module is built with empty weights, which take up no memory until they are filled, and its
+names and shapes are compared with the file's first: a config that lies about sizes costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from ..files.reading import CheckpointError, Weights, refuse_non_finite
+from .rename_keys import Table, file_name, nearest, pattern, uncut
+
+#: The functions that fill a tensor with random numbers.
+DRAWS = {
+    *("normal_", "uniform_", "trunc_normal_", "xavier_normal_", "xavier_uniform_"),
+    *("kaiming_normal_", "kaiming_uniform_", "orthogonal_"),
+}
+
+
+class NoFirstWeights(TorchFunctionMode):
+    """Builds modules without drawing their first weights, which the file replaces anyway.
+
+    So its weights are memory that was asked for and never touched, and no random numbers are
+    used up. (PyTorch's ``meta`` device would do too, but imports the compiler, for seconds.)
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        named = kwargs or {}
+        if getattr(func, "__name__", "") in DRAWS:
+            return args[0] if args else named["tensor"]
+        return func(*args, **named)
+
+
+def build(
+    make: Callable[[], nn.Module],
+    weights: Weights,
+    table: Table = (),
+    optional: Sequence[str] = (),
+) -> nn.Module:
+    """The module that ``make`` gives, with the file's weights, in evaluation mode, on the CPU.
+
+    Half-precision weights become the module's float32. ``table`` are pairs of the file's names and
+    the module's, see :mod:`.renaming`; errors speak of the file's. ``optional`` are forms of the
+    module's names for biases that a code base can leave out: where the file has none of a form,
+    the module goes without.
+
+    Raises:
+        CheckpointError: a weight that is missing, unknown, of another shape, or not finite.
+    """
+    try:
+        with torch.random.fork_rng(devices=[]), NoFirstWeights():
+            module = make()
+    except (RuntimeError, MemoryError) as error:
+        raise CheckpointError(
+            f"The config asks for more memory than there is; {weights.path.name} is much smaller. "
+            "Check the sizes in the config."
+        ) from error
+    _leave_out(module, weights, table, optional)
+    compare(module, weights, table)
+    fill(module, weights, table)
+    return module.eval()
+
+
+def _leave_out(module: nn.Module, weights: Weights, table: Table, optional: Sequence[str]) -> None:
+    """Take biases out of a module where the file has none of their form."""
+    wanted = _wanted(module, weights, table)
+    for form in map(pattern, optional):
+        names = {own: file for own, file in wanted.items() if form.fullmatch(own)}
+        if not any(file in weights.tensors for file in names.values()):
+            for name in names:
+                path, _, last = name.rpartition(".")
+                setattr(module.get_submodule(path), last, None)
+
+
+def _wanted(module: nn.Module, weights: Weights, table: Table) -> dict[str, str]:
+    """The file's name for each parameter and stored buffer of a module."""
+    return {name: file_name(name, table, weights.tensors) for name in module.state_dict()}
+
+
+def shared_names(module: nn.Module) -> list[list[str]]:
+    """The names of each parameter and stored buffer; tied matrices have several."""
+    names: dict[int, list[str]] = {}
+    for name, tensor in module.state_dict(keep_vars=True).items():
+        names.setdefault(id(tensor), []).append(name)
+    return list(names.values())
+
+
+def compare(module: nn.Module, weights: Weights, table: Table = ()) -> None:
+    """Hold the names and shapes of a file against those of a module.
+
+    Raises:
+        CheckpointError: names the first weight that is missing, unknown, or of another shape.
+    """
+    told = _wanted(module, weights, table)
+    wanted = {told[name]: tensor for name, tensor in module.state_dict(keep_vars=True).items()}
+    found, file = weights.tensors, weights.path.name
+    for names in shared_names(module):
+        if not any(told[name] in found for name in names):
+            lost = uncut(told[names[0]])
+            near = nearest(lost, set(map(uncut, set(found) - set(wanted))))
+            raise CheckpointError(
+                f"{file} lacks the weight {lost}{near}. Missing weights are not made up; check "
+                "that the config fits the file."
+            )
+    for name, tensor in found.items():
+        if name not in wanted:
+            near = nearest(uncut(name), set(map(uncut, set(wanted) - set(found))))
+            raise CheckpointError(
+                f"{file} has a weight {uncut(name)} that this model does not know{near}. Check "
+                "that the config fits the file."
+            )
+        if tensor.shape != wanted[name].shape:
+            raise CheckpointError(
+                f"{name} is {list(tensor.shape)} in {file}, but the config makes it "
+                f"{list(wanted[name].shape)}. Correct the config, or override its words."
+            )
+
+
+def fill(module: nn.Module, weights: Weights, table: Table = ()) -> None:
+    """Copy the file's weights into a module that :func:`compare` found fitting."""
+    wanted, told = module.state_dict(), _wanted(module, weights, table)
+    for names in shared_names(module):
+        present = [told[name] for name in names if told[name] in weights.tensors]
+        value = weights.tensors[present[0]]
+        if not weights.allow_nonfinite:
+            refuse_non_finite(present[0], value, weights.path)
+        for other in present[1:]:
+            _require_equal(present[0], value, other, weights.tensors[other])
+        wanted[names[0]].copy_(value)
+
+
+def _require_equal(first: str, value: Tensor, other: str, second: Tensor) -> None:
+    same = (value == second) | (value.isnan() & second.isnan())
+    if not bool(same.all()):
+        raise CheckpointError(
+            f"The config ties {first} and {other}, but the file holds two different matrices; "
+            "override tied= (none, embeddings, output or all)."
+        )

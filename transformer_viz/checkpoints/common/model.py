@@ -1,0 +1,96 @@
+"""A checkpoint made ready: the module, its words, its tokenizer, and how to call it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from ...preprocessing.images import ImageReader
+from ...preprocessing.tokenizers import Tokenizer
+from .provenance import GUESSES
+
+
+@dataclass(frozen=True)
+class Calls:
+    """How a module is called, whatever its own signature.
+
+    ``encode(source, source_mask)`` gives encoder states; ``decode(target, memory, source_mask)``
+    logits ``[batch, target token, vocabulary]``, and ``following`` the last row of these alone,
+    ``[batch, 1, vocabulary]``, where that is cheaper; ``forward(source, target, source_mask)`` the
+    model's whole output. Ids are ``[batch, token]`` int64, vectors ``[batch, token, d_model]``;
+    ``source_mask`` is None, or true where a source token may be seen, ``[batch, token]``. None
+    hides padding ids where the source is at hand (``forward``, ``encode``); ``decode`` does not
+    see the source, so that None lets it look at the whole memory. Where a source was a pair of
+    texts, ``forward`` is also given ``segments=`` ``[batch, token]`` int64, 0 for the first text.
+    Pictures are ``[batch, channel, height, width]`` float32.
+    """
+
+    forward: Callable[..., Tensor]
+    encode: Callable[..., Any] | None = None
+    decode: Callable[..., Tensor] | None = None
+    following: Callable[..., Tensor] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What `load` gives: everything about a model, and nothing about any run of it.
+
+    ``kind`` is ``encoder-decoder``, ``encoder-only`` or ``decoder-only``; ``takes`` says what a
+    source is (``text``, ids included; ``image``; ``vectors``) and ``gives`` what comes out
+    (``words``: logits ``[token, vocabulary]``; ``classes``: logits ``[class]``; ``vectors``:
+    states); ``config`` are the words of the layout; ``provenance`` says for each word where its
+    value came from, see :mod:`.provenance`; ``hash`` is the SHA-256 of the weights file (empty for
+    a module in memory); ``dtype`` is that of the computation, ``file_dtype`` that of the file;
+    ``title`` says in words what the model does, where its maker said so; ``labels`` are the names
+    of the classes, ``image`` how pictures are read; ``notes`` are sentences that whoever looks at
+    this model must know; ``unwrapped`` the containers and prefixes that its file had around the
+    weights; ``file_size`` the bytes of all its files of weights. One object serves all visitors
+    and threads.
+    """
+
+    name: str
+    module: nn.Module
+    kind: str
+    config: dict[str, Any]
+    tokenizer: Tokenizer
+    device: str
+    calls: Calls
+    layout: str
+    pad_id: int | None = None
+    bos_id: int | None = None
+    eos_id: int | None = None
+    max_tokens: int | None = None
+    dtype: str = "float32"
+    hash: str = ""
+    file_dtype: str = ""
+    folder: Path | None = None
+    title: str = ""
+    takes: str = "text"
+    gives: str = "words"
+    mask_id: int | None = None
+    image: ImageReader | None = None
+    labels: tuple[str, ...] = ()
+    pairs: bool = False
+    notes: tuple[str, ...] = ()
+    unwrapped: tuple[str, ...] = ()
+    file_size: int = 0
+    provenance: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def guesses(self) -> tuple[str, ...]:
+        """The words of the config that nothing on disk says for certain."""
+        return tuple(word for word, origin in self.provenance.items() if origin in GUESSES)
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers the model learned; shared tables count once."""
+        return sum(p.numel() for p in self.module.parameters())
+
+    def to(self, device: str) -> Model:
+        """The same model with its module moved to a device (in place, as PyTorch moves modules)."""
+        self.module.to(device)
+        return replace(self, device=device)

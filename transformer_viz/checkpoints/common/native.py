@@ -1,0 +1,278 @@
+"""Our own layout: the reference Transformer with its words in config.json.
+
+A folder holds ``weights.safetensors`` (float16 or float32; tied matrices once), ``config.json``
+(the words of ``ModelConfig``, and the notes below), ``vocabulary.model`` and a card. A bare state
+dict of a ``Transformer`` opens too, if a config.json or overrides give the words.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...model import ModelConfig, Transformer
+from ...preprocessing.tokenizers import PlainIds, SentencePieceText, Tokenizer
+from ..files.reading import CheckpointError, Weights
+from .bundled import PREFERRED, VOCABULARY, WEIGHTS
+from .candidate import Found
+from .fill_weights import build
+from .model import Calls, Model
+
+NAME = "transformer_viz"
+#: What config.json says beside the words.
+NOTES = ("layout", "kind", "title", "steps", "snapshots", "mask_id", "bleu")
+IDS = ("pad_id", "bos_id", "eos_id")
+MAX_TABLE = 2**28  # numbers in a table that is computed, not read
+TYPES: dict[str, tuple[tuple[type, ...], str]] = {
+    "int": ((int,), "a whole number from 0"),
+    "float": ((int, float), "a number"),
+    "bool": ((bool,), "true or false"),
+    "str": ((str,), "a word"),
+}
+WORDS = tuple(field.name for field in dataclasses.fields(ModelConfig))
+NAMES: tuple[str, ...] = (
+    r"(encoder|decoder)\.embedding\..*",
+    r"(encoder|decoder)\.layers\.\d+\.(self|cross)_attention\.(query|key|value|output|score)\..*",
+    r"(encoder|decoder)\.layers\.\d+\.(self|cross|feed_forward)_norm\..*",
+    r"(encoder|decoder)\.layers\.\d+\.feed_forward\.(inner|gate|outer)\..*",
+    r"(encoder|decoder)\.norm\..*",
+    r"output\..*",
+)
+_FIELDS = {field.name: str(field.type) for field in dataclasses.fields(ModelConfig)}
+
+
+def recognise(found: Found) -> bool:
+    """Whether the config names this layout, or a weight bears one of its names."""
+    first = {f"{stack}.layers.0.self_attention.query.weight" for stack in ("encoder", "decoder")}
+    return found.config.get("layout") == NAME or not first.isdisjoint(found.weights.tensors)
+
+
+def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+    """The reference Transformer that the words describe, with the file's weights, in float32.
+
+    Raises:
+        CheckpointError: words that are missing, unknown or impossible; weights that do not fit.
+    """
+    weights, config = found.weights, found.config
+    words, provenance = _words(weights, config, overrides)
+    module = build(lambda: Transformer(words), weights)
+    assert isinstance(module, Transformer)
+    folder = found.folder
+    if tokenizer is None and (folder / VOCABULARY).is_file():
+        tokenizer = vocabulary(folder / VOCABULARY, words)
+    return dataclasses.replace(
+        wrap(module, tokenizer, name_of(weights.path)),
+        title=str(config.get("title", "")),
+        mask_id=_mask_id(config, words),
+        file_dtype=weights.dtype,
+        hash=found.hash,
+        folder=folder,
+        provenance=provenance,
+    )
+
+
+def wrap(
+    module: Transformer,
+    tokenizer: Tokenizer | None = None,
+    name: str = "transformer in memory",
+    *,
+    device: str | None = None,
+    **overrides: Any,
+) -> Model:
+    """A Model around a reference Transformer in memory, put into evaluation mode.
+
+    Raises:
+        CheckpointError: overrides; a module that is built already cannot change its words.
+    """
+    if overrides:
+        raise CheckpointError(
+            f"A Transformer in memory is built already; {next(iter(overrides))} cannot be "
+            "overridden. Build it with another ModelConfig."
+        )
+    config = module.config
+    module.eval()
+    if device is not None:
+        module.to(device)
+    first = next(module.parameters())
+    return Model(
+        name=name,
+        module=module,
+        kind=config.kind,
+        config=config.to_dict(),
+        tokenizer=_plain_ids(config) if tokenizer is None else tokenizer,
+        device=str(first.device),
+        calls=make_calls(module),
+        layout=NAME,
+        takes="text" if config.source_vocab or config.kind == "decoder-only" else "vectors",
+        gives="words" if config.target_vocab else "vectors",
+        max_tokens=config.max_positions,
+        dtype=str(first.dtype).removeprefix("torch."),
+        provenance=dict.fromkeys(config.to_dict(), "module"),
+        **special_ids(config.to_dict()),
+    )
+
+
+def make_calls(module: Transformer) -> Calls:
+    """How a reference Transformer is called; ``source_mask`` ``[batch, token]`` true = visible."""
+    config = module.config
+
+    def wide(mask: Tensor | None) -> Tensor | None:  # [B, K] -> [B, 1, 1, K]
+        return None if mask is None else mask[:, None, None, :]
+
+    def checked(ids: Tensor) -> Tensor:
+        if config.positions != "none" and ids.shape[1] > config.max_positions:
+            raise ValueError(
+                f"The input has {ids.shape[1]} tokens; this model has {config.max_positions} "
+                "positions. Shorten the text."
+            )
+        return ids
+
+    def encode(source: Tensor, source_mask: Tensor | None = None) -> Tensor:
+        mask = wide(source_mask)
+        checked(source)
+        return module.encode(source, module.padding_mask(source) if mask is None else mask)
+
+    def states(target: Tensor, memory: Tensor, source_mask: Tensor | None) -> Tensor:
+        if source_mask is None:
+            source_mask = torch.ones(memory.shape[:2], dtype=torch.bool, device=memory.device)
+        mask = wide(source_mask)
+        assert mask is not None
+        return module.states(checked(target), memory, mask)
+
+    def decode(target: Tensor, memory: Tensor, source_mask: Tensor | None = None) -> Tensor:
+        return module.logits(states(target, memory, source_mask))
+
+    def following(target: Tensor, memory: Tensor, source_mask: Tensor | None = None) -> Tensor:
+        return module.logits(states(target, memory, source_mask)[:, -1:])
+
+    def forward(
+        source: Tensor, target: Tensor | None = None, source_mask: Tensor | None = None
+    ) -> Tensor:
+        if config.kind == "decoder-only" and source_mask is not None:
+            length = checked(source).shape[1]
+            past = torch.ones(length, length, dtype=torch.bool, device=source.device).tril()
+            return module.logits(module.decoder(source, source_mask[:, None, None, :] & past))
+        result: Tensor = module(source, target, wide(source_mask))
+        return result
+
+    return Calls(
+        forward,
+        encode if config.encoder_layers else None,
+        *((decode, following) if config.kind == "encoder-decoder" else ()),
+    )
+
+
+def _words(
+    weights: Weights, config: dict[str, Any], overrides: dict[str, Any]
+) -> tuple[ModelConfig, dict[str, str]]:
+    """The configuration, and for each word whether file, override or default gave it."""
+    file = {word: value for word, value in config.items() if word not in NOTES}
+    check_types(file | overrides)
+    if ("heads" in overrides or "d_model" in overrides) and file.get("heads"):
+        for width in ("d_k", "d_v"):  # a width that only followed from the others follows again
+            if file.get(width) == file.get("d_model", 0) / file["heads"]:
+                file.pop(width)
+    check_sizes(file | overrides, weights)
+    try:
+        words = ModelConfig.from_dict(file | overrides)
+        check_ids(file | overrides, words)
+    except (ValueError, ArithmeticError) as error:
+        hint = "" if config else " There is no config.json beside it; give the words as overrides."
+        raise CheckpointError(f"{weights.path.name}: {error}{hint}") from error
+    origin = {word: "override" if word in overrides else "file" for word in file | overrides}
+    return words, {word: origin.get(word, "default") for word in words.to_dict()}
+
+
+def _mask_id(config: dict[str, Any], words: ModelConfig) -> int | None:
+    """The token that stands for a hidden word, which must be one that the model knows."""
+    mask = config.get("mask_id")
+    if mask is None:
+        return None
+    if type(mask) is not int or not 0 <= mask < words.source_vocab:
+        raise CheckpointError(
+            f"The configuration word mask_id needs a token from 0 to {words.source_vocab - 1}; "
+            f"got {mask!r}."
+        )
+    return mask
+
+
+def check_types(words: dict[str, Any]) -> None:
+    """Refuse values of the wrong kind (``"heads": "8"``) before they are reckoned with."""
+    for word, value in words.items():
+        wanted = _FIELDS.get(word, "")
+        if (word == "mask_fill" and value == "-inf") or wanted not in TYPES:
+            continue
+        types, words_for_it = TYPES[wanted]
+        right = isinstance(value, types) and (wanted == "bool") == isinstance(value, bool)
+        none = word in IDS and value == -1  # a model without such a token
+        if not right or (wanted == "int" and value < 0 and not none):
+            raise CheckpointError(
+                f"The configuration word {word} needs {words_for_it}; got {value!r}."
+            )
+
+
+def check_sizes(words: dict[str, Any], weights: Weights) -> None:
+    """Refuse sizes that would cost time or memory before the file could contradict them."""
+    layers = words.get("encoder_layers", 0) + words.get("decoder_layers", 0)
+    if layers > len(weights.tensors):
+        raise CheckpointError(
+            f"The config asks for {layers} layers, but {weights.path.name} holds only "
+            f"{len(weights.tensors)} weights."
+        )
+    table = words.get("max_positions", 0) * words.get("d_model", 0)
+    if table > MAX_TABLE:
+        raise CheckpointError(
+            f"The config asks for a position table of {table:,} numbers, and {MAX_TABLE:,} are "
+            "the most; give a smaller max_positions."
+        )
+
+
+def check_ids(given: Mapping[str, Any], words: ModelConfig) -> None:
+    """Refuse special tokens that were named and that the model does not know.
+
+    Raises:
+        ValueError: names the token, and the largest there is.
+    """
+    size = max(words.source_vocab, words.target_vocab)
+    for word in IDS:
+        if size and given.get(word, -1) >= size:
+            raise ValueError(f"{word}={given[word]}, but this model knows tokens 0 to {size - 1}.")
+
+
+def special_ids(words: Mapping[str, Any]) -> dict[str, Any]:
+    """Padding, start and end token, None for one that the model does not have (-1)."""
+    return {word: None if words[word] < 0 else words[word] for word in IDS}
+
+
+def vocabulary(path: Path, words: ModelConfig) -> SentencePieceText:
+    """The vocabulary beside the weights, which must be that of the model."""
+    text = SentencePieceText(path, bos_id=words.bos_id, eos_id=words.eos_id)
+    size = max(words.source_vocab, words.target_vocab)
+    if len(text.pieces) > size:
+        raise CheckpointError(
+            f"{path.name} has {len(text.pieces)} pieces, but the model beside it knows {size}; "
+            "they do not belong together. Take the vocabulary that the model was trained with."
+        )
+    return text
+
+
+def _plain_ids(words: ModelConfig) -> PlainIds:
+    """Ids typed as numbers, bounded by what the model knows."""
+    return PlainIds(
+        (words.source_vocab if words.encoder_layers else words.target_vocab) or None,
+        target_size=words.target_vocab or None,
+        **special_ids(words.to_dict()),
+    )
+
+
+def name_of(path: Path) -> str:
+    """The folder's name; with the file's where the folder holds several checkpoints."""
+    if path.name in PREFERRED:
+        return path.parent.resolve().name
+    beside, stem = (path.parent / WEIGHTS).is_file(), path.stem.removesuffix(".pth")  # of .pth.tar
+    return f"{path.parent.resolve().name}/{stem}" if beside else stem

@@ -1,0 +1,48 @@
+"""Where each word of a config came from, and how sure it is.
+
+A word is taken, in this order, from the user's override, the file, a file beside it, what the
+shapes of the weights or the code base itself settle, calibration on sample text, and last a
+convention. The last two are guesses, and are marked as such wherever they are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...i18n import mark
+
+#: Every origin, in the order in which they are asked, with what it means to a reader.
+ORIGINS = {
+    "override": mark("you said so"),
+    "file": mark("the file says so"),
+    "sidecar": mark("a file beside it says so"),
+    "shapes": mark("read off the shapes of the weights"),
+    "layout": mark("this code base always does it so"),
+    "module": mark("the module in memory says so"),
+    "calibration": "a guess: " + mark("sample text is most probable with it"),
+    "convention": "a guess: " + mark("the usual choice"),
+    "default": mark("not said; our own default"),
+}
+GUESSES = ("calibration", "convention")
+
+
+def settle(
+    overrides: Mapping[str, Any], *sources: tuple[str, Mapping[str, Any]]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The value of each word from the first source that has it, and which source that was.
+
+    Args:
+        overrides: what the user said; wins over all others.
+        sources: pairs of an origin (a key of `ORIGINS`) and the words it gives, best first.
+
+    Returns:
+        The words with their values, and the same words with their origins.
+    """
+    words: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for origin, given in (("override", overrides), *sources):
+        for word, value in given.items():
+            if word not in words:
+                words[word], origins[word] = value, origin
+    return words, origins

@@ -1,0 +1,73 @@
+"""What a ``tokenizer.json`` may ask for: steps and templates whose work stays in bounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+MAX_GROWTH = 4096  # times its length that a text may grow while it is cut into pieces
+MAX_TEMPLATE = 64  # special tokens that a tokenizer may put around one text
+MAX_PADDED = 2**16  # tokens to which it may pad one
+
+
+def refuse_steps(path: Path) -> None:
+    """Refuse a ``tokenizer.json`` whose steps would fill the memory with a short text.
+
+    Raises:
+        ValueError: says which do.
+    """
+    growth = 1
+    whole = read_object(path)
+    for step in _steps([whole.get(part) for part in ("normalizer", "pre_tokenizer", "decoder")]):
+        growth *= _growth(step)
+        if growth > MAX_GROWTH:
+            raise ValueError(f"its steps may make a text {MAX_GROWTH:,} times as long and more")
+    added = sum(_added(step) for step in _steps(whole.get("post_processor")))
+    if added > MAX_TEMPLATE:
+        raise ValueError(
+            f"it puts {added:,} special tokens around a text, and {MAX_TEMPLATE} are the most"
+        )
+    for step in _steps(whole.get("padding")):
+        for value in step.values():
+            if isinstance(value, int) and value > MAX_PADDED:
+                raise ValueError(f"it pads to {value:,} tokens, and {MAX_PADDED:,} are the most")
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The object in a file of the library's, whose numbers may be endless; empty without one."""
+    if not path.is_file():
+        return {}
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return found if isinstance(found, dict) else {}
+
+
+def _steps(part: Any) -> Iterator[dict[str, Any]]:
+    """Every object in a part of ``tokenizer.json``, at any depth."""
+    if isinstance(part, dict):
+        yield part
+        part = list(part.values())
+    for inner in part if isinstance(part, list) else ():
+        yield from _steps(inner)
+
+
+def _growth(step: dict[str, Any]) -> int:
+    """How many times as long a text may get in one step."""
+    written = step.get("content", step.get("prepend"))
+    if step.get("type") in ("Replace", "Prepend") and isinstance(written, str):
+        return max(1, len(written))
+    return 2 if step.get("type") in ("ByteLevel", "Precompiled") else 1
+
+
+def _added(step: dict[str, Any]) -> int:
+    """How many special tokens one step may put around a text, or a pair of them."""
+    if step.get("type") != "TemplateProcessing":
+        return 0
+    known = step.get("special_tokens")
+    tokens = known.values() if isinstance(known, dict) else ()
+    widest = max(
+        (len(token.get("ids", ())) for token in tokens if isinstance(token, dict)), default=1
+    )
+    sides = (step.get("single"), step.get("pair"))
+    return max(len(side) if isinstance(side, list) else 0 for side in sides) * max(1, widest)

@@ -1,0 +1,4 @@
+"""Folders of the transformers library, and models of it in memory.
+
+May import common, files, preprocessing and core.
+"""

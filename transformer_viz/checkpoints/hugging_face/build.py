@@ -1,0 +1,273 @@
+"""A model of the transformers library, from a folder or in memory, made a Model of ours."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...preprocessing.hugging_face import HuggingFaceText
+from ...preprocessing.images import ImageReader
+from ...preprocessing.tokenizers import PlainIds, Tokenizer
+from ..common.model import Model
+from ..files.errors import CheckpointError
+from .calls import TARGET, make_calls
+from .config import require_shown
+from .config_words import NAMES, described
+from .image_processor import prefix, reader_of, registers_of
+from .library import library
+from .side_files import generation, makes_pairs
+from .special_tokens import IDS, special_ids
+from .trial_run import ADVICE, Trial, runs_apart, try_out
+
+NAME = "hugging_face"
+INPUTS = {"input_ids": "text", "pixel_values": "image"}
+LENGTH = 6  # tokens of the trial run
+BASES = ("PreTrainedModel", "PreTrainedTokenizerBase")
+
+
+def of_library(thing: Any) -> bool:
+    """Whether a module or tokenizer in memory belongs to the transformers library."""
+    return any(
+        base.__module__.startswith("transformers.") and base.__name__ in BASES
+        for base in type(thing).__mro__
+    )
+
+
+def wrap(
+    module: Any,
+    tokenizer: Any = None,
+    name: str = "",
+    *,
+    device: str | None = None,
+    **overrides: Any,
+) -> Model:
+    """A Model around a model of the library in memory, put into evaluation mode.
+
+    ``tokenizer`` may be one of the library's own. ``overrides`` may say ``pad_id``, ``bos_id``,
+    ``eos_id`` and ``max_tokens``; the rest is built already.
+
+    Raises:
+        CheckpointError: other overrides; a model without attention that could be shown.
+    """
+    for word in overrides:
+        if word not in IDS:
+            raise CheckpointError(
+                f"A model in memory is built already; {word} cannot be overridden, only "
+                f"{', '.join(IDS)}. Build it with another config."
+            )
+    require_shown(module.config.model_type)
+    module.eval()
+    if device is not None:
+        module.to(device)
+    with library():
+        takes(type(module), module.config)
+        file = module.config.to_diff_dict()
+        model = around(module, tokenizer, file, {}, overrides, None)
+    return dataclasses.replace(model, name=name or type(module).__name__)
+
+
+def takes(cls: Any, config: Any) -> str:
+    """Whether a class of the library reads ``text`` or an ``image``.
+
+    Raises:
+        CheckpointError: it reads sound, or several things at once.
+    """
+    parts = [name.removesuffix("_config") for name in type(config).sub_configs]
+    several = [part for part in parts if "vision" in part or "audio" in part]
+    given = getattr(cls, "main_input_name", "input_ids")
+    if several or given not in INPUTS:
+        what = "several kinds of input at once" if several else f"{given}, not text"
+        raise CheckpointError(
+            f"{cls.__name__} reads {what}, for which there is no input here; call it with inputs "
+            "of your own inside `with tv.probe(module) as run:`."
+        )
+    return INPUTS[given]
+
+
+def around(
+    module: nn.Module,
+    tokenizer: Any,
+    file: Mapping[str, Any],
+    said: Mapping[str, Any],
+    overrides: Mapping[str, Any],
+    folder: Path | None,
+) -> Model:
+    """The Model around a module of the library, after a trial run of it.
+
+    Args:
+        module: the library's model; its config has every word.
+        tokenizer: the library's or ours; None for ids typed as numbers.
+        file: what ``config.json`` itself said.
+        said: overrides in the config's names.
+        overrides: what the user said, in any names.
+        folder: where its other files stand; None for a model in memory.
+
+    Raises:
+        CheckpointError: it does not run, or has no attention that could be shown.
+    """
+    config: Any = module.config
+    origin = "module" if folder is None else "file"
+    beside = {} if folder is None else generation(folder)
+    own = tokenizer if of_library(tokenizer) else None
+    decodes = TARGET in inspect.signature(module.forward).parameters and config.is_encoder_decoder
+    ids, named = special_ids(config, beside, own, overrides, decodes=decodes, origin=origin)
+    image: ImageReader | None = None
+    seen: dict[str, Any] = {}
+    told: dict[str, str] = {}
+    if takes(type(module), config) == "image":
+        image, seen, told = reader_of(folder, config)
+    sample = _sample(module, image, ids, decodes)
+    trial = try_out(module, make_calls(module), *sample)
+    kind = "encoder-decoder" if decodes else "decoder-only" if trial.causal else "encoder-only"
+    gives = _gives(module, trial, decodes)
+    calls = make_calls(module, causal=kind == "decoder-only", pad_id=ids.get("pad_id"))
+    if sample[1] is None or not runs_apart(calls, sample[0], sample[1]):
+        calls = dataclasses.replace(calls, encode=None, decode=None)
+    words, origins = described(config.to_dict(), file, said, kind, gives, origin)
+    first = next(module.parameters())
+    return Model(
+        name=type(module).__name__,
+        module=module,
+        kind=kind,
+        config=words | ids | seen,
+        tokenizer=_face(tokenizer, own, ids, config, decodes),
+        device=str(first.device),
+        calls=calls,
+        layout=NAME,
+        pad_id=ids.get("pad_id"),
+        bos_id=ids.get("bos_id"),
+        eos_id=ids.get("eos_id"),
+        max_tokens=None if image else ids.get("max_tokens", _longest(module)),
+        dtype=str(first.dtype).removeprefix("torch."),
+        folder=folder,
+        takes="image" if image else "text",
+        gives=gives,
+        mask_id=getattr(own, "mask_token_id", None) if _masks(kind, gives) else None,
+        image=None if image is None else _named(image, trial, config),
+        labels=_labels(config, trial) if gives == "classes" else (),
+        pairs=kind == "encoder-only" and own is not None and makes_pairs(own),
+        notes=tuple(_notes(config, trial, words, kind)),
+        provenance=origins | named | told,
+    )
+
+
+def _masks(kind: str, gives: str) -> bool:
+    return kind == "encoder-only" and gives == "words"
+
+
+def _sample(
+    module: nn.Module, image: ImageReader | None, ids: Mapping[str, Any], decodes: bool
+) -> tuple[Tensor, Tensor | None]:
+    """A small plain input: an empty picture, or a few ordinary tokens, and a target for them."""
+    device = next(module.parameters()).device
+    if image is not None:
+        return torch.zeros(1, image.channels, image.height, image.width, device=device), None
+    size = vocabulary_size(module.config) or 256
+    ordinary = [i for i in range(size // 2, size) if i not in ids.values()]
+    source = torch.tensor([((ordinary or [0]) * LENGTH)[:LENGTH]], device=device)
+    start = [ids.get("bos_id", 0)]
+    target = torch.tensor([[*start, *source[0, :2].tolist()]], device=device) if decodes else None
+    return source, target
+
+
+def vocabulary_size(config: Any) -> int | None:
+    """How many ids a model can read, where its config says it."""
+    sizes = [getattr(config, name, None) for name in ("src_vocab_size", "vocab_size")]
+    return next((size for size in sizes if isinstance(size, int) and size > 0), None)
+
+
+def _gives(module: nn.Module, trial: Trial, decodes: bool) -> str:
+    """What the output is, by its shape."""
+    config: Any = module.config
+    if trial.shape == (1, len(config.id2label or ())) and not decodes:
+        return "classes"
+    if len(trial.shape) != 3:
+        raise CheckpointError(
+            f"{type(module).__name__} gives neither words nor classes nor states, but numbers "
+            f"{list(trial.shape)}, for which there is no picture here. {ADVICE}"
+        )
+    sizes = [getattr(config, n, None) for n in ("tgt_vocab_size", "decoder_vocab_size")]
+    words = module.get_output_embeddings() is not None  # type: ignore[operator]
+    return "words" if words and trial.shape[2] in (*sizes, vocabulary_size(config)) else "vectors"
+
+
+def _face(
+    tokenizer: Any, own: Any, ids: Mapping[str, Any], config: Any, decodes: bool
+) -> Tokenizer:
+    """The tokenizer behind our own face."""
+    if own is not None:
+        return HuggingFaceText(own, start_id=ids.get("bos_id") if decodes else None)
+    if tokenizer is not None:
+        given: Tokenizer = tokenizer
+        return given
+    target = getattr(config, "tgt_vocab_size", None)
+    return PlainIds(
+        vocabulary_size(config),
+        target_size=target,
+        **{word: ids.get(word) for word in ("pad_id", "bos_id", "eos_id")},
+    )
+
+
+def _longest(module: nn.Module) -> int | None:
+    """How many tokens the position table holds; None where positions have no end.
+
+    RoBERTa's tables begin after the row of the padding token; BART's and OPT's have two more rows
+    than their config says.
+    """
+    for name, part in module.named_modules():
+        rows = getattr(part, "padding_idx", None)
+        if isinstance(part, nn.Embedding) and "position" in name and rows is not None:
+            return part.num_embeddings - rows - 1
+    config: Any = module.config
+    for name in NAMES["max_positions"]:
+        known = hasattr(type(config), name) or name in type(config).attribute_map
+        value = getattr(config, name, None) if known else None
+        if isinstance(value, int) and value > 0:
+            return value
+    return None
+
+
+def _named(image: ImageReader, trial: Trial, config: Any) -> ImageReader:
+    """The reader with the names of the tokens that stand before the patches."""
+    rows, columns = image.grid
+    count = trial.rows - rows * columns
+    if not 0 <= count <= registers_of(config) + 2:
+        raise CheckpointError(
+            f"A {config.model_type} model attends to {trial.rows} tokens, and a picture has "
+            f"{rows} x {columns} patches; which token is which patch is not known here. {ADVICE}"
+        )
+    return dataclasses.replace(image, prefix=prefix(count, registers_of(config)))
+
+
+def _labels(config: Any, trial: Trial) -> tuple[str, ...]:
+    """The names of the classes, where there is one for each."""
+    named = config.id2label or {}
+    return tuple(str(named.get(i, i)) for i in range(trial.shape[1]))
+
+
+def _notes(config: Any, trial: Trial, words: Mapping[str, Any], kind: str) -> Iterator[str]:
+    """What a reader of this model's pictures must know."""
+    layers = sum(words.get(f"{stack}_layers", 0) or 0 for stack in ("encoder", "decoder"))
+    if trial.layers < layers:
+        yield (
+            f"{trial.layers} of its {layers} layers attend; the others mix tokens in another way, "
+            "which has no map."
+        )
+    if not trial.soft:
+        yield "Some of its maps are made without a softmax, and their rows need not sum to 1."
+    elif trial.sums > 0.01:
+        yield (
+            "The rows of its maps sum to less than 1: a part of each goes to a learned sink that "
+            "is no token."
+        )
+    if len(trial.shape) == 3 and config.id2label and len(config.id2label) == trial.shape[2]:
+        yield "It labels each token; the labels are not drawn, only its attention."
+    ends = getattr(config, "eos_token_id", None)
+    if kind != "encoder-only" and isinstance(ends, list) and len(ends) > 1:
+        yield f"It may end with any of the tokens {ends}; here a text ends with the first."

@@ -1,0 +1,92 @@
+"""How a model of the transformers library is called, and which of its outputs counts."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..common.model import Calls
+
+TARGET = "decoder_input_ids"
+
+
+def make_calls(module: Any, *, causal: bool = False, pad_id: int | None = None) -> Calls:
+    """The calls of a model that reads ids or pictures; see :class:`Calls`.
+
+    ``causal``: padding does not count as a position, as in the library's own generation.
+    """
+    names = inspect.signature(module.forward).parameters
+    fixed = {"use_cache": False} if "use_cache" in names else {}
+    segmented = "token_type_ids" in names and getattr(module.config, "type_vocab_size", 2) > 1
+
+    def visible(source: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
+        if mask is None and pad_id is not None:
+            mask = source != pad_id
+        if mask is None or "attention_mask" not in names:
+            return {}
+        given = {"attention_mask": mask.long()}
+        if causal and "position_ids" in names and not bool(mask.all()):
+            given["position_ids"] = (mask.long().cumsum(-1) - 1).clamp(min=0)
+        return given
+
+    def forward(
+        source: Tensor,
+        target: Tensor | None = None,
+        source_mask: Tensor | None = None,
+        segments: Tensor | None = None,
+    ) -> Tensor:
+        if source.is_floating_point():
+            return answer(module(pixel_values=source.to(module.dtype)))
+        given = visible(source, source_mask)
+        if target is not None:
+            given[TARGET] = target
+        if segments is not None and segmented:
+            given["token_type_ids"] = segments
+        return answer(module(input_ids=source, **given, **fixed))
+
+    def encode(source: Tensor, source_mask: Tensor | None = None) -> Tensor:
+        states = module.get_encoder()(input_ids=source, **visible(source, source_mask))
+        return first(states)
+
+    def decode(target: Tensor, memory: Tensor, source_mask: Tensor | None = None) -> Tensor:
+        from transformers.modeling_outputs import BaseModelOutput
+
+        shape, device = memory.shape[:2], memory.device
+        mask = torch.ones(shape, device=device) if source_mask is None else source_mask
+        return answer(
+            module(
+                # never looked up beside states; but FSMT masks the future only where ids came
+                input_ids=torch.zeros(shape, dtype=torch.long, device=device),
+                encoder_outputs=BaseModelOutput(last_hidden_state=memory),
+                attention_mask=mask.long(),
+                **{TARGET: target},
+                **fixed,
+            )
+        )
+
+    twofold = TARGET in names and "encoder_outputs" in names
+    return Calls(forward, encode if twofold else None, decode if twofold else None)
+
+
+def answer(output: Any) -> Tensor:
+    """What counts in an output of the library: its logits, or else its last states.
+
+    The two logits of a model that marks answers in a text come as ``[batch, token, 2]``.
+    """
+    for name in ("logits", "prediction_logits"):
+        if isinstance(getattr(output, name, None), Tensor):
+            return getattr(output, name)
+    if isinstance(getattr(output, "start_logits", None), Tensor):
+        return torch.stack((output.start_logits, output.end_logits), dim=-1)
+    if isinstance(getattr(output, "last_hidden_state", None), Tensor):
+        return output.last_hidden_state
+    return first(output)
+
+
+def first(output: Any) -> Tensor:
+    """The last hidden states, which stand first in every output."""
+    states: Tensor = output[0]
+    return states

@@ -1,0 +1,178 @@
+"""``config.json`` of a Hugging Face folder: judged first, then made a config of the library."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torch import Tensor
+
+from ..files.errors import CheckpointError
+from .library import plainly
+
+#: Words that choose code instead of describing the model; code from elsewhere is never fetched.
+CODE = (
+    "attn_implementation",
+    "experts_implementation",
+    "fusion_config",
+    "kernel_config",
+    "transformers_weights",
+    "use_kernels",
+    "distributed_config",
+)
+#: Words that come with every config and say nothing about what the model computes.
+SILENT = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "id2label", "label2id")
+REPEATED = re.compile(
+    r"layers?$|blocks?$|^depths?$|_depth$|hidden_groups$|stages$|dense_replace$|attention_types$"
+)
+EXPERTS = re.compile(r"experts?$")
+LISTED = re.compile(rf"{EXPERTS.pattern}|^num_labels$")
+LONG = re.compile(r"position|seq_len|ctx$")
+VOCABULARY = re.compile(r"vocab_size$")  # of which some architectures have more than they use
+MAX_POSITIONS = 2**24
+MAX_PIECES = 2**21
+MAX_LISTED = 2**16  # classes with names, experts
+FEW, MAX_LAYERS = 256, 1024  # layers that cost nothing, or seconds, to build and compare
+MAX_EXPERTS = 2**15  # in all layers together
+#: Architectures whose attention is never a matrix of queries and keys, and what it is instead.
+UNSHOWN = {
+    "mamba": "a state space passes one state from token to token",
+    "mamba2": "a state space passes one state from token to token",
+    "falcon_mamba": "a state space passes one state from token to token",
+    "rwkv": "a recurrence passes one state from token to token",
+    "xlstm": "a recurrence passes one state from token to token",
+    "fnet": "a Fourier transform mixes all tokens alike",
+    "longformer": "each token looks at a band around it, and the whole map is never computed",
+    "led": "each token looks at a band around it, and the whole map is never computed",
+    "reformer": "tokens meet in buckets of a hash, and the whole map is never computed",
+    "yoso": "tokens meet in buckets of a hash, and the whole map is never computed",
+    "mra": "the map is approximated in blocks of several resolutions",
+    "nystromformer": "the map is approximated through landmarks, and never computed whole",
+}
+
+
+def library_config(
+    transformers: Any, words: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> Any:
+    """The library's own config object for the words of a ``config.json``.
+
+    Raises:
+        CheckpointError: an architecture that the library does not know, words that it does not
+            take, sizes that the file cannot hold.
+    """
+    kind = words["model_type"]
+    if kind not in transformers.CONFIG_MAPPING:
+        raise CheckpointError(
+            f"transformers {transformers.__version__} does not know the model_type {kind!r}; "
+            "install a version that does, or build the module with its own code and give it to "
+            "load(module, tokenizer=...)."
+        )
+    check_sizes(words, tensors)
+    try:
+        return transformers.CONFIG_MAPPING[kind].from_dict(_read(words), return_dict=True)
+    except Exception as error:  # its own checks raise many kinds
+        raise CheckpointError(
+            f"config.json does not describe a {kind} model: {plainly(error)}. Correct the word."
+        ) from error
+
+
+def refuse(words: Mapping[str, Any]) -> None:
+    """Refuse what the words alone rule out.
+
+    Raises:
+        CheckpointError: code of its own, quantised weights, an architecture whose attention cannot
+            be shown; says which, and the way out.
+    """
+    if words.get("auto_map"):
+        raise CheckpointError(
+            "This folder brings Python code of its own (auto_map in config.json), which is never "
+            "run here. Build the module with that code yourself and give it to load(module, "
+            "tokenizer=...), or take auto_map out if the library has this architecture."
+        )
+    if words.get("quantization_config"):
+        given = words["quantization_config"]
+        method = given.get("quant_method", "") if isinstance(given, Mapping) else ""
+        raise CheckpointError(
+            f"The weights are quantised{f' ({method})' if method else ''}, which needs kernels "
+            "of its own; open the model that they were made from."
+        )
+    require_shown(words["model_type"])
+
+
+def require_shown(kind: str) -> None:
+    """Refuse an architecture whose attention is known to be no matrix of queries and keys.
+
+    Raises:
+        CheckpointError: says what it is instead.
+    """
+    if kind in UNSHOWN:
+        raise CheckpointError(
+            f"A {kind} model has no attention that could be shown: {UNSHOWN[kind]}. "
+            "tv.probe(module) still shows its norms and residual sums."
+        )
+
+
+def check_sizes(words: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """Refuse sizes that would cost time or memory before the weights could contradict them.
+
+    Raises:
+        CheckpointError: names the word, its value, and what the file holds.
+    """
+    sides = [max(t.shape, default=1) for t in tensors.values() if t.numel()]
+    widest = min(max(sides, default=1), MAX_LISTED)
+    for word, value in _numbers(words):
+        if value < 0 and REPEATED.search(word):
+            raise CheckpointError(f"The config asks for {word}={value}; give a number from 0.")
+        most = None
+        if LONG.search(word) or VOCABULARY.search(word):
+            most = MAX_POSITIONS if LONG.search(word) else MAX_PIECES
+        elif REPEATED.search(word):
+            most = min(max(len(tensors), FEW), MAX_LAYERS)
+        elif LISTED.search(word):
+            most = max(len(tensors), widest)
+        if most is not None and value > most:
+            raise CheckpointError(
+                f"The config asks for {word}={value:,}, and {most:,} are the most."
+                if most in (MAX_POSITIONS, MAX_PIECES, MAX_LAYERS)
+                else f"The config asks for {word}={value:,}, but the file holds only "
+                f"{len(tensors):,} weights; they do not belong together."
+            )
+    layers = max((n for word, n in _numbers(words) if REPEATED.search(word)), default=1)
+    experts = max((n for word, n in _numbers(words) if EXPERTS.search(word)), default=1)
+    if layers * experts > max(len(tensors), MAX_EXPERTS):
+        raise CheckpointError(
+            f"The config asks for {experts:,} experts in {layers:,} layers, but the file holds "
+            f"only {len(tensors):,} weights; they do not belong together."
+        )
+
+
+def _numbers(words: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Every whole number of a config with its word, nested configs and lists included."""
+    for word, value in words.items():
+        if isinstance(value, Mapping):
+            yield from _numbers({str(k): v for k, v in value.items()})
+        elif isinstance(value, list):
+            for part in value:
+                yield from _numbers({word: part})
+        elif isinstance(value, int) and not isinstance(value, bool):
+            yield word, value
+
+
+def _read(words: Mapping[str, Any]) -> dict[str, Any]:
+    """The words as the library reads them, without those that choose code."""
+    return {
+        word: _value(value)
+        for word, value in words.items()
+        if word.strip("_").removesuffix("_internal") not in CODE
+    }
+
+
+def _value(value: Any) -> Any:
+    """A value of a config; numbers without end are written as ``{"__float__": "Infinity"}``."""
+    if isinstance(value, list):
+        return [_value(part) for part in value]
+    if isinstance(value, Mapping):
+        endless = set(value) == {"__float__"} and value["__float__"] in ("Infinity", "-Infinity")
+        return float(value["__float__"]) if endless else _read(value)
+    return value

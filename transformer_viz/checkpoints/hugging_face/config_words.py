@@ -1,0 +1,136 @@
+"""The words of a Hugging Face config in our names, each with its origin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..files.errors import CheckpointError
+from .config import SILENT
+from .special_tokens import IDS
+
+#: Our words, and the names under which configs of the library say the same.
+NAMES: dict[str, tuple[str, ...]] = {
+    "d_model": ("hidden_size", "d_model", "n_embd", "dim", "emb_dim", "embed_dim"),
+    "heads": (
+        *("encoder_attention_heads", "decoder_attention_heads", "num_attention_heads"),
+        *("n_head", "n_heads", "num_heads", "attention_heads"),
+    ),
+    "key_value_heads": ("num_key_value_heads", "num_kv_heads"),
+    "d_k": ("head_dim", "d_kv"),
+    "d_ff": (
+        *("intermediate_size", "encoder_ffn_dim", "d_ff", "ffn_dim", "n_inner", "hidden_dim"),
+        "d_inner",
+    ),
+    "encoder_layers": ("encoder_layers", "num_hidden_layers", "num_layers", "n_layers", "n_layer"),
+    "decoder_layers": (
+        *("decoder_layers", "num_decoder_layers", "num_hidden_layers", "num_layers"),
+        *("n_layers", "n_layer"),
+    ),
+    "source_vocab": ("src_vocab_size", "vocab_size"),
+    "target_vocab": ("tgt_vocab_size", "decoder_vocab_size", "vocab_size"),
+    "max_positions": ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"),
+    "activation": (
+        *(
+            "hidden_act",
+            "activation_function",
+            "hidden_activation",
+            "activation",
+            "feed_forward_proj",
+        ),
+        "dense_act_fn",
+    ),
+    "norm_eps": (
+        *("layer_norm_eps", "rms_norm_eps", "layer_norm_epsilon", "layernorm_epsilon", "norm_eps"),
+    ),
+}
+WORDS = (*NAMES, *IDS, "device")
+BOTH = ("heads",)  # words that set every name they have in the config, one for each stack
+
+
+def overridden(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Overrides in the config's own names: ours are translated, others must stand in the config.
+
+    Args:
+        config: every word that the library's config has, with its defaults.
+        overrides: our words, or the config's own; ids and the device are left to the caller.
+
+    Raises:
+        CheckpointError: a word that neither we nor this config know, or a value of another type.
+    """
+    said: dict[str, Any] = {}
+    for word, value in overrides.items():
+        if word in (*IDS, "device"):
+            continue
+        names = [name for name in NAMES.get(word, (word,)) if name in config]
+        if not names:
+            raise CheckpointError(
+                f"A {config['model_type']} config has no word {word!r}; it knows "
+                f"{', '.join(ours(config))}, and its own words."
+            )
+        for name in names if word in BOTH else names[:1]:
+            before = config[name]
+            if before is not None and not _same_type(before, value):
+                raise CheckpointError(
+                    f"{word} is {type(before).__name__} in this config; got {value!r}."
+                )
+            said[name] = value
+    return said
+
+
+def _same_type(before: Any, value: Any) -> bool:
+    if isinstance(before, bool) or isinstance(value, bool):
+        return isinstance(before, bool) and isinstance(value, bool)
+    return isinstance(value, type(before)) or (isinstance(before, float) and isinstance(value, int))
+
+
+def ours(config: Mapping[str, Any]) -> dict[str, str]:
+    """Our words that a config has, each with the config's name for it."""
+    found = {
+        word: next((name for name in names if config.get(name) is not None), "")
+        for word, names in NAMES.items()
+    }
+    return {word: name for word, name in found.items() if name}
+
+
+def described(
+    config: Mapping[str, Any],
+    file: Mapping[str, Any],
+    overrides: Mapping[str, Any],
+    kind: str,
+    gives: str,
+    origin: str,
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The words of a model with their values, ours first, and where each came from.
+
+    Args:
+        config: every word of the library's config, with its defaults.
+        file: what ``config.json`` said itself; the rest are the library's defaults.
+        overrides: what the user said, in the config's names.
+        kind: the arrangement; what it has no stack for has no layers.
+        gives: without words that come out there is no target vocabulary.
+        origin: where the words of ``file`` stand.
+    """
+    names = ours(config)
+    words = {word: config[name] for word, name in names.items()}
+    if kind == "decoder-only":
+        words["encoder_layers"] = 0
+        words.pop("source_vocab", None)
+    if kind == "encoder-only":
+        words["decoder_layers"] = 0
+        if gives != "words":
+            words.pop("target_vocab", None)
+    own = {w: v for w, v in file.items() if w not in (*SILENT, *words) and w in config}
+    words |= {word: config[word] for word in own}
+
+    def told(word: str) -> str:
+        name = names.get(word, word)
+        if name in overrides:
+            return "override"
+        return origin if name in file or word not in names else "layout"
+
+    origins = {word: told(word) for word in words}
+    for word in ("encoder_layers", "decoder_layers"):
+        if words.get(word) == 0:
+            origins[word] = "layout"
+    return words, origins

@@ -1,0 +1,101 @@
+"""Hugging Face folders: any architecture of the transformers library.
+
+A folder holds ``config.json`` and weights (``model.safetensors`` or ``pytorch_model.bin``, whole or
+in parts with an index); beside them may stand a tokenizer, ``generation_config.json`` and
+``preprocessor_config.json``. Only the library's own classes are used, never code of the folder.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ...preprocessing.tokenizers import Tokenizer
+from ..common.candidate import Found
+from ..common.model import Model
+from ..files.errors import CheckpointError
+from .build import NAME as NAME
+from .build import around, takes, vocabulary_size
+from .config import library_config, refuse
+from .config_words import WORDS as WORDS
+from .config_words import overridden
+from .library import library
+from .side_files import open_tokenizer
+from .weights import class_of, difference, left_over, loaded
+
+NAMES: tuple[str, ...] = ()  # the library has hundreds of spellings; config.json tells them
+OTHERS = ("layout", "architecture")  # words of configs that are ours, or timm's
+
+
+def recognise(found: Found) -> bool:
+    """Whether ``config.json`` names a model type of the library."""
+    config = found.config
+    return isinstance(config.get("model_type"), str) and not any(w in config for w in OTHERS)
+
+
+def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+    """The model that ``config.json`` names, with the folder's weights, in float32.
+
+    ``device="auto"`` among the overrides spreads it over all devices there are.
+
+    Raises:
+        CheckpointError: code of its own, quantised weights, an unknown architecture or one whose
+            attention cannot be shown; weights that do not fit; unknown overrides.
+    """
+    if not isinstance(found.config.get("model_type"), str):
+        raise CheckpointError(
+            "A Hugging Face folder needs a config.json with a model_type beside its weights."
+        )
+    refuse(found.config)
+    device_map = spread(overrides)
+    weights = found.weights
+    with library() as transformers:
+        config = library_config(transformers, found.config, weights.tensors)
+        said = overridden(config.to_dict(), overrides)
+        if said:
+            config = library_config(transformers, {**found.config, **said}, weights.tensors)
+        cls = class_of(transformers, config, weights)
+        kind_of_input = takes(cls, config)
+        complaint, unknown = difference(cls, config, weights)
+        if complaint:
+            raise CheckpointError(complaint)
+        over = left_over(transformers, cls, config, unknown, weights)
+        module = loaded(cls, config, weights, device_map)
+        given: Any = tokenizer
+        note = ""
+        if given is None and kind_of_input == "text":
+            given, note = open_tokenizer(transformers, found.folder, vocabulary_size(config))
+        model = around(module, given, found.config, said, overrides, found.folder)
+    floats = [t.dtype for t in weights.tensors.values() if t.is_floating_point()]
+    return dataclasses.replace(
+        model,
+        name=_name(found.folder),
+        hash=found.hash,
+        file_dtype=str(floats[0]).removeprefix("torch.") if floats else "",
+        notes=(*model.notes, *filter(None, (over, note))),
+    )
+
+
+def _name(folder: Path) -> str:
+    """The folder's name; in the library's own cache, which names folders by number, the model's."""
+    place = folder.resolve()
+    if place.parent.name == "snapshots":
+        return place.parent.parent.name.removeprefix("models--").replace("--", "/")
+    return place.name
+
+
+def spread(overrides: Mapping[str, Any]) -> str | None:
+    """``auto`` where the model is to be spread over all devices, which accelerate does.
+
+    Raises:
+        CheckpointError: another word, or accelerate is not installed.
+    """
+    device = overrides.get("device")
+    if device not in (None, "auto"):
+        raise CheckpointError(f"The word device may only be auto here; got {device!r}.")
+    if device is not None and find_spec("accelerate") is None:
+        raise CheckpointError('device="auto" needs the package accelerate: pip install accelerate.')
+    return device

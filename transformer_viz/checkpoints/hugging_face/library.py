@@ -1,0 +1,78 @@
+"""The transformers library, let in only when a checkpoint of its own is opened, and kept at home.
+
+While it works for us it reaches for no network, asks no questions on stdin, draws no progress bars
+and speaks in exceptions only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from ..files.errors import CheckpointError
+
+_ALONE = threading.RLock()  # what is switched here belongs to the whole process
+
+
+@contextlib.contextmanager
+def library() -> Iterator[Any]:
+    """The transformers module, without network and silent inside ``with``.
+
+    Raises:
+        CheckpointError: the library cannot be imported, as with a torchvision of another torch.
+    """
+    with _ALONE:
+        transformers = _imported()
+        from huggingface_hub import constants
+
+        log = transformers.utils.logging
+        offline, level, bars = (
+            constants.HF_HUB_OFFLINE,
+            log.get_verbosity(),
+            log.is_progress_bar_enabled(),
+        )
+        constants.HF_HUB_OFFLINE = True
+        log.set_verbosity(log.CRITICAL)
+        log.disable_progress_bar()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield transformers
+        except (ImportError, RuntimeError) as error:
+            raise _torn(error) from error
+        finally:
+            constants.HF_HUB_OFFLINE = offline
+            log.set_verbosity(level)
+            if bars:
+                log.enable_progress_bar()
+
+
+def _imported() -> Any:
+    try:
+        import transformers
+    except (ImportError, RuntimeError) as error:
+        raise _torn(error) from error
+    return transformers
+
+
+def _torn(error: Exception) -> Exception:
+    """What an import that failed deep inside means; another error comes back as it is."""
+    if "torchvision" in str(error):
+        return CheckpointError(
+            "The torchvision that is installed does not fit this torch, and the transformers "
+            "library cannot open any model beside it; remove it (pip uninstall torchvision), or "
+            f"install the one made for torch {torch.__version__}."
+        )
+    return error
+
+
+def plainly(error: BaseException) -> str:
+    """The first line of an error of the library, short enough for a sentence."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    line = " ".join(lines[:2]).strip()
+    return (line if len(line) <= 200 else f"{line[:197]}...").rstrip(".: ")

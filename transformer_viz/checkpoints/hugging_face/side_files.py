@@ -1,0 +1,83 @@
+"""What stands beside the weights in a Hugging Face folder: its tokenizer, ways to generate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ...preprocessing.hugging_face import without_panics
+from ..files.errors import CheckpointError
+from ..files.reading import read_config
+from ..files.tokenizer_json import read_object, refuse_steps
+from .library import plainly
+
+#: Files of which at least one stands where there is a tokenizer.
+VOCABULARIES = (
+    *("tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt", "spiece.model"),
+    *("sentencepiece.bpe.model", "tokenizer.model", "source.spm", "spm.model"),
+)
+GENERATION = "generation_config.json"
+MAX_BESIDE = 2**26  # bytes of any file of a tokenizer
+WRITTEN = (".json", ".txt", ".model", ".spm", ".bpe", ".vocab", ".jinja")  # how their names end
+MAX_EXTRA = 2**20  # of any number of pieces that a tokenizer is told to make up
+
+
+def open_tokenizer(transformers: Any, folder: Path, size: int | None) -> tuple[Any, str]:
+    """The folder's tokenizer, and a sentence where there is one that cannot be opened.
+
+    Raises:
+        CheckpointError: a vocabulary larger than the model's.
+    """
+    if not any((folder / name).is_file() for name in VOCABULARIES):
+        return None, ""
+    try:
+        refuse_growth(folder)
+        with without_panics():
+            tokenizer = transformers.AutoTokenizer.from_pretrained(
+                str(folder), local_files_only=True, trust_remote_code=False
+            )
+    except Exception as error:  # each tokenizer fails in its own way
+        return None, _unread(plainly(error).replace(str(folder), folder.name))
+    if set(tokenizer.all_special_ids) >= set(range(len(tokenizer))):
+        return None, _unread("it has special tokens and no vocabulary")
+    if size is not None and len(tokenizer) > size:
+        raise CheckpointError(
+            f"The tokenizer has {len(tokenizer):,} pieces, but the model beside it knows {size:,}; "
+            "they do not belong together. Take the tokenizer that the model was trained with."
+        )
+    return tokenizer, ""
+
+
+def refuse_growth(folder: Path) -> None:
+    """Refuse a tokenizer that would fill the memory: with pieces, or with the text as it grows.
+
+    Thirty steps that each write one letter twice make 10^9 letters of one.
+
+    Raises:
+        ValueError: says what asks for it.
+    """
+    for file in folder.iterdir():
+        if file.suffix in WRITTEN and file.stat().st_size > MAX_BESIDE:
+            raise ValueError(f"{file.name} has more than {MAX_BESIDE:,} bytes")
+    words = read_object(folder / "tokenizer_config.json")
+    for word, value in words.items():
+        if "length" not in word and isinstance(value, int) and value > MAX_EXTRA:
+            raise ValueError(f"it asks for {word}={value:,}, and {MAX_EXTRA:,} are the most")
+    refuse_steps(folder / "tokenizer.json")
+
+
+def _unread(reason: str) -> str:
+    return f"Its tokenizer cannot be opened ({reason}), so token ids are typed as numbers."
+
+
+def generation(folder: Path) -> dict[str, Any]:
+    """The words of ``generation_config.json``: start and end tokens; empty where there is none."""
+    return read_config(folder / GENERATION)
+
+
+def makes_pairs(tokenizer: Any) -> bool:
+    """Whether a tokenizer puts marks of its own around and between two texts."""
+    try:
+        return int(tokenizer.num_special_tokens_to_add(pair=True)) > 0
+    except (AttributeError, NotImplementedError, TypeError, ValueError):
+        return False  # tokenizers of other makes have no such count; then one text is offered

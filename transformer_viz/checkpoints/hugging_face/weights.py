@@ -1,0 +1,268 @@
+"""Weights of a Hugging Face folder into the library's class: compared first, then filled in.
+
+The library renames and joins weights while it loads them. So the comparison is its own loading,
+of tensors that have shapes and no numbers, into a module that has none either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..files.errors import CheckpointError
+from ..files.reading import Weights, refuse_non_finite
+from .library import plainly
+
+#: The library's tables of classes, in the order in which they are tried where a config names none.
+HEADS = (
+    "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING",
+    "MODEL_FOR_MASKED_LM_MAPPING",
+    "MODEL_FOR_CAUSAL_LM_MAPPING",
+    "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING",
+    "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING",
+    "MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING",
+    "MODEL_FOR_QUESTION_ANSWERING_MAPPING",
+    "MODEL_FOR_PRETRAINING_MAPPING",
+    "MODEL_MAPPING",
+)
+MAX_COMPUTED = 2**30  # bytes of tables that are computed, not read
+#: Masks that older versions saved beside the biases: one number, or a square of them.
+OLD_MASK = re.compile(r"\.(attn|attention)\.(masked_)?bias$")
+NUMBERS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+OTHERS = (torch.int64, torch.int32, torch.uint8, torch.bool)  # positions, masks
+
+
+def class_of(transformers: Any, config: Any, weights: Weights) -> type:
+    """The library's class for these weights: the one that the config names, or the first that fits.
+
+    A class that leaves weights over is taken only where none uses them all.
+
+    Raises:
+        CheckpointError: no such class, or none that the weights fit.
+    """
+    names = config.architectures or []
+    if names:
+        return _named(transformers, config, str(names[0]))
+    fits = [(cls, difference(cls, config, weights)) for cls in _candidates(transformers, config)]
+    for strict in (True, False):
+        for cls, (complaint, unknown) in fits:
+            if not complaint and not (unknown and strict):
+                return cls
+    if not fits:
+        raise CheckpointError(f"transformers has no model for a {config.model_type} config alone.")
+    raise CheckpointError(
+        f"config.json names no architecture, and none fits the weights; {fits[-1][0].__name__}: "
+        f"{fits[-1][1][0]}"
+    )
+
+
+def _named(transformers: Any, config: Any, name: str) -> type:
+    cls = getattr(transformers, name, None) if name.isidentifier() else None
+    if not (isinstance(cls, type) and issubclass(cls, transformers.PreTrainedModel)):
+        raise CheckpointError(
+            f"transformers {transformers.__version__} has no architecture {name!r}; correct "
+            "architectures in config.json, or build the module with its own code and give it to "
+            "load(module, tokenizer=...)."
+        )
+    if not isinstance(config, getattr(cls, "config_class", None) or object):
+        raise CheckpointError(
+            f"The architecture {name} does not go with the model_type {config.model_type!r}; "
+            "correct one of them in config.json."
+        )
+    return cls
+
+
+def _candidates(transformers: Any, config: Any) -> list[type]:
+    found: list[type] = []
+    for table in HEADS:
+        entry = getattr(transformers, table).get(type(config), ())
+        found += entry if isinstance(entry, tuple | list) else (entry,)
+    if getattr(config, "is_decoder", False):  # BERT as a decoder: its other heads look both ways
+        found.sort(key=lambda cls: "MaskedLM" in cls.__name__)
+    return list(dict.fromkeys(found))
+
+
+def difference(cls: Any, config: Any, weights: Weights) -> tuple[str, list[str]]:
+    """What of a class the weights do not fill, in a sentence, and the weights it does not know.
+
+    The sentence is empty where they fill it. Names and shapes are compared, after the renamings
+    that the library itself does; what it declares as not needed is left out.
+
+    Raises:
+        CheckpointError: weights that are no plain numbers.
+    """
+    file = weights.path.name
+    check_dtypes(weights)
+    try:
+        module, info, missing = _rehearsed(cls, config, weights.tensors)
+    except Exception as error:  # a config that the library cannot build, in many ways
+        return f"{cls.__name__} cannot be built from config.json: {plainly(error)}.", []
+    unknown = sorted(info.unexpected_keys)
+    for name, found, wanted in sorted(info.mismatched_keys):
+        return (
+            f"{name} is {list(found)} in {file}, but the config makes it {list(wanted)}. Correct "
+            "the config, or override its words."
+        ), unknown
+    for name in sorted(info.conversion_errors):
+        return f"The weights of {name} in {file} do not fit together; some are missing.", unknown
+    lost = _lost(module, info.missing_keys, missing)
+    if lost:
+        return (
+            f"{file} lacks the weight {lost[0]}{_nearest(lost[0], unknown)}. Missing weights are "
+            "not made up; check that the config fits the file."
+        ), unknown
+    return _computed(module), unknown
+
+
+def left_over(
+    transformers: Any, cls: Any, config: Any, unknown: Sequence[str], weights: Weights
+) -> str:
+    """What to tell of weights that a class does not use, because they are other heads'.
+
+    ``bert-base-uncased`` holds a head for pairs beside the one for hidden words that it is opened
+    with.
+
+    Raises:
+        CheckpointError: a weight that no class of this architecture knows; names it.
+    """
+    file, tensors = weights.path.name, weights.tensors
+    unknown = [n for n in unknown if not (OLD_MASK.search(n) and _is_mask(tensors.get(n)))]
+    if not unknown:
+        return ""
+    own, known = _names(cls, config), set()
+    for other in _candidates(transformers, config):
+        names = _names(other, config)
+        known |= names | {f"{cls.base_model_prefix}.{name}" for name in names}
+    strange = [name for name in unknown if name not in known]
+    if strange:
+        raise CheckpointError(
+            f"{file} has a weight {strange[0]} that {cls.__name__} does not know"
+            f"{_nearest(strange[0], sorted(own))}. Check that the config fits the file."
+        )
+    return (
+        f"{file} also holds {len(unknown)} weights that it does not use ({unknown[0]}, ...): they "
+        "are for other tasks."
+    )
+
+
+def _is_mask(tensor: Tensor | None) -> bool:
+    return tensor is not None and tensor.dim() in (0, 4)
+
+
+def _names(cls: Any, config: Any) -> set[str]:
+    """The names of a class's weights; none where the config does not make one."""
+    try:
+        return set(_empty(cls, config).state_dict())
+    except Exception:  # a head that needs words which the config lacks
+        return set()
+
+
+def _empty(cls: Any, config: Any) -> Any:
+    """A module of the class whose weights have shapes and no numbers."""
+    with contextlib.ExitStack() as stack, torch.random.fork_rng(devices=[]):
+        for context in cls.get_init_context(torch.float32, False, False, False):
+            stack.enter_context(context)
+        return cls(copy.deepcopy(config))  # some classes change the config that they are given
+
+
+def _rehearsed(cls: Any, config: Any, tensors: Mapping[str, Tensor]) -> tuple[Any, Any, set[str]]:
+    """The module without numbers, what the library says about loading these names and shapes, and
+    all names that the file does not give, those included that the library excuses."""
+    from transformers.conversion_mapping import get_model_conversion_mapping
+    from transformers.modeling_utils import LoadStateDictConfig
+
+    nowhere = torch.device("meta")
+    module = _empty(cls, config)
+    shapes = {
+        name: torch.empty(tensor.shape, dtype=tensor.dtype, device=nowhere)
+        for name, tensor in tensors.items()
+    }
+    mapping: Any = get_model_conversion_mapping(module)
+    settings = LoadStateDictConfig(
+        device_map={"": nowhere},
+        dtype=torch.float32,
+        dtype_plan={},
+        weight_mapping=mapping,
+        ignore_mismatched_sizes=True,
+    )
+    info, _ = cls._load_pretrained_model(module, shapes, None, settings)
+    missing = set(info.missing_keys)
+    module._adjust_missing_and_unexpected_keys(info)
+    return module, info, missing
+
+
+def _lost(module: Any, needed: set[str], missing: set[str]) -> list[str]:
+    """Weights that nothing gives: not the file, not a tie to one that the file gives."""
+    tied = dict(module.all_tied_weights_keys)
+    given = {source for name, source in tied.items() if not {name, source} <= missing}
+    return sorted(name for name in needed if tied.get(name, name) not in given)
+
+
+def _computed(module: nn.Module) -> str:
+    """A complaint about tables that are computed from the config, if they would fill the memory."""
+    stored = set(module.state_dict())
+    tables = [table for name, table in module.named_buffers() if name not in stored]
+    size = sum(table.numel() * table.element_size() for table in tables)
+    if size > MAX_COMPUTED:
+        return (
+            f"The config asks for computed tables of {size:,} bytes, and {MAX_COMPUTED:,} are "
+            "the most; give a smaller number of positions."
+        )
+    return ""
+
+
+def check_dtypes(weights: Weights) -> None:
+    """Refuse numbers that the library would silently turn into others.
+
+    Raises:
+        CheckpointError: names the weight and its type.
+    """
+    for name, tensor in weights.tensors.items():
+        if tensor.dtype not in (*NUMBERS, *OTHERS):
+            raise CheckpointError(
+                f"{name} in {weights.path.name} holds {str(tensor.dtype).removeprefix('torch.')}, "
+                "quantised or complex numbers; open the model with float weights that it was made "
+                "from."
+            )
+
+
+def loaded(cls: Any, config: Any, weights: Weights, device_map: str | None = None) -> nn.Module:
+    """The class filled with the file's weights, in float32 and evaluation mode.
+
+    The caller has found that they fit (`difference`, `left_over`).
+
+    Raises:
+        CheckpointError: weights that are not finite.
+    """
+    if not weights.allow_nonfinite:
+        for name, tensor in weights.tensors.items():
+            refuse_non_finite(name, tensor, weights.path)
+    words = {} if device_map is None else {"device_map": device_map}
+    with torch.random.fork_rng(devices=[]):
+        module, info = cls.from_pretrained(
+            None,
+            config=config,
+            state_dict=weights.tensors,
+            dtype=torch.float32,
+            local_files_only=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+            **words,
+        )
+    for word in ("missing_keys", "mismatched_keys"):  # never so, after the comparison
+        if info[word]:
+            raise CheckpointError(f"The library lost weights while loading: {sorted(info[word])}.")
+    made: nn.Module = module.eval()
+    return made
+
+
+def _nearest(name: str, others: list[str]) -> str:
+    close = difflib.get_close_matches(name, sorted(others), n=1, cutoff=0.5)
+    return f" (the nearest name is {close[0]})" if close else ""

@@ -1,0 +1,177 @@
+"""What the files of nanoGPT, minGPT and GPT-2 share: GPT-2's names and its arithmetic.
+
+Pre-norm, learned positions from 0, no scale on embeddings, a causal mask of -inf, a last norm
+(Radford et al. 2019, section 2.3). None of them knows padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from ...preprocessing.tokenizers import Tokenizer
+from ..common.build_reference import PLAIN, WORDS, add, reference, shared, sidecar, widths
+from ..common.calibration import calibrated_heads
+from ..common.candidate import Found
+from ..common.dictionaries import byte_pairs, characters
+from ..common.model import Model
+from ..common.native import check_types
+from ..common.provenance import settle
+from ..common.rename_keys import Table, count, layers, pattern, patterns, size, split, without
+from ..common.word_checks import refuse_unknown
+from ..files.reading import Weights
+
+FUSED = "h.{n}.attn.c_attn.{part}"
+BUFFERS = ("h.{n}.attn.bias", "h.{n}.attn.masked_bias")  # causal masks, no bias vectors
+LAYER: Table = tuple(
+    (f"h.{{n}}.{theirs}", f"decoder.layers.{{n}}.{ours}")
+    for theirs, ours in {
+        "ln_1.{part}": "self_norm.{part}",
+        "ln_2.{part}": "feed_forward_norm.{part}",
+        "attn.c_attn.{part}[query]": "self_attention.query.{part}",
+        "attn.c_attn.{part}[key]": "self_attention.key.{part}",
+        "attn.c_attn.{part}[value]": "self_attention.value.{part}",
+        "attn.c_proj.{part}": "self_attention.output.{part}",
+        "mlp.c_fc.{part}": "feed_forward.inner.{part}",
+        "mlp.c_proj.{part}": "feed_forward.outer.{part}",
+    }.items()
+)
+BODY: Table = (
+    ("wte.weight", "decoder.embedding.tokens.weight"),
+    ("wpe.weight", "decoder.embedding.positions.table.weight"),
+    *LAYER,
+    ("ln_f.{part}", "decoder.norm.{part}"),
+)
+OUTPUT = ("lm_head.weight", "output.weight")
+TRUNK = "transformer."  # before every name but the output's; absent in files of the bare stack
+TABLE: Table = (*((TRUNK + file, own) for file, own in BODY), *BODY, OUTPUT)
+NAMES = (
+    *patterns(TABLE),
+    *(pattern(trunk + form).pattern for trunk in (TRUNK, "") for form in (FUSED, *BUFFERS)),
+)
+#: What all of them always do.
+ALWAYS: dict[str, Any] = {
+    "encoder_layers": 0,
+    "source_vocab": 0,
+    "norm": "pre",
+    "positions": "learned",
+}
+NO_IDS = dict.fromkeys(("pad_id", "bos_id", "eos_id"), -1)
+TYPED = (
+    "No vocabulary stands beside it (nanoGPT's meta.pkl; tokenizer.json, or vocab.json with "
+    "merges.txt, of GPT-2's BPE), so token ids are typed."
+)
+
+
+def fused(found: Found) -> Tensor | None:
+    """The first layer's projection to queries, keys and values at once; None: not GPT-2's names."""
+    tensors = found.weights.tensors
+    name = "h.0.attn.c_attn.weight"
+    tensor = tensors.get(TRUNK + name, tensors.get(name))
+    return tensor if tensor is not None and tensor.dim() == 2 else None
+
+
+def is_linear(tensor: Tensor) -> bool:
+    """Whether a fused projection is stored ``[3 * d_model, d_model]``, and not transposed."""
+    return tensor.shape[0] > tensor.shape[1]
+
+
+def ties_output(weights: Weights) -> bool:
+    """Whether the output layer and the embedding table are stored, and are the same numbers."""
+    return shared(weights, OUTPUT[0], TRUNK + "wte.weight")
+
+
+def measured(weights: Weights) -> dict[str, Any]:
+    """The sizes that the shapes of GPT-2's weights tell."""
+    trunk = TRUNK if TRUNK + "wte.weight" in weights.tensors else ""
+    vocabulary_size, width = size(weights, trunk + "wte.weight")
+    return {
+        "d_model": width,
+        "target_vocab": vocabulary_size,
+        "max_positions": size(weights, trunk + "wpe.weight")[0],
+        "decoder_layers": layers(weights, trunk + "h.{n}.ln_1.weight"),
+        "d_ff": size(weights, trunk + "h.0.mlp.c_fc.weight")[0],
+        "attention_bias": count(weights, trunk + "h.{n}.attn.c_attn.bias") > 0,
+    }
+
+
+def apart(weights: Weights) -> Weights:
+    """The weights with queries, keys and values each for themselves, and without causal masks."""
+    for trunk in (TRUNK, ""):
+        weights = without(weights, *(trunk + form for form in BUFFERS))
+        weights = split(weights, trunk + FUSED)
+    return weights
+
+
+def opened(
+    found: Found,
+    name: str,
+    tokenizer: Tokenizer | None,
+    overrides: dict[str, Any],
+    *sources: tuple[str, dict[str, Any]],
+    weights: Weights,
+    table: Table = TABLE,
+    stored: dict[str, tuple[int, ...]] | None = None,
+    optional: Sequence[str] = (),
+    dataset: str = "",
+) -> Model:
+    """The reference Transformer as a decoder alone, with the file's weights.
+
+    Args:
+        found: the file.
+        name: the layout's.
+        tokenizer: the user's; left out, the characters or byte pairs beside the file.
+        overrides: the user's words.
+        sources: what the layout knows, pairs of an origin and words. Where none of them says how
+            many heads there are, sample text or the usual width of a head decides.
+        weights: those of the file, made ready for the ``table``.
+        table: names of the file and of the module, see :mod:`.renaming`.
+        stored: the shape of a position table that is no embedding, see :func:`.reference`.
+        optional: biases that the code base can leave out, see :func:`.build`.
+        dataset: the folder that nanoGPT's characters are looked for in.
+
+    Raises:
+        CheckpointError: overrides that are unknown or impossible; weights or a vocabulary that do
+            not fit.
+    """
+    refuse_unknown(overrides, WORDS)
+    told = (*sources, ("layout", ALWAYS), ("sidecar", sidecar(found, WORDS)))
+    words, origins = settle(overrides, *told)
+    check_types(words)
+    if tokenizer is None:
+        tokenizer, end = vocabulary(found.folder, dataset, words["target_vocab"])
+        add(words, origins, "sidecar", end)
+    add(words, origins, "layout", PLAIN | NO_IDS)
+    rows = dict.fromkeys(("d_k", "d_v"), words["d_model"])
+
+    def made(chosen: dict[str, Any]) -> Model:
+        final, where = words | chosen, origins | dict.fromkeys(chosen, "override")
+        add(final, where, where["heads"], widths(final["heads"], rows))
+        return reference(
+            found,
+            name,
+            final,
+            where,
+            table,
+            weights=weights,
+            tokenizer=tokenizer,
+            optional=optional,
+            stored=stored,
+            closed=TYPED,
+        )
+
+    if "heads" in words:
+        return made({})
+    return calibrated_heads(rows, made)
+
+
+def vocabulary(folder: Path, dataset: str, size: int) -> tuple[Tokenizer | None, dict[str, int]]:
+    """The characters or byte pairs beside a checkpoint, and the end token that they name."""
+    letters = characters(folder, dataset, size)
+    if letters is not None:
+        return letters, {}
+    text, end = byte_pairs(folder, size) or (None, None)
+    return text, {} if end is None else {"eos_id": end}

@@ -1,0 +1,62 @@
+"""Weights of GPT-2 as the transformers library stores them, without the config that says more.
+
+Its matrices are transposed, ``[in, out]``; the output layer is the embedding table unless the file
+holds another; the activation is GELU by its tanh formula.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ...preprocessing.tokenizers import Tokenizer
+from ..common.build_reference import WORDS as WORDS
+from ..common.candidate import Found
+from ..common.model import Model
+from ..common.rename_keys import pattern
+from . import gpt
+
+NAME = "gpt2"
+NAMES = gpt.NAMES
+TRANSPOSED = tuple(
+    pattern(trunk + form)
+    for trunk in (gpt.TRUNK, "")
+    for form in ("h.{n}.attn.{layer}.weight", "h.{n}.mlp.{layer}.weight")
+)
+
+
+def recognise(found: Found) -> bool:
+    """Whether the names are GPT-2's and the matrices transposed."""
+    fused = gpt.fused(found)
+    return fused is not None and not gpt.is_linear(fused)
+
+
+def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+    """The reference Transformer that the shapes describe, with the file's weights.
+
+    Raises:
+        CheckpointError: overrides that are unknown or impossible; weights or a vocabulary that do
+            not fit.
+    """
+    weights = found.weights
+    turned = {
+        name: tensor.T if tensor.dim() == 2 and is_matrix(name) else tensor
+        for name, tensor in weights.tensors.items()
+    }
+    weights = replace(weights, tensors=turned)
+    absent = gpt.OUTPUT[0] not in turned  # the library stores tied tables once
+    return gpt.opened(
+        found,
+        NAME,
+        tokenizer,
+        overrides,
+        ("shapes", gpt.measured(weights)),
+        ("shapes", {"tied": "output" if gpt.ties_output(weights) or absent else "none"}),
+        ("layout", {"activation": "gelu_tanh"}),
+        weights=gpt.apart(weights),
+    )
+
+
+def is_matrix(name: str) -> bool:
+    """Whether a weight of this name is a projection."""
+    return any(form.fullmatch(name) for form in TRANSPOSED)

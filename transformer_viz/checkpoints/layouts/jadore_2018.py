@@ -1,0 +1,156 @@
+"""jadore801120/attention-is-all-you-need-pytorch until November 2019; many tutorials copied it.
+
+Post-norm without any other norm. Positions count from 1 and are 0 at padding; after each sub-layer
+the rows of padding become zero; the feed-forward is written as two convolutions of width 1; a
+query that may see nothing gives NaN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...model import ModelConfig, Transformer
+from ...model.normalization import make_norm
+from ...model.transformer import Attention, FeedForward, Stack
+from ...preprocessing.tokenizers import Tokenizer
+from ..common import native
+from ..common.build_reference import PLAIN, add, reference, sidecar, special_ids, widths
+from ..common.calibration import calibrated_heads
+from ..common.candidate import Found
+from ..common.model import Model
+from ..common.provenance import settle
+from ..common.rename_keys import Table, pattern, patterns, size
+from ..common.word_checks import refuse_unknown
+from ..files.reading import Weights
+from .jadore import CLOSED, SUBLAYERS, measured, projected, stacked, told
+
+NAME = "jadore_2018"
+#: Where norms and positions stand is what makes this version.
+FIXED = ("norm", "embedding_norm", "final_norm", "positions")
+WORDS = tuple(word for word in native.WORDS if word not in FIXED)
+TABLE: Table = (
+    *SUBLAYERS,
+    ("encoder.src_word_emb.weight", "encoder.embedding.tokens.weight"),
+    ("decoder.tgt_word_emb.weight", "decoder.embedding.tokens.weight"),
+    ("{stack}.position_enc.weight", "{stack}.places.weight"),
+    ("tgt_word_prj.weight", "output.weight"),
+)
+NAMES = patterns(TABLE)
+PLACES = tuple(f"{stack}.position_enc.weight" for stack in ("encoder", "decoder"))
+
+
+class PaddedLayer(nn.Module):
+    """A post-norm layer after each of whose sub-layers the rows of padding are zero."""
+
+    def __init__(self, config: ModelConfig, cross: bool):
+        super().__init__()
+        self.self_attention, self.self_norm = Attention(config), make_norm(config)
+        if cross:
+            self.cross_attention, self.cross_norm = Attention(config), make_norm(config)
+        self.feed_forward, self.feed_forward_norm = FeedForward(config), make_norm(config)
+
+    def forward(
+        self,
+        x: Tensor,
+        kept: Tensor,
+        mask: Tensor,
+        memory: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+    ) -> Tensor:
+        x = self.self_norm(x + self.self_attention(x, x, mask)) * kept
+        if memory is not None:
+            x = self.cross_norm(x + self.cross_attention(x, memory, memory_mask)) * kept
+        return self.feed_forward_norm(x + self.feed_forward(x)) * kept
+
+
+class PaddedStack(Stack):
+    """Layers over embeddings whose positions count from 1, and are 0 at padding.
+
+    Ids ``[batch, token]`` become states ``[batch, token, d_model]``.
+    """
+
+    def __init__(self, config: ModelConfig, vocabulary: int, layers: int, cross: bool):
+        super().__init__(config, vocabulary, 0, cross)
+        self.pad_id, self.embedding.positions = config.pad_id, None
+        self.places = nn.Embedding(config.max_positions + 1, config.d_model)
+        self.layers = nn.ModuleList(PaddedLayer(config, cross) for _ in range(layers))
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor,
+        memory: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+    ) -> Tensor:
+        token = x != self.pad_id
+        place = torch.arange(1, x.shape[1] + 1, device=x.device) * token
+        x, kept = self.embedding(x) + self.places(place), token[..., None]
+        for layer in self.layers:
+            x = layer(x, kept, mask, memory, memory_mask)
+        return x
+
+
+class PaddedTransformer(Transformer):
+    """The reference Transformer with such stacks."""
+
+    def __init__(self, config: ModelConfig):
+        super().__init__(config)
+        self.encoder = PaddedStack(config, config.source_vocab, config.encoder_layers, cross=False)
+        self.decoder = PaddedStack(config, config.target_vocab, config.decoder_layers, cross=True)
+        self.tie()
+
+
+def recognise(found: Found) -> bool:
+    """Whether the names of the weights are those of this code base before November 2019."""
+    return stacked(found) and PLACES[0] in found.weights.tensors
+
+
+def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+    """The model that settings and shapes describe, with the file's weights.
+
+    Raises:
+        CheckpointError: overrides that are unknown or impossible; weights that do not fit.
+    """
+    refuse_unknown(overrides, WORDS)
+    weights = _flat(found.weights)
+    sizes = measured(weights, "tgt")
+    words, origins = settle(
+        overrides,
+        ("file", told(weights, "tgt")),
+        ("sidecar", sidecar(found, WORDS) | ({} if tokenizer else special_ids(found))),
+        ("shapes", sizes),
+        ("shapes", {"max_positions": min(size(weights, name)[0] for name in PLACES) - 1}),
+        ("layout", {"norm": "post", "final_norm": False, "pad_id": 0, "bos_id": 2, "eos_id": 3}),
+    )
+    scaled = words["tied"] in ("output", "all")
+    add(words, origins, "layout", {"logit_scale": sizes["d_model"] ** -0.5 if scaled else 1.0})
+    rows = projected(weights)
+    if "heads" not in words:
+        return calibrated_heads(rows, lambda chosen: open(found, tokenizer, overrides | chosen))
+    add(words, origins, "shapes", widths(words["heads"], rows))
+    add(words, origins, "layout", PLAIN)
+    return reference(
+        found,
+        NAME,
+        words,
+        origins,
+        TABLE,
+        weights=weights,
+        tokenizer=tokenizer,
+        make=PaddedTransformer,
+        closed=CLOSED,
+    )
+
+
+def _flat(weights: Weights) -> Weights:
+    """Convolutions of width 1 as the matrices that they are."""
+    form = pattern("{stack}.layer_stack.{n}.pos_ffn.{which}.weight")
+    tensors = {
+        name: tensor.squeeze(-1) if form.fullmatch(name) and tensor.dim() == 3 else tensor
+        for name, tensor in weights.tensors.items()
+    }
+    return replace(weights, tensors=tensors)

@@ -1,0 +1,39 @@
+"""jadore801120/attention-is-all-you-need-pytorch from November 2019 to May 2020.
+
+Names and shapes are those of :mod:`.jadore_2020`; the norm stands before each sub-layer and on the
+query alone (keys and values are projected from what was not normed), and once after the last layer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ...preprocessing.tokenizers import Tokenizer
+from ..common import native
+from ..common.candidate import Found
+from ..common.model import Model
+from ..common.word_checks import refuse_unknown
+from . import jadore_2020
+
+NAME = "jadore_2019"
+WORDS = native.WORDS
+NAMES = jadore_2020.NAMES
+
+
+def recognise(found: Found) -> bool:
+    """Never by itself: jadore_2020 opens these files too and says where it had to guess."""
+    return False
+
+
+def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+    """The file as this version of the code base ran it: ``jadore_2020`` with other norms.
+
+    Raises:
+        CheckpointError: overrides that are unknown or impossible; weights that do not fit.
+    """
+    refuse_unknown(overrides, WORDS)
+    model = jadore_2020.open(found, tokenizer, {"norm": "query_only"} | overrides)
+    if "norm" in overrides:
+        return model
+    return replace(model, provenance=model.provenance | {"norm": "layout"})

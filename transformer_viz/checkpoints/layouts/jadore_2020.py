@@ -1,0 +1,143 @@
+"""jadore801120/attention-is-all-you-need-pytorch since June 2020.
+
+Post-norm, with a norm on the embeddings too and none at the end. A file of November 2019 to May
+2020 (:mod:`.jadore_2019`) has the same names and shapes and puts its norms elsewhere; the setting
+``scale_emb_or_prj``, since January 2021, is all that tells.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from torch import Tensor
+
+from ...model import ModelConfig, Transformer
+from ...preprocessing.tokenizers import Tokenizer
+from ..common import native
+from ..common.build_reference import PLAIN, add, reference, settings, sidecar, special_ids, widths
+from ..common.calibration import calibrated, calibrated_heads
+from ..common.candidate import Found
+from ..common.model import Model
+from ..common.provenance import settle
+from ..common.rename_keys import Table, patterns, size
+from ..common.word_checks import refuse_unknown
+from .jadore import CLOSED, SUBLAYERS, measured, projected, stacked, told
+
+NAME, EARLIER = "jadore_2020", "jadore_2019"
+WORDS = native.WORDS
+TABLE: Table = (
+    *SUBLAYERS,
+    ("encoder.src_word_emb.weight", "encoder.embedding.tokens.weight"),
+    ("decoder.trg_word_emb.weight", "decoder.embedding.tokens.weight"),
+    ("{stack}.position_enc.pos_table", "{stack}.embedding.positions.table"),
+    ("{stack}.layer_norm.{part}", "{stack}.embedding.norm.{part}"),
+    ("{stack}.layer_norm.{part}", "{stack}.norm.{part}"),
+    ("trg_word_prj.weight", "output.weight"),
+)
+NAMES = patterns(TABLE)
+TABLES = {stack: f"{stack}.position_enc.pos_table" for stack in ("encoder", "decoder")}
+USUAL_IDS = {"pad_id": 1, "bos_id": 2, "eos_id": 3}  # of a torchtext vocabulary
+ADVICE = (
+    "Files of November 2019 to May 2020 (norm='query_only') and later ones (norm='post') look the "
+    "same: say which if you know."
+)
+
+
+def recognise(found: Found) -> bool:
+    """Whether the names of the weights are those of this code base since November 2019."""
+    return stacked(found) and TABLES["encoder"] in found.weights.tensors
+
+
+def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+    """The reference Transformer that settings and shapes describe, with the file's weights.
+
+    Raises:
+        CheckpointError: overrides that are unknown or impossible; weights that do not fit.
+    """
+    refuse_unknown(overrides, WORDS)
+    words, origins = _words(found, tokenizer, overrides)
+    if "norm" not in words:
+        return calibrated(
+            ("norm", "embedding_norm", "final_norm"),
+            ("post", "query_only"),
+            "post",
+            lambda chosen: open(found, tokenizer, overrides | chosen),
+            ADVICE,
+        )
+    if "heads" not in words:
+        return calibrated_heads(
+            projected(found.weights), lambda chosen: open(found, tokenizer, overrides | chosen)
+        )
+    return _made(found, tokenizer, words, origins)
+
+
+class TargetPadded(Transformer):
+    """A Transformer whose target has a padding token of its own."""
+
+    def __init__(self, config: ModelConfig, target_pad: int):
+        super().__init__(config)
+        self.target_pad = target_pad
+
+    def causal_mask(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        own = (ids != self.target_pad)[:, None, None, :]
+        return super().causal_mask(ids, own if mask is None else mask)
+
+
+def _words(
+    found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """All words that something tells; where the norms stand and the heads may be left open."""
+    weights = found.weights
+    held = settings(weights, "settings")
+    newest = {"norm": "post"} if "scale_emb_or_prj" in held else {}
+    sizes = measured(weights, "trg")
+    tables = [size(weights, name, 3)[1] for name in TABLES.values()]
+    words, origins = settle(
+        overrides,
+        ("file", told(weights, "trg") | newest),
+        ("sidecar", sidecar(found, WORDS) | ({} if tokenizer else special_ids(found))),
+        ("shapes", sizes | {"max_positions": min(tables)}),
+        ("layout", {"attention_bias": False, "mask_fill": -1e9, "norm_eps": 1e-6}),
+        ("convention", USUAL_IDS),
+    )
+    scales = _scales(held, words["tied"], sizes["d_model"])
+    add(words, origins, "file" if newest else "layout", scales)
+    if "norm" in words:
+        early = words["norm"] != "post"
+        origin = "layout" if origins["norm"] == "override" else origins["norm"]
+        add(words, origins, origin, {"embedding_norm": not early, "final_norm": early})
+    if "heads" in words:
+        add(words, origins, "shapes", widths(words["heads"], projected(weights)))
+    add(words, origins, "layout", PLAIN)
+    return words, origins
+
+
+def _scales(held: dict[str, Any], tied: str, d_model: int) -> dict[str, float]:
+    """Embeddings or logits are scaled only where the projection shares its matrix."""
+    what = held.get("scale_emb_or_prj", "prj") if tied in ("output", "all") else "none"
+    root = math.sqrt(d_model)
+    return {
+        "embedding_scale": root if what == "emb" else 1.0,
+        "logit_scale": 1 / root if what == "prj" else 1.0,
+    }
+
+
+def _made(
+    found: Found, tokenizer: Tokenizer | None, words: dict[str, Any], origins: dict[str, str]
+) -> Model:
+    held = settings(found.weights, "settings")
+    target_pad = held.get("trg_pad_idx", words["pad_id"])
+    native.check_types({"pad_id": target_pad})
+    plain = target_pad == words["pad_id"] or origins["pad_id"] == "override"
+    return reference(
+        found,
+        NAME if words["norm"] == "post" else EARLIER,
+        words,
+        origins,
+        TABLE,
+        tokenizer=tokenizer,
+        stored={stack: size(found.weights, name, 3) for stack, name in TABLES.items()},
+        make=Transformer if plain else lambda config: TargetPadded(config, target_pad),
+        closed=CLOSED,
+    )

@@ -1,0 +1,147 @@
+"""Any module in memory: watched as it is, called as its own forward asks."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from ...preprocessing.hugging_face import HuggingFaceText
+from ...preprocessing.tokenizers import PlainIds, Tokenizer
+from ..common.model import Calls, Model
+from ..files.reading import CheckpointError
+from ..hugging_face import build
+
+NAME = "module in memory"
+KINDS = ("encoder-decoder", "encoder-only", "decoder-only")
+WORDS = ("pad_id", "bos_id", "eos_id", "max_tokens")
+#: Names under which modules take a mask of the source, and whether true means visible.
+MASKS = {
+    "source_mask": True,
+    "attention_mask": True,
+    "src_key_padding_mask": False,
+    "memory_key_padding_mask": False,
+}
+TARGET = "decoder_input_ids"  # modules with this name take a target by name, others as the second
+
+
+def wrap(
+    module: nn.Module,
+    tokenizer: Any = None,
+    name: str = "",
+    *,
+    device: str | None = None,
+    kind: str | None = None,
+    **overrides: Any,
+) -> Model:
+    """A Model around any module, put into evaluation mode; its class gives the name.
+
+    A model of the transformers library tells by its config, and by a trial run, what it is. Of any
+    other: ``kind`` None means that a forward with a target, or with two inputs that must be given,
+    is that of an encoder-decoder, any other that of an encoder. ``tokenizer`` is ours or one of the
+    transformers library; None reads ids typed as numbers. ``overrides`` may say ``pad_id``,
+    ``bos_id``, ``eos_id`` and ``max_tokens``.
+
+    Raises:
+        CheckpointError: an unknown kind or override; names those there are.
+    """
+    if build.of_library(module) and kind is None:
+        return build.wrap(module, tokenizer, name, device=device, **overrides)
+    for word in overrides:
+        if word not in WORDS:
+            raise CheckpointError(
+                f"A module in memory has no word {word!r}; it takes kind, {', '.join(WORDS)}."
+            )
+    if kind is not None and kind not in KINDS:
+        raise CheckpointError(f"There is no kind {kind!r}; choose one of {', '.join(KINDS)}.")
+    module.eval()
+    if device is not None:
+        module.to(device)
+    first = next(module.parameters(), None)
+    given = {"kind": kind, **overrides}
+    return Model(
+        name=name or type(module).__name__,
+        module=module,
+        kind=kind or _kind(module),
+        config={},
+        tokenizer=_face(tokenizer, overrides),
+        device="cpu" if first is None else str(first.device),
+        calls=make_calls(module),
+        layout=NAME,
+        dtype="float32" if first is None else str(first.dtype).removeprefix("torch."),
+        provenance={
+            word: "default" if given.get(word) is None else "override" for word in ("kind", *WORDS)
+        },
+        **overrides,
+    )
+
+
+def make_calls(module: nn.Module) -> Calls:
+    """A call of the module's own forward with the inputs it takes; its first tensor comes back.
+
+    The mask goes under the names that the module has for it; a module that has none refuses one.
+    """
+    names = inspect.signature(module.forward).parameters
+
+    def forward(
+        source: Tensor, target: Tensor | None = None, source_mask: Tensor | None = None
+    ) -> Tensor:
+        named = masks(source_mask)
+        if target is not None and TARGET in names:
+            return first_tensor(module(source, **{TARGET: target}, **named))
+        inputs = (source,) if target is None else (source, target)
+        return first_tensor(module(*inputs, **named))
+
+    def masks(visible: Tensor | None) -> dict[str, Tensor]:
+        if visible is None:
+            return {}
+        known = {name: keep for name, keep in MASKS.items() if name in names}
+        if not known:
+            raise ValueError(
+                f"{type(module).__name__} takes no mask of the source; its forward knows "
+                f"{', '.join(names)}."
+            )
+        return {name: visible if keep else ~visible for name, keep in known.items()}
+
+    return Calls(forward)
+
+
+def first_tensor(output: Any) -> Tensor:
+    """The logits, or else the first tensor, of what a module gave.
+
+    Raises:
+        ValueError: there is none; names the type that came.
+    """
+    if isinstance(output, Tensor):
+        return output
+    logits = getattr(output, "logits", None)
+    if isinstance(logits, Tensor):
+        return logits
+    parts = list(output.values()) if isinstance(output, Mapping) else output
+    for part in parts if isinstance(parts, list | tuple) else ():
+        if isinstance(part, Tensor):
+            return part
+    raise ValueError(
+        f"The module gave a {type(output).__name__} without a tensor in it; wrap it in a module "
+        "whose forward returns one."
+    )
+
+
+def _face(tokenizer: Any, words: dict[str, Any]) -> Tokenizer:
+    """The tokenizer behind our own face; ids typed as numbers where there is none."""
+    if build.of_library(tokenizer):
+        return HuggingFaceText(tokenizer, start_id=words.get("bos_id"))
+    if tokenizer is not None:
+        given: Tokenizer = tokenizer
+        return given
+    return PlainIds(**{word: words.get(word) for word in ("pad_id", "bos_id", "eos_id")})
+
+
+def _kind(module: nn.Module) -> str:
+    """What the module's forward asks for: two inputs, or one."""
+    parameters = inspect.signature(module.forward).parameters
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [p for p in parameters.values() if p.kind in kinds and p.default is p.empty]
+    return "encoder-decoder" if len(needed) > 1 or TARGET in parameters else "encoder-only"

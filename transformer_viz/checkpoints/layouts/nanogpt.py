@@ -1,0 +1,58 @@
+"""nanoGPT's ``ckpt.pt``: GPT-2's names with the options of the model beside the weights.
+
+The output layer is the embedding table, the activation is the exact GELU, and biases, those of the
+norms included, are there or not as ``bias`` says. Characters are kept in ``meta.pkl``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...preprocessing.tokenizers import Tokenizer
+from ..common.build_reference import WORDS as WORDS
+from ..common.build_reference import settings
+from ..common.candidate import Found
+from ..common.model import Model
+from . import gpt
+
+NAME = "nanogpt"
+NAMES = gpt.NAMES
+ALWAYS = {"activation": "gelu", "tied": "output"}
+#: Biases that a model can be trained without, by the module's names.
+OPTIONAL = (
+    "decoder.layers.{n}.self_attention.{part}.bias",
+    "decoder.layers.{n}.feed_forward.{part}.bias",
+    "decoder.layers.{n}.{part}.bias",
+    "decoder.norm.bias",
+)
+OPTIONS = {"heads": "n_head", "dropout": "dropout"}  # of the options, what shapes cannot tell
+
+
+def recognise(found: Found) -> bool:
+    """Whether the names are GPT-2's, not transposed, with nanoGPT's options or a tied output."""
+    fused, weights = gpt.fused(found), found.weights
+    own = "model_args" in weights.extra or gpt.ties_output(weights)
+    return fused is not None and gpt.is_linear(fused) and own
+
+
+def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+    """The reference Transformer that ``model_args`` and shapes describe, with the file's weights.
+
+    Raises:
+        CheckpointError: overrides that are unknown or impossible; weights or a vocabulary that do
+            not fit.
+    """
+    weights = found.weights
+    options, shapes = settings(weights, "model_args"), gpt.measured(weights)
+    return gpt.opened(
+        found,
+        NAME,
+        tokenizer,
+        overrides,
+        ("file", {word: options[name] for word, name in OPTIONS.items() if name in options}),
+        ("shapes", shapes),
+        ("layout", ALWAYS),
+        weights=gpt.apart(weights),
+        optional=() if shapes["attention_bias"] else OPTIONAL,
+        dataset=str(settings(weights, "config").get("dataset", "")),
+    )

@@ -1,0 +1,243 @@
+"""OpenNMT-py 3's ``model_step_K.pt``: weights, a generator apart, the options and the words.
+
+Pre-norm with a last norm on both stacks; embeddings times the root of their width plus the table of
+positions that the file holds; a forbidden score becomes -1e18, and a row of which every key would
+be forbidden stays as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from ...model import Transformer
+from ...preprocessing.tokenizers import Tokenizer
+from ..common.build_reference import PLAIN, add, reference, settings, shared, sidecar, widths
+from ..common.build_reference import WORDS as WORDS
+from ..common.calibration import calibrated_heads
+from ..common.candidate import Found
+from ..common.dictionaries import opennmt_words, typed_ids
+from ..common.model import Model
+from ..common.native import check_types
+from ..common.provenance import settle
+from ..common.rename_keys import Table, layers, patterns, size
+from ..common.word_checks import refuse_unknown
+from ..files.reading import CheckpointError, Weights
+
+NAME = "opennmt"
+LINEAR = {
+    "linear_query": "query",
+    "linear_keys": "key",
+    "linear_values": "value",
+    "final_linear": "output",
+}
+LAYERS = {
+    "encoder.transformer": {
+        **{f"self_attn.{theirs}": f"self_attention.{ours}" for theirs, ours in LINEAR.items()},
+        "layer_norm": "self_norm",
+    },
+    "decoder.transformer_layers": {
+        **{f"self_attn.{theirs}": f"self_attention.{ours}" for theirs, ours in LINEAR.items()},
+        **{f"context_attn.{theirs}": f"cross_attention.{ours}" for theirs, ours in LINEAR.items()},
+        "layer_norm_1": "self_norm",
+        "layer_norm_2": "cross_norm",
+    },
+}
+FEED_FORWARD = {
+    "feed_forward.w_1": "feed_forward.inner",
+    "feed_forward.w_2": "feed_forward.outer",
+    "feed_forward.layer_norm": "feed_forward_norm",
+}
+EMBEDDING = "{stack}.embeddings.make_embedding.emb_luts.0.weight"
+POSITIONS = "{stack}.embeddings.make_embedding.pe.pe"
+TABLE: Table = (
+    (EMBEDDING, "{stack}.embedding.tokens.weight"),
+    (POSITIONS, "{stack}.embedding.positions.table"),
+    *(
+        (
+            f"{layers}.{{n}}.{theirs}.{{part}}",
+            f"{layers.partition('.')[0]}.layers.{{n}}.{ours}.{{part}}",
+        )
+        for layers, parts in LAYERS.items()
+        for theirs, ours in (parts | FEED_FORWARD).items()
+    ),
+    ("{stack}.layer_norm.{part}", "{stack}.norm.{part}"),
+    ("generator.{part}", "output.{part}"),
+)
+NAMES = patterns(TABLE)
+STACKS = ("encoder", "decoder")
+#: Biases that a model can be trained without, by the module's names.
+OPTIONAL = (
+    "{stack}.layers.{n}.{block}.output.bias",
+    "{stack}.layers.{n}.feed_forward.{part}.bias",
+)
+#: Options that change the arithmetic, and the values that leave it as it is here.
+PLAIN_OPTIONS: dict[str, tuple[Any, ...]] = {
+    "max_relative_positions": (0,),
+    "self_attn_type": ("scaled-dot", "scaled-dot-flash"),
+    "parallel_residual": (False,),
+    "shared_layer_norm": (False,),
+    "layer_norm": ("standard",),
+    "num_kv": (0,),
+    "multiquery": (False,),
+    "generator_function": ("softmax",),
+}
+ACTIVATIONS = ("relu", "gelu")
+#: The ids of a usual vocabulary; a guess where the file holds none.
+USUAL = {"pad_id": 1, "bos_id": 2, "eos_id": 3}
+TYPED = "The file holds no lists of words (vocab with src and tgt), so token ids are typed."
+
+
+class Unemptied(Transformer):
+    """A Transformer in which a query that may look at nothing may look at everything."""
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
+        return super().encode(source, unemptied(source_mask))
+
+    def decode(self, target: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
+        own = unemptied(self.causal_mask(target))
+        return self.logits(self.decoder(target, own, memory, unemptied(source_mask)))
+
+
+def unemptied(mask: Tensor) -> Tensor:
+    """The mask, true where a key may be seen, with rows that are all false made all true."""
+    return mask | ~mask.any(-1, keepdim=True)
+
+
+def recognise(found: Found) -> bool:
+    """Whether the names are OpenNMT's, and there is an encoder and a decoder."""
+    names = found.weights.tensors.keys()
+    return {
+        "encoder.transformer.0.self_attn.linear_keys.weight",
+        "decoder.transformer_layers.0.context_attn.linear_keys.weight",
+    } <= names
+
+
+def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+    """The reference Transformer that options and shapes describe, with the file's weights.
+
+    Raises:
+        CheckpointError: overrides that are unknown or impossible; weights that do not fit; options
+            that this layout does not support.
+    """
+    refuse_unknown(overrides, WORDS)
+    weights = _with_generator(found.weights)
+    words, origins = _words(found, weights, overrides)
+    rows = dict.fromkeys(("d_k", "d_v"), words["d_model"])
+    if "heads" not in words:
+        return calibrated_heads(rows, lambda chosen: open(found, tokenizer, overrides | chosen))
+    add(words, origins, origins["heads"], widths(words["heads"], rows))
+    notes: tuple[str, ...] = ()
+    if tokenizer is None:
+        tokenizer = opennmt_words(_lists(weights), found.folder, words)
+        notes = () if tokenizer else (TYPED,)
+    return reference(
+        found,
+        NAME,
+        words,
+        origins,
+        TABLE,
+        weights=weights,
+        tokenizer=tokenizer or typed_ids(words),
+        optional=OPTIONAL,
+        stored={stack: size(weights, POSITIONS.format(stack=stack), 3) for stack in STACKS},
+        make=Unemptied,
+        notes=notes,
+    )
+
+
+def _with_generator(weights: Weights) -> Weights:
+    """The weights with those of the generator, which the file keeps apart."""
+    held = weights.extra.get("generator")
+    own = held if isinstance(held, Mapping) else {}
+    added = {f"generator.{name}": w for name, w in own.items() if isinstance(w, Tensor)}
+    return replace(weights, tensors=weights.tensors | added)
+
+
+def _words(
+    found: Found, weights: Weights, overrides: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """All words that something tells; only the heads may be left open."""
+    options = settings(weights, "opt")
+    _check_options(options, overrides)
+    names = {"heads": "heads", "norm_eps": "norm_eps", "activation": "pos_ffn_activation_fn"}
+    shapes = _measured(weights)
+    words, origins = settle(
+        overrides,
+        ("file", {word: options[name] for word, name in names.items() if name in options}),
+        ("file", _ids(_lists(weights))),
+        ("sidecar", sidecar(found, WORDS)),
+        ("shapes", shapes),
+        ("layout", {"norm": "pre", "norm_eps": 1e-6, "mask_fill": -1e18, "output_bias": True}),
+        ("layout", {"embedding_scale": math.sqrt(shapes["d_model"])}),
+        ("convention", USUAL),
+    )
+    add(words, origins, "layout", PLAIN)
+    check_types(words)
+    return words, origins
+
+
+def _check_options(options: dict[str, Any], overrides: dict[str, Any]) -> None:
+    """Refuse models that compute something else.
+
+    Raises:
+        CheckpointError: names the option and what it may be.
+    """
+    allowed = PLAIN_OPTIONS | {"pos_ffn_activation_fn": ACTIVATIONS}
+    if "activation" in overrides:
+        del allowed["pos_ffn_activation_fn"]
+    for name, values in allowed.items():
+        if options.get(name, values[0]) not in values:
+            raise CheckpointError(
+                f"The file says {name}={options[name]!r}; only {' or '.join(map(str, values))} is "
+                "supported. Build the model with OpenNMT-py and give the module to "
+                "load(module, tokenizer=...)."
+            )
+
+
+def _lists(weights: Weights) -> dict[str, Any]:
+    """The lists of words in the file, as OpenNMT-py 3 keeps them; empty where there are none."""
+    held = weights.extra.get("vocab")
+    return dict(held) if isinstance(held, Mapping) else {}
+
+
+def _ids(lists: dict[str, Any]) -> dict[str, int]:
+    """The special tokens by the lists of words: the source's padding, the target's two ends."""
+    start = lists.get("decoder_start_token", "<s>")
+    wanted = {"pad_id": ("src", "<blank>"), "bos_id": ("tgt", start), "eos_id": ("tgt", "</s>")}
+    return {
+        word: list(lists[side]).index(piece)
+        for word, (side, piece) in wanted.items()
+        if isinstance(lists.get(side), list | tuple) and piece in lists[side]
+    }
+
+
+def _measured(weights: Weights) -> dict[str, Any]:
+    """The words that names and shapes tell."""
+    source_vocab, width = size(weights, EMBEDDING.format(stack="encoder"))
+    first = "encoder.transformer.0."
+    return {
+        "d_model": width,
+        "source_vocab": source_vocab,
+        "target_vocab": size(weights, EMBEDDING.format(stack="decoder"))[0],
+        "d_ff": size(weights, first + "feed_forward.w_1.weight")[0],
+        "encoder_layers": layers(weights, "encoder.transformer.{n}.layer_norm.weight"),
+        "decoder_layers": layers(weights, "decoder.transformer_layers.{n}.layer_norm_1.weight"),
+        "max_positions": min(size(weights, POSITIONS.format(stack=s), 3)[0] for s in STACKS),
+        "attention_bias": first + "self_attn.linear_query.bias" in weights.tensors,
+        "tied": _tied(weights),
+    }
+
+
+def _tied(weights: Weights) -> str:
+    """Which tables are one: the same numbers."""
+    table = EMBEDDING.format(stack="decoder")
+    both = shared(weights, table, EMBEDDING.format(stack="encoder"))
+    output = shared(weights, table, "generator.weight")
+    if both and output:
+        return "all"
+    return "embeddings" if both else "output" if output else "none"

@@ -1,0 +1,247 @@
+"""The door for every checkpoint: find it, read it safely, hand it to the layout that knows it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from ..model import Transformer
+from ..preprocessing.tokenizers import Tokenizer
+from .common import native
+from .common.bundled import CONFIG, EXAMPLE, PREFERRED, PRETRAINED, WEIGHTS, available, shelved
+from .common.candidate import Found
+from .common.model import Model
+from .files.reading import SUFFIXES, CheckpointError, CheckpointMissing, file_size, read_config
+from .hugging_face import layout as hugging_face
+from .layouts import (
+    annotated,
+    fairseq,
+    gpt2,
+    jadore_2018,
+    jadore_2019,
+    jadore_2020,
+    labml,
+    mingpt,
+    nanogpt,
+    opennmt,
+    timm,
+    torch_core,
+    torch_tutorial,
+)
+from .layouts import module as plain
+
+
+class Layout(Protocol):
+    """What a layout's file offers: its name, its words and weights, and the opening.
+
+    ``WORDS`` are the words that a user may override; ``NAMES`` regular expressions of which every
+    weight of this layout matches one, so that a file nobody knows can be told what it is nearest.
+    """
+
+    NAME: str
+    WORDS: tuple[str, ...]
+    NAMES: tuple[str, ...]
+
+    def recognise(self, found: Found) -> bool:
+        """Whether the config, or the names of the weights, are this layout's."""
+
+    def open(self, found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+        """The Model, in evaluation mode, on the CPU."""
+
+
+#: Every layout, asked in this order. A new one is a file beside this one and a word here.
+layouts: tuple[Layout, ...] = (
+    hugging_face,
+    native,
+    jadore_2020,
+    jadore_2019,
+    jadore_2018,
+    annotated,
+    labml,
+    nanogpt,
+    mingpt,
+    gpt2,
+    fairseq,
+    opennmt,
+    timm,
+    torch_tutorial,
+    torch_core,
+)
+BESIDE = ("vocab.pt", "training_args.bin", "optimizer.pt", "scheduler.pt", "rng_state.pth", EXAMPLE)
+AUTO = "auto"  # a device: as many as the model needs, where its layout can do that
+OURS = ("layout", "allow_nonfinite", "weights")  # overrides that are not a layout's own
+
+
+def load(
+    thing: str | os.PathLike[str] | nn.Module,
+    device: str | None = None,
+    tokenizer: Tokenizer | None = None,
+    **overrides: Any,
+) -> Model:
+    """Open a trained model.
+
+    ``thing`` is a name in ``pretrained/`` (``en-de``; a snapshot of it as ``en-de-small/step-64``),
+    a folder, a weights file, or a module in memory, which is put into evaluation mode and stays on
+    its device unless one is given. ``device`` None is a GPU if one is present, ``"auto"`` spreads a
+    Hugging Face model over all there are. ``tokenizer`` None
+    takes the vocabulary beside the weights, or else ids typed as numbers. ``overrides`` are words
+    of the layout (:class:`ModelConfig` for our own); they win over the file, and
+    ``Model.provenance`` says so. ``layout=`` names the layout instead of recognising it,
+    ``allow_nonfinite=True`` opens weights that are NaN or infinite, and ``weights="ema"`` takes the
+    running average of the weights where a file holds it too.
+
+    Raises:
+        CheckpointMissing: nothing of that name (a FileNotFoundError too).
+        CheckpointError: a checkpoint that is unsafe, damaged, incomplete, of an unknown layout, or
+            that does not fit its config (a ValueError too).
+    """
+    if isinstance(thing, nn.Module):
+        place = None if device is None else choose_device(device)
+        if isinstance(thing, Transformer):
+            return native.wrap(thing, tokenizer, device=place, **overrides)
+        return plain.wrap(thing, tokenizer, device=place, **overrides)
+    place = None if device == AUTO else choose_device(device)
+    found, words = discover(thing, overrides)
+    if place is None:
+        words["device"] = AUTO
+    layout, found = recognised(found, overrides.get("layout"))
+    model = layout.open(found, tokenizer, words)
+    model = replace(model, **_of_the_file(found))
+    if found.allow_nonfinite:
+        note = f"{found.path.name} was opened although it may hold NaN or infinite weights."
+        model = replace(model, notes=(*model.notes, note))
+    return model if place is None else model.to(place)
+
+
+def _of_the_file(found: Found) -> dict[str, Any]:
+    """What every layout would say alike of a file: its size, and what was taken off its names."""
+    read = found.__dict__.get("weights")  # a layout may have taken another way to the tensors
+    return {
+        "file_size": file_size(found.path),
+        "unwrapped": () if read is None else read.unwrapped,
+    }
+
+
+def discover(
+    thing: str | os.PathLike[str], overrides: Mapping[str, Any]
+) -> tuple[Found, dict[str, Any]]:
+    """What stands on disk under a name, and the overrides that are its layout's own."""
+    path = find(thing)
+    allow = overrides.get("allow_nonfinite", False)
+    if not isinstance(allow, bool):
+        raise CheckpointError(f"allow_nonfinite is true or false; got {allow!r}.")
+    which = overrides.get("weights", "trained")
+    if which not in ("trained", "ema"):
+        raise CheckpointError(f"weights are 'trained' or 'ema' (their average); got {which!r}.")
+    words = {word: overrides[word] for word in overrides if word not in OURS}
+    return Found(path, read_config(path.parent / CONFIG), allow, which == "ema"), words
+
+
+def layout_of(found: Found, wanted: str | None = None) -> Layout:
+    """The layout of a checkpoint, see :func:`recognised`."""
+    return recognised(found, wanted)[0]
+
+
+def recognised(found: Found, wanted: str | None = None) -> tuple[Layout, Found]:
+    """The layout asked for, or the first that recognises a checkpoint, and what it is to open.
+
+    Where none does, the name of the field in which a larger module kept the model (``gpt.``) is
+    taken off all names, if all carry it, and everyone is asked once more.
+
+    Raises:
+        CheckpointError: no layout of that name; or none knows the file, with the nearest one.
+    """
+    names = [layout.NAME for layout in layouts]
+    if wanted is not None:
+        if wanted not in names:
+            raise CheckpointError(f"There is no layout {wanted!r}; known are {', '.join(names)}.")
+        return layouts[names.index(wanted)], found
+    for what in (found, *found.in_a_field()):
+        for layout in layouts:
+            if layout.recognise(what):
+                return layout, what
+    raise CheckpointError(
+        f"The layout of {found.path.name} is not known; {_nearest(found)}. "
+        f"Known are {', '.join(names)}. Build the module with its own "
+        "code and give it to load(module, tokenizer=...)."
+    )
+
+
+def _nearest(found: Found) -> str:
+    """Which layout comes closest to a file that none recognises, and what does not fit."""
+    names = sorted(found.weights.tensors)
+    near, strange = "", names
+    for layout in layouts:
+        patterns = [re.compile(pattern) for pattern in layout.NAMES]
+        left = [name for name in names if not any(p.fullmatch(name) for p in patterns)]
+        if len(left) < len(strange):
+            near, strange = layout.NAME, left
+    if not near:
+        return f"its first weight is {names[0]}, and no weight bears a known name"
+    known = len(names) - len(strange)
+    odd = f"; {strange[0]} is the first that does not" if strange else ", and others are missing"
+    return (
+        f"{near} comes closest ({known} of its {len(names)} weights bear that layout's names{odd})"
+    )
+
+
+def choose_device(device: str | None) -> str:
+    """The device asked for, or a GPU if one is present, or the CPU.
+
+    Raises:
+        CheckpointError: a device that this machine or PyTorch does not have.
+    """
+    if device is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise CheckpointError(
+            f"There is no device {device!r} here; use cpu"
+            f"{', cuda' if torch.cuda.is_available() else ''}, or leave it out."
+        ) from error
+    return device
+
+
+def find(thing: str | os.PathLike[str]) -> Path:
+    """The weights file that a name, a folder or a file stands for.
+
+    Raises:
+        CheckpointMissing: no such name or path, or a folder without weights.
+        CheckpointError: a folder with several weights files and none of a name that settles it.
+    """
+    path = (shelved(thing) if isinstance(thing, str) else None) or Path(thing)
+    try:
+        is_file, is_folder = path.is_file(), path.is_dir()
+    except (OSError, ValueError):  # names too long, or with characters that no name may have
+        is_file = is_folder = False
+    if is_file:
+        return path
+    if not is_folder:
+        raise CheckpointMissing(
+            f"There is no model, folder or file {str(thing)!r}. In the box: "
+            f"{', '.join(available()) or f'nothing yet ({PRETRAINED} is empty)'}."
+        )
+    for name in PREFERRED:
+        if (path / name).is_file():
+            return path / name
+    files = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
+    files = [file for file in files if file.is_file() and file.name not in BESIDE]
+    if not files:
+        raise CheckpointMissing(
+            f"The folder {path} holds no weights; expected {WEIGHTS} or a file ending in "
+            f"{', '.join(SUFFIXES)}."
+        )
+    if len(files) > 1:
+        names = ", ".join(file.name for file in files[:5])
+        raise CheckpointError(
+            f"The folder {path.name} holds several weights files ({names}); give one of them alone."
+        )
+    return files[0]
