@@ -31,9 +31,9 @@ from transformer_viz.app.labs.tiny_models import LABS
 from transformer_viz.app.session.url_state import FIRST_TEXT
 from transformer_viz.checkpoints.common.bundled import CONFIG, PRETRAINED
 from transformer_viz.checkpoints.common.model import Model
-from transformer_viz.metrics.dots import ROWS, head_spreads, random_spread
-from transformer_viz.metrics.positions import position_rows
-from transformer_viz.metrics.shifts import shift_errors
+from transformer_viz.metrics.attention.score_variance import ROWS, head_spreads, random_spread
+from transformer_viz.metrics.positions.positions import position_rows
+from transformer_viz.metrics.positions.shift_errors import shift_errors
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "labs.md"
 SEED, KEYS = 0, 17  # of the random vectors; the tokens of the first sentence in en-de

@@ -15,7 +15,7 @@ from transformer_viz.app.session import url_state
 from transformer_viz.core.interventions import BlockEdges, Edit, Intervention
 from transformer_viz.core.sites import MAPS, Site, map_name
 from transformer_viz.core.trace import Trace
-from transformer_viz.metrics.norms import norm_statistic
+from transformer_viz.metrics.residual.norm_statistics import norm_statistic
 
 KEEP = ("weights", "scores", "hidden")
 NOTHING = "nothing: the model ends at once"

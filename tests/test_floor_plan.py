@@ -36,6 +36,10 @@ FLOORS: dict[str, float] = {
     "inference": 2.5,
     "inference/experiments": 2.6,
     "walkthrough": 2.6,
+    "metrics/attention": 3,
+    "metrics/output": 3,
+    "metrics/positions": 3,
+    "metrics/residual": 3,
     "metrics": 3,
     "export": 3,
     "views": 4,
@@ -87,7 +91,7 @@ MOST_LINES = 400  # of a file
 
 # Exceptions. These lists only get shorter: a test fails where one is no longer needed.
 CIRCLES: list[set[str]] = []
-CROWDED = {"metrics", "views"}
+CROWDED = {"views"}
 LONG = {"app/session/visit", "core/interventions", "components/inside_words"}
 
 

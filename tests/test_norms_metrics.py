@@ -13,8 +13,8 @@ from transformer_viz.core.interventions import Intervention, Pad, ScaleHead
 from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_file import save_trace
 from transformer_viz.inference.tracing import trace
-from transformer_viz.metrics.norm_names import norm_labels
-from transformer_viz.metrics.norms import (
+from transformer_viz.metrics.residual.norm_labels import norm_labels
+from transformer_viz.metrics.residual.norm_statistics import (
     STATISTICS,
     describe_norm_change,
     find_statistic,
@@ -23,12 +23,12 @@ from transformer_viz.metrics.norms import (
     norm_statistic,
     norm_table,
 )
-from transformer_viz.metrics.outstanding import (
+from transformer_viz.metrics.residual.outliers import (
     outstanding_dimensions,
     outstanding_gains,
     outstanding_tokens,
 )
-from transformer_viz.metrics.stream import stream_lengths
+from transformer_viz.metrics.residual.residual_stream import stream_lengths
 from transformer_viz.views import norm_map
 
 SOURCE, TARGET = [5, 17, 6, 29, 8, 11, 3], [2, 7, 31, 9, 4]

@@ -16,7 +16,7 @@ from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_parts import Report, Tokens
 from transformer_viz.inference.tracing import trace
-from transformer_viz.metrics.positions import (
+from transformer_viz.metrics.positions.positions import (
     bias_names,
     column_names,
     measured,

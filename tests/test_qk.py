@@ -25,7 +25,14 @@ from transformer_viz.core.interventions import (
 from transformer_viz.core.sites import Site
 from transformer_viz.core.trace import Trace
 from transformer_viz.inference.tracing import trace
-from transformer_viz.metrics.qk import Chain, NoProduct, Step, chain, hidden_by, scale_source
+from transformer_viz.metrics.attention.qk_steps import (
+    Chain,
+    NoProduct,
+    Step,
+    chain,
+    hidden_by,
+    scale_source,
+)
 
 SOURCE, TARGET = [5, 17, 6, 29, 8, 11, 3], [2, 7, 31, 9, 4]
 KEEP = ("scores", "qkv")

@@ -18,8 +18,8 @@ from tests.views.conftest import make_trace
 from tests.views.large import large_trace
 from transformer_viz.components.page import framed
 from transformer_viz.core.trace import Trace
-from transformer_viz.metrics.cells import cells
-from transformer_viz.metrics.difference import difference
+from transformer_viz.metrics.attention.map_cells import cells
+from transformer_viz.metrics.attention.map_difference import difference
 from transformer_viz.views.atlas import atlas
 from transformer_viz.views.book import STEPS
 from transformer_viz.views.lines import lines

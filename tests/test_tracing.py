@@ -21,7 +21,7 @@ from transformer_viz.core.interventions import (
 )
 from transformer_viz.core.sites import Site
 from transformer_viz.inference.tracing import trace
-from transformer_viz.metrics import heads as formulas
+from transformer_viz.metrics.attention import head_statistics as formulas
 
 SOURCE, TARGET = [5, 17, 6, 29, 8, 11, 3], [2, 7, 31, 9, 4]
 EVERYTHING = ("weights", "scores", "qkv", "hidden", "gradients")

@@ -12,8 +12,8 @@ import pandas as pd
 from .core.trace import Trace
 from .core.version import __version__
 from .i18n import say
-from .metrics.cells import Cells, cells
-from .metrics.difference import difference, require_same_words
+from .metrics.attention.map_cells import Cells, cells
+from .metrics.attention.map_difference import difference, require_same_words
 
 
 def manifest(trace: Trace, before: Trace | None = None, **picture: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from tests.app.kinds import NAMES
 from tests.app.seen import address, array, chart, go, html, said, told
 from tests.labs.conftest import labs as labs  # the box with the tiny models
 from tests.labs.conftest import tiny_box as tiny_box
-from transformer_viz.metrics.dots import random_spread
+from transformer_viz.metrics.attention.score_variance import random_spread
 
 Visit = Callable[..., AppTest]
 VERDICT = 'data-what="verdict"'

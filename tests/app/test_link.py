@@ -26,7 +26,7 @@ from transformer_viz.core.interventions import (
 from transformer_viz.core.palette import RAMPS
 from transformer_viz.core.sites import MAPS, STACKS
 from transformer_viz.i18n import languages
-from transformer_viz.metrics.norms import STATISTICS
+from transformer_viz.metrics.residual.norm_statistics import STATISTICS
 
 TEXT = strategies.text(strategies.characters(exclude_categories=["Cs"]), max_size=60)
 FINITE = strategies.floats(-100, 100)

@@ -25,8 +25,8 @@ from transformer_viz.core.interventions import (
     Window,
 )
 from transformer_viz.core.trace import Trace
-from transformer_viz.metrics.alike import alikeness
-from transformer_viz.metrics.held import held_bits
+from transformer_viz.metrics.output.surprisal import held_bits
+from transformer_viz.metrics.residual.similarity import alikeness
 
 from .seen import address, array, charts, heatmap, html, said, told
 

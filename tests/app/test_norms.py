@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from transformer_viz.core.interventions import Intervention, Temperature
-from transformer_viz.metrics.norms import STATISTICS
+from transformer_viz.metrics.residual.norm_statistics import STATISTICS
 
 from .seen import address, chart, charts, go, heatmap, html, said, told
 

@@ -16,7 +16,7 @@ import transformer_viz as tv
 from transformer_viz.core.interventions import Intervention, Pad, ScalePositions, Temperature
 from transformer_viz.core.sites import MAPS
 from transformer_viz.core.trace import Trace
-from transformer_viz.metrics.norms import STATISTICS, norm_statistic
+from transformer_viz.metrics.residual.norm_statistics import STATISTICS, norm_statistic
 
 from .seen import chart, go, heatmap, html, part, said, tiles, weights
 

@@ -34,7 +34,7 @@ from transformer_viz.core.interventions import (
 )
 from transformer_viz.core.palette import RAMPS
 from transformer_viz.i18n import languages
-from transformer_viz.metrics.norms import STATISTICS
+from transformer_viz.metrics.residual.norm_statistics import STATISTICS
 
 from .conftest import APP, TIMEOUT
 from .seen import address, chips, drawn, go, part, said, told

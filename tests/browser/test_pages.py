@@ -16,7 +16,7 @@ from tests.browser.hands import after, edits, go, query
 from transformer_viz import Intervention, load, trace
 from transformer_viz.app.session.url_state import FIRST_TEXT
 from transformer_viz.core.interventions import BlockKeys, Temperature
-from transformer_viz.metrics.norms import norm_table
+from transformer_viz.metrics.residual.norm_statistics import norm_table
 
 pytestmark = pytest.mark.browser
 

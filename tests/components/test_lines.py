@@ -11,7 +11,7 @@ from tests.views.conftest import make_trace
 from transformer_viz.components.lines import lines_data, lines_height
 from transformer_viz.core.trace import Trace
 from transformer_viz.metrics import merge_words, without_special
-from transformer_viz.metrics.words import axis, produced_axis
+from transformer_viz.metrics.attention.word_merging import axis, produced_axis
 
 from .lines_stage import hard, made, ramp_weights
 from .stage import decoded

@@ -15,7 +15,7 @@ from transformer_viz.core.interventions import BlockKeys, Intervention, ScaleHea
 from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_parts import read_only
 from transformer_viz.inference.tracing import trace
-from transformer_viz.metrics.qk import chain
+from transformer_viz.metrics.attention.qk_steps import chain
 
 SOURCE, TARGET = [5, 17, 6, 29, 8, 11, 3], [2, 7, 31, 9, 4]
 FIGURES = {

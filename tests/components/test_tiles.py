@@ -11,7 +11,7 @@ from tests.components.many import blocks_max, many
 from tests.views.conftest import make_trace
 from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_parts import Tokens
-from transformer_viz.metrics.tiles import (
+from transformer_viz.metrics.attention.thumbnails import (
     change,
     extends,
     grown,

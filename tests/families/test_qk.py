@@ -13,7 +13,7 @@ from transformer_viz.capture import Want
 from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_parts import Report, Tokens
 from transformer_viz.inference.capture_to_numpy import attentions_of, thumbnails_of, to_numpy
-from transformer_viz.metrics.qk import chain
+from transformer_viz.metrics.attention.qk_steps import chain
 
 from . import laws
 from .catalogue import DECODER, Family, built

@@ -10,7 +10,7 @@ import transformer_viz as tv
 from transformer_viz.app.labs.jobs import streams
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.inference import token_ids
-from transformer_viz.metrics.batches import EPSILON, batch_normed, layer_normed
+from transformer_viz.metrics.residual.batch_norm import EPSILON, batch_normed, layer_normed
 
 
 def _batch() -> list[np.ndarray]:

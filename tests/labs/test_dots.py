@@ -10,7 +10,8 @@ import torch
 
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.inference.tracing import trace
-from transformer_viz.metrics.dots import (
+from transformer_viz.metrics.attention.qk_steps import NoProduct
+from transformer_viz.metrics.attention.score_variance import (
     head_spreads,
     jacobian_norms,
     random_scores,
@@ -18,7 +19,6 @@ from transformer_viz.metrics.dots import (
     softmax,
     softness,
 )
-from transformer_viz.metrics.qk import NoProduct
 
 
 @pytest.mark.parametrize("d_k", [4, 16, 64, 256])

@@ -20,8 +20,14 @@ from transformer_viz.app.labs.experiments.multi_head import (
 )
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import Causal, Intervention, ScaleHead
-from transformer_viz.metrics.held import cost, held_bits, later, typical_probability, weight_on
-from transformer_viz.metrics.sizes import attention_sizes
+from transformer_viz.metrics.attention.parameter_counts import attention_sizes
+from transformer_viz.metrics.output.surprisal import (
+    cost,
+    held_bits,
+    later,
+    typical_probability,
+    weight_on,
+)
 from transformer_viz.model import ModelConfig
 from transformer_viz.model.transformer import Attention
 

@@ -8,9 +8,9 @@ import torch
 
 from transformer_viz.app.labs.experiments.long_range import Found as Far
 from transformer_viz.app.labs.experiments.long_range import answer, measured, near_and_far
-from transformer_viz.metrics.alike import alikeness
-from transformer_viz.metrics.reach import reach
-from transformer_viz.metrics.shared import lopsidedness, share_keys
+from transformer_viz.metrics.attention.distance_profile import reach
+from transformer_viz.metrics.attention.tied_query_key import lopsidedness, share_keys
+from transformer_viz.metrics.residual.similarity import alikeness
 
 random = np.random.default_rng(11)
 

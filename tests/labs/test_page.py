@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import labs
 from transformer_viz.checkpoints.common.bundled import CONFIG, PRETRAINED
-from transformer_viz.metrics.dots import random_spread
+from transformer_viz.metrics.attention.score_variance import random_spread
 
 TEXT = labs.PAGE.read_text(encoding="utf-8")
 ROWS = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from transformer_viz.metrics.shifts import shift_errors, similarity_by_distance
+from transformer_viz.metrics.positions.shift_errors import shift_errors, similarity_by_distance
 
 RATES = np.array([1.0, 0.31, 0.07, 0.011])  # radians a position, one a pair
 PLACES = np.arange(23)

@@ -8,7 +8,7 @@ import pytest
 
 from transformer_viz import views
 from transformer_viz.core.trace import Trace
-from transformer_viz.metrics.norms import norm_statistic
+from transformer_viz.metrics.residual.norm_statistics import norm_statistic
 from transformer_viz.views.as_table import as_table
 
 

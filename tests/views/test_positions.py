@@ -20,7 +20,7 @@ from transformer_viz.core.interventions import (
 from transformer_viz.core.palette import DARK, LIGHT
 from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_parts import Tokens
-from transformer_viz.metrics.positions import similarity, waves
+from transformer_viz.metrics.positions.positions import similarity, waves
 from transformer_viz.views.head_map import CLICKS
 from transformer_viz.views.position_shift import position_shift
 from transformer_viz.views.position_similarity import position_similarity

@@ -22,8 +22,8 @@ from tests.views.conftest import make_trace
 from transformer_viz.core.interventions import Intervention, Temperature
 from transformer_viz.core.palette import DARK, LIGHT, ramps
 from transformer_viz.core.trace import Trace
-from transformer_viz.metrics.cells import cells
-from transformer_viz.metrics.difference import difference
+from transformer_viz.metrics.attention.map_cells import cells
+from transformer_viz.metrics.attention.map_difference import difference
 from transformer_viz.views import paper
 from transformer_viz.views.paper_atlas import SIDE
 from transformer_viz.views.paper_map import MOST

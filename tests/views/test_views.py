@@ -14,7 +14,7 @@ from transformer_viz.core.palette import DARK, LIGHT
 from transformer_viz.core.sites import Site
 from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_parts import Attention
-from transformer_viz.metrics.cells import Cells, cells, visible
+from transformer_viz.metrics.attention.map_cells import Cells, cells, visible
 from transformer_viz.views import (
     VIEWS,
     Picture,

@@ -16,7 +16,7 @@ import pandas as pd
 from ..core.sites import MAPS
 from ..core.trace import Trace
 from ..i18n import mark, say
-from ..metrics.tiles import halved, head_tiles, largest_change, stride, strongest
+from ..metrics.attention.thumbnails import halved, head_tiles, largest_change, stride, strongest
 from .blob import both_palettes, pack
 from .ruler import rulers
 

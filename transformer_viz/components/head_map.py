@@ -10,9 +10,9 @@ from ..core.sites import MAPS, Site, called
 from ..core.trace import Trace
 from ..i18n import listed, mark, say
 from ..metrics import describe_row, statistic_change
-from ..metrics.cells import Cells, cells
-from ..metrics.difference import appended, difference
-from ..metrics.tiles import largest_change
+from ..metrics.attention.map_cells import Cells, cells
+from ..metrics.attention.map_difference import appended, difference
+from ..metrics.attention.thumbnails import largest_change
 from .blob import both_palettes, pack
 from .ruler import rulers
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..core.trace import Trace
 from ..i18n import say
-from ..metrics.cells import Cells, cells
-from ..metrics.difference import appended, difference
+from ..metrics.attention.map_cells import Cells, cells
+from ..metrics.attention.map_difference import appended, difference
 from .blob import both_palettes, pack
 from .ruler import Ruler, rulers
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..core.trace import Trace
 from ..i18n import mark, say
-from ..metrics.cells import axes
-from ..metrics.qk import Chain, NoProduct, Step, chain, require_product
+from ..metrics.attention.map_cells import axes
+from ..metrics.attention.qk_steps import Chain, NoProduct, Step, chain, require_product
 from .blob import both_palettes, pack
 from .ruler import rulers
 

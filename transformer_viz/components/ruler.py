@@ -8,8 +8,8 @@ from typing import Any
 
 from ..core.sites import MAPS
 from ..core.trace import Trace
-from ..metrics.cells import Cells
-from ..metrics.tiles import sentences
+from ..metrics.attention.map_cells import Cells
+from ..metrics.attention.thumbnails import sentences
 
 
 @dataclass(frozen=True)

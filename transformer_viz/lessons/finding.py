@@ -10,8 +10,8 @@ import numpy as np
 from ..core.trace import Trace
 from ..core.trace_parts import Attention
 from ..i18n import mark, say
-from ..metrics.cells import axes
-from ..metrics.words import Axis
+from ..metrics.attention.map_cells import axes
+from ..metrics.attention.word_merging import Axis
 from .records import NotHere, Spot
 
 SHORT = mark("This sentence is too short for this question. Type a longer one above.")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..i18n import mark, say
-from ..metrics.cells import axes
+from ..metrics.attention.map_cells import axes
 from .finding import choices, telling
 from .records import READ, Ask, Exercise, Notes, Seen, Spot, Station
 from .words import quoted, share

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..i18n import mark, say
-from ..metrics.cells import MASK_SCORE, axes
+from ..metrics.attention.map_cells import MASK_SCORE, axes
 from .finding import SHORT, telling
 from .records import Ask, Exercise, Notes, NotHere, Seen, Spot, Station
 from .words import exact, quoted, rough, share

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.interventions import Intervention, Temperature
 from ..i18n import mark, say
-from ..metrics.cells import axes
+from ..metrics.attention.map_cells import axes
 from .finding import telling
 from .records import Ask, Notes, Seen, Spot, Station
 from .words import quoted, rough, share

@@ -6,8 +6,8 @@ from typing import Any
 
 from ..core.trace import Trace
 from ..i18n import mark, say
-from ..metrics.norms import norm_statistic
-from ..metrics.stream import stream_lengths
+from ..metrics.residual.norm_statistics import norm_statistic
+from ..metrics.residual.residual_stream import stream_lengths
 from .finding import some_word
 from .records import Ask, Notes, Seen, Spot, Station
 from .words import quoted, rough

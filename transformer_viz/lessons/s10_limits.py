@@ -10,7 +10,7 @@ import numpy as np
 from ..core.interventions import Intervention, ScaleHead
 from ..core.trace import Trace
 from ..i18n import mark, say
-from ..metrics.cells import axes
+from ..metrics.attention.map_cells import axes
 from .finding import telling
 from .records import Ask, Notes, Seen, Spot, Station
 from .words import quoted, rough, share

@@ -1,8 +1,21 @@
 """Numbers about a trace: pure functions of plain arrays, each with a name, a unit and a law."""
 
-from .compare import describe_row, output_changes, statistic_change, strongest_links, vector_changes
-from .heads import METRICS, Metric, head_statistics
-from .words import Axis, Regrouped, axis, merge_words, produced_axis, without_special
+from .attention.head_statistics import METRICS, Metric, head_statistics
+from .attention.word_merging import (
+    Axis,
+    Regrouped,
+    axis,
+    merge_words,
+    produced_axis,
+    without_special,
+)
+from .output.run_changes import (
+    describe_row,
+    output_changes,
+    statistic_change,
+    strongest_links,
+    vector_changes,
+)
 
 __all__ = [
     "METRICS",

@@ -22,8 +22,8 @@ from ..components.page import header
 from ..components.spoken import taught
 from ..core.sites import MAPS
 from ..core.trace import Trace
-from ..metrics.cells import cells
-from ..metrics.difference import difference
+from ..metrics.attention.map_cells import cells
+from ..metrics.attention.map_difference import difference
 
 STEPS = 65534  # of a range; 65535 is no number
 HEADER_OF_HEAD = ("title", "numbers", "note", "most")

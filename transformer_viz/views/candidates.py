@@ -10,7 +10,7 @@ import pandas as pd
 from ..core.palette import Palette, palette
 from ..core.trace import Trace
 from ..i18n import mark, say
-from ..metrics.candidates import candidates as most_probable
+from ..metrics.output.top_k import candidates as most_probable
 from .picture import Picture
 
 LINE = 27  # pixels of a word's line

@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 from ..core.palette import Palette, palette
 from ..core.trace import Trace
 from ..i18n import mark, say
-from ..metrics.norm_names import norm_labels
-from ..metrics.outstanding import PARTS, gain_and_bias, outstanding_gains
+from ..metrics.residual.norm_labels import norm_labels
+from ..metrics.residual.outliers import PARTS, gain_and_bias, outstanding_gains
 from .theme import captioned, figure
 
 HEIGHT = 420

@@ -9,9 +9,9 @@ from ..core.palette import Palette, palette
 from ..core.sites import called
 from ..core.trace import Trace
 from ..i18n import say
-from ..metrics.cells import Cells, cells
-from ..metrics.difference import appended, difference
-from ..metrics.tiles import largest_change
+from ..metrics.attention.map_cells import Cells, cells
+from ..metrics.attention.map_difference import appended, difference
+from ..metrics.attention.thumbnails import largest_change
 from .cells import OVERLAY, clickable, hatch, name_axes
 from .theme import captioned, figure, scale
 

@@ -12,7 +12,7 @@ from ..core.sites import called
 from ..core.trace import Trace
 from ..i18n import listed, say
 from ..metrics import describe_row
-from ..metrics.cells import cells
+from ..metrics.attention.map_cells import cells
 from .book import book
 from .picture import Picture
 from .report import most_decided, room_for, runs_of

@@ -11,8 +11,8 @@ from ..core.palette import Palette, palette
 from ..core.sites import called
 from ..core.trace import Trace
 from ..i18n import say
-from ..metrics.norm_names import norm_labels
-from ..metrics.norms import (
+from ..metrics.residual.norm_labels import norm_labels
+from ..metrics.residual.norm_statistics import (
     Statistic,
     find_statistic,
     norm_change,
@@ -48,7 +48,7 @@ def norm_map(
 
     Args:
         trace: the run to show.
-        statistic: a name of ``transformer_viz.metrics.norms.STATISTICS``.
+        statistic: a name of ``transformer_viz.metrics.residual.norm_statistics.STATISTICS``.
         stack: ``encoder`` or ``decoder``.
         before: another run over the same words; then the change since it is drawn instead.
         site: the number of a norm (a row), to outline.

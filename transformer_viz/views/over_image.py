@@ -13,7 +13,7 @@ from ..core.palette import Palette, palette
 from ..core.sites import called
 from ..core.trace import Trace
 from ..i18n import say
-from ..metrics.patches import PatchRow, patch_row
+from ..metrics.attention.image_patches import PatchRow, patch_row
 from .cells import clickable
 from .theme import captioned, escaped, figure
 

@@ -10,7 +10,7 @@ from ..components.head_map import pooled
 from ..core.palette import Palette, Ramp, palette, ramps
 from ..core.trace import Trace
 from ..i18n import say
-from ..metrics.tiles import head_tiles, largest_change, sentences
+from ..metrics.attention.thumbnails import head_tiles, largest_change, sentences
 from . import paper
 
 MOST = 100_000  # cells of a whole atlas; more would be a file that few programs open

@@ -16,9 +16,9 @@ from matplotlib.path import Path
 from ..core.palette import OKABE_ITO, Palette, palette
 from ..core.trace import Trace
 from ..i18n import mark, say
-from ..metrics.cells import Cells, cells
-from ..metrics.difference import appended, difference
-from ..metrics.tiles import largest_change
+from ..metrics.attention.map_cells import Cells, cells
+from ..metrics.attention.map_difference import appended, difference
+from ..metrics.attention.thumbnails import largest_change
 from . import paper
 
 HEADS = 8  # that can be told apart by colour

@@ -12,9 +12,9 @@ from ..components.head_map import pooled
 from ..core.palette import Palette, Ramp, palette, ramps
 from ..core.trace import Trace
 from ..i18n import say
-from ..metrics.cells import Cells, cells
-from ..metrics.difference import appended, difference
-from ..metrics.tiles import largest_change
+from ..metrics.attention.map_cells import Cells, cells
+from ..metrics.attention.map_difference import appended, difference
+from ..metrics.attention.thumbnails import largest_change
 from . import paper
 
 MOST = 256  # cells along a side; longer sentences are pooled

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from ..core.palette import palette
 from ..core.trace import Trace
 from ..i18n import mark, say
-from ..metrics.positions import Shift, position_names, position_rows, run_note, shift
+from ..metrics.positions.positions import Shift, position_names, position_rows, run_note, shift
 from .theme import STEADY, captioned, figure
 
 ROUNDING = 1e-5  # relative differences below this are the rounding of the table's own numbers

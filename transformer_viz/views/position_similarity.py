@@ -8,7 +8,13 @@ import plotly.graph_objects as go
 from ..core.palette import palette
 from ..core.trace import Trace
 from ..i18n import say
-from ..metrics.positions import position_label, position_names, position_rows, run_note, similarity
+from ..metrics.positions.positions import (
+    position_label,
+    position_names,
+    position_rows,
+    run_note,
+    similarity,
+)
 from .cells import LABELS, OVERLAY, clickable, name_axes
 from .head_map import CLICKS
 from .theme import captioned, figure, scale

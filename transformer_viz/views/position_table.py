@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from ..core.palette import palette
 from ..core.trace import Trace
 from ..i18n import say
-from ..metrics.positions import (
+from ..metrics.positions.positions import (
     bias_names,
     column_names,
     measured,

@@ -12,7 +12,7 @@ from ..core.palette import palette
 from ..core.trace import Trace
 from ..export import as_text, manifest, whose
 from ..i18n import listed, mark, say, speaking, spoken_language
-from ..metrics.difference import require_same_words
+from ..metrics.attention.map_difference import require_same_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,8 +16,8 @@ from ..core.trace import Trace
 from ..core.trace_parts import Tokens
 from ..export import manifest, whose
 from ..i18n import listed, say
-from ..metrics.difference import require_same_words
-from ..metrics.words import REPEATED
+from ..metrics.attention.map_difference import require_same_words
+from ..metrics.attention.word_merging import REPEATED
 from .book import STEPS, Place, Run, book, decided_first
 from .printed import HONEST
 

@@ -9,8 +9,8 @@ from ..core.palette import palette
 from ..core.sites import called
 from ..core.trace import Trace
 from ..i18n import say
-from ..metrics.norms import check_same_words
-from ..metrics.stream import stream_lengths
+from ..metrics.residual.norm_statistics import check_same_words
+from ..metrics.residual.residual_stream import stream_lengths
 from .theme import captioned, escaped, figure
 
 HEIGHT = 380

@@ -9,7 +9,7 @@ import pandas as pd
 from ..core.palette import Palette, palette
 from ..core.trace import Trace
 from ..i18n import mark, say
-from ..metrics.compare import vector_changes
+from ..metrics.output.run_changes import vector_changes
 from .picture import Picture
 
 HEIGHT = 46  # pixels of the longest bar

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from ..core.palette import palette
 from ..core.trace import Trace
 from ..i18n import say
-from ..metrics.positions import FASTEST, SLOWEST, Wave, position_rows, run_note, waves
+from ..metrics.positions.positions import FASTEST, SLOWEST, Wave, position_rows, run_note, waves
 from .theme import STEADY, captioned, figure
 
 TITLE = {"standoff": 8, "font": {"size": 14}}

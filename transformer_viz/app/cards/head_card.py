@@ -9,7 +9,7 @@ import streamlit as st
 
 from ...core.sites import Site, called
 from ...i18n import mark, say
-from ...metrics.cells import Cells, cells
+from ...metrics.attention.map_cells import Cells, cells
 from ..render import payloads
 from ..session import url_state, view_options, visit, widget_sync
 from ..session.scene import Scene

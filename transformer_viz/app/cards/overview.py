@@ -6,7 +6,7 @@ import streamlit as st
 
 from ...components.atlas import TITLES
 from ...i18n import mark, say
-from ...metrics.cells import Cells
+from ...metrics.attention.map_cells import Cells
 from ..render import payloads
 from ..session import visit
 from ..session.scene import Scene

@@ -11,7 +11,7 @@ from ...components import Chip, ChipRow, Picked, spot
 from ...components.ruler import Ruler
 from ...core.trace_parts import Tokens
 from ...i18n import mark, say
-from ...metrics.cells import Cells
+from ...metrics.attention.map_cells import Cells
 from ..render.headline import lead
 from ..session import visit
 from ..session.edit_controls import hidden

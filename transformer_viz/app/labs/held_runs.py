@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.interventions import Intervention
 from ...i18n import say
-from ...metrics.held import held_bits
+from ...metrics.output.surprisal import held_bits
 from ..engine import trace_jobs
 from ..engine.query import Question
 from ..engine.task import Task

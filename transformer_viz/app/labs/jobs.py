@@ -11,7 +11,7 @@ import numpy as np
 from ...core.interventions import Intervention, Pad
 from ...core.trace import Trace
 from ...core.trace_parts import read_only
-from ...metrics.dots import HeadSpread, head_spreads
+from ...metrics.attention.score_variance import HeadSpread, head_spreads
 from ..engine import trace_jobs
 from ..engine.query import Question
 

@@ -11,15 +11,19 @@ import streamlit as st
 from ... import views
 from ...core.trace import Trace
 from ...i18n import ENGLISH, mark, say, speaking
-from ...metrics.norm_names import norm_labels
-from ...metrics.norms import (
+from ...metrics.residual.norm_labels import norm_labels
+from ...metrics.residual.norm_statistics import (
     STATISTICS,
     describe_norm_change,
     norm_sites,
     norm_statistic,
     norm_table,
 )
-from ...metrics.outstanding import outstanding_dimensions, outstanding_gains, outstanding_tokens
+from ...metrics.residual.outliers import (
+    outstanding_dimensions,
+    outstanding_gains,
+    outstanding_tokens,
+)
 from ..cards import edit_chips, token_chips
 from ..cards.overview import compare, sentence
 from ..cards.plotly_chart import chart, clicked

@@ -12,7 +12,7 @@ from ...core.sites import called
 from ...core.trace import Trace
 from ...core.trace_parts import Tokens
 from ...i18n import mark, say
-from ...metrics.positions import pair_count, position_array
+from ...metrics.positions.positions import pair_count, position_array
 from ..cards import edit_chips, head_card, token_chips
 from ..cards.edit_chips import ways_back
 from ..cards.outcome_card import came_of_it

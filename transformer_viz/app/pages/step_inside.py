@@ -9,7 +9,7 @@ import streamlit as st
 from ...components.inside import inside_data
 from ...core.stages import Inside, Number, Stage, Terms
 from ...i18n import say
-from ...metrics.cells import cells
+from ...metrics.attention.map_cells import cells
 from ..cards import head_card, overview, token_chips
 from ..cards.edit_panel import strip
 from ..engine.engine import Engine

@@ -17,7 +17,7 @@ from ...core.interventions import Intervention
 from ...core.palette import RAMPS
 from ...core.sites import MAPS, STACKS
 from ...i18n import languages, say
-from ...metrics.norms import STATISTICS
+from ...metrics.residual.norm_statistics import STATISTICS
 from ..engine import model_names
 from .edit_controls import REACHES, SCOPES
 

@@ -10,7 +10,7 @@ import streamlit as st
 
 from ...core.trace import Trace
 from ...i18n import say
-from ...metrics.tiles import sentences
+from ...metrics.attention.thumbnails import sentences
 from . import visit
 
 SEQ = "_seq"  # the number of the newest change that the server has heard of

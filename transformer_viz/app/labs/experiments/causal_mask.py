@@ -13,7 +13,7 @@ from .... import views
 from ....core.interventions import Causal, Intervention
 from ....core.trace import Trace
 from ....i18n import mark, say
-from ....metrics.held import later, weight_on
+from ....metrics.output.surprisal import later, weight_on
 from ....views.curves import Curve
 from ...session.scene import Scene
 from .. import held_runs

@@ -10,7 +10,7 @@ import streamlit as st
 from .... import views
 from ....core.trace_parts import Tokens
 from ....i18n import mark, say
-from ....metrics.batches import batch_normed, layer_normed
+from ....metrics.residual.batch_norm import batch_normed, layer_normed
 from ....views.curves import Curve
 from ...session.scene import Scene
 from .. import jobs

@@ -10,8 +10,8 @@ import streamlit as st
 from .... import views
 from ....core.trace import Trace
 from ....i18n import mark, say
-from ....metrics.cells import visible
-from ....metrics.reach import Reach, reach
+from ....metrics.attention.distance_profile import Reach, reach
+from ....metrics.attention.map_cells import visible
 from ....views.curves import Curve
 from ...session.scene import Scene
 from ..bench import Bench

@@ -13,7 +13,7 @@ from ....core.interventions import Intervention, ScaleHead
 from ....core.sites import MAPS
 from ....core.trace import Trace
 from ....i18n import mark, say
-from ....metrics.sizes import Size, attention_sizes
+from ....metrics.attention.parameter_counts import Size, attention_sizes
 from .. import held_runs
 from ..bench import Bench
 from ..lab import Lab

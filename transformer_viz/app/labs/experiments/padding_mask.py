@@ -9,7 +9,7 @@ import numpy as np
 from ....core.interventions import Intervention, Pad
 from ....core.trace import Trace
 from ....i18n import mark, say
-from ....metrics.held import weight_on
+from ....metrics.output.surprisal import weight_on
 from ...session.scene import Scene
 from .. import held_runs
 from ..bench import Bench

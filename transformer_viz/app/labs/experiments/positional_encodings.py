@@ -12,8 +12,8 @@ import streamlit as st
 from .... import views
 from ....core.interventions import Intervention
 from ....i18n import mark, say
-from ....metrics.positions import position_rows
-from ....metrics.shifts import shift_errors, similarity_by_distance
+from ....metrics.positions.positions import position_rows
+from ....metrics.positions.shift_errors import shift_errors, similarity_by_distance
 from ....views.curves import Curve
 from .. import jobs
 from ..bench import Bench

@@ -11,7 +11,7 @@ import streamlit as st
 from .... import views
 from ....core.interventions import Intervention
 from ....i18n import mark, say
-from ....metrics.stream import stream_lengths
+from ....metrics.residual.residual_stream import stream_lengths
 from ....views.curves import Curve
 from .. import jobs
 from ..bench import Bench

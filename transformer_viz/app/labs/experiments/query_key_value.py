@@ -12,9 +12,9 @@ from ....core.sites import MAPS, Site
 from ....core.trace import Trace
 from ....core.trace_parts import Attention, read_only
 from ....i18n import mark, say
-from ....metrics.cells import visible
-from ....metrics.qk import require_product
-from ....metrics.shared import Shared, share_keys
+from ....metrics.attention.map_cells import visible
+from ....metrics.attention.qk_steps import require_product
+from ....metrics.attention.tied_query_key import Shared, share_keys
 from ...engine.query import Wanted
 from ...session.scene import Scene
 from ...ui.progress import patiently

@@ -13,7 +13,7 @@ from ....core.interventions import Intervention, ScaleResidual
 from ....core.sites import MAPS
 from ....core.trace import Trace
 from ....i18n import mark, say
-from ....metrics.alike import alikeness
+from ....metrics.residual.similarity import alikeness
 from ....views.curves import Curve
 from ...session.scene import Scene
 from .. import held_runs

@@ -10,7 +10,14 @@ import streamlit as st
 from .... import views
 from ....core.sites import called
 from ....i18n import mark, say
-from ....metrics.dots import ROWS, HeadSpread, Spread, random_scores, random_spread, softmax
+from ....metrics.attention.score_variance import (
+    ROWS,
+    HeadSpread,
+    Spread,
+    random_scores,
+    random_spread,
+    softmax,
+)
 from ....views.curves import Curve
 from .. import jobs
 from ..bench import Bench

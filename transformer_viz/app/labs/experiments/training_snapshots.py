@@ -15,7 +15,7 @@ from ....core.interventions import Intervention
 from ....core.sites import MAPS
 from ....core.trace import Trace
 from ....i18n import mark, say
-from ....metrics.held import held_bits
+from ....metrics.output.surprisal import held_bits
 from ...engine.query import Question, Wanted
 from ...session import url_state
 from ...ui import components

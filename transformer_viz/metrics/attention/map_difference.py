@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.trace import Trace
-from ..i18n import say
-from .cells import Cells
-from .tiles import extends, grown, sentences
+from ...core.trace import Trace
+from ...i18n import say
+from .map_cells import Cells
+from .thumbnails import extends, grown, sentences
 
 
 def difference(now: Cells, was: Cells) -> np.ndarray:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.trace_parts import Produced, Tokens
-from ..i18n import say
-from ..preprocessing.tokenizers import numbered
+from ...core.trace_parts import Produced, Tokens
+from ...i18n import say
+from ...preprocessing.tokenizers import numbered
 
 REPEATED = re.compile(r" \(\d+\)$")  # labels number a word that occurs again: "the (2)"
 PART = re.compile(r" (\d)/\d$")  # and the bytes of one character: "🙂 1/4"

@@ -12,10 +12,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..core.trace import Trace
-from ..core.trace_parts import Attention
-from .cells import visible
-from .qk import NoProduct, require_product
+from ...core.trace import Trace
+from ...core.trace_parts import Attention
+from .map_cells import visible
+from .qk_steps import NoProduct, require_product
 
 ROWS = 512  # queries that are drawn for each width
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.interventions import (
+from ...core.interventions import (
     BlockEdges,
     BlockKeys,
     Causal,
@@ -23,11 +23,11 @@ from ..core.interventions import (
     UniformHead,
     Window,
 )
-from ..core.sites import Site, called
-from ..core.trace import Trace
-from ..core.trace_parts import Attention
-from ..i18n import say
-from .cells import visible
+from ...core.sites import Site, called
+from ...core.trace import Trace
+from ...core.trace_parts import Attention
+from ...i18n import say
+from .map_cells import visible
 
 COLD = 1e-30  # temperatures below it are 0, as for the probe
 EMPTY = -1e8  # a row whose scores are all as low as this has nothing to look at

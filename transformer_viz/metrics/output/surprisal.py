@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.trace import Trace
+from ...core.trace import Trace
 
 
 def held_bits(trace: Trace) -> np.ndarray:

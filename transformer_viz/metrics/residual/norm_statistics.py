@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ..core.trace import Trace
-from ..i18n import mark, say
-from .norm_names import norm_labels
-from .stream import stacks_of
-from .tiles import extends
+from ...core.trace import Trace
+from ...i18n import mark, say
+from ..attention.thumbnails import extends
+from .norm_labels import norm_labels
+from .residual_stream import stacks_of
 
 
 @dataclass(frozen=True)

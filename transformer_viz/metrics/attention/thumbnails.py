@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.sites import MAPS
-from ..core.trace import Trace
-from ..core.trace_parts import Tokens
-from ..i18n import say
+from ...core.sites import MAPS
+from ...core.trace import Trace
+from ...core.trace_parts import Tokens
+from ...i18n import say
 
 
 def head_tiles(trace: Trace, block: str, before: Trace | None = None) -> np.ndarray:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from ..core.sites import Site
-from ..core.trace import Trace
-from ..i18n import say
+from ...core.sites import Site
+from ...core.trace import Trace
+from ...i18n import say
 
 
 def strongest_links(

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from ..core.trace import Trace
-from ..i18n import mark, say
+from ...core.trace import Trace
+from ...i18n import mark, say
 
 SUB_LAYERS = {
     "self": mark("self-attention"),

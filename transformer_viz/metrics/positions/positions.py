@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.interventions import ScalePositions, ShufflePositions
-from ..core.sites import MAPS, called
-from ..core.trace import Trace
-from ..core.trace_parts import Tokens
-from ..i18n import say
+from ...core.interventions import ScalePositions, ShufflePositions
+from ...core.sites import MAPS, called
+from ...core.trace import Trace
+from ...core.trace_parts import Tokens
+from ...i18n import say
 
 EVEN = 0.01  # what may be missing from an even turn: in shares of the arrow, and of its way
 STILL = 1e-10  # radians a position: less is the rounding of a pair that stands still

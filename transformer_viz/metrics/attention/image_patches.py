@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.trace import Trace
+from ...core.trace import Trace
 
 PARTS = ("weights", "gradients")
 

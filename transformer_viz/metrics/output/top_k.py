@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from ..core.trace import Trace
+from ...core.trace import Trace
 
 
 def probabilities(trace: Trace, row: int) -> np.ndarray:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from ..core.sites import called
-from ..core.trace import Trace
-from ..i18n import mark, say
-from .norm_names import norm_labels
-from .norms import norm_statistic
+from ...core.sites import called
+from ...core.trace import Trace
+from ...i18n import mark, say
+from .norm_labels import norm_labels
+from .norm_statistics import norm_statistic
 
 LONGER = 2.0  # a word stands out at twice the sentence's median length or more, or half or less
 LARGER = 20.0  # a dimension stands out at this many times the median size; chance gives about 6

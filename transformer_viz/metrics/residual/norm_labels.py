@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..core.sites import STACKS
-from ..core.trace import Trace
-from ..i18n import mark, say
-from .stream import SUB_LAYERS, steps
+from ...core.sites import STACKS
+from ...core.trace import Trace
+from ...i18n import mark, say
+from .residual_stream import SUB_LAYERS, steps
 
 #: Names that this package's own models give their norms.
 NATIVE = re.compile(

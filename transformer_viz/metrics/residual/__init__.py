@@ -1,0 +1,4 @@
+"""Numbers about norms and the residual stream.
+
+May import metrics' own helpers and core.
+"""
