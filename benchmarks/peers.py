@@ -20,7 +20,7 @@ from benchmarks.painting import Painted, painted, served
 from benchmarks.peers_arrays import trace_of, weights
 from benchmarks.report import Budget, Row, Section
 from benchmarks.visits import browser
-from transformer_viz.views.report import report
+from transformer_viz.views.export.html_report import report
 
 LENGTHS = (32, 64, 128)
 DECIDING = 128  # tokens at which budgets are held

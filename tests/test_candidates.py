@@ -15,7 +15,7 @@ from transformer_viz.core.palette import DARK, LIGHT
 from transformer_viz.core.trace import Trace
 from transformer_viz.inference.tracing import trace
 from transformer_viz.metrics.output.top_k import candidates, probabilities
-from transformer_viz.views.candidates import candidates as picture
+from transformer_viz.views.html.candidate_bars import candidates as picture
 
 NAMES = [f"w{number}" for number in range(41)]
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.views.conftest import make_trace
 from transformer_viz.core.trace import Trace
-from transformer_viz.export import as_text, csv_numbers, manifest, npz_numbers
+from transformer_viz.views.numbers import as_text, csv_numbers, manifest, npz_numbers
 
 CLEAN, WARM = make_trace(), make_trace(temperature=3.0)
 

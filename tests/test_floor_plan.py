@@ -41,10 +41,14 @@ FLOORS: dict[str, float] = {
     "metrics/positions": 3,
     "metrics/residual": 3,
     "metrics": 3,
-    "export": 3,
-    "views": 4,
-    "lessons": 4,
-    "components": 4,
+    "views/numbers": 4,
+    "views/html": 4.2,
+    "views/charts": 4.2,
+    "views/paper": 4.2,
+    "views/export": 4.3,
+    "views": 4.4,
+    "lessons": 4.1,
+    "components": 4.1,
     "app/engine": 5.1,
     "app/ui": 5.2,
     "app/session": 5.3,
@@ -91,7 +95,7 @@ MOST_LINES = 400  # of a file
 
 # Exceptions. These lists only get shorter: a test fails where one is no longer needed.
 CIRCLES: list[set[str]] = []
-CROWDED = {"views"}
+CROWDED: set[str] = set()
 LONG = {"app/session/visit", "core/interventions", "components/inside_words"}
 
 

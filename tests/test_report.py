@@ -20,10 +20,10 @@ from transformer_viz.components.page import framed
 from transformer_viz.core.trace import Trace
 from transformer_viz.metrics.attention.map_cells import cells
 from transformer_viz.metrics.attention.map_difference import difference
-from transformer_viz.views.atlas import atlas
-from transformer_viz.views.book import STEPS
-from transformer_viz.views.lines import lines
-from transformer_viz.views.report import MOST, heads_in_words, report
+from transformer_viz.views.export.atlas import atlas
+from transformer_viz.views.export.html_report import MOST, heads_in_words, report
+from transformer_viz.views.export.lines import lines
+from transformer_viz.views.export.report_data import STEPS
 
 
 def of_words(trace: Trace) -> Trace:

@@ -24,7 +24,7 @@ from transformer_viz.training.evaluate import bleu, corpus_bleu, references
 from transformer_viz.training.loop import LOG, Run
 from transformer_viz.training.package import package, save_weights
 from transformer_viz.training.recipe import Recipe, Schedule
-from transformer_viz.views.training import training_curve
+from transformer_viz.views.charts.training_curve import training_curve
 
 RECIPE = """
 name = "tiny"

@@ -215,7 +215,7 @@ def report(path: str, title: str, out: str, words: tuple[str, ...], **given: Any
     model = _load(path, words)
     _require_picture(model, path, given["image"])
     from .inference.tracing import trace as run
-    from .views.report import report as page
+    from .views.export.html_report import report as page
 
     keep = ("weights", "scores")
     with after_a_second("Running"):
@@ -255,7 +255,7 @@ def export(run: str, kind: str, picture: str, out: str, before: str | None, **ho
 
     csv and npz hold one head's weights; safetensors is the run itself, written anew.
     """
-    from .views.taken import exported
+    from .views.export.file_formats import exported
 
     file = new_file(out, "export")
     trace, was = stored_run(run), None if before is None else stored_run(before)

@@ -307,7 +307,8 @@ def test_a_typed_target_is_held(visit: Visit) -> None:
 
 def test_the_pages_import_no_torch() -> None:
     code = (
-        "import sys; from transformer_viz.app import about, explore, engine; "
+        "import sys; from transformer_viz.app.pages import about, explore; "
+        "from transformer_viz.app.engine import engine; "
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

@@ -280,7 +280,7 @@ def test_answers_of_a_link_are_about_its_sentence(
         context = get_script_run_ctx()
         return context and replace(context, is_history_navigation=True)
 
-    for module in ("visit", "lessons_doors"):
+    for module in ("session.visit", "lessons.navigation"):
         monkeypatch.setattr(f"transformer_viz.app.{module}.get_script_run_ctx", lambda **_: back())
     app.query_params["text"] = "A dog sat on the mat and the cat."
     app.query_params["predicted"] = "2.1"

@@ -17,8 +17,8 @@ from tests.views.large import large_trace
 from transformer_viz.core.palette import DARK, LIGHT
 from transformer_viz.core.trace import Trace
 from transformer_viz.metrics import describe_row
-from transformer_viz.views.lines import lines
-from transformer_viz.views.report import report
+from transformer_viz.views.export.html_report import report
+from transformer_viz.views.export.lines import lines
 
 pytestmark = pytest.mark.browser
 

@@ -9,7 +9,7 @@ import pytest
 from transformer_viz import views
 from transformer_viz.core.trace import Trace
 from transformer_viz.metrics.residual.norm_statistics import norm_statistic
-from transformer_viz.views.as_table import as_table
+from transformer_viz.views.charts.as_table import as_table
 
 
 def test_a_map_is_its_cells_under_their_words(clean: Trace) -> None:

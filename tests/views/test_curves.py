@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from transformer_viz.views import curves
-from transformer_viz.views.as_table import as_table
-from transformer_viz.views.curves import Curve
+from transformer_viz.views.charts import curves
+from transformer_viz.views.charts.as_table import as_table
+from transformer_viz.views.charts.curves import Curve
 
 LINES = [
     Curve("measured <1>", (4, 8, 16), (3.9, 8.3, 15.7), marked=1),

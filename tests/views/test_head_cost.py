@@ -7,7 +7,7 @@ import pytest
 
 from transformer_viz import views
 from transformer_viz.core.palette import LIGHT
-from transformer_viz.views.as_table import as_table
+from transformer_viz.views.charts.as_table import as_table
 
 BITS = np.array([[0.5, -2.0, 4.0], [np.nan, 1.0, 0.0]])
 

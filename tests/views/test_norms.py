@@ -16,9 +16,9 @@ from transformer_viz.core.trace_parts import Tokens
 from transformer_viz.metrics.attention.thumbnails import extends
 from transformer_viz.metrics.residual.norm_labels import norm_labels
 from transformer_viz.metrics.residual.norm_statistics import STATISTICS, norm_sites, norm_statistic
-from transformer_viz.views.gain_bias import gain_bias
-from transformer_viz.views.norm_map import norm_map
-from transformer_viz.views.stream_length import stream_length
+from transformer_viz.views.charts.gain_bias import gain_bias
+from transformer_viz.views.charts.norm_map import norm_map
+from transformer_viz.views.charts.stream_length import stream_length
 
 from .conftest import stream
 

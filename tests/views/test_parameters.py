@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from transformer_viz.core.palette import DARK, LIGHT
-from transformer_viz.views.parameters import BLOCKS, parameters
-from transformer_viz.views.theme import escaped
+from transformer_viz.views.charts.parameters import BLOCKS, parameters
+from transformer_viz.views.charts.theme import escaped
 
 TABLE = pd.DataFrame(
     [

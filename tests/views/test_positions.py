@@ -21,12 +21,12 @@ from transformer_viz.core.palette import DARK, LIGHT
 from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_parts import Tokens
 from transformer_viz.metrics.positions.positions import similarity, waves
-from transformer_viz.views.head_map import CLICKS
-from transformer_viz.views.position_shift import position_shift
-from transformer_viz.views.position_similarity import position_similarity
-from transformer_viz.views.position_table import position_table
-from transformer_viz.views.position_waves import position_waves
-from transformer_viz.views.wavelengths import wavelengths
+from transformer_viz.views.charts.head_map import CLICKS
+from transformer_viz.views.charts.position_shift import position_shift
+from transformer_viz.views.charts.position_similarity import position_similarity
+from transformer_viz.views.charts.position_table import position_table
+from transformer_viz.views.charts.position_waves import position_waves
+from transformer_viz.views.charts.wavelengths import wavelengths
 
 NAME = "table.encoder"
 WORDS = ("0 the", "1 c", "2 at", "3 the (2)", "4 &lt;/s&gt;")

@@ -24,10 +24,10 @@ from transformer_viz.core.palette import DARK, LIGHT, ramps
 from transformer_viz.core.trace import Trace
 from transformer_viz.metrics.attention.map_cells import cells
 from transformer_viz.metrics.attention.map_difference import difference
-from transformer_viz.views import paper
-from transformer_viz.views.paper_atlas import SIDE
-from transformer_viz.views.paper_map import MOST
-from transformer_viz.views.printed import HONEST, printed
+from transformer_viz.views.paper import sheet
+from transformer_viz.views.paper.atlas import SIDE
+from transformer_viz.views.paper.figure_file import HONEST, printed
+from transformer_viz.views.paper.head_map import MOST
 
 CLEAN, WARM = make_trace(), make_trace(temperature=3.0)
 WIDTH = 160 / 25.4 * 72  # points of a sheet that is not told otherwise
@@ -113,7 +113,7 @@ def test_every_visible_cell_of_a_map_is_an_outline_of_its_colour() -> None:
     weights = CLEAN.attention("decoder", layer=1)[2]
     seen = np.tril(np.ones((4, 4), bool))
     steps = np.round(weights[seen] / weights.max() * 254).astype(int)
-    shades = paper.shades(LIGHT.amounts)
+    shades = sheet.shades(LIGHT.amounts)
     assert shapes(groups(root, "cells-")) == (steps > 0).sum()
     assert colours(groups(root, "cells-")) == {shades[step] for step in steps if step}
     assert shapes(groups(root, "masked")) >= 3
@@ -122,29 +122,29 @@ def test_every_visible_cell_of_a_map_is_an_outline_of_its_colour() -> None:
 
 
 def test_a_map_stands_where_its_words_stand() -> None:
-    boxes = paper.grid(10, 20, 300, 120, (4, 5))
+    boxes = sheet.grid(10, 20, 300, 120, (4, 5))
     assert np.allclose(boxes[0], [10, 20, 59.5, 29.5])
     assert np.allclose(boxes[-1], [250, 110, 59.5, 29.5])
-    dense = paper.grid(0, 0, 10, 10, (10, 10))
+    dense = sheet.grid(0, 0, 10, 10, (10, 10))
     assert (dense[:, 2:] > 1).all()  # no seams where there is no room for gaps
 
 
 def test_colours_are_the_palette_s_between_its_stops() -> None:
-    shades = paper.shades(LIGHT.amounts, 255)
+    shades = sheet.shades(LIGHT.amounts, 255)
     stop = dict(zip(np.linspace(0, 254, len(LIGHT.amounts)), LIGHT.amounts, strict=True))
     for place in (0, 127, 254):
         assert shades[place] == stop[place]
     near, far = (int(shades[n][1:3], 16) for n in (42, 43))
     wanted = 0xDC + (0xB3 - 0xDC) * (43 / 254 * 6 - 1)
     assert near >= far == round(wanted)
-    assert paper.levels(np.array([0, 0.4, 0.8, np.nan]), 0.8, False).tolist() == [0, 127, 254, -1]
-    assert paper.levels(np.array([-0.2, 0, 0.2]), 0.2, True).tolist() == [0, 127, 254]
+    assert sheet.levels(np.array([0, 0.4, 0.8, np.nan]), 0.8, False).tolist() == [0, 127, 254, -1]
+    assert sheet.levels(np.array([-0.2, 0, 0.2]), 0.2, True).tolist() == [0, 127, 254]
 
 
 def test_other_ramps_draw_zero_too() -> None:
     root = tree(printed(CLEAN, "map", "svg", "decoder", 1, 2, ramp="viridis"))
     assert shapes(groups(root, "cells-")) == 10
-    assert colours(groups(root, "cells-")) <= set(paper.shades(ramps()["viridis"]))
+    assert colours(groups(root, "cells-")) <= set(sheet.shades(ramps()["viridis"]))
 
 
 def test_a_difference_is_drawn_around_zero() -> None:
@@ -152,7 +152,7 @@ def test_a_difference_is_drawn_around_zero() -> None:
     change = difference(cells(WARM, "cross", 1, 2), cells(CLEAN, "cross", 1, 2))
     limit = np.abs(change).max()
     steps = np.round((change / limit + 1) / 2 * 254).astype(int)
-    shades = paper.shades(LIGHT.changes)
+    shades = sheet.shades(LIGHT.changes)
     drawn = colours(groups(tree(content), "cells-"))
     assert drawn == {shades[step] for step in steps.reshape(-1) if step != 127}
     assert {f"−{limit:.2g}", f"+{limit:.2g}"} <= set(words(tree(content)))
@@ -295,7 +295,9 @@ def test_settings_of_matplotlib_stay_as_they_were() -> None:
         thread.join()
     assert dict(matplotlib.rcParams) == before
     assert found == {kind: printed(CLEAN, "map", kind, "cross", 1, 2) for kind in found}
-    code = "import transformer_viz.views.printed, sys; sys.exit('matplotlib' in sys.modules)"
+    code = (
+        "import transformer_viz.views.paper.figure_file, sys; sys.exit('matplotlib' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -303,8 +305,8 @@ def test_without_matplotlib_one_sentence_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "transformer_viz.views.paper", raising=False)
-    monkeypatch.delattr("transformer_viz.views.paper", raising=False)
+    monkeypatch.delitem(sys.modules, "transformer_viz.views.paper.sheet", raising=False)
+    monkeypatch.delattr("transformer_viz.views.paper.sheet", raising=False)
     with pytest.raises(ValueError, match="pip install matplotlib"):
         printed(CLEAN, "map", "svg", "cross", 1, 2)
 

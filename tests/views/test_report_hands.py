@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from tests.browser.test_report import Offline, offline, painted
 from tests.test_report import CLEAN, WARM
 from transformer_viz.metrics import describe_row
-from transformer_viz.views.report import report
+from transformer_viz.views.export.html_report import report
 
 __all__ = ["offline"]
 pytestmark = pytest.mark.browser

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..checkpoints.common.bundled import VOCABULARY
 from ..checkpoints.loader import choose_device, load
-from ..views.training import training_curve
+from ..views.charts.training_curve import training_curve
 from .files import write
 from .loop import Progress, Run
 from .package import ORIGIN, package, read_origin

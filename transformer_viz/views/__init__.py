@@ -2,63 +2,68 @@
 
 The first line of each view's module is the question that it answers. A view is fetched when it is
 first used, so a page of HTML needs no plotly.
+May import metrics, components, core and i18n; never torch.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from .picture import Picture
+from ..core.lazy import lazy
+from .html.picture import Picture
 
 if TYPE_CHECKING:
-    from .atlas import atlas as atlas
-    from .candidates import candidates as candidates
-    from .curves import curves as curves
-    from .gain_bias import gain_bias as gain_bias
-    from .head_cost import head_cost as head_cost
-    from .head_map import head_map as head_map
-    from .lines import lines as lines
-    from .norm_map import norm_map as norm_map
-    from .outcome import outcome as outcome
-    from .over_image import over_image as over_image
-    from .position_shift import position_shift as position_shift
-    from .position_similarity import position_similarity as position_similarity
-    from .position_table import position_table as position_table
-    from .position_waves import position_waves as position_waves
-    from .printed import printed as printed
-    from .report import report as report
-    from .stream_length import stream_length as stream_length
-    from .vector_change import vector_change as vector_change
-    from .wavelengths import wavelengths as wavelengths
+    from .charts.curves import curves as curves
+    from .charts.gain_bias import gain_bias as gain_bias
+    from .charts.head_cost import head_cost as head_cost
+    from .charts.head_map import head_map as head_map
+    from .charts.norm_map import norm_map as norm_map
+    from .charts.over_image import over_image as over_image
+    from .charts.position_shift import position_shift as position_shift
+    from .charts.position_similarity import position_similarity as position_similarity
+    from .charts.position_table import position_table as position_table
+    from .charts.position_waves import position_waves as position_waves
+    from .charts.stream_length import stream_length as stream_length
+    from .charts.wavelengths import wavelengths as wavelengths
+    from .export.atlas import atlas as atlas
+    from .export.html_report import report as report
+    from .export.lines import lines as lines
+    from .html.candidate_bars import candidates as candidates
+    from .html.probability_bars import outcome as outcome
+    from .html.vector_change import vector_change as vector_change
+    from .paper.figure_file import printed as printed
 
     VIEWS: tuple[View, ...]
 
-#: Every view, in the order in which the reader meets them; its module has its name.
-NAMES = (
-    "atlas",
-    "head_map",
-    "lines",
-    "over_image",
-    "outcome",
-    "candidates",
-    "vector_change",
-    "position_table",
-    "position_similarity",
-    "wavelengths",
-    "position_waves",
-    "position_shift",
-    "norm_map",
-    "stream_length",
-    "gain_bias",
-)
+#: Every view and its module, in the order in which the reader meets them.
+VIEW_MODULES = {
+    "atlas": ".export.atlas",
+    "head_map": ".charts.head_map",
+    "lines": ".export.lines",
+    "over_image": ".charts.over_image",
+    "outcome": ".html.probability_bars",
+    "candidates": ".html.candidate_bars",
+    "vector_change": ".html.vector_change",
+    "position_table": ".charts.position_table",
+    "position_similarity": ".charts.position_similarity",
+    "wavelengths": ".charts.wavelengths",
+    "position_waves": ".charts.position_waves",
+    "position_shift": ".charts.position_shift",
+    "norm_map": ".charts.norm_map",
+    "stream_length": ".charts.stream_length",
+    "gain_bias": ".charts.gain_bias",
+}
 #: What puts several views together, or one on paper, or draws numbers that are no trace.
-FURTHER = ("report", "printed", "curves", "head_cost")
-__all__ = ["VIEWS", "Picture", "View", *NAMES, *FURTHER]
+FURTHER_MODULES = {
+    "report": ".export.html_report",
+    "printed": ".paper.figure_file",
+    "curves": ".charts.curves",
+    "head_cost": ".charts.head_cost",
+}
+__all__ = ["VIEWS", "Picture", "View", *VIEW_MODULES, *FURTHER_MODULES]
 
 
 @dataclass(frozen=True)
@@ -70,27 +75,15 @@ class View:
     draw: Callable[..., Any]
 
 
-class _Views(ModuleType):
-    """The package, in which a view's name is always the view and never its module."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        own = name in (*NAMES, *FURTHER) and isinstance(value, ModuleType)
-        super().__setattr__(name, getattr(value, name) if own else value)
-
-
-sys.modules[__name__].__class__ = _Views
+_fetch = lazy(__name__, VIEW_MODULES | FURTHER_MODULES, kind="views")
 
 
 def __getattr__(name: str) -> Any:
-    if name == "VIEWS":
-        return tuple(map(_view, NAMES))
-    if name not in (*NAMES, *FURTHER):
-        raise AttributeError(f"There is no view {name!r}; there are {', '.join(NAMES)}.")
-    return getattr(import_module(f".{name}", __name__), name)
+    return tuple(map(_view, VIEW_MODULES)) if name == "VIEWS" else _fetch(name)
 
 
 def _view(name: str) -> View:
-    module = import_module(f".{name}", __name__)
+    module = import_module(VIEW_MODULES[name], __name__)
     return View(name, (module.__doc__ or "").partition("\n")[0], getattr(module, name))
 
 

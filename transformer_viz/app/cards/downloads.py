@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from ...i18n import mark, say, speaking
-from ...views.taken import FORMATS, exported
+from ...views.export.file_formats import FORMATS, exported
 from ..session.scene import Scene, scene_at
 
 PRINTED = ("png", "svg", "pdf")

@@ -44,7 +44,7 @@ def _table(key: str, picture: Any) -> None:
     """The same numbers for those who read rather than look; made once it is asked for."""
     folded = st.expander(say("as a table"), key=f"{key}-table", on_change="rerun")
     if folded.open:
-        from ...views.as_table import as_table
+        from ...views.charts.as_table import as_table
 
         folded.dataframe(as_table(picture))
 

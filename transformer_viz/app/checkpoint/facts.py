@@ -109,7 +109,9 @@ def contents(found: Inspection) -> None:
 
 
 def _bars(found: Inspection) -> Any:
-    from ...views.parameters import parameters  # brings plotly, which no other page needs at once
+    from ...views.charts.parameters import (
+        parameters,  # brings plotly, which no other page needs at once
+    )
 
     return parameters(block_table(found), dark=visit.dark())
 

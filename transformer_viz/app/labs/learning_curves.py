@@ -11,7 +11,7 @@ import streamlit as st
 from ... import views
 from ...components.atlas import TITLES
 from ...i18n import say
-from ...views.curves import Curve
+from ...views.charts.curves import Curve
 from .bench import Bench
 from .snapshots import Moment, logged, measured
 

@@ -9,10 +9,10 @@ from ...components.ruler import row_sentence
 from ...components.tokens import spot
 from ...core.trace import Trace
 from ...i18n import say
-from ...views.candidates import candidates
-from ...views.outcome import outcome as bars
-from ...views.picture import Picture
-from ...views.vector_change import vector_change
+from ...views.html.candidate_bars import candidates
+from ...views.html.picture import Picture
+from ...views.html.probability_bars import outcome as bars
+from ...views.html.vector_change import vector_change
 from ..session.scene import Scene
 
 MASKS = 4  # masks whose candidates are shown at once

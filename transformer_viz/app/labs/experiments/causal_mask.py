@@ -14,7 +14,7 @@ from ....core.interventions import Causal, Intervention
 from ....core.trace import Trace
 from ....i18n import mark, say
 from ....metrics.output.surprisal import later, weight_on
-from ....views.curves import Curve
+from ....views.charts.curves import Curve
 from ...session.scene import Scene
 from .. import held_runs
 from ..bench import Bench

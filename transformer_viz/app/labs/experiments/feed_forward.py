@@ -10,7 +10,7 @@ import streamlit as st
 
 from .... import views
 from ....i18n import mark, say
-from ....views.curves import Curve
+from ....views.charts.curves import Curve
 from ...session.scene import Scene
 from ..bench import Bench
 from ..lab import Lab

@@ -11,7 +11,7 @@ from .... import views
 from ....core.trace_parts import Tokens
 from ....i18n import mark, say
 from ....metrics.residual.batch_norm import batch_normed, layer_normed
-from ....views.curves import Curve
+from ....views.charts.curves import Curve
 from ...session.scene import Scene
 from .. import jobs
 from ..bench import Bench

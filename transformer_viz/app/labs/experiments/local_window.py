@@ -12,7 +12,7 @@ import streamlit as st
 from .... import views
 from ....core.interventions import Intervention, Window
 from ....i18n import mark, say
-from ....views.curves import Curve
+from ....views.charts.curves import Curve
 from .. import held_runs
 from ..bench import Bench
 from ..lab import Lab

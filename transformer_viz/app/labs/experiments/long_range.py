@@ -12,7 +12,7 @@ from ....core.trace import Trace
 from ....i18n import mark, say
 from ....metrics.attention.distance_profile import Reach, reach
 from ....metrics.attention.map_cells import visible
-from ....views.curves import Curve
+from ....views.charts.curves import Curve
 from ...session.scene import Scene
 from ..bench import Bench
 from ..lab import Lab

@@ -14,7 +14,7 @@ from ....core.interventions import Intervention
 from ....i18n import mark, say
 from ....metrics.positions.positions import position_rows
 from ....metrics.positions.shift_errors import shift_errors, similarity_by_distance
-from ....views.curves import Curve
+from ....views.charts.curves import Curve
 from .. import jobs
 from ..bench import Bench
 from ..lab import Lab

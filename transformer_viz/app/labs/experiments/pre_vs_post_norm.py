@@ -12,7 +12,7 @@ from .... import views
 from ....core.interventions import Intervention
 from ....i18n import mark, say
 from ....metrics.residual.residual_stream import stream_lengths
-from ....views.curves import Curve
+from ....views.charts.curves import Curve
 from .. import jobs
 from ..bench import Bench
 from ..lab import Lab

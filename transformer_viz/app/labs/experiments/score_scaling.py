@@ -18,7 +18,7 @@ from ....metrics.attention.score_variance import (
     random_spread,
     softmax,
 )
-from ....views.curves import Curve
+from ....views.charts.curves import Curve
 from .. import jobs
 from ..bench import Bench
 from ..lab import Lab

@@ -1,0 +1,142 @@
+"""Which words does this head look at?"""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+
+from ...core.palette import Palette, palette
+from ...core.sites import called
+from ...core.trace import Trace
+from ...i18n import say
+from ...metrics.attention.map_cells import Cells, cells
+from ...metrics.attention.map_difference import appended, difference
+from ...metrics.attention.thumbnails import largest_change
+from .matrix_axes import OVERLAY, clickable, hatch, name_axes
+from .theme import captioned, figure, scale
+
+ROW = 27  # pixels of a row, while the sentence is short enough
+HEIGHTS = (340, 720)  # the picture's size stays between these, so that a page does not jump
+CLICKS = 4096  # cells that get a marker of their own; larger maps answer the pointer only
+
+
+def head_map(
+    trace: Trace,
+    block: str,
+    layer: int,
+    head: int,
+    *,
+    before: Trace | None = None,
+    most: float = 1.0,
+    token: int | None = None,
+    words: bool = False,
+    special: bool = True,
+    dark: bool = False,
+    height: int | None = None,
+) -> go.Figure:
+    """One head as a map: rows look at columns, the weight on hover, masked cells hatched.
+
+    Args:
+        trace: the run to show.
+        block: ``encoder``, ``decoder`` or ``cross``.
+        layer, head: from 0.
+        before: another run over the same words, or over the first of them; then the change since
+            it is drawn instead: a column that was not there counts as 0, a new row stays empty.
+        most: the weight at the dark end of the colours; more is drawn like it.
+        token: one of the model's rows, to outline.
+        words: merge pieces to whole words.
+        special: show start and end marks too.
+        dark: colours for a dark background.
+        height: pixels; left out, the number of rows decides.
+
+    Raises:
+        LookupError: a map, layer or head that the trace lacks; names those it has.
+        ValueError: the two runs speak about different words, or the earlier one about more.
+    """
+    now = cells(trace, block, layer, head, words=words, special=special)
+    was = before and cells(before, block, layer, head, words=words, special=special)
+    shown = difference(now, was) if was else _amounts(now)
+    colours = palette(dark)
+    picture = _frame(now, dark, height)
+    picture.add_trace(_heatmap(shown, colours, None if was else most))
+    if now.masked.any():
+        picture.add_trace(hatch(now.masked, colours.hatch))
+    if shown.size <= CLICKS:
+        old = len(was.rows) if was else len(now.rows)
+        picture.add_traces(_clicks(shown, now, old, picture.layout.height))
+    row = now.row_of(token)
+    if row is not None:
+        _outline(picture, row, len(now.columns), colours.accent)
+    note = " ".join(filter(None, (now.note, appended(now, was) if was else "")))
+    return captioned(picture, _caption(block, layer, head, None if was else most, note))
+
+
+def _frame(now: Cells, dark: bool, height: int | None) -> go.Figure:
+    picture = figure(dark)
+    name_axes(picture, now.rows.labels, now.columns.labels)
+    needed = len(now.rows) * ROW + picture.layout.margin.t
+    picture.update_layout(height=height or int(np.clip(needed, *HEIGHTS)))
+    return picture
+
+
+def _amounts(now: Cells) -> np.ndarray:
+    return np.where(now.masked, np.nan, now.weights).astype(np.float32)
+
+
+def _heatmap(shown: np.ndarray, colours: Palette, most: float | None) -> go.Heatmap:
+    """Amounts from 0 to ``most``; changes (None) with equal limits, so that zero is the middle."""
+    change = most is None
+    limit = largest_change(shown) if most is None else most
+    return go.Heatmap(
+        z=shown,
+        zmin=-limit if change else 0,
+        zmax=limit,
+        colorscale=scale(colours.changes if change else colours.amounts),
+        showscale=False,
+        hoverongaps=False,
+        xgap=1,
+        ygap=1,
+        hovertemplate="%{y} → %{x}: %{z:.4f}<extra></extra>",
+        **OVERLAY,
+    )
+
+
+def _clicks(shown: np.ndarray, now: Cells, old: int, height: float) -> list[go.Scatter]:
+    """Markers over the cells; those without a number say why: masked, or (from row ``old`` on) no
+    such row before. A click gives the model's row, and the column."""
+    first = np.array([tokens[0] for tokens in now.members])
+    size = max(8.0, 0.8 * height / max(len(shown), 1))
+    empty = np.isnan(shown)
+    fresh = empty & ~now.masked & (np.arange(len(shown)) >= old)[:, None]
+    kinds = {
+        "%{y} → %{x}: %{customdata[2]:.4f}": ~empty,
+        say("%{y} may not look at %{x} (masked)"): empty & ~fresh,
+        say("%{y} → %{x}: this row was not there before"): fresh,
+    }
+    found = []
+    for hover, kind in kinds.items():
+        query, key = np.nonzero(kind)
+        data = np.stack([first[query], key, np.nan_to_num(shown[kind])], axis=1).astype(np.float32)
+        found.append(clickable(key, query, data, size, hover, **OVERLAY))
+    return found
+
+
+def _outline(picture: go.Figure, row: int, columns: int, colour: str) -> None:
+    picture.add_shape(
+        type="rect",
+        x0=-0.5,
+        x1=columns - 0.5,
+        y0=row - 0.5,
+        y1=row + 0.5,
+        line={"color": colour, "width": 2},
+        layer="above",
+    )
+
+
+def _caption(block: str, layer: int, head: int, most: float | None, note: str) -> str:
+    """What a reader must know, kept with the figure: place, direction, what was regrouped."""
+    shown = say("change since the clean run")
+    if most is not None:
+        shown = say("colours from 0 to {most:.2g}", most=most)
+    parts = (f"{called(block)} L{layer} H{head}", say("rows look at columns"), shown, note)
+    return " · ".join(filter(None, parts))

@@ -1,0 +1,244 @@
+"""Which parts of the picture does this head look at?"""
+
+from __future__ import annotations
+
+import base64
+import io
+
+import numpy as np
+import plotly.graph_objects as go
+from PIL import Image
+
+from ...core.palette import Palette, palette
+from ...core.sites import called
+from ...core.trace import Trace
+from ...i18n import say
+from ...metrics.attention.image_patches import PatchRow, patch_row
+from .matrix_axes import clickable
+from .theme import captioned, escaped, figure
+
+HEIGHT = 420  # pixels
+SHARP = 320  # pixels that a small picture is enlarged to, so that no browser blurs its squares
+BESIDE = 0.88  # of the width: the picture's part, where tokens stand before the patches
+BOX = 0.13  # of the height, one box of such a token
+PALE = 0.4  # opacity of the picture itself, so that a shade looks alike on black and on white
+OPAQUE = 0.85  # the strongest shade; what is under it must still be seen
+TICKS = 16  # rows or columns that are numbered one by one
+
+
+def over_image(
+    trace: Trace,
+    block: str,
+    layer: int,
+    head: int,
+    query: int,
+    shown: np.ndarray,
+    *,
+    what: str = "weights",
+    minus: Trace | None = None,
+    dark: bool = False,
+    most: float | None = None,
+    height: int = HEIGHT,
+) -> go.Figure:
+    """One row of a head laid over the picture: the more weight a patch has, the deeper its shade.
+
+    Args:
+        trace: a run over a picture.
+        block: a map that the trace has (``encoder``).
+        layer, head: from 0.
+        query: the token whose row is shown, the tokens before the patches counted.
+        shown: the picture as the model saw it, uint8 ``[height, width, 3]``
+            (:meth:`ImageReader.shown`).
+        what: ``weights``, or ``gradients``: the chosen logit's with respect to the weights.
+        minus: the run to compare with: then shades are what was added and what was taken away.
+        dark: colours for a dark background.
+        most: the value at the deepest shade; left out, the row's largest.
+        height: pixels.
+
+    Raises:
+        LookupError: a run over no picture, or a map, layer, head or token that it lacks.
+        ValueError: a picture of another kind, or another word in ``what``.
+    """
+    row = patch_row(trace, block, layer, head, query, what, minus)
+    both_ways = what == "gradients" or minus is not None
+    source = _embedded(shown)
+    colours = palette(dark)
+    limit = most or float(np.nanmax(np.abs(row.values), initial=0)) or 1.0
+    picture = figure(dark, height=height, hovermode="closest")
+    _axes(picture, row, shown.shape, colours)
+    rows, columns = row.patches.shape
+    picture.add_layout_image(
+        source=source,
+        xref="x",
+        yref="y",
+        x=-0.5,
+        y=-0.5,
+        sizex=shown.shape[1] / (shown.shape[1] // columns),
+        sizey=shown.shape[0] / (shown.shape[0] // rows),
+        sizing="stretch",
+        opacity=PALE,
+        layer="below",
+    )
+    shades = _shades(both_ways, colours)
+    words = {
+        "zmin": -limit if both_ways else 0.0,
+        "zmax": limit,
+        "colorscale": shades,
+        "showscale": False,
+    }
+    front = row.front[:, None]
+    picture.add_trace(go.Heatmap(z=row.patches, hoverinfo="skip", **words))
+    picture.add_trace(
+        go.Heatmap(z=front, hoverinfo="skip", ygap=6, xaxis="x2", yaxis="y2", **words)
+    )
+    picture.add_traces(_clicks(row, height))
+    _outline(picture, row, query, colours.ink)
+    return captioned(
+        picture,
+        _caption(
+            trace, f"{called(block)} L{layer} H{head}", row, query, (what, minus is not None), limit
+        ),
+    )
+
+
+def _embedded(shown: np.ndarray) -> str:
+    """The picture as a PNG within the page."""
+    if shown.dtype != np.uint8 or shown.ndim != 3 or shown.shape[2] != 3 or shown.size == 0:
+        raise ValueError(
+            f"The picture must be uint8 [height, width, 3]; got {shown.dtype} {list(shown.shape)}."
+        )
+    times = max(1, SHARP // min(shown.shape[:2]))
+    large = shown.repeat(times, axis=0).repeat(times, axis=1)
+    held = io.BytesIO()
+    Image.fromarray(large).save(held, "PNG")
+    return "data:image/png;base64," + base64.b64encode(held.getvalue()).decode()
+
+
+def _axes(picture: go.Figure, row: PatchRow, size: tuple[int, ...], colours: Palette) -> None:
+    """Rows and columns of patches, numbered; beside them the tokens that stand before."""
+    rows, columns = row.patches.shape
+    tall, wide = size[0] // rows, size[1] // columns
+    count = len(row.front)
+    names = [f"{name} {value:.2g}" for name, value in zip(row.names, row.front, strict=False)]
+    steps = {"tickfont": {"size": 14, "color": colours.quiet}, "tick0": 0, "constrain": "domain"}
+    picture.update_layout(
+        xaxis={
+            "range": [-0.5, columns - 0.5],
+            "domain": [0, BESIDE if count else 1],
+            "side": "top",
+            "constraintoward": "right",
+            "dtick": -(-columns // TICKS),
+            **steps,
+        },
+        yaxis={
+            "range": [rows - 0.5, -0.5],
+            "constraintoward": "top",
+            "scaleanchor": "x",
+            "scaleratio": tall / wide,
+            "dtick": -(-rows // TICKS),
+            **steps,
+        },
+        xaxis2={"range": [-0.5, 0.5], "domain": [BESIDE + 0.04, BESIDE + 0.1], "visible": False},
+        yaxis2={
+            "anchor": "x2",
+            "side": "right",
+            "range": [count - 0.5, -0.5],
+            "domain": [max(0.0, 1 - BOX * count), 1],
+            "tickmode": "array",
+            "tickvals": list(range(count)),
+            "ticktext": [escaped(name) for name in names],
+        },
+        margin={"l": 28, "t": 30, "r": 12 + 8 * max(map(len, names), default=0), "b": 8},
+    )
+
+
+def _shades(both_ways: bool, colours: Palette) -> list[list[float | str]]:
+    """Colours that let the picture through, from nothing on or both ways around zero."""
+    if not both_ways:
+        return [[0.0, _through(colours.warm, 0)], [1.0, _through(colours.warm, OPAQUE)]]
+    less, more = colours.changes[0], colours.changes[-1]
+    return [
+        [0.0, _through(less, OPAQUE)],
+        [0.5, _through(less, 0)],
+        [0.5, _through(more, 0)],
+        [1.0, _through(more, OPAQUE)],
+    ]
+
+
+def _through(colour: str, opacity: float) -> str:
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity})"
+
+
+def _clicks(row: PatchRow, height: int) -> list[go.Scatter]:
+    """A marker on every patch and on every token before them; a click gives the token."""
+    rows, columns = row.patches.shape
+    count = len(row.front)
+    data = np.stack([np.arange(len(row.values)), row.values], axis=1)
+    down, across = np.mgrid[:rows, :columns].reshape(2, -1)
+    size = max(8.0, 0.8 * height / rows)
+    value = "%{customdata[1]:.4f}"
+    found = [clickable(across, down, data[count:], size, f"%{{y}},%{{x}}: {value}")]
+    if count:
+        beside = {"xaxis": "x2", "yaxis": "y2"}
+        places = np.arange(count)
+        found.append(clickable(0 * places, places, data[:count], 28, f"%{{y}}: {value}", **beside))
+    return found
+
+
+def _outline(picture: go.Figure, row: PatchRow, query: int, colour: str) -> None:
+    """A frame around the token whose row this is."""
+    count = len(row.front)
+    if query < count:
+        place, axes = (0, query), {"xref": "x2", "yref": "y2"}
+    else:
+        down, across = divmod(query - count, row.patches.shape[1])
+        place, axes = (across, down), {"xref": "x", "yref": "y"}
+    picture.add_shape(
+        type="rect",
+        x0=place[0] - 0.5,
+        x1=place[0] + 0.5,
+        y0=place[1] - 0.5,
+        y1=place[1] + 0.5,
+        line={"color": colour, "width": 3},
+        layer="above",
+        **axes,
+    )
+
+
+def _caption(
+    trace: Trace, place: str, row: PatchRow, query: int, kind: tuple[str, bool], limit: float
+) -> str:
+    """What a reader must know: place, direction, scale, and the strongest patches by name."""
+    asked, strongest = say("“{word}”", word=row.names[query]), row.strongest()
+    what, compared = kind
+    told = _gradient(trace, asked)
+    if what != "gradients":
+        told = say("{word} looks at the patches", word=asked)
+    if compared:
+        told = say("change since the clean run") + f" · {told}"
+    low, sign = (f"{-limit:.2g}", "+") if compared or what == "gradients" else ("0", "")
+    told += " · " + say("shades from {low} to {high:.2g}", low=low, high=limit)
+    if not row.values.any():
+        nothing = say("all are zero: nothing depends on this row")
+        if compared:
+            nothing = say("all are zero: nothing was changed in this row")
+        return f"{place} · {told} · {nothing}"
+    names = ", ".join(f"{name} ({format(value, sign + '.2g')})" for name, value in strongest)
+    patches = say("strongest patches (row,column): {patches}", patches=names)
+    return f"{place} · {told} · {patches}"
+
+
+def _gradient(trace: Trace, asked: str) -> str:
+    """Of what the gradient is, with respect to which weights."""
+    if not trace.produced:
+        return say(
+            "gradient of the output with respect to the weights of {word}; not an explanation",
+            word=asked,
+        )
+    return say(
+        "gradient of the logit of “{class_}” with respect to the weights of {word}; not an "
+        "explanation",
+        class_=trace.produced.labels[0],
+        word=asked,
+    )

@@ -1,0 +1,91 @@
+"""How alike are the positions of two words?"""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+
+from ...core.palette import palette
+from ...core.trace import Trace
+from ...i18n import say
+from ...metrics.positions.positions import (
+    position_label,
+    position_names,
+    position_rows,
+    run_note,
+    similarity,
+)
+from .head_map import CLICKS
+from .matrix_axes import LABELS, OVERLAY, clickable, name_axes
+from .theme import captioned, figure, scale
+
+ROW = 24  # pixels of a row, while the sentence is short enough
+HEIGHTS = (340, 560)
+
+
+def position_similarity(
+    trace: Trace, name: str, *, token: int | None = None, dark: bool = False
+) -> go.Figure:
+    """Every position against every other: 1 where their rows point the same way, -1 opposite.
+
+    A click gives the row that was hit first: ``[token, cosine]``.
+
+    Args:
+        trace: the run to show.
+        name: a key of ``trace.positions``.
+        token: a position to outline.
+        dark: colours for a dark background.
+
+    Raises:
+        LookupError: the trace has no positions of this name; names those it has.
+        ValueError: a bias, which has no row for each position; a table of zeros.
+    """
+    rows = position_rows(trace, name)
+    if not rows.any():
+        raise ValueError(
+            say(
+                "Every value of this table is zero: nothing is added, so no place differs from "
+                "another."
+            )
+        )
+    alike = similarity(rows)
+    names = position_names(trace, name, len(alike))
+    picture = figure(dark)
+    name_axes(picture, names, names)
+    height = int(np.clip(len(names) * ROW + picture.layout.margin.t, *HEIGHTS))
+    picture.update_layout(height=height, hoverdistance=-1)
+    picture.add_trace(_heatmap(alike, dark))
+    if alike.size <= CLICKS:
+        picture.add_trace(_clicks(alike))
+    if token is not None and 0 <= token < len(names):
+        line = {"color": palette(dark).ink, "width": 2}
+        ends = {"x0": -0.5, "x1": len(names) - 0.5, "y0": token - 0.5, "y1": token + 0.5}
+        picture.add_shape(type="rect", line=line, layer="above", **ends)
+    caption = say(
+        "{name}: cosine of two rows, from −1 (opposite) over 0 (the background) to 1 (the same); "
+        "no word is looked at, only where it stands",
+        name=position_label(name),
+    )
+    return captioned(picture, caption + run_note(trace, name))
+
+
+def _heatmap(alike: np.ndarray, dark: bool) -> go.Heatmap:
+    gap = 1 if len(alike) <= LABELS else 0
+    return go.Heatmap(
+        z=alike.astype(np.float32),
+        zmin=-1,
+        zmax=1,
+        colorscale=scale(palette(dark).changes),
+        showscale=False,
+        xgap=gap,
+        ygap=gap,
+        hovertemplate=say("%{y} and %{x}: %{z:.3f}") + "<extra></extra>",
+        **OVERLAY,
+    )
+
+
+def _clicks(alike: np.ndarray) -> go.Scatter:
+    row, column = np.indices(alike.shape).reshape(2, -1)
+    data = np.stack([row, alike.reshape(-1)], axis=1).astype(np.float32)
+    hover = say("%{y} and %{x}: %{customdata[1]:.3f}")
+    return clickable(column, row, data, 6, hover, **OVERLAY)

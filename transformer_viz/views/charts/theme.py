@@ -1,0 +1,77 @@
+"""The look of every plotly picture: no frame, quiet axes, its caption."""
+
+from __future__ import annotations
+
+from unicodedata import east_asian_width
+
+import plotly.graph_objects as go
+
+from ...core.palette import Ramp, palette
+
+_SHOWN = {"marker": {"opacity": 1}}
+#: For points that can be clicked: none fades when another one is chosen.
+STEADY = {"selected": _SHOWN, "unselected": _SHOWN}
+
+
+def scale(ramp: Ramp) -> list[list[float | str]]:
+    """A ramp as plotly writes colour scales: evenly spaced stops from 0 to 1."""
+    last = len(ramp) - 1
+    return [[place / last, colour] for place, colour in enumerate(ramp)]
+
+
+def template(dark: bool = False) -> go.layout.Template:
+    """The look that all figures share: no frame, quiet axes, text of 14 pixels and more."""
+    colours = palette(dark)
+    axis = {
+        "showgrid": False,
+        "zeroline": False,
+        "ticks": "",
+        "color": colours.ink,
+        "fixedrange": True,
+        "tickfont": {"size": 14},
+    }
+    return go.layout.Template(
+        layout={
+            "font": {
+                "family": "Source Sans, system-ui, sans-serif",
+                "size": 14,
+                "color": colours.ink,
+            },
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+            "xaxis": axis,
+            "yaxis": axis,
+            "showlegend": False,
+            "hoverlabel": {
+                "bgcolor": colours.card,
+                "bordercolor": colours.line,
+                "font": {"size": 15, "color": colours.ink},
+            },
+        }
+    )
+
+
+def figure(dark: bool = False, **layout: object) -> go.Figure:
+    """An empty figure in the common look."""
+    return go.Figure(layout={"template": template(dark), **layout})
+
+
+def captioned(picture: go.Figure, text: str) -> go.Figure:
+    """Keep with a figure what a reader must know of it.
+
+    Its ``meta`` has the text twice: ``caption`` as HTML shows it, ``alt`` as it is, for a screen
+    reader.
+    """
+    picture.update_layout(meta={"caption": escaped(text), "alt": text})
+    return picture
+
+
+def letters(text: str) -> int:
+    """How many letters wide a text is: the signs of East Asia are as wide as two."""
+    return sum(1 + (east_asian_width(sign) in "WF") for sign in text)
+
+
+def escaped(text: str) -> str:
+    """Text that plotly and HTML show as it is: its marks are made harmless."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,62 @@
+"""Which word looks at which?"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+from ...components.lines import MOST_HEADS, lines_height
+from ...components.page import framed, page
+from ...core.sites import called
+from ...core.trace import Trace
+from ...i18n import listed, say
+from ...metrics import describe_row
+from ...metrics.attention.map_cells import cells
+from ..html.picture import Picture
+from .html_report import most_decided, room_for, runs_of
+from .report_data import book
+
+AROUND = 300  # pixels for the controls above and the words below
+
+
+def lines(
+    trace: Trace,
+    block: str,
+    heads: Sequence[tuple[int, int]] | None = None,
+    *,
+    before: Trace | None = None,
+) -> Picture:
+    """Heads as lines between the words that look and those looked at; for notebooks, offline.
+
+    Args:
+        trace: the run to show.
+        block: ``encoder``, ``decoder`` or ``cross``.
+        heads: layer and head of those to draw, at most eight; left out, the most decided one.
+        before: another run over the same words; then both and what changed can be chosen.
+
+    Raises:
+        LookupError: a map, layer or head that the trace lacks; names those it has.
+        ValueError: no head or more than eight, or runs that speak about different words.
+    """
+    chosen = list(dict.fromkeys(heads if heads is not None else [most_decided(trace, block)[1:]]))
+    if not 1 <= len(chosen) <= MOST_HEADS:
+        raise ValueError(f"Lines show one to {MOST_HEADS} heads at once; got {len(chosen)}.")
+    first = cells(trace, block, *chosen[0])
+    heads_named = listed(f"L{layer} H{head}" for layer, head in chosen)
+    title = say("{block} {heads} as lines", block=called(block), heads=heads_named)
+    body = '<main id="tv-report"></main>'
+    words: dict[str, Any] = {
+        "parts": ["head"],
+        "view": "lines",
+        "overlaid": [list(one) for one in chosen[1:]],
+    }
+    places = [(block, *one) for one in chosen]
+    blob, _ = book(runs_of(trace, before), places, room_for(title, body), **words)
+    row = int(first.weights.max(axis=1).argmax())
+    said = (
+        f"{title}. {describe_row(first.weights[row], first.rows.labels[row], first.columns.labels)}"
+    )
+    height = lines_height(block, len(first.rows), len(first.columns)) + AROUND
+    frame = framed(page(blob, title=title, body=body), title=title, height=height)
+    return Picture(f"{frame}<p>{html.escape(said)}</p>", said)

@@ -1,0 +1,4 @@
+"""Small pieces of HTML, every word of them escaped.
+
+May import metrics, core and i18n.
+"""

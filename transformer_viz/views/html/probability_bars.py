@@ -1,0 +1,81 @@
+"""What became of the words when the run was changed?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+import pandas as pd
+
+from ...core.palette import Palette, palette
+from ...core.trace import Trace
+from ...i18n import say
+from ...metrics import output_changes
+from .picture import Picture
+
+HEIGHT = 46  # pixels of a bar of probability 1
+
+
+def outcome(
+    before: Trace,
+    after: Trace | None = None,
+    *,
+    rows: Sequence[int] | None = None,
+    dark: bool = False,
+) -> Picture:
+    """Probability and rank of every target word, before and after, as small bars in a row.
+
+    Each word's ``data-row`` says which row of the heads it belongs to, so that both light up.
+
+    Args:
+        before: the clean run.
+        after: a changed run over the same words; left out, only the clean run is shown.
+        rows: the places to show, such as the masked ones; left out, all of them.
+        dark: colours for a dark background.
+
+    Raises:
+        LookupError: a model without an output layer.
+        ValueError: the runs speak about different words.
+    """
+    table = output_changes(before, after or before)
+    table = table if rows is None else table.iloc[list(rows)]
+    colours = palette(dark)
+    whose = "source" if before.maps == ("encoder",) else "produced"
+    words = "".join(
+        _word(row, f"{whose}:{place}", after is not None, colours)
+        for place, row in table.iterrows()
+    )
+    caption = say(
+        "Probability of each held word, and its rank among all words (1: the most probable)."
+    )
+    style = (
+        "display:flex;flex-wrap:wrap;gap:14px 10px;font-variant-numeric:tabular-nums;"
+        f"color:{colours.ink};font-size:calc(14px * var(--tv-scale, 1));line-height:1.35"
+    )
+    html = f'<div role="list" aria-label="{caption}" style="{style}">{words}</div>'
+    return Picture(html, caption)
+
+
+def _word(row: pd.Series, spot: str, changed: bool, colours: Palette) -> str:
+    label = escape(str(row["token"]))
+    was, now = row["probability_before"], row["probability_after"]
+    bars = _bar(was, colours.accent) + (_bar(now, colours.warm) if changed else "")
+    moved = changed and row["rank_before"] != row["rank_after"]
+    numbers = f"{was:.2f}" + (f" → {now:.2f}" if changed else "")
+    ranks = str(row["rank_before"]) + (f" → {row['rank_after']}" if moved else "")
+    ranks = say("rank {ranks}", ranks=ranks)
+    weight = f"font-weight:600;color:{colours.warm}" if moved else f"color:{colours.quiet}"
+    return (
+        f'<div role="listitem" data-row="{spot}" style="min-width:66px;text-align:center">'
+        f'<div aria-hidden="true" style="height:{HEIGHT}px;display:flex;gap:3px;'
+        f'justify-content:center;align-items:flex-end">{bars}</div>'
+        f"<div>{label}</div>"
+        f'<div style="color:{colours.quiet};white-space:nowrap">{numbers}</div>'
+        f'<div style="{weight};white-space:nowrap">{ranks}</div></div>'
+    )
+
+
+def _bar(probability: float, colour: str) -> str:
+    tall = max(1, round(HEIGHT * float(probability)))
+    style = f"width:22px;height:{tall}px;background:{colour};border-radius:2px 2px 0 0"
+    return f'<div style="{style}"></div>'

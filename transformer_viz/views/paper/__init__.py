@@ -1,0 +1,4 @@
+"""Figures for print, drawn by matplotlib.
+
+May import views, metrics and core.
+"""

@@ -1,0 +1,155 @@
+"""Pictures for print, as files: SVG and PDF of true outlines and words, PNG of 300 dots an inch.
+
+They are drawn with matplotlib, which is imported only here and only when one is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...core.palette import palette
+from ...core.trace import Trace
+from ...i18n import listed, mark, say, speaking, spoken_language
+from ...metrics.attention.map_difference import require_same_words
+from ..numbers import as_text, manifest, whose
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = ("svg", "png", "pdf")
+PICTURES = ("map", "lines", "atlas")
+WIDTHS = (60, 1000)  # millimetres
+HONEST = mark("Weights show where a head looks; they do not explain what the model answers.")
+NAMES = {
+    "encoder": mark("Encoder self-attention"),
+    "decoder": mark("Decoder self-attention"),
+    "cross": mark("Cross-attention"),
+}
+
+
+def printed(
+    trace: Trace,
+    picture: str,
+    kind: str,
+    block: str,
+    layer: int = 0,
+    head: int = 0,
+    *,
+    also: Sequence[tuple[int, int]] = (),
+    before: Trace | None = None,
+    words: bool = False,
+    special: bool = True,
+    ramp: str = "ink",
+    threshold: float = 0.0,
+    dark: bool = False,
+    width: float = 160,
+) -> bytes:
+    """A picture as the bytes of a file, its caption below it and its manifest inside.
+
+    Args:
+        trace: the run to show.
+        picture: ``map``, ``lines`` or ``atlas``.
+        kind: ``svg``, ``png`` or ``pdf``.
+        block: ``encoder``, ``decoder`` or ``cross``.
+        layer, head: from 0; an atlas has all of them.
+        also: layer and head of further heads that the lines show.
+        before: another run over the same words; then the change since it is drawn.
+        words: merge pieces to whole words; an atlas shows the model's own tokens always.
+        special: show start and end marks too; an atlas does always.
+        ramp: the colours of amounts, one of `colours.RAMPS`.
+        threshold: the weight (or change) from which a line is drawn.
+        dark: colours for a dark background.
+        width: millimetres.
+
+    Raises:
+        LookupError: a map, layer or head that the trace lacks; names those it has.
+        ValueError: an unknown picture or file, runs that do not compare, or no matplotlib.
+    """
+    _require(picture, kind, width)
+    if before is not None:
+        require_same_words(trace, before, block)
+    try:
+        from . import sheet as paper
+    except ImportError as error:
+        raise ValueError(
+            say(
+                "Pictures for print are drawn with matplotlib, which is not installed ({error}); "
+                "install it with: pip install matplotlib",
+                error=error,
+            )
+        ) from error
+    heads = tuple(dict.fromkeys([(layer, head), *also]))
+    sheet = {"before": before, "dark": dark, "width": width}
+    grouped: dict[str, Any] = {"words": words, "special": special}
+    with paper.printing(), speaking(paper.readable(spoken_language())):
+        title = _title(picture, block, heads)
+        if before:
+            title = say("{title}: change since the other run", title=title)
+        drawn = {"ramp": ramp, "threshold": threshold}
+        figure, notes = _drawn(trace, picture, block, heads, drawn, sheet, grouped)
+        lines = [say("{said}.", said=title), whose(trace, before), *notes, say(HONEST)]
+        _captioned(figure, lines, dark)
+        text = " ".join(lines)
+        shown = [] if picture == "atlas" else [list(one) for one in heads]
+        about = {"picture": picture, "block": block, "heads": shown, "caption": text}
+        return paper.written(figure, kind, title, text, as_text(manifest(trace, before, **about)))
+
+
+def _require(picture: str, kind: str, width: float) -> None:
+    if picture not in PICTURES:
+        raise ValueError(f"There is no picture {picture!r} for print; choose {_or(PICTURES)}.")
+    if kind not in FORMATS:
+        raise ValueError(f"A picture becomes {_or(FORMATS)}; got {kind!r}.")
+    least, most = WIDTHS
+    if not least <= width <= most:
+        raise ValueError(f"A picture is {least} to {most} millimetres wide; got {width:g}.")
+
+
+def _or(words: tuple[str, ...]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _drawn(
+    trace: Trace,
+    picture: str,
+    block: str,
+    heads: Sequence[tuple[int, int]],
+    how: dict[str, Any],
+    sheet: dict[str, Any],
+    grouped: dict[str, Any],
+) -> tuple[Figure, list[str]]:
+    """The figure, and what must be known of it."""
+    if picture == "atlas":
+        from .atlas import printed_atlas
+
+        return printed_atlas(trace, block, ramp=how["ramp"], **sheet)
+    if picture == "lines":
+        from .lines import LEAST, printed_lines
+
+        least = max(LEAST, how["threshold"])
+        return printed_lines(trace, block, heads, least=least, **sheet, **grouped)
+    from .head_map import printed_map
+
+    layer, head = heads[0]
+    return printed_map(trace, block, layer, head, ramp=how["ramp"], **sheet, **grouped)
+
+
+def _title(picture: str, block: str, heads: Sequence[tuple[int, int]]) -> str:
+    if picture == "atlas":
+        return say("{block}, all heads", block=say(NAMES[block]))
+    shown = heads[:1] if picture == "map" else heads
+    return f"{say(NAMES[block])} {listed(f'L{layer} H{head}' for layer, head in shown)}"
+
+
+def _captioned(figure: Figure, lines: list[str], dark: bool) -> None:
+    """Make the sheet longer, and write the caption below the picture."""
+    from . import sheet as paper
+
+    (axes,) = figure.axes
+    width, height = axes.get_xlim()[1], axes.get_ylim()[0]
+    shown = [one for line in lines for one in paper.wrapped(line, width - 2 * paper.MARGIN)]
+    whole = height + paper.caption_height(shown)
+    figure.set_size_inches(width / 72, whole / 72)
+    axes.set_ylim(whole, 0)
+    paper.caption(axes, height, shown, palette(dark).ink)

@@ -1,0 +1,176 @@
+"""Which words does this head look at? For print."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ...components.head_map import pooled
+from ...core.palette import Palette, Ramp, palette, ramps
+from ...core.trace import Trace
+from ...i18n import say
+from ...metrics.attention.map_cells import Cells, cells
+from ...metrics.attention.map_difference import appended, difference
+from ...metrics.attention.thumbnails import largest_change
+from . import sheet
+
+MOST = 256  # cells along a side; longer sentences are pooled
+CELL = 40.0  # points of a cell at most
+TALL = 1.5  # of the width that a map may be high
+NAMES = 0.3  # of the width that the names of rows may take
+SLANT = np.deg2rad(50)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Where the map stands on its sheet: points, but for ``pooled``, cells in one."""
+
+    x: float
+    y: float
+    across: float
+    down: float
+    size: float
+    pooled: int
+
+
+def printed_map(
+    trace: Trace,
+    block: str,
+    layer: int,
+    head: int,
+    *,
+    before: Trace | None = None,
+    words: bool = False,
+    special: bool = True,
+    dark: bool = False,
+    width: float = 160,
+    ramp: str = "ink",
+) -> tuple[Figure, list[str]]:
+    """One head as a map for print: rows look at columns, masked cells hatched.
+
+    Args:
+        trace: the run to show.
+        block: ``encoder``, ``decoder`` or ``cross``.
+        layer, head: from 0.
+        before: another run over the same words; then the change since it is drawn instead.
+        words: merge pieces to whole words.
+        special: show start and end marks too.
+        dark: colours for a dark background.
+        width: of the sheet, in millimetres.
+        ramp: the colours of amounts, one of `colours.RAMPS`.
+
+    Returns:
+        The figure, and what a reader must know of this picture, in sentences.
+
+    Raises:
+        LookupError: a map, layer or head that the trace lacks; names those it has.
+        ValueError: the two runs speak about different words, or no row or column is shown.
+    """
+    now = cells(trace, block, layer, head, words=words, special=special)
+    was = before and cells(before, block, layer, head, words=words, special=special)
+    values = difference(now, was) if was else np.where(now.masked, np.nan, now.weights)
+    colours = palette(dark)
+    limit = largest_change(values) if was else float(np.nanmax(values, initial=0.0))
+    plan = _plan(now, width * sheet.POINTS)
+    notes = [
+        say("Rows look at columns."),
+        now.note,
+        appended(now, was) if was else "",
+        _pooled(plan),
+    ]
+    figure, axes = sheet.sheet(width * sheet.POINTS, _height(now, plan), colours)
+    shades = colours.changes if was else ramps(dark)[ramp]
+    _draw(axes, values, now, plan, colours, shades, limit)
+    _names(axes, now, plan, colours)
+    _legend(axes, plan, now, colours, shades, limit, change=bool(was))
+    return figure, [note for note in notes if note]
+
+
+def _plan(now: Cells, width: float) -> _Plan:
+    rows, columns = now.weights.shape
+    if not now.weights.size:
+        raise ValueError(
+            say(
+                "A map of {rows} rows and {columns} columns has nothing to draw.",
+                rows=rows,
+                columns=columns,
+            )
+        )
+    pooled = -(-max(rows, columns) // MOST)
+    left = min(NAMES * width, sheet.longest(now.rows.labels, sheet.SIZE)) + 6
+    hang = sheet.width_of(now.columns.labels[-1], sheet.SIZE) * np.cos(SLANT)
+    room = width - 2 * sheet.MARGIN - left - min(hang, NAMES * width)
+    across = min(CELL, room / columns)
+    down = min(across, TALL * width / rows)
+    size = float(np.clip(0.9 * down, sheet.LEAST, sheet.SIZE))
+    top = min(sheet.longest(now.columns.labels, size), NAMES * width) * np.sin(SLANT)
+    x = sheet.MARGIN + left + (room - across * columns) / 2
+    return _Plan(x, sheet.MARGIN + float(top) + size + 4, across, down, size, pooled)
+
+
+def _height(now: Cells, plan: _Plan) -> float:
+    return plan.y + plan.down * len(now.rows) + 24
+
+
+def _pooled(plan: _Plan) -> str:
+    k = plan.pooled
+    words = {"down": k, "across": k}
+    pooled = say("Pooled: a cell is the largest of up to {down} × {across} weights.", **words)
+    return "" if k == 1 else pooled
+
+
+def _draw(
+    axes: Axes,
+    values: np.ndarray,
+    now: Cells,
+    plan: _Plan,
+    colours: Palette,
+    shades: Ramp,
+    limit: float,
+) -> None:
+    rows, columns = values.shape
+    size = plan.across * columns, plan.down * rows
+    runs = sheet.runs(now.masked, plan.x, plan.y, plan.across, plan.down)
+    sheet.hatch(axes, runs, colours.hatch)
+    small = pooled(values, [plan.pooled] * 2)
+    boxes = sheet.grid(plan.x, plan.y, *size, small.shape)
+    change = shades is colours.changes
+    sheet.cells(axes, boxes, sheet.levels(small, limit, change).reshape(-1), shades, colours.card)
+    sheet.frame(axes, np.array([[plan.x, plan.y, *size]]), colours.line)
+
+
+def _names(axes: Axes, now: Cells, plan: _Plan, colours: Palette) -> None:
+    """Words left and above; where there are many, every n-th."""
+    most = NAMES * axes.get_xlim()[1]
+    step = max(1, int(np.ceil(1.15 * plan.size / plan.down)))
+    for row in range(0, len(now.rows), step):
+        name = sheet.shortened(now.rows.labels[row], plan.size, most)
+        y = plan.y + (row + 0.5) * plan.down
+        sheet.write(axes, plan.x - 4, y, name, plan.size, colours.ink, ha="right")
+    step = max(1, int(np.ceil(1.15 * plan.size / plan.across / np.sin(SLANT))))
+    for column in range(0, len(now.columns), step):
+        name = sheet.shortened(now.columns.labels[column], plan.size, most)
+        x = plan.x + (column + 0.5) * plan.across
+        sheet.write(axes, x, plan.y - 4, name, plan.size, colours.ink, rotation=50, va="baseline")
+
+
+def _legend(
+    axes: Axes,
+    plan: _Plan,
+    now: Cells,
+    colours: Palette,
+    shades: Ramp,
+    limit: float,
+    change: bool,
+) -> None:
+    y = plan.y + plan.down * len(now.rows) + 14
+    ends = (f"−{limit:.2g}", f"+{limit:.2g}") if change else ("0", f"{limit:.2g}")
+    x = sheet.legend(axes, sheet.MARGIN, y, shades, ends, colours.ink) + 16
+    if now.masked.any():
+        box = np.array([[x, y - 4, 12, 8]])
+        sheet.hatch(axes, box, colours.hatch)
+        sheet.frame(axes, box, colours.line, 0.3)
+        sheet.write(axes, x + 16, y, say("masked: may not look there"), sheet.SIZE, colours.ink)
