@@ -25,7 +25,7 @@ from benchmarks.report import Budget, Row, Section
 from benchmarks.shapes import reference, sentence
 from benchmarks.visits import browser
 from transformer_viz.components.atlas import atlas_data
-from transformer_viz.components.files import bundle, style
+from transformer_viz.components.bundle import bundle, style
 from transformer_viz.core.trace import Trace
 
 LENGTHS = (32, 64, 128, 256, 512, 1024)

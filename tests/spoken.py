@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from transformer_viz.components.spoken import browser_texts
+from transformer_viz.components.js_texts import browser_texts
 from transformer_viz.i18n import HERE, NAME
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -20,10 +20,10 @@ from click.testing import CliRunner, Result
 from PIL import Image
 
 import transformer_viz as tv
-from transformer_viz.cli import main
+from transformer_viz.cli.main import main
+from transformer_viz.cli.terminal import OneSentence
 from transformer_viz.inference import inspection
 from transformer_viz.model import ModelConfig, Transformer
-from transformer_viz.terminal import OneSentence
 
 from .hostile.hugging import hugging
 from .test_report import packed, weights_of
@@ -83,7 +83,7 @@ def test_help_lists_the_commands_and_is_quick() -> None:
     assert all(name in answer("--help") for name in commands)
     assert answer() == answer("--help")
     heavy = "{'torch', 'streamlit', 'numpy', 'transformers'}"
-    code = f"import sys, transformer_viz.cli; sys.exit(bool({heavy} & set(sys.modules)))"
+    code = f"import sys, transformer_viz.cli.main; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from transformer_viz.cli import main
+from transformer_viz.cli.main import main
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])

@@ -13,9 +13,9 @@ import pytest
 from tests import spoken
 from transformer_viz import i18n as tongues
 from transformer_viz.components.blob import pack
-from transformer_viz.components.files import HERE as SCRIPTS
-from transformer_viz.components.page import header
-from transformer_viz.components.spoken import TELL, browser_texts, browser_words, taught
+from transformer_viz.components.bundle import HERE as SCRIPTS
+from transformer_viz.components.js_texts import TELL, browser_texts, browser_words, taught
+from transformer_viz.components.standalone_page import header
 from transformer_viz.core.interventions import BlockKeys, Intervention, Temperature
 from transformer_viz.i18n import (
     ENGLISH,

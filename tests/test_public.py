@@ -64,7 +64,7 @@ def test_functions_stay_functions_after_every_room_is_imported() -> None:
         "import transformer_viz",
         "import transformer_viz; dir(transformer_viz)",
         "import transformer_viz as tv; tv.available(); tv.Intervention; tv.Trace",
-        "import transformer_viz.cli",
+        "import transformer_viz.cli.main",
         "import transformer_viz.metrics",
     ],
 )

@@ -16,7 +16,7 @@ import pytest
 from tests.components.stage import decoded
 from tests.views.conftest import make_trace
 from tests.views.large import large_trace
-from transformer_viz.components.page import framed
+from transformer_viz.components.standalone_page import framed
 from transformer_viz.core.trace import Trace
 from transformer_viz.metrics.attention.map_cells import cells
 from transformer_viz.metrics.attention.map_difference import difference

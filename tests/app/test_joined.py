@@ -11,7 +11,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from transformer_viz.app.live.asset_bundles import Joined
-from transformer_viz.components.files import bundle, style, text
+from transformer_viz.components.bundle import bundle, style, text
 
 PLACE = "/_stcore/bidi-components/transformer_viz."
 ENTRIES = ("pictures", "panels")

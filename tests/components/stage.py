@@ -20,7 +20,7 @@ import numpy as np
 from playwright.sync_api import Page
 
 from transformer_viz.components import blob
-from transformer_viz.components.files import HERE, style
+from transformer_viz.components.bundle import HERE, style
 
 BACKGROUNDS = {False: "#FBFAF7", True: "#14171C"}
 EMPTY = (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.components.stage import decoded
-from transformer_viz.components import Chip, ChipRow, Picked, files, picked, tokens_data
+from transformer_viz.components import Chip, ChipRow, Picked, bundle, picked, tokens_data
 from transformer_viz.components.blob import both_palettes, pack
 
 ROWS = (
@@ -87,20 +87,20 @@ def test_a_click_that_means_nothing_is_let_go(value: object) -> None:
     assert picked(ROWS, value) is None
 
 
-SCRIPTS = sorted(path.name for path in files.HERE.glob("*.js"))
+SCRIPTS = sorted(path.name for path in bundle.HERE.glob("*.js"))
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_scripts_reach_for_nothing_outside(name: str) -> None:
-    words = files.text(name).replace("http://www.w3.org/2000/svg", "")  # a name, not an address
+    words = bundle.text(name).replace("http://www.w3.org/2000/svg", "")  # a name, not an address
     assert "http://" not in words and "https://" not in words and "eval(" not in words
     imports = re.findall(r"^import[^;]*;", words, re.MULTILINE)
-    assert all(files.IMPORT.fullmatch(line + "\n") for line in imports), imports
+    assert all(bundle.IMPORT.fullmatch(line + "\n") for line in imports), imports
 
 
 @pytest.mark.parametrize("name", ["pictures.js", "panels.js"])
 def test_a_joined_script_has_each_part_once(name: str) -> None:
-    joined = files.bundle(name)
+    joined = bundle.bundle(name)
     assert joined.count("export default") == 1 and joined.count("BLOB_MAGIC =") == 1
     assert not re.search(r"^import |^export (?!default)", joined, re.MULTILINE)
 
@@ -108,6 +108,6 @@ def test_a_joined_script_has_each_part_once(name: str) -> None:
 def test_modules_in_a_circle_are_named(tmp_path, monkeypatch) -> None:
     for name, other in (("a", "b"), ("b", "a")):
         (tmp_path / f"{name}.js").write_text(f'import {{ x }} from "./{other}.js";\n')
-    monkeypatch.setattr(files, "HERE", tmp_path)
+    monkeypatch.setattr(bundle, "HERE", tmp_path)
     with pytest.raises(ValueError, match=r"a\.js → b\.js → a\.js"):
-        files.bundle("a.js")
+        bundle.bundle("a.js")

@@ -13,9 +13,9 @@ import pytest
 from tests.components.stage import decoded
 from tests.conftest import make_model
 from transformer_viz.checkpoints.common.model import Model
-from transformer_viz.components.inside import inside_data
-from transformer_viz.components.inside_words import WORDING, variant
 from transformer_viz.components.qk import figure
+from transformer_viz.components.walkthrough.data import inside_data
+from transformer_viz.components.walkthrough.texts import WORDING, variant
 from transformer_viz.core.interventions import (
     BlockKeys,
     Intervention,

@@ -10,8 +10,8 @@ from playwright.sync_api import Page
 
 from tests.components.stage import decoded, said, show, update
 from tests.components.test_inside import chained, model_of
-from transformer_viz.components.inside import inside_data
 from transformer_viz.components.qk import figure
+from transformer_viz.components.walkthrough.data import inside_data
 from transformer_viz.core.stages import Inside
 from transformer_viz.walkthrough import terms
 

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page
 
-from transformer_viz.components.files import HERE, bundle
+from transformer_viz.components.bundle import HERE, bundle
 
 MODULES = sorted(path.name for path in HERE.glob("*.js"))
 #: Entries are what Streamlit loads: they give a default export, which one script cannot have.

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from transformer_viz.checkpoints import load
 from transformer_viz.checkpoints.hugging_face.side_files import MAX_BESIDE
-from transformer_viz.cli import main
+from transformer_viz.cli.main import main
 from transformer_viz.preprocessing.tokenizers import PlainIds
 
 from .case import Case

@@ -36,7 +36,8 @@ def worst(found: Any, expected: Any) -> float:
 def differences(chain: Inside, notes: dict[tuple[str, str], Any]) -> dict[str, float]:
     """Every array and number of a chain against a witness, by ``stage/array``.
 
-    A mean may be close to zero, so it is measured by the largest number that it is the mean of.
+    A mean, or the largest of some scores, may be close to zero, so these are measured by the
+    largest number that they were taken from.
     """
     found: dict[str, float] = {}
     for stage in chain:
@@ -45,7 +46,8 @@ def differences(chain: Inside, notes: dict[tuple[str, str], Any]) -> dict[str, f
         for name in ("mean", "variance", "spread", "most", "total"):
             if name in stage.numbers:
                 expected = notes.pop((stage.name, name))
-                scale = np.abs(stage["x"]).max() if name == "mean" else abs(expected)
+                taken = np.abs(stage["x"][np.isfinite(stage["x"])])
+                scale = taken.max() if name in ("mean", "most") else abs(expected)
                 off = abs(stage.numbers[name] - expected)
                 found[f"{stage.name}/{name}"] = off / scale if off else 0.0
     assert not notes, f"the chain does not show {sorted(notes)}"

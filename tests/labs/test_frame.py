@@ -14,7 +14,7 @@ from transformer_viz.app.labs.lab_state import read, write
 from transformer_viz.app.pages.labs import LABS
 from transformer_viz.i18n import catalogue, languages
 from transformer_viz.lessons.glossary import GLOSSARY
-from transformer_viz.lessons.marked import explained, terms
+from transformer_viz.lessons.term_markup import explained, terms
 
 
 def _lab(right: int | None) -> Lab:

@@ -12,7 +12,7 @@ from transformer_viz.app.session.url_state import DEFAULTS, KEYS
 from transformer_viz.i18n import catalogue, languages
 from transformer_viz.lessons import STATIONS, Ask, Spot, Station, numbered
 from transformer_viz.lessons.glossary import GLOSSARY
-from transformer_viz.lessons.marked import marked, plain, terms
+from transformer_viz.lessons.term_markup import marked, plain, terms
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = [station.name for station in STATIONS]

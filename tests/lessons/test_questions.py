@@ -15,10 +15,10 @@ from transformer_viz.app.engine.engine import Engine
 from transformer_viz.checkpoints import Model
 from transformer_viz.core.trace import Trace
 from transformer_viz.lessons import STATIONS, NotHere, Seen, Station
-from transformer_viz.lessons.finding import telling
-from transformer_viz.lessons.s03_query_key_value import rival
-from transformer_viz.lessons.s05_heads import STATION as HEADS
-from transformer_viz.lessons.s07_norms import growth
+from transformer_viz.lessons.find_spot import telling
+from transformer_viz.lessons.stations.s03_query_key_value import rival
+from transformer_viz.lessons.stations.s05_heads import STATION as HEADS
+from transformer_viz.lessons.stations.s07_norms import growth
 
 from .conftest import MODEL, Asked
 

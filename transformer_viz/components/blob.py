@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core.palette import DARK, LIGHT, OKABE_ITO, Palette, ramps
-from .spoken import browser_words
+from .js_texts import browser_words
 
 MAGIC = 0x31425654  # "TVB1" as it stands in the file
 KINDS = ("uint8", "uint16", "int32", "float32")

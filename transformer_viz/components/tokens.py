@@ -8,8 +8,8 @@ from typing import Any
 
 from ..core.sites import called
 from ..i18n import mark, say
+from .js_texts import browser_words
 from .ruler import Ruler
-from .spoken import browser_words
 
 NAMES = {"text": mark("text"), "vectors": mark("vectors")}  # of a sentence that stands alone
 

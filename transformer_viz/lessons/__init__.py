@@ -3,8 +3,8 @@
 Everything here is a pure function of traces; `pages.lessons` shows it.
 """
 
-from .path import STATIONS, numbered
-from .records import Ask, Exercise, Notes, NotHere, Saying, Seen, Spot, Station
+from .lesson_types import Ask, Exercise, Notes, NotHere, Saying, Seen, Spot, Station
+from .station_list import STATIONS, numbered
 
 __all__ = [
     "STATIONS",

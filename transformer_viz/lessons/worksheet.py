@@ -11,8 +11,8 @@ from html import escape
 
 from ..i18n import say, spoken_language
 from .glossary import GLOSSARY
-from .marked import plain, terms
-from .records import Ask, Exercise, Station
+from .lesson_types import Ask, Exercise, Station
+from .term_markup import plain, terms
 
 BOX = "☐"
 STYLE = """

@@ -16,11 +16,11 @@ from torch import Tensor
 from ..checkpoints.common.bundled import VOCABULARY
 from ..checkpoints.loader import choose_device, load
 from ..views.charts.training_curve import training_curve
-from .files import write
 from .loop import Progress, Run
 from .package import ORIGIN, package, read_origin
 from .progress import bar
 from .recipe import Recipe, below_recipes
+from .write_file import write
 
 MOST_THREADS = 8  # small matrices gain nothing from more
 

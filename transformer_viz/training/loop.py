@@ -17,9 +17,9 @@ from torch.nn import functional as F
 
 from .batches import Batch
 from .digits import Digits
-from .files import write
 from .recipe import Recipe
 from .sentences import Sentences
+from .write_file import write
 
 LOG = ("step", "tokens", "seconds", "rate", "loss", "valid_loss", "tokens_per_second")
 

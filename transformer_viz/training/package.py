@@ -29,9 +29,9 @@ from .card import BEAM, card, hide
 from .corpus import MASK
 from .digits import Digits
 from .evaluate import Score, measure
-from .files import write
 from .pictures import store_pictures, timm_config
 from .recipe import Recipe, below_recipes
+from .write_file import write
 
 ORIGIN = "origin.json"  # in a run folder: which weights the run began with
 

@@ -13,7 +13,7 @@ from PIL import Image
 from ..checkpoints.common.bundled import CONFIG
 from ..checkpoints.common.model import Model
 from .digits import HELD_OUT, NAMES, Digits, read_digits
-from .files import write
+from .write_file import write
 
 FOLDER = "examples"
 SHOWN = (

@@ -14,8 +14,8 @@ from ..checkpoints.common.bundled import VOCABULARY
 from ..model import Transformer
 from .batches import MAKERS, Batch
 from .corpus import encode_pairs, endless, read_sentences, read_training, train_vocabulary
-from .files import write
 from .recipe import Recipe
+from .write_file import write
 
 TOGETHER = 64  # sentences in a batch of those that are never learned from
 

@@ -24,7 +24,7 @@ from ..checkpoints.loader import load
 from .batches import padded
 from .corpus import read_pairs
 from .evaluate import NOTHING, TEST, TOGETHER, bleu
-from .files import write
+from .write_file import write
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 from ...core.interventions import Intervention
 from ...core.trace import Trace
 from ...i18n import say, spoken_language
-from ...lessons.marked import explained
+from ...lessons.term_markup import explained
 from ..cards import plotly_chart
 from ..engine.engine import whole_maps
 from ..engine.query import Wanted

@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 from ...core.interventions import Intervention
 from ...i18n import say
 from ...lessons import STATIONS, Ask, Seen, Station, numbered
-from ...lessons.marked import marked
+from ...lessons.term_markup import marked
 from ..engine.engine import Engine
 from ..engine.model_kind import Kind
 from ..session import visit

@@ -36,7 +36,7 @@ class Joined:
 def whole(name: str) -> str | None:
     """A component's script or style sheet with all that it imports; None where there is none."""
     # Imported here: the server answers before the first page run has imported what this needs.
-    from ...components.files import HERE, bundle, style
+    from ...components.bundle import HERE, bundle, style
 
     if not (HERE / name).is_file():
         return None

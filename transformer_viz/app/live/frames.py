@@ -14,7 +14,7 @@ import numpy as np
 import streamlit as st
 
 from ...components.blob import pack
-from ...components.spoken import taught
+from ...components.js_texts import taught
 from ...i18n import speaking
 from ..render.payloads import PARTS
 from ..session.scene import Scene, scene_at

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from ...components.inside import inside_data
+from ...components.walkthrough.data import inside_data
 from ...core.stages import Inside, Number, Stage, Terms
 from ...i18n import say
 from ...metrics.attention.map_cells import cells

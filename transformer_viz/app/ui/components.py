@@ -10,7 +10,7 @@ from streamlit.errors import StreamlitAPIException
 
 from ...components import ChipRow, Picked, picked, tokens_data
 from ...components.blob import pack
-from ...components.files import bundle, style
+from ...components.bundle import bundle, style
 from ...components.ruler import Ruler
 
 Hear = Callable[[object], None]

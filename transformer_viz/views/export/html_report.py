@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...components import Chip, ChipRow, spot, tokens_data
-from ...components.page import page
-from ...components.spoken import taught
+from ...components.js_texts import taught
+from ...components.standalone_page import page
 from ...core.sites import MAPS, called
 from ...core.trace import Trace
 from ...core.trace_parts import Tokens

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...components.lines import MOST_HEADS, lines_height
-from ...components.page import framed, page
+from ...components.standalone_page import framed, page
 from ...core.sites import called
 from ...core.trace import Trace
 from ...i18n import listed, say

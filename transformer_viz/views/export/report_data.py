@@ -17,9 +17,9 @@ import numpy as np
 from ...components.atlas import atlas_data
 from ...components.blob import pack
 from ...components.head_map import map_data
+from ...components.js_texts import taught
 from ...components.lines import lines_data
-from ...components.page import header
-from ...components.spoken import taught
+from ...components.standalone_page import header
 from ...core.sites import MAPS
 from ...core.trace import Trace
 from ...metrics.attention.map_cells import cells

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..core.stages import Stage
-from ..i18n import mark
+from ...core.stages import Stage
+from ...i18n import mark
 
 #: What is the same thing in every stage: how it is written, and what it is (a text for ``say``).
 COMMON: dict[str, tuple[str, str]] = {

@@ -7,26 +7,26 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .core.interventions import Intervention, Pad
-from .core.sites import MAPS
+from ..core.interventions import Intervention, Pad
+from ..core.sites import MAPS
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from .checkpoints.common.model import Model
-    from .core.trace import Trace
+    from ..checkpoints.common.model import Model
+    from ..core.trace import Trace
 
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients")
 
 
 def known_checkpoint(path: str) -> str:
     """A name in the box as it is, anything else as a whole path that exists."""
-    from .checkpoints.common.bundled import shelved
+    from ..checkpoints.common.bundled import shelved
 
     if shelved(path) is not None:
         return path
     if not Path(path).exists():
-        from .checkpoints import available
+        from ..checkpoints import available
 
         raise ValueError(
             f"There is no checkpoint {path!r}: no file or folder of that name, and the box holds "
@@ -127,7 +127,7 @@ def held(model: Model, clean: Trace, target: Any, edits: Intervention) -> dict[s
 
 def stored_run(path: str) -> Trace:
     """The trace that a file holds."""
-    from .core.trace import Trace
+    from ..core.trace import Trace
 
     if not Path(path).is_file():
         raise ValueError(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.interventions import Intervention, ScalePositions
-from ..core.trace import Trace
-from ..i18n import mark, say
-from .finding import SHORT, some_word
-from .records import Ask, Notes, NotHere, Saying, Seen, Spot, Station
-from .words import quoted
+from ...core.interventions import Intervention, ScalePositions
+from ...core.trace import Trace
+from ...i18n import mark, say
+from ..find_spot import SHORT, some_word
+from ..lesson_types import Ask, Notes, NotHere, Saying, Seen, Spot, Station
+from ..number_format import quoted
 
 DROPPED = Intervention((ScalePositions(value=0.0),))
 

@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from ..core.stages import Inside, Stage, Terms
-from ..core.trace import Trace
-from ..i18n import say
-from .atlas import TITLES
-from .blob import both_palettes, pack
-from .inside_panels import REST, WEIGHTS, Names, array_name, opening, panels, rest_of
-from .inside_sum import sum_words
-from .inside_symbols import symbol_of
-from .inside_words import WORDING, variant
-from .qk import figure
-from .ruler import rulers
+from ...core.stages import Inside, Stage, Terms
+from ...core.trace import Trace
+from ...i18n import say
+from ..atlas import TITLES
+from ..blob import both_palettes, pack
+from ..qk import figure
+from ..ruler import rulers
+from .panels import REST, WEIGHTS, Names, array_name, opening, panels, rest_of
+from .sum_sheet import sum_words
+from .symbols import symbol_of
+from .texts import WORDING, variant
 
 FIRST = 4  # numbers of a vector that are read out with its symbol
 IDLE = (("scale", 1.0), ("head", 1.0))  # what does nothing is not shown

@@ -11,7 +11,7 @@ import zlib
 from typing import Any
 
 from ..i18n import mark, say, spoken_language
-from .files import bundle, style
+from .bundle import bundle, style
 
 #: What the page may do: run its own script, whose hash is named, and use its own style sheet.
 POLICY = (

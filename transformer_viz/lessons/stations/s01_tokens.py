@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.trace import Trace
-from ..i18n import mark, say
-from .finding import some_word
-from .records import READ, Ask, Notes, Seen, Spot, Station
-from .words import listed, quoted
+from ...core.trace import Trace
+from ...i18n import mark, say
+from ..find_spot import some_word
+from ..lesson_types import READ, Ask, Notes, Seen, Spot, Station
+from ..number_format import listed, quoted
 
 
 def _find(trace: Trace, block: str) -> Spot:

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.interventions import Causal, Intervention
-from ..core.trace import Trace
-from ..core.trace_parts import Produced
-from ..i18n import mark, say
-from .finding import SHORT
-from .records import Ask, Notes, NotHere, Seen, Spot, Station
-from .words import share
+from ...core.interventions import Causal, Intervention
+from ...core.trace import Trace
+from ...core.trace_parts import Produced
+from ...i18n import mark, say
+from ..find_spot import SHORT
+from ..lesson_types import Ask, Notes, NotHere, Seen, Spot, Station
+from ..number_format import share
 
 LIFTED = Intervention((Causal(on=False, stack="decoder", block="self"),))
 SAME = 0.02  # a mean probability that changes by less stays as it is

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.trace import Trace
-from ..i18n import mark, say
-from .finding import neighbours
-from .records import Ask, Notes, NotHere, Seen, Spot, Station
-from .words import share
+from ...core.trace import Trace
+from ...i18n import mark, say
+from ..find_spot import neighbours
+from ..lesson_types import Ask, Notes, NotHere, Seen, Spot, Station
+from ..number_format import share
 
 BEFORE = -1  # the word just before
 

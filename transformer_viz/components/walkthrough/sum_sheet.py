@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.stages import FORMS, Inside, Number, Stage, Terms
-from ..i18n import mark, say
-from .inside_panels import Names
-from .inside_symbols import symbol_of
+from ...core.stages import FORMS, Inside, Number, Stage, Terms
+from ...i18n import mark, say
+from .panels import Names
+from .symbols import symbol_of
 
 AXES = {"key": mark("word"), "parts": mark("part")}  # any other axis: a dimension
 #: The learned matrices by the stage and the array that they make.

@@ -12,7 +12,7 @@ from ..core.trace_parts import Attention
 from ..i18n import mark, say
 from ..metrics.attention.map_cells import axes
 from ..metrics.attention.word_merging import Axis
-from .records import NotHere, Spot
+from .lesson_types import NotHere, Spot
 
 SHORT = mark("This sentence is too short for this question. Type a longer one above.")
 LEAST = 0.3  # a link is plain to see from this weight on

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..core.interventions import Intervention, Temperature
-from ..i18n import mark, say
-from ..metrics.attention.map_cells import axes
-from .finding import telling
-from .records import Ask, Notes, Seen, Spot, Station
-from .words import quoted, rough, share
+from ...core.interventions import Intervention, Temperature
+from ...i18n import mark, say
+from ...metrics.attention.map_cells import axes
+from ..find_spot import telling
+from ..lesson_types import Ask, Notes, Seen, Spot, Station
+from ..number_format import quoted, rough, share
 
 COOL = 4.0  # what scores are divided by where the model itself divides by nothing
 SAME = 0.01  # a weight that changes by less stays as it is

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.trace import Trace
-from ..i18n import mark, say
-from ..metrics.residual.norm_statistics import norm_statistic
-from ..metrics.residual.residual_stream import stream_lengths
-from .finding import some_word
-from .records import Ask, Notes, Seen, Spot, Station
-from .words import quoted, rough
+from ...core.trace import Trace
+from ...i18n import mark, say
+from ...metrics.residual.norm_statistics import norm_statistic
+from ...metrics.residual.residual_stream import stream_lengths
+from ..find_spot import some_word
+from ..lesson_types import Ask, Notes, Seen, Spot, Station
+from ..number_format import quoted, rough
 
 SAME, MORE = 1.25, 3.0  # how many times as long a vector is that is "about as long", and "more"
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..core.version import __version__
 from .arguments import (
     KEEP,
     config_word,
@@ -29,15 +30,14 @@ from .arguments import (
     recipe_data,
     stored_run,
 )
-from .core.version import __version__
 from .terminal import OneSentence, after_a_second, inspected, line_by_line
 
 if TYPE_CHECKING:
-    from .checkpoints.common.model import Model
+    from ..checkpoints.common.model import Model
 
 ARENAS = "2"  # of the C library: one a thread would each keep what a long text once took
 NUMBERS, PRINTED = ("csv", "npz", "safetensors"), ("svg", "png", "pdf")
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 model_path = click.argument("path", metavar="PATH")
 intervention_option = click.option(
@@ -138,8 +138,8 @@ def _require_free(host: str, port: int) -> None:
 @main.command()
 def models() -> None:
     """List the models in the box."""
-    from .checkpoints import available
-    from .checkpoints.common.bundled import CONFIG, WEIGHTS, shelved
+    from ..checkpoints import available
+    from ..checkpoints.common.bundled import CONFIG, WEIGHTS, shelved
 
     for name in available():
         folder = shelved(name) or ROOT
@@ -157,7 +157,7 @@ def models() -> None:
 def inspect(path: str, as_json: bool, words: tuple[str, ...]) -> None:
     """Say what a checkpoint holds: layout, config and where each value came from, sites."""
     model = _load(path, words)
-    from .inference.inspection import inspect as look
+    from ..inference.inspection import inspect as look
 
     with after_a_second("Running a sample to see and prove the capture"):
         found = look(model)
@@ -180,7 +180,7 @@ def trace(path: str, out: str, words: tuple[str, ...], **given: Any) -> None:
     new_file(out, "trace")
     model = _load(path, words)
     _require_picture(model, path, given["image"])
-    from .inference.tracing import trace as run
+    from ..inference.tracing import trace as run
 
     with after_a_second("Running"):
         found = run(model, source, target=aim, intervention=intervention, keep=keep)
@@ -214,8 +214,8 @@ def report(path: str, title: str, out: str, words: tuple[str, ...], **given: Any
     file = new_file(out, "page")
     model = _load(path, words)
     _require_picture(model, path, given["image"])
-    from .inference.tracing import trace as run
-    from .views.export.html_report import report as page
+    from ..inference.tracing import trace as run
+    from ..views.export.html_report import report as page
 
     keep = ("weights", "scores")
     with after_a_second("Running"):
@@ -255,7 +255,7 @@ def export(run: str, kind: str, picture: str, out: str, before: str | None, **ho
 
     csv and npz hold one head's weights; safetensors is the run itself, written anew.
     """
-    from .views.export.file_formats import exported
+    from ..views.export.file_formats import exported
 
     file = new_file(out, "export")
     trace, was = stored_run(run), None if before is None else stored_run(before)
@@ -282,7 +282,7 @@ def translate(path: str, beam: int, intervention: str | None, words: tuple[str, 
     """Translate: sentences on stdin, translations on stdout, line by line."""
     edits = read_intervention(intervention)
     model = _of_kind(_load(path, words), "translate", "encoder-decoder")
-    from .inference.generation import translate_lines
+    from ..inference.generation import translate_lines
 
     def answer(texts: list[str], tell: Callable[[int], None]) -> list[str]:
         found = translate_lines(model, texts, beam=beam, intervention=edits, tell=tell)
@@ -299,7 +299,7 @@ def translate(path: str, beam: int, intervention: str | None, words: tuple[str, 
 def generate(path: str, sample: float | None, most: int | None, words: tuple[str, ...]) -> None:
     """Go on with a text, for GPT-like models: texts on stdin, continuations on stdout."""
     model = _of_kind(_load(path, words), "generate", "decoder-only")
-    from .inference.generation import translate
+    from ..inference.generation import translate
 
     def answer(texts: list[str], tell: Callable[[int], None]) -> list[str]:
         found = []
@@ -348,7 +348,7 @@ def train(
     kept = Path(folder) if folder else Path("runs") / Path(recipe).stem
     made = Path(out) if out else kept / "model"
     with after_a_second("Reading the data"):
-        from .training.command import run
+        from ..training.command import run
     run(Path(recipe), sentences, kept, made, device, continue_from=start)
     click.echo(f"{made}: look inside with transformer-viz app --model {made}")
 
@@ -356,6 +356,6 @@ def train(
 def _load(path: str, words: tuple[str, ...] = ()) -> Model:
     known, overrides = known_checkpoint(path), dict(map(config_word, words))
     with after_a_second(f"Loading {path}"):
-        from .checkpoints import load
+        from ..checkpoints import load
 
         return load(known, **overrides)

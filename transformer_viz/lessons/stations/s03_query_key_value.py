@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..i18n import mark, say
-from ..metrics.attention.map_cells import MASK_SCORE, axes
-from .finding import SHORT, telling
-from .records import Ask, Exercise, Notes, NotHere, Seen, Spot, Station
-from .words import exact, quoted, rough, share
+from ...i18n import mark, say
+from ...metrics.attention.map_cells import MASK_SCORE, axes
+from ..find_spot import SHORT, telling
+from ..lesson_types import Ask, Exercise, Notes, NotHere, Seen, Spot, Station
+from ..number_format import exact, quoted, rough, share
 
 APART = 2.0  # a difference of scores that is easy to speak of
 NEAR, WIDE = 1.1, 6.0  # the least and the most

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.stages import OPENS, Stage
-from ..i18n import mark, say
-from .inside_symbols import symbol_of
-from .qk import figure
+from ...core.stages import OPENS, Stage
+from ...i18n import mark, say
+from ..qk import figure
+from .symbols import symbol_of
 
 Panel = dict[str, Any]
 MOST_HEADS = 16  # rows of shares that stand one under the other

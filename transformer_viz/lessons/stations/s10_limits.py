@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.interventions import Intervention, ScaleHead
-from ..core.trace import Trace
-from ..i18n import mark, say
-from ..metrics.attention.map_cells import axes
-from .finding import telling
-from .records import Ask, Notes, Seen, Spot, Station
-from .words import quoted, rough, share
+from ...core.interventions import Intervention, ScaleHead
+from ...core.trace import Trace
+from ...i18n import mark, say
+from ...metrics.attention.map_cells import axes
+from ..find_spot import telling
+from ..lesson_types import Ask, Notes, Seen, Spot, Station
+from ..number_format import quoted, rough, share
 
 BOUNDS = (0.1, 0.8, 1.25)  # of the new probability in shares of the old one
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..core.stages import Stage
-from ..i18n import mark
+from ...core.stages import Stage
+from ...i18n import mark
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ..i18n import mark, say
-from ..metrics.attention.map_cells import axes
-from .finding import choices, telling
-from .records import READ, Ask, Notes, Seen, Spot, Station
-from .words import quoted, share
+from ...i18n import mark, say
+from ...metrics.attention.map_cells import axes
+from ..find_spot import choices, telling
+from ..lesson_types import READ, Ask, Notes, Seen, Spot, Station
+from ..number_format import quoted, share
 
 
 def _state(spot: Spot) -> dict[str, Any]:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from .core.errors import is_fault
+from ..core.errors import is_fault
 
 if TYPE_CHECKING:
-    from .inference.inspection import Inspection
+    from ..inference.inspection import Inspection
 
 BAD_INPUT = 2
 STOPPED = 130  # what shells expect of a program ended by Ctrl-C

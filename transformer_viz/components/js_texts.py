@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from ..i18n import ENGLISH, catalogue, spoken_language
-from .files import HERE, text
+from .bundle import HERE, text
 
 #: ``tell("...")``, where a long text may be written in parts: ``tell("..." + "...")``.
 TELL = re.compile(r'\btell\(\s*((?:"(?:[^"\\]|\\.)*"\s*\+\s*)*"(?:[^"\\]|\\.)*")')
