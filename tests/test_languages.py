@@ -81,7 +81,7 @@ def test_merging_nothing_leaves_the_file_as_it_is(
 
 
 def test_the_scripts_tell_literals_only() -> None:
-    for path in sorted(SCRIPTS.glob("*.js")):
+    for path in sorted(SCRIPTS.rglob("*.js")):
         script = path.read_text(encoding="utf-8")
         script = DECLARED.sub("", script)
         calls = re.findall(r"(?<![.\w])tell\(", script)

@@ -29,7 +29,7 @@ from transformer_viz.metrics.residual.outliers import (
     outstanding_tokens,
 )
 from transformer_viz.metrics.residual.residual_stream import stream_lengths
-from transformer_viz.views.charts import norm_map
+from transformer_viz.views import norm_map
 
 SOURCE, TARGET = [5, 17, 6, 29, 8, 11, 3], [2, 7, 31, 9, 4]
 PRE = ("L0 before self-attention", "L0 before cross-attention", "L0 before feed-forward")

@@ -44,7 +44,9 @@ def test_a_component_brings_all_that_it_imports(name: str, base: str) -> None:
     assert kind.startswith("text/javascript") and script == bundle(f"{name}.js")
     assert not re.search(r"^import\b", script, re.MULTILINE)
     assert len(re.findall(r"^export default", script, re.MULTILINE)) == 1
-    assert "export function showIn" in text("mount.js") and "function showIn" in script
+    assert (
+        "export function showIn" in text("shared/streamlit_view.js") and "function showIn" in script
+    )
 
 
 def test_a_style_sheet_brings_those_that_it_imports() -> None:
@@ -56,7 +58,7 @@ def test_a_style_sheet_brings_those_that_it_imports() -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "/", "/live/token", PLACE + "pictures/mount.js", PLACE + "pictures/panels.js",
+        "/", "/live/token", PLACE + "pictures/shared/dom.js", PLACE + "pictures/panels.js",
         PLACE + "nothing/nothing.js", PLACE + "nothing/nothing.css",
         PLACE + "pictures/../pictures.js", PLACE + "pictures/..%2fpictures.css",
         "/_stcore/bidi-components/another.pictures/pictures.js",

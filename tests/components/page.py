@@ -12,7 +12,7 @@ from tests.views.conftest import make_trace
 from transformer_viz.app.ui import components
 from transformer_viz.components import Chip, ChipRow, Picked, spot
 from transformer_viz.components.ruler import rulers
-from transformer_viz.views.charts import head_map
+from transformer_viz.views import head_map
 
 
 def choose(chip: Picked) -> None:

@@ -1,6 +1,6 @@
 """One of our views alone in a real browser, with bytes made by hand.
 
-stage.show(page, "atlas.js", "Atlas", data)    # page: fixture `stage`
+stage.show(page, "atlas/atlas.js", "Atlas", data)    # page: fixture `stage`
 stage.said(page)                                # what the view told Python, in order
 """
 
@@ -39,7 +39,8 @@ MOUNT = """async ([module, name, style, background, width, ink]) => {
   const root = host.attachShadow({mode: 'open'});
   root.innerHTML = '<style></style><div class="tv"></div>';
   root.firstChild.textContent = style;
-  const [{[name]: Kind}, blob] = await Promise.all([import('/' + module), import('/blob.js')]);
+  const [{[name]: Kind}, blob] =
+    await Promise.all([import('/' + module), import('/shared/blob.js')]);
   window.said = [];
   window.lights = [];
   window.addEventListener('tv-light', event => window.lights.push(event.detail));

@@ -34,7 +34,7 @@ ORDER = """() => window.view.picture.layout.slots
 
 def show(page: Page, data: bytes, **words: Any) -> dict[str, float]:
     """The atlas alone on its page."""
-    return stages.show(page, "atlas.js", "Atlas", data, css="atlas.css", **words)
+    return stages.show(page, "atlas/atlas.js", "Atlas", data, css="atlas/atlas.css", **words)
 
 
 def pixels(

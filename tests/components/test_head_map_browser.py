@@ -44,7 +44,7 @@ def stage(visitor: Page, modules: str) -> Page:
 
 
 def show(page: Page, data: bytes, **words: Any) -> None:
-    stages.show(page, "map.js", "HeadMap", data, css="map.css", **words)
+    stages.show(page, "head_map/map.js", "HeadMap", data, css="head_map/map.css", **words)
 
 
 def crossed(**words: Any) -> bytes:
@@ -563,7 +563,7 @@ def test_a_view_that_ended_does_nothing(stage: Page) -> None:
 
 
 def test_one_class_shows_every_view_of_a_head(stage: Page) -> None:
-    stages.show(stage, "head.js", "Head", crossed(), css="head.css")
+    stages.show(stage, "head_map/head.js", "Head", crossed(), css="head.css")
     expect(stage.locator(".tv-map .picture")).to_be_visible()
     stages.update(stage, lines_data(CLEAN, "cross", [(1, 2)]))
     expect(stage.locator(".tv-map")).to_have_count(0)

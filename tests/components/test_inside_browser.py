@@ -33,7 +33,7 @@ def place(chain: Inside, name: str) -> int:
 
 
 def begin(page: Page, blob: bytes, width: str = "1100px") -> None:
-    show(page, "inside.js", "Inside", blob, css="inside.css", width=width)
+    show(page, "walkthrough/inside.js", "Inside", blob, css="walkthrough/inside.css", width=width)
 
 
 def value(text: str) -> float:

@@ -26,7 +26,7 @@ def show(page: Page, trace: Trace, block: str = "encoder", **words: Any) -> None
     """Show heads of a run; ``dark`` and ``width`` are the stage's, the others lines_data's."""
     place = {name: words.pop(name) for name in ("dark", "width") if name in words}
     data = lines_data(trace, block, words.pop("heads", [(0, 0)]), **words)
-    stages.show(page, "lines.js", "Lines", data, css="lines.css", **place)
+    stages.show(page, "lines/lines.js", "Lines", data, css="lines/lines.css", **place)
 
 
 def links(page: Page, which: str = "drawn") -> list[tuple[int, int, int]]:
@@ -388,7 +388,9 @@ def test_a_word_is_never_markup(stage: Page) -> None:
         name: {"shape": list(array.shape), "data": array.ravel().tolist()}
         for name, array in arrays.items()
     }
-    stages.show(stage, "lines.js", "Lines", json.loads(json.dumps(header)), css="lines.css")
+    stages.show(
+        stage, "lines/lines.js", "Lines", json.loads(json.dumps(header)), css="lines/lines.css"
+    )
     stage.get_by_role("button", name="as a table").click()
     stage.mouse.move(*word(stage, 0, 0))
     expect(stage.locator(".said")).to_contain_text(nasty)

@@ -7,57 +7,65 @@ import re
 import pytest
 from playwright.sync_api import Page
 
-from transformer_viz.components.bundle import HERE, bundle
+from transformer_viz.components.bundle import EXPORT, HERE, bundle, scripts
 
-MODULES = sorted(path.name for path in HERE.glob("*.js"))
-#: Entries are what Streamlit loads: they give a default export, which one script cannot have.
-VIEWS = [name for name in MODULES if name not in ("pictures.js", "panels.js")]
-STARTS = "report.js"  # only starts what the others make
-DECLARED = re.compile(
-    r"^(?:export (?:default )?)?(?:async )?(?:function\*?|class|const|let|var) +(\w+|[{\[][^=]*)",
-    re.MULTILINE,
-)
+MODULES = scripts()
+#: Entries are what Streamlit loads: they give a default export.
+ENTRIES = ("pictures.js", "panels.js")
+STARTS = "report/report.js"  # only starts what the others make
 IMPORTED = re.compile(r"^import\b.*?;$", re.MULTILINE | re.DOTALL)
-PLAIN = re.compile(r'import \{[\w\s,]+\} from "\./\w+\.js";')
+PLAIN = re.compile(r'import \{[\w\s,]+\} from "\.{1,2}/[\w/]+\.js";')
+FILES = 15  # scripts in a folder
 
 
-def declared(source: str) -> list[str]:
-    """The names that a module declares at its top level; one that takes apart gives several."""
-    return [name for found in DECLARED.findall(source) for name in re.findall(r"\w+", found)]
-
-
-def test_names_are_found() -> None:
+def test_exports_are_found() -> None:
     source = "export class A {\n  const = 1;\n}\nconst b = 1;\nexport async function c() {\n"
-    assert declared(source + "const { d, e } = b;\nlet [f] = b;\n") == list("Abcdef")
+    assert EXPORT.findall(source + "export const d = 1;\nexport default b;\n") == list("Acd")
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("name", MODULES)
-def test_a_module_loads_alone(stage: Page, name: str) -> None:
-    exported = stage.evaluate("async name => Object.keys(await import('/' + name))", name)
-    assert exported or name == STARTS, f"{name} exports nothing"
+def test_each_module_loads_alone(stage: Page) -> None:
+    exported = stage.evaluate(
+        """async names => Object.fromEntries(await Promise.all(names.map(async name =>
+            [name, Object.keys(await import('/' + name))])))""",
+        MODULES,
+    )
+    assert [name for name, found in exported.items() if not found] == [STARTS]
 
 
-def test_no_two_modules_declare_one_name() -> None:
-    places: dict[str, list[str]] = {}
-    for module in MODULES:
-        for name in declared((HERE / module).read_text(encoding="utf-8")):
-            places.setdefault(name, []).append(module)
-    assert len(places) > len(MODULES)
-    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+def test_imports_keep_to_the_form_that_can_be_joined() -> None:
+    odd = {
+        name: [one for one in IMPORTED.findall(text) if not PLAIN.fullmatch(one)]
+        for name, text in ((name, (HERE / name).read_text(encoding="utf-8")) for name in MODULES)
+    }
+    assert {name: found for name, found in odd.items() if found} == {}
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_imports_keep_to_the_form_that_can_be_joined(name: str) -> None:
-    imports = IMPORTED.findall((HERE / name).read_text(encoding="utf-8"))
-    assert [one for one in imports if not PLAIN.fullmatch(one)] == []
+def test_a_folder_of_scripts_is_read_at_a_glance() -> None:
+    folders = [path for path in HERE.rglob("*") if path.is_dir()]
+    assert {f.name for f in folders if len(list(f.glob("*.js"))) > FILES} == set()
 
 
 @pytest.mark.browser
-def test_all_views_are_one_script_that_runs(stage: Page) -> None:
-    script = bundle(*VIEWS)
-    assert not re.search(r"^\s*(import|export)\b(?!\()", script, re.MULTILINE)
-    stage.add_script_tag(content=script)
-    names = [name for module in VIEWS for name in declared((HERE / module).read_text("utf-8"))]
-    kinds = stage.evaluate(f"({{{', '.join(f'{n}: typeof {n}' for n in names)}}})")
-    assert set(kinds) == set(names) and "undefined" not in kinds.values()
+@pytest.mark.parametrize("entry", [*ENTRIES, STARTS])
+def test_a_joined_script_runs_and_holds_all_that_is_exported(stage: Page, entry: str) -> None:
+    script = bundle(entry)
+    assert not re.search(r"^\s*(import|export)\b(?!\(| default )", script, re.MULTILINE)
+    body = script.partition("\nexport default ")[0]
+    held = re.findall(r"^const (module_\w+) = ", body, re.MULTILINE)
+    kinds = stage.evaluate(
+        """([body, held]) => {
+          const listed = held.map(name => `${name}: Object.entries(${name})`
+            + `.map(([name, value]) => [name, typeof value])`);
+          return new Function(`${body}\nreturn {${listed.join(", ")}};`)();
+        }""",
+        [body, held],
+    )
+    exports = {
+        "module_" + re.sub(r"\W", "_", name[: -len(".js")]): EXPORT.findall(
+            (HERE / name).read_text("utf-8")
+        )
+        for name in MODULES
+    }
+    assert {name: [n for n, _ in kinds[name]] for name in held} == {n: exports[n] for n in held}
+    assert all(kind != "undefined" for found in kinds.values() for _, kind in found)

@@ -11,10 +11,10 @@ from transformer_viz.components import Chip, ChipRow, tokens_data
 pytestmark = pytest.mark.browser
 
 LATE = """async () => {
-  const { showIn } = await import('/mount.js');
+  const { showIn } = await import('/shared/streamlit_view.js');
   const host = document.body.appendChild(document.createElement('div'));
   const root = host.attachShadow({ mode: 'open' });
-  root.innerHTML = '<link rel="stylesheet" href="/atlas.css"><div class="tv"></div>';
+  root.innerHTML = '<link rel="stylesheet" href="/atlas/atlas.css"><div class="tv"></div>';
   let shown = 0;
   class View { show() { shown += 1; } end() {} }
   const component = { data: { part: 'any' }, parentElement: root, setTriggerValue: () => {} };
@@ -38,7 +38,7 @@ def test_the_chip_in_use_may_go_with_its_sentence(stage: Page) -> None:
         tokens_data([ChipRow("source", [Chip(word, row=0) for word in words])], dark=False)
         for words in (("a", "b", "c"), ("a",))
     )
-    stages.show(stage, "tokens.js", "Chips", long)
+    stages.show(stage, "tokens/tokens.js", "Chips", long)
     stage.keyboard.press("Tab")
     stage.keyboard.press("End")
     expect(stage.get_by_role("button", name="c")).to_be_focused()

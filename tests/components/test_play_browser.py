@@ -30,7 +30,7 @@ def beam(tiny_model: Model) -> Search:
 
 def begin(page: Page, search: Search, dark: bool = False, **words: Any) -> None:
     data = play_data(search, PIECES, WORDS, about="a", **words)
-    show(page, "play.js", "Play", data, css="pictures.css", dark=dark, width="1200px")
+    show(page, "play/play.js", "Play", data, css="pictures.css", dark=dark, width="1200px")
 
 
 def texts(page: Page, query: str) -> list[str]:

@@ -32,13 +32,13 @@ def clean() -> Trace:
 
 
 def begin(page: Page, data: bytes, **words: object) -> None:
-    show(page, "qk.js", "QK", data, css="qk.css", **words)  # type: ignore[arg-type]
+    show(page, "qk/qk.js", "QK", data, css="qk/qk.css", **words)  # type: ignore[arg-type]
 
 
 def test_figures_are_written_as_python_writes_them(stage: Page) -> None:
     values = [-0.0, *(value for value in FIGURES if np.isfinite(value))]
     found = stage.evaluate(
-        "async values => { const { figure } = await import('/qk_words.js');"
+        "async values => { const { figure } = await import('/shared/figure_format.js');"
         " return [...values.map(figure), figure(-Infinity), figure(Infinity), figure(NaN)]; }",
         values,
     )

@@ -37,7 +37,9 @@ def data(chosen: int = 3, *, seq: int = 0, line: str = LINE, **words: Any) -> by
 def show(page: Page, blob: bytes, **words: Any) -> Locator:
     """The slider on its page; its live frames are answered at once until `hold` says otherwise."""
     page.route(f"**{LINE}*", lambda route: route.fulfill(body=pack({"part": "frame", "seq": 0})))
-    stages.show(page, "slider.js", "Slider", blob, css="slider.css", width="300px", **words)
+    stages.show(
+        page, "slider/slider.js", "Slider", blob, css="slider/slider.css", width="300px", **words
+    )
     return page.get_by_role("slider", name="temperature")
 
 

@@ -26,7 +26,7 @@ def alone(browser: Browser, modules: str) -> Iterator[Page]:
 
 
 GATE = """async wishes => {
-  const {Gate} = await import('/gate.js');
+  const {Gate} = await import('/shared/newest_wins.js');
   const begun = [], doors = [];
   let inside = 0, most = 0;
   const gate = new Gate(async wish => {
@@ -73,7 +73,7 @@ def test_one_at_a_time_and_the_newest_next(
 
 
 ASK = """async ([step, parts]) => {
-  const {liveFrame} = await import('/live.js');
+  const {liveFrame} = await import('/shared/live_frame.js');
   const heard = [];
   let frames = 0;
   const count = () => { frames++; requestAnimationFrame(count); };

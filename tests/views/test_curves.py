@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from transformer_viz.views.charts import curves
+from transformer_viz.views import curves
 from transformer_viz.views.charts.as_table import as_table
 from transformer_viz.views.charts.curves import Curve
 

@@ -17,7 +17,7 @@ from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_parts import Attention, Produced
 from transformer_viz.metrics.attention.image_patches import patch_row
 from transformer_viz.preprocessing.images import ImageReader
-from transformer_viz.views.charts import over_image
+from transformer_viz.views import over_image
 
 from .conftest import softmax
 

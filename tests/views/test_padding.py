@@ -10,7 +10,7 @@ from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import Intervention, Pad
 from transformer_viz.core.trace import Trace
 from transformer_viz.inference.tracing import trace
-from transformer_viz.views.charts import head_map
+from transformer_viz.views import head_map
 
 SOURCE, TARGET = [5, 9, 31, 7, 3], [2, 8, 17]
 PADS = 2

@@ -11,7 +11,7 @@ import pytest
 from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_parts import Produced
 from transformer_viz.metrics import output_changes, vector_changes
-from transformer_viz.views.html import probability_bars, vector_change
+from transformer_viz.views import outcome, vector_change
 
 WAS = np.array([[3.0, 4.0], [0.0, 2.0], [6.0, 8.0], [1.0, 0.0], [0.0, 0.0]], np.float32)
 NOW = np.array([[3.0, 4.0], [0.0, 5.0], [0.0, 0.0], [1.0, 0.5], [0.0, 0.0]], np.float32)
@@ -47,7 +47,7 @@ def test_without_an_output_the_last_hidden_states_are_compared(clean: Trace, war
 
 
 def test_chosen_rows_and_rows_of_padding(clean: Trace, warm: Trace) -> None:
-    words = re.findall(r"<div>(\w+)</div>", probability_bars(clean, warm, rows=[0, 2]).html)
+    words = re.findall(r"<div>(\w+)</div>", outcome(clean, warm, rows=[0, 2]).html)
     assert words == ["die", "tze"]
     assert warm.produced is not None
     more = Produced(

@@ -15,11 +15,9 @@ from transformer_viz.core.sites import Site
 from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_parts import Attention
 from transformer_viz.metrics.attention.map_cells import Cells, cells, visible
-from transformer_viz.views import VIEWS, Picture, View
-from transformer_viz.views.charts import head_map, stream_length
+from transformer_viz.views import VIEWS, Picture, View, head_map, outcome, stream_length
 from transformer_viz.views.charts.head_map import CLICKS
 from transformer_viz.views.charts.theme import escaped, scale
-from transformer_viz.views.html import probability_bars
 
 from .conftest import softmax
 
@@ -202,9 +200,9 @@ def test_a_long_sentence_thins_its_names_and_keeps_hover(clean: Trace) -> None:
 
 
 def test_outcome_tells_probability_and_rank(clean: Trace, warm: Trace) -> None:
-    html = probability_bars(clean, warm).html
+    html = outcome(clean, warm).html
     assert "0.90 → 0.25" in html and "rank 1 → 7" in html
-    assert "→" not in probability_bars(clean).html
+    assert "→" not in outcome(clean).html
 
 
 def test_tokens_cannot_write_html(clean: Trace) -> None:
@@ -214,7 +212,7 @@ def test_tokens_cannot_write_html(clean: Trace) -> None:
     evil = "<img src=x onerror=alert(1)>"
     produced = dataclasses.replace(clean.produced, labels=(evil, "b", "c", "d"))
     trace = dataclasses.replace(clean, produced=produced)
-    assert "<img" not in probability_bars(trace).html
+    assert "<img" not in outcome(trace).html
     assert "<img" not in head_map(trace, "cross", 0, 0).to_json()
 
 

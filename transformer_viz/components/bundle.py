@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from pathlib import Path
 
 HERE = Path(__file__).parent / "browser"
-IMPORT = re.compile(r'^import\s*\{[^}]*\}\s*from\s*"\./([\w.]+)";\n', re.MULTILINE)
-SHEET = re.compile(r'^@import url\("\./([\w.]+)"\);\n', re.MULTILINE)
-EXPORT = re.compile(r"^export (?=class|function|async function|const|let)", re.MULTILINE)
+IMPORT = re.compile(r'^import\s*\{([^}]*)\}\s*from\s*"(\.{1,2}/[\w./]+)";\n', re.MULTILINE)
+SHEET = re.compile(r'^@import url\("(\.{1,2}/[\w./]+)"\);\n', re.MULTILINE)
+EXPORT = re.compile(r"^export (?=(?:async )?(?:class|function\*?|const|let) +(\w+))", re.MULTILINE)
 
 
 def text(name: str) -> str:
-    """A script or a style sheet."""
+    """A script or a style sheet by its path below ``browser/``, ``"shared/dom.js"``."""
     return (HERE / name).read_text(encoding="utf-8")
+
+
+def scripts() -> list[str]:
+    """The paths of all scripts, in the order of the alphabet."""
+    return sorted(path.relative_to(HERE).as_posix() for path in HERE.rglob("*.js"))
 
 
 def style(name: str) -> str:
     """A style sheet together with those that it imports."""
-    return SHEET.sub(lambda found: style(found[1]), text(name))
+    return SHEET.sub(lambda found: style(_beside(name, found[1])), text(name))
 
 
 def bundle(*names: str) -> str:
     """Modules and all that they import as one script without imports, each once and in order.
 
     The modules keep to two forms: ``import { a } from "./b.js";`` and ``export`` before a
-    declaration; their top-level names differ, so that they can stand in one scope.
+    declaration. Each is wrapped in a function, so its other names stay its own; the named ones
+    are not, since what loads the script wants their exports.
 
     Raises:
         ValueError: modules that import each other in a circle; names them.
@@ -33,7 +40,9 @@ def bundle(*names: str) -> str:
     found: dict[str, str] = {}
     for name in names:
         _gather(name, found, ())
-    return "\n".join(found.values())
+    return "\n".join(
+        source if name in names else _wrapped(name, source) for name, source in found.items()
+    )
 
 
 def _gather(name: str, found: dict[str, str], path: tuple[str, ...]) -> None:
@@ -42,6 +51,29 @@ def _gather(name: str, found: dict[str, str], path: tuple[str, ...]) -> None:
     if name in path:
         raise ValueError(f"These modules import each other: {' → '.join((*path, name))}.")
     source = text(name)
-    for needed in IMPORT.findall(source):
-        _gather(needed, found, (*path, name))
-    found[name] = EXPORT.sub("", IMPORT.sub("", source))
+    for _, needed in IMPORT.findall(source):
+        _gather(_beside(name, needed), found, (*path, name))
+    found[name] = IMPORT.sub(
+        lambda line: (
+            f"const {{{line[1].replace(' as ', ': ')}}} = {_held(_beside(name, line[2]))};\n"
+        ),
+        source,
+    )
+
+
+def _wrapped(name: str, source: str) -> str:
+    """A module as a constant that holds its exports."""
+    exports = ", ".join(EXPORT.findall(source))
+    return (
+        f"const {_held(name)} = (() => {{\n{EXPORT.sub('', source)}return {{ {exports} }};\n}})();"
+    )
+
+
+def _held(name: str) -> str:
+    """The constant that holds a module's exports: ``module_shared_dom``."""
+    return "module_" + re.sub(r"\W", "_", name.removesuffix(".js"))
+
+
+def _beside(name: str, path: str) -> str:
+    """Where a relative path in a file leads to."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(name), path))

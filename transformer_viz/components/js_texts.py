@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from ..i18n import ENGLISH, catalogue, spoken_language
-from .bundle import HERE, text
+from .bundle import scripts, text
 
 #: ``tell("...")``, where a long text may be written in parts: ``tell("..." + "...")``.
 TELL = re.compile(r'\btell\(\s*((?:"(?:[^"\\]|\\.)*"\s*\+\s*)*"(?:[^"\\]|\\.)*")')
@@ -23,7 +23,7 @@ _taught: ContextVar[bool] = ContextVar("taught", default=False)
 @cache
 def browser_texts() -> frozenset[str]:
     """The English texts of all scripts: what stands first in ``tell("...")``."""
-    sources = (text(path.name) for path in sorted(HERE.glob("*.js")))
+    sources = map(text, scripts())
     return frozenset(_whole(found) for source in sources for found in TELL.findall(source))
 
 

@@ -49,7 +49,7 @@ def page(data: bytes, *, title: str, body: str) -> str:
         body: ready HTML with a place ``<main id="tv-report">``; whoever makes it escapes every
             token and name in it.
     """
-    script = "(() => {\n" + bundle("report.js") + "\n})();"
+    script = "(() => {\n" + bundle("report/report.js") + "\n})();"
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     return PAGE.format(
         policy=POLICY.format(hash=digest),

@@ -1,8 +1,8 @@
 // What Streamlit loads for ready HTML, which needs the page's own style.
 
-import { showIn } from "./mount.js";
-import { Panel } from "./panel.js";
-import { hideTipsOnEscape } from "./tips.js";
+import { showIn } from "./shared/streamlit_view.js";
+import { Panel } from "./shared/html_panel.js";
+import { hideTipsOnEscape } from "./shared/tips.js";
 
 hideTipsOnEscape();
 

@@ -1,17 +1,17 @@
 // What Streamlit loads for all pictures and controls: the part that the data names is shown.
 
-import { Address } from "./address.js";
-import { Atlas } from "./atlas.js";
-import { Head } from "./head.js";
-import { Inside } from "./inside.js";
-import { showIn } from "./mount.js";
-import { Play } from "./play.js";
-import { Presenter } from "./present.js";
-import { Slider } from "./slider.js";
-import { hideTipsOnEscape } from "./tips.js";
-import { Chips } from "./tokens.js";
+import { Address } from "./shared/url_listener.js";
+import { Atlas } from "./atlas/atlas.js";
+import { Head } from "./head_map/head.js";
+import { Inside } from "./walkthrough/inside.js";
+import { showIn } from "./shared/streamlit_view.js";
+import { Play } from "./play/play.js";
+import { Presenter } from "./shared/presenter_keys.js";
+import { Slider } from "./slider/slider.js";
+import { hideTipsOnEscape } from "./shared/tips.js";
+import { Chips } from "./tokens/tokens.js";
 
-/** @type {Record<string, new (place: HTMLElement, say: import("./mount.js").Say) => any>} */
+/** @type {Record<string, new (place: HTMLElement, say: import("./shared/streamlit_view.js").Say) => any>} */
 const PICTURES = {
   atlas: Atlas, head: Head, play: Play, inside: Inside, slider: Slider, tokens: Chips,
   present: Presenter, address: Address,

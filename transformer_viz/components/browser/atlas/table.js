@@ -1,0 +1,68 @@
+// The heads of an atlas as a table: the same numbers for those who read instead of look.
+
+import { nameOf, numberOf, placesIn, ranked, strongestLink } from "./heads.js";
+import { element, set } from "../shared/dom.js";
+import { tell } from "../shared/i18n.js";
+import { signed } from "../shared/number_format.js";
+
+/** @typedef {import("./heads.js").AtlasData} AtlasData */
+/** @typedef {import("./heads.js").Place} Place */
+
+const columnNames = () => [
+  ["layer", tell("head")], ["entropy", tell("entropy, bits")],
+  ["distance", tell("distance, tokens")], ["max", tell("largest weight")],
+  ["sink", tell("on the first word")], ["change", tell("≈ largest change")],
+];
+
+/**
+ * Fill a place with the table; the keyboard stays where it was.
+ * @param {HTMLElement} place
+ * @param {AtlasData} data
+ * @param {string} sort
+ * @param {{sorted: (sort: string) => void, open: (place: Place) => void}} does
+ */
+export function fillTable(place, data, sort, does) {
+  const shown = columnNames().filter(([name]) => name !== "change" || data.limit);
+  const top = element("tr", "", ...shown.map(([name, words]) => {
+    const button = pressed(words, () => does.sorted(name));
+    const cell = element("th", "", button);
+    cell.scope = "col";
+    set(cell, "aria-sort", name !== sort ? "none" : name === "layer" ? "ascending" : "descending");
+    return cell;
+  }), element("th", "", data.limit ? tell("where it changed most") : tell("strongest link")));
+  const places = ranked(data, placesIn(data), sort);
+  const lines = places.map((place) => headLine(data, place, shown, does.open));
+  const heading = element("caption", "", tell("Every head and its numbers"));
+  const root = /** @type {ShadowRoot | Document} */ (place.getRootNode());
+  const focused = place.contains(root.activeElement) ? root.activeElement?.textContent : null;
+  place.replaceChildren(element("table", "", heading, element("thead", "", top),
+    element("tbody", "", ...lines)));
+  const again = [...place.querySelectorAll("button")].find((b) => b.textContent === focused);
+  again?.focus({ preventScroll: true });
+}
+
+/**
+ * @param {AtlasData} data
+ * @param {Place} place
+ * @param {string[][]} shown
+ * @param {(place: Place) => void} open
+ */
+function headLine(data, place, shown, open) {
+  const name = (data.blocks.length > 1 ? data.blocks[place.block].title + " " : "") + nameOf(place);
+  const first = element("th", "", pressed(name, () => open(place)));
+  first.scope = "row";
+  const numbers = shown.slice(1).map(([column]) =>
+    element("td", "tv-number", signed(numberOf(data, place, column), 2, column === "change")));
+  return element("tr", "", first, ...numbers, element("td", "", strongestLink(data, place)));
+}
+
+/**
+ * @param {string} words
+ * @param {() => void} does
+ */
+function pressed(words, does) {
+  const button = element("button", "", words);
+  button.type = "button";
+  button.addEventListener("click", does);
+  return button;
+}

@@ -1,0 +1,229 @@
+// One head as a map: rows look at columns. Point at a cell for its weight, click to choose its row
+// and column, zoom with the wheel and Ctrl, the buttons or + and −, drag to move.
+//
+// Data: the blob of head_map.py (see MapData). Says: "picked" {row, column}, tokens of the model;
+// "zoomed" {rows, columns} or null, once the hand rests.
+
+import { paletteOf } from "../shared/colour.js";
+import { listener, onEscape, rested } from "../shared/dom.js";
+import { onLight, placesOn, shine } from "../shared/hover_link.js";
+import { MapBelow } from "./below.js";
+import { handleMap } from "./hand.js";
+import { MapPicture } from "./picture.js";
+import { cellAt, exactRow } from "./sheet.js";
+import { describeView } from "./words.js";
+import { isWhole, wholeMap, zoomed } from "./zoom.js";
+import { tell } from "../shared/i18n.js";
+
+/** @typedef {import("./sheet.js").MapData} MapData */
+/** @typedef {import("./sheet.js").Region} Region */
+/** @typedef {{row: number, column: number}} Place */
+
+const MAP_REST = 250; // milliseconds without a change until Python hears of the part that is shown
+
+export class HeadMap {
+  /**
+   * @param {HTMLElement} place
+   * @param {import("../shared/streamlit_view.js").Say} say
+   */
+  constructor(place, say) {
+    this.place = place;
+    this.say = say;
+    this.ending = new AbortController();
+    const { signal } = this.ending;
+    this.told = rested(MAP_REST, () => this.tell());
+    /** @type {string[]} */
+    this.unheard = [];    // parts that Python was told of, and has not answered
+    this.waiting = false; // whether it has still to hear of the newest one
+    this.given = "";      // the part that Python showed last
+    this.size = { rows: 0, columns: 0 };
+    this.view = wholeMap(this.size);
+    this.at = /** @type {Place | null} */ (null);   // the cell that is pointed at
+    this.last = /** @type {Place | null} */ (null); // and was pointed at last
+    this.keyed = false; // whether the keyboard points at it
+    /** @type {import("./picture.js").Pinned} */
+    this.pinned = { row: null, column: null };
+    this.sent = /** @type {number | null} */ (null); // the row of which all exact weights were sent
+    this.picture = new MapPicture();
+    this.below = new MapBelow({
+      zoom: (factor) => this.zoom(factor),
+      table: () => this.tabulate(!this.below.open),
+    }, signal);
+    place.classList.add("tv-map");
+    place.replaceChildren(this.picture.place, ...this.below.parts, this.picture.live);
+    onLight(signal, () => this.mark());
+    handleMap(this.picture.place, listener(signal), this);
+    onEscape(signal, () => this.picture.putAway());
+    this.watch = new ResizeObserver(() => this.resize());
+    this.watch.observe(this.picture.place);
+  }
+
+  end() {
+    this.ending.abort();
+    this.watch.disconnect();
+    this.told.end();
+    if (this.at) shine(null, null);
+  }
+
+  // ---- data
+
+  /** @param {MapData} data */
+  show(data) {
+    const size = { rows: data.rows.labels.length, columns: data.columns.labels.length };
+    const other = size.rows !== this.size.rows || size.columns !== this.size.columns;
+    this.data = data;
+    this.size = size;
+    this.adopt(data.zoom, other);
+    this.pinned = {
+      row: shownPlace(data.rows, data.token), column: shownPlace(data.columns, data.key),
+    };
+    this.sent = this.pinned.row;
+    const palette = paletteOf(this.place, data), { picture } = this;
+    picture.show(data, palette);
+    this.below.show(data, picture.limit, picture.table, picture.hatched, palette.hatch);
+    this.tabulate(this.below.open);
+    this.draw();
+  }
+
+  /**
+   * Python's part counts when it is another one than before, unless it answers an older choice.
+   * @param {MapData["zoom"]} zoom
+   * @param {boolean} other  whether the map has another size than before
+   */
+  adopt(zoom, other) {
+    const given = JSON.stringify(zoom), answered = this.unheard.indexOf(given);
+    const news = answered < 0 && !this.waiting && given !== this.given;
+    this.unheard.splice(0, answered + 1);
+    this.given = given;
+    if (!other && !news) return;
+    this.view = zoom ? { rows: zoom[0], columns: zoom[1] } : wholeMap(this.size);
+    if (!other) return;
+    this.at = this.last = null;
+    this.unheard = [];
+    this.waiting = false;
+    this.told.end();
+  }
+
+  // ---- drawing
+
+  resize() {
+    const { place, width, height } = this.picture;
+    if (this.data && (place.clientWidth !== width || place.clientHeight !== height)) this.draw();
+  }
+
+  draw() {
+    const { data, view, picture, size } = this;
+    if (!data || !picture.draw(view)) return;
+    const whole = isWhole(view, size), closer = zoomed(view, size, 2, this.start());
+    picture.place.classList.toggle("part", !whole);
+    const said = [data.note, describeView(data, view, picture.sheet)].filter(Boolean).join(" ");
+    this.below.view(said, whole, JSON.stringify(closer) === JSON.stringify(view));
+    this.mark();
+  }
+
+  mark() {
+    this.picture.mark(this.pinned, this.at, this.keyed);
+  }
+
+  /** @param {boolean} open */
+  tabulate(open) {
+    const { data, picture: { sheets }, pinned: { row }, sent } = this;
+    if (!data) return;
+    const exact = row === null ? null : exactRow(data, sheets, row, sent);
+    this.below.tabulate(data, open, row, exact);
+  }
+
+  // ---- pointing, choosing, zooming
+
+  /** The cell at which the keyboard goes on. */
+  start() {
+    const { view, pinned } = this;
+    return this.at ?? this.last
+      ?? { row: pinned.row ?? view.rows[0], column: pinned.column ?? view.columns[0] };
+  }
+
+  /**
+   * Point at a cell, or at none.
+   * @param {Place | null} at
+   * @param {boolean} [keyed]
+   */
+  point(at, keyed = false) {
+    const same = at?.row === this.at?.row && at?.column === this.at?.column;
+    if (!this.data || (same && keyed === this.keyed)) return;
+    this.at = at;
+    this.last = at ?? this.last;
+    this.keyed = keyed;
+    this.picture.quiet = false;
+    if (!at) return shine(null, null);
+    const { rows, columns } = cellAt(this.picture.sheet, at.row, at.column);
+    shine(spotsOn(this.data.rows, rows), spotsOn(this.data.columns, columns)); // which marks
+  }
+
+  /**
+   * Choose a row and a column; the column is let go of when both were chosen before.
+   * @param {Place} at
+   */
+  pick({ row, column }) {
+    const { data, pinned } = this;
+    if (!data) return;
+    const again = pinned.row === row && pinned.column === column;
+    this.last = { row, column };
+    this.pinned = { row, column: again ? null : column };
+    this.mark();
+    this.tabulate(this.below.open);
+    const names = [data.rows.labels[row], ...(again ? [] : [data.columns.labels[column]])];
+    this.picture.live.textContent = tell("Chosen: {words}", { words: names.join(" → ") });
+    this.say("picked", {
+      row: data.rows.groups[row][0], column: again ? null : data.columns.groups[column][0],
+    });
+  }
+
+  /**
+   * Enlarge around a cell, or around the middle; a factor of 0 shows all.
+   * @param {number} factor
+   * @param {Place | null} [at]
+   */
+  zoom(factor, at) {
+    const { view: { rows, columns }, view, size } = this;
+    const middle = { row: (rows[0] + rows[1] - 1) / 2, column: (columns[0] + columns[1] - 1) / 2 };
+    this.look(factor ? zoomed(view, size, factor, at ?? middle) : wholeMap(size));
+  }
+
+  /**
+   * Show a part of the map.
+   * @param {Region} view
+   */
+  look(view) {
+    if (JSON.stringify(view) === JSON.stringify(this.view)) return;
+    this.view = view;
+    this.waiting = true;
+    this.draw();
+    this.told.ask();
+  }
+
+  tell() {
+    const { rows, columns } = this.view, whole = isWhole(this.view, this.size);
+    this.waiting = false;
+    this.unheard.push(JSON.stringify(whole ? null : [rows, columns]));
+    this.say("zoomed", whole ? null : { rows, columns });
+  }
+}
+
+/**
+ * The row or column of a token; null where it is not shown.
+ * @param {import("../shared/hover_link.js").Ruler} ruler
+ * @param {number | null} token
+ */
+function shownPlace(ruler, token) {
+  if (token === null) return null;
+  return placesOn(ruler, { sentence: ruler.sentence, tokens: [token] })[0] ?? null;
+}
+
+/**
+ * The tokens of several rows or columns.
+ * @param {import("../shared/hover_link.js").Ruler} ruler
+ * @param {import("./sheet.js").Span} span
+ */
+function spotsOn(ruler, [first, last]) {
+  return { sentence: ruler.sentence, tokens: ruler.groups.slice(first, last).flat() };
+}

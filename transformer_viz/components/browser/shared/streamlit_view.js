@@ -1,0 +1,131 @@
+// Between Streamlit and a view: new data, live frames, and the count of what was painted.
+
+import { read } from "./blob.js";
+import { learn } from "./i18n.js";
+
+/** @typedef {(name: string, value: any) => void} Say */
+/** @typedef {{show: (data: any) => void, end: () => void}} View */
+/** @typedef {{view: View, part: string, seq: number, count: number, say: Say,
+ *   data: any, lang: string | undefined, ending: AbortController}} Mounted */
+
+/** @type {WeakMap<object, Mounted>} */
+const MOUNTED = new WeakMap(); // one view for each place on a page, kept while its data changes
+
+/**
+ * Show new data in the view of a place, which is made on the first call; gives the clean-up.
+ * @param {any} component  what Streamlit hands over
+ * @param {(part: string) => new (place: HTMLElement, say: Say) => View} kindOf
+ */
+export function showIn(component, kindOf) {
+  const { parentElement, setTriggerValue } = component;
+  const data = parsed(component.data);
+  learn(data);
+  leaveLanguage(parentElement, data.lang);
+  const mounted = MOUNTED.get(parentElement) ?? mount(parentElement, kindOf(data.part));
+  mounted.lang = data.lang;
+  mounted.say = setTriggerValue;
+  take(mounted, parentElement, data);
+  return () => {
+    if (MOUNTED.get(parentElement) !== mounted) return;
+    mounted.ending.abort();
+    mounted.view.end();
+    MOUNTED.delete(parentElement);
+  };
+}
+
+/**
+ * End a view that speaks another language: some of its words are written once.
+ * @param {ShadowRoot | HTMLElement} root
+ * @param {string | undefined} lang
+ */
+function leaveLanguage(root, lang) {
+  const mounted = MOUNTED.get(root);
+  if (!mounted || mounted.lang === lang) return;
+  mounted.ending.abort();
+  mounted.view.end();
+  MOUNTED.delete(root);
+}
+
+/**
+ * @param {ShadowRoot | HTMLElement} root
+ * @param {new (place: HTMLElement, say: Say) => View} Kind
+ */
+function mount(root, Kind) {
+  const place = /** @type {HTMLElement} */ (root.querySelector(".tv"));
+  place.replaceChildren();
+  /** @type {Mounted} */
+  const mounted = {
+    view: new Kind(place, (name, value) => mounted.say(name, value)),
+    part: "", seq: -1, count: 0, say: () => {}, data: null, lang: undefined,
+    ending: new AbortController(),
+  };
+  MOUNTED.set(root, mounted);
+  // A canvas has no elements to look at: whoever checks a page asks its host what it shows.
+  /** @type {any} */ (hostOf(root)).mounted = mounted;
+  window.addEventListener("tv-frame", (event) => {
+    const { part, data } = /** @type {CustomEvent} */ (event).detail;
+    if (part === mounted.part) take(mounted, root, parsed(data));
+  }, { signal: mounted.ending.signal });
+  redrawWhenDressed(mounted, root);
+  return mounted;
+}
+
+/**
+ * Words on a canvas keep the letters and the size that they had when they were drawn: draw again
+ * when the style sheet or the fonts come later, or a class is shown larger ones.
+ * @param {Mounted} mounted
+ * @param {ShadowRoot | HTMLElement} root
+ */
+function redrawWhenDressed(mounted, root) {
+  const { signal } = mounted.ending;
+  const again = () => {
+    if (mounted.data) mounted.view.show(mounted.data);
+  };
+  document.fonts.addEventListener("loadingdone", again, { signal });
+  window.addEventListener("tv-dressed", again, { signal });
+  for (const link of root.querySelectorAll("link")) {
+    if (!link.sheet) link.addEventListener("load", again, { signal });
+  }
+}
+
+/**
+ * @param {any} data  bytes of blob.py, or plain values
+ */
+function parsed(data) {
+  return data instanceof Uint8Array ? read(data) : data;
+}
+
+/**
+ * Show data, unless something newer stands there already: a live frame may have been faster.
+ * @param {Mounted} mounted
+ * @param {ShadowRoot | HTMLElement} root
+ * @param {any} data
+ */
+function take(mounted, root, data) {
+  const seq = data.seq ?? 0;
+  if (seq < mounted.seq) {
+    if (mounted.data) mounted.view.show(mounted.data); // the theme may be another
+    return;
+  }
+  Object.assign(mounted, { data, seq, part: data.part ?? "" });
+  mounted.view.show(data);
+  const host = hostOf(root);
+  afterPainting(() => {
+    mounted.count += 1;
+    host.setAttribute("data-painted", String(mounted.count));
+    window.dispatchEvent(new CustomEvent("tv-painted", { detail: { part: mounted.part, seq } }));
+  });
+}
+
+/** @param {ShadowRoot | HTMLElement} root */
+function hostOf(root) {
+  return root instanceof ShadowRoot ? root.host : root;
+}
+
+/**
+ * Act when what was drawn just now is on the screen: after the second animation frame.
+ * @param {() => void} act
+ */
+export function afterPainting(act) {
+  requestAnimationFrame(() => requestAnimationFrame(act));
+}

@@ -1,0 +1,184 @@
+// A slider whose pictures follow while it is dragged. Each step is shown through a gate; when the
+// hand rests or lets go Python hears of it, and the link, the undo list and the rest follow.
+
+import { paletteOf } from "../shared/colour.js";
+import { listener, modified, rested } from "../shared/dom.js";
+import { Gate } from "../shared/newest_wins.js";
+import { liveFrame } from "../shared/live_frame.js";
+import { afterPainting } from "../shared/streamlit_view.js";
+import { SliderFace } from "./slider_face.js";
+
+/** @typedef {import("./slider_face.js").SliderData} SliderData */
+/** @typedef {{value: string, seq: number, since: number}} Step */
+
+const SLIDER_REST = 300; // milliseconds without a step after which the hand rests
+const TWICE = 500; // milliseconds between two presses that belong together
+const ANSWER_TIME = 10000; // milliseconds after which an answer of Python is no longer waited for
+// Both sliders of a page count together: a picture is of one step or another, whichever moved.
+const STEPS = { newest: 0 };
+
+export class Slider {
+  /**
+   * @param {HTMLElement} place
+   * @param {import("../shared/streamlit_view.js").Say} say  "moved" {value, seq, stroke}: where the slider stands;
+   *   steps of one stroke of the hand are one step to undo
+   */
+  constructor(place, say) {
+    this.place = place;
+    this.say = say;
+    this.face = new SliderFace(place);
+    this.data = /** @type {SliderData | null} */ (null);
+    this.later = /** @type {SliderData | null} */ (null); // came while the hand was ahead
+    this.value = "";
+    this.seq = 0; // of the last step that was made here
+    this.stroke = 0;
+    this.pressed = -Infinity; // when the hand last came down
+    this.held = false;
+    this.known = true; // whether Python was told where it stands
+    this.told = 0; // the number of what Python was told last
+    this.answer = 0; // the newest number that Python has answered
+    this.heard = () => {};
+    this.gone = false; // whether nobody answers at the line any more
+    this.gate = new Gate((/** @type {Step} */ step) => this.paint(step));
+    this.rest = rested(SLIDER_REST, () => this.tell());
+    this.ending = new AbortController();
+    const { input, help } = this.face, on = listener(this.ending.signal);
+    on(input, "input", (event) => this.step(input.valueAsNumber, event.timeStamp));
+    on(input, "change", (event) => this.step(input.valueAsNumber, event.timeStamp));
+    on(input, "pointerdown", (event) => this.press(event.timeStamp));
+    for (const what of ["pointerup", "pointercancel"]) on(window, what, () => this.letGo());
+    on(input, "blur", () => this.letGo());
+    on(input, "dblclick", (event) => this.back(event));
+    on(input, "keydown", (event) => {
+      if (event.key === "Backspace" && !modified(event)) this.back(event);
+    });
+    on(help, "keydown", (event) => event.key === "Escape" && help.blur());
+  }
+
+  end() {
+    this.tell();
+    this.gate.clear();
+    this.rest.end();
+    this.ending.abort();
+    this.heard();
+  }
+
+  /** @param {SliderData} data */
+  show(data) {
+    paletteOf(this.place, data);
+    this.gone = false;
+    this.answer = Math.max(this.answer, data.seq);
+    STEPS.newest = Math.max(STEPS.newest, data.seq);
+    // Where the hand is ahead, nothing may pull the slider back.
+    if (this.data && (this.held || data.seq < this.seq)) this.later = data;
+    else this.take(data);
+    if (this.answer >= this.told) this.heard();
+    this.mark();
+  }
+
+  /** @param {SliderData} data */
+  take(data) {
+    this.data = data;
+    this.later = null;
+    this.value = data.values[data.chosen];
+    this.face.dress(data);
+    this.face.stand(data, this.value);
+  }
+
+  /** @param {number} now */
+  press(now) {
+    this.tell();
+    this.held = true;
+    if (!this.pressedLately(now)) this.stroke = 0;
+    this.pressed = now;
+  }
+
+  /** @param {number} now */
+  pressedLately(now) {
+    return now - this.pressed < TWICE;
+  }
+
+  letGo() {
+    this.held = false;
+    this.tell();
+    if (this.later && this.later.seq >= this.seq) this.take(this.later);
+  }
+
+  /**
+   * To the model's own value.
+   * @param {UIEvent} event
+   */
+  back(event) {
+    event.preventDefault();
+    if (this.data && !this.data.disabled) this.step(this.data.own, event.timeStamp);
+  }
+
+  /**
+   * The hand has moved to a stop.
+   * @param {number} index
+   * @param {number} since  when, in milliseconds of the page
+   */
+  step(index, since) {
+    const data = /** @type {SliderData} */ (this.data);
+    const value = data.values[index];
+    if (value === this.value) return;
+    if (this.known && !this.held && !this.pressedLately(since)) this.stroke = 0;
+    this.value = value;
+    this.seq = STEPS.newest += 1;
+    this.stroke ||= this.seq;
+    this.known = false;
+    this.mark();
+    this.face.stand(data, value);
+    this.gate.want({ value, seq: this.seq, since });
+    this.rest.ask();
+  }
+
+  /** Tell Python where it stands, if it does not know. */
+  tell() {
+    if (this.known) return;
+    this.known = true;
+    this.told = this.seq = STEPS.newest += 1;
+    this.say("moved", { value: this.value, seq: this.seq, stroke: this.stroke });
+  }
+
+  /** Say on the element whether something is still to come: Python has not heard, or answered. */
+  mark() {
+    this.place.toggleAttribute("data-moving", !this.known || this.answer < this.told);
+  }
+
+  /**
+   * One step until its pictures stand: a live frame, or else a run of the page.
+   * @param {Step} step
+   */
+  async paint(step) {
+    const { line, name } = /** @type {SliderData} */ (this.data);
+    if (line && !this.gone) {
+      const words = { [name]: step.value, seq: String(step.seq) };
+      const outcome = await liveFrame(line, words, this.ending.signal);
+      this.gone = outcome === "gone";
+      if (outcome === "painted") this.face.time(step.since);
+    } else if (step.value === this.value) {
+      this.tell();
+      await this.answered();
+      this.face.time(step.since);
+    }
+  }
+
+  /** Until Python's answer to what it was told last is painted. */
+  async answered() {
+    if (this.answer < this.told) await this.hearing();
+    await new Promise((done) => afterPainting(() => done(null)));
+  }
+
+  /** Until Python answers, or has had its time. */
+  hearing() {
+    return new Promise((done) => {
+      const timer = setTimeout(done, ANSWER_TIME);
+      this.heard = () => {
+        clearTimeout(timer);
+        this.heard = () => {};
+        done(null);
+      };
+    });
+  }
+}
