@@ -18,7 +18,7 @@ from playwright.sync_api import Locator, Page
 
 from benchmarks.memory import Diary
 from benchmarks.rest import rest
-from tests.browser.conftest import watched
+from tests.support.browser import watched
 from transformer_viz.app.session.url_state import DEFAULTS
 from transformer_viz.core.interventions import Intervention, Pad, Temperature
 

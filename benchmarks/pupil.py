@@ -22,7 +22,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.sync.client import connect
 
-from tests.components.stage import decoded
+from tests.support.component_stage import decoded
 
 PATIENCE = 60  # seconds
 LARGEST = 50_000_000  # bytes of a message

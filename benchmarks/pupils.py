@@ -24,7 +24,7 @@ from benchmarks.pupil import Pupil
 from benchmarks.report import Budget, Row, Section
 from benchmarks.slider import SHOWN, begin
 from benchmarks.visits import visitor
-from tests.components.stage import decoded
+from tests.support.component_stage import decoded
 from transformer_viz.app.live.sliders import TEMPERATURE
 from transformer_viz.app.session.edit_controls import Place
 from transformer_viz.app.session.url_state import DEFAULTS

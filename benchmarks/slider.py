@@ -19,7 +19,7 @@ from safetensors.torch import save_model
 
 from benchmarks.report import Budget, Row, Section
 from benchmarks.visits import browser, has_picture, needs_model, visitor
-from tests.browser.conftest import running_app
+from tests.support.browser import running_app
 from transformer_viz.checkpoints.common.bundled import CONFIG, PRETRAINED, VOCABULARY, WEIGHTS
 from transformer_viz.model import ModelConfig, Transformer
 

@@ -24,7 +24,7 @@ from benchmarks.report import Budget, Row, Section, write
 from benchmarks.rest import rest
 from benchmarks.visitors import Tale, together
 from benchmarks.visits import browser, needs_model, visitor
-from tests.browser.conftest import running_app
+from tests.support.browser import running_app
 from transformer_viz.core.interventions import Intervention, Temperature
 
 CACHE = 256  # megabytes of runs that the app's cache may hold

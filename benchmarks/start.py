@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page
 
 from benchmarks.report import Budget, Section
 from benchmarks.visits import browser, has_picture, needs_model, visitor
-from tests.browser.conftest import running_app
+from tests.support.browser import running_app
 
 PICTURE, ANSWER = 3.0, 6.0  # seconds, DESIGN section 8
 SENTENCE = "I would like a cup of coffee without sugar."

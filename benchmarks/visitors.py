@@ -18,8 +18,8 @@ from playwright.sync_api import Browser, Locator, Page
 from benchmarks.memory import heap_of
 from benchmarks.rest import rest
 from benchmarks.witness import Witness, differences, state_of
-from tests.browser import hands
-from tests.browser.conftest import PATIENCE, watched
+from tests.support import page_actions
+from tests.support.browser import PATIENCE, watched
 from transformer_viz.app.session.url_state import DEFAULTS
 
 TRIES = 25  # looks at a screen that is not yet as it should be, STEP apart
@@ -126,9 +126,9 @@ def _tile(visitor: Visitor) -> Fire | None:
     page = visitor.page
     if not page.locator(".st-key-atlas").count():
         return None
-    layer, head = visitor.draw.choice(hands.heads(page))
+    layer, head = visitor.draw.choice(page_actions.heads(page))
     visitor.may("overlay", "zoom", "key", layer=layer, head=head)
-    page.mouse.move(*hands.middle(hands.tile_box(page, layer, head)))
+    page.mouse.move(*page_actions.middle(page_actions.tile_box(page, layer, head)))
     return _press(page)
 
 
@@ -147,7 +147,7 @@ def _cell(visitor: Visitor) -> Fire | None:
         return None
     visitor.may(*ROW)
     row, column = visitor.draw.randrange(3), visitor.draw.randrange(3)
-    page.mouse.move(*hands.middle(hands.cell(page, row, column)))
+    page.mouse.move(*page_actions.middle(page_actions.cell(page, row, column)))
     return _press(page)
 
 

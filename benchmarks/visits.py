@@ -8,7 +8,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.browser.conftest import FLAGS, PATIENCE, chromium
+from tests.support.browser import FLAGS, PATIENCE, chromium
 from transformer_viz.checkpoints import available
 
 MAP = ".st-key-head-view [data-painted]"

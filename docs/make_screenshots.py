@@ -6,7 +6,7 @@ Starts the app on a free port, opens it in the system's Chromium, and ends it ag
 pages, light and dark, wide and narrow, with an edit active, and Explore for each kind of model;
 `present` is what a class sees on the wall;
 `uploads` what the page Checkpoint makes of four files that a visitor drops there; `inputs` are the
-strange inputs of `tests/browser/inputs.py`, each with what the screen then says, which also writes
+strange inputs of `tests/support/odd_inputs.py`, each with what the screen then says; it also writes
 docs/inputs.md.
 """
 
@@ -28,9 +28,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.rest import rest  # noqa: E402
-from tests.browser.conftest import FLAGS, chromium, running_app  # noqa: E402
-from tests.browser.inputs import ODD, OPENED, TYPED, Input, do, odd_app, said  # noqa: E402
-from tests.browser.test_checkpoint import FILES, drop  # noqa: E402
+from tests.browser.app.test_checkpoint import FILES, drop  # noqa: E402
+from tests.support.browser import FLAGS, chromium, running_app  # noqa: E402
+from tests.support.odd_inputs import ODD, OPENED, TYPED, Input, do, odd_app, said  # noqa: E402
 from transformer_viz.checkpoints import available  # noqa: E402
 from transformer_viz.core.interventions import Intervention, ScalePositions, Temperature  # noqa: E402
 
@@ -103,7 +103,7 @@ CLIP = {"x": 0, "y": 0, "width": 1000, "height": 500}
 HEAD = """# Strange input, and what the screen says
 
 Written by `make screenshots`; do not edit. What was done stands left, then the exact sentence
-that the app showed, then the top of the screen. `tests/browser/test_inputs.py` holds the app to
+that the app showed, then the top of the screen. `tests/browser/app/test_inputs.py` holds the app to
 this list.
 
 | what was done | what the screen says | the screen |

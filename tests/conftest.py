@@ -15,10 +15,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from torch import nn
 
+from tests.support.tiny_labs import labs, tiny_box
 from transformer_viz.checkpoints.common import native
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.model import ModelConfig, Transformer
 from transformer_viz.preprocessing.tokenizers import PlainIds
+
+__all__ = ["labs", "tiny_box"]  # fixtures for every test
 
 torch.set_num_threads(1)
 
@@ -162,7 +165,7 @@ def browser() -> Iterator[Any]:
     """One Chromium for all tests that need one: Playwright starts only once in a process."""
     from playwright.sync_api import sync_playwright
 
-    from tests.browser.conftest import FLAGS, chromium
+    from tests.support.browser import FLAGS, chromium
 
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)

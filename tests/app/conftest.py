@@ -11,12 +11,13 @@ from safetensors.torch import save_file
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
-from tests.app.kinds import write_kinds
+from tests.support.model_kinds import write_kinds
+from tests.support.paths import ROOT
 from transformer_viz.checkpoints.common.bundled import CONFIG, VOCABULARY, WEIGHTS
 from transformer_viz.model import Transformer
 from transformer_viz.preprocessing.tokenizers import SentencePieceText
 
-APP = Path(__file__).resolve().parents[2] / "app.py"
+APP = ROOT / "app.py"
 TIMEOUT = 60
 
 
@@ -56,7 +57,7 @@ def visit(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest
 
 @pytest.fixture(scope="session")
 def kinds(tmp_path_factory: pytest.TempPathFactory, make_vocabulary: Callable[..., bytes]) -> Path:
-    """A folder with a tiny model of each kind; see `tests.app.kinds`."""
+    """A folder with a tiny model of each kind; see `tests.support.model_kinds`."""
     return write_kinds(tmp_path_factory.mktemp("kinds"), make_vocabulary)
 
 

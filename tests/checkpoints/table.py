@@ -13,9 +13,11 @@ from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 
+from tests.support.paths import ROOT
+
 from .rows import ATTENTION, LOGITS, Row
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "checkpoints.md"
+PAGE = ROOT / "docs" / "checkpoints.md"
 HEAD = f"""# Checkpoints that open, and how exactly
 
 Each row is a kind of checkpoint file, made with random weights exactly as its code base saves it

@@ -28,7 +28,7 @@ from transformer_viz.checkpoints.files.reading import (
 )
 from transformer_viz.checkpoints.files.unwrapping import unwrap
 
-from ..test_checkpoints import BOTH, ramp_model
+from .test_loader import BOTH, ramp_model
 
 TENSORS = {"a.weight": torch.arange(6.0).reshape(2, 3), "b.bias": torch.arange(5.0)}
 

@@ -12,7 +12,7 @@ import torch
 from transformer_viz.checkpoints import load
 from transformer_viz.checkpoints.files.unpacking import allowed, place_files, unpack
 
-from ..hostile.case import folder_of, state, zipped
+from .hostile.case import folder_of, state, zipped
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

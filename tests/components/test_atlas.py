@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.components.many import blocks_max, many, repeated, sentence
-from tests.components.stage import decoded
+from tests.support.component_stage import decoded
+from tests.support.many_heads import blocks_max, many, repeated, sentence
 from tests.views.conftest import make_trace
 from transformer_viz.components.atlas import NUMBERS, atlas_data, atlas_height
 from transformer_viz.core.trace import Trace

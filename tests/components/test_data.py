@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.components.stage import decoded
+from tests.support.component_stage import decoded
 from transformer_viz.components import Chip, ChipRow, Picked, bundle, picked, tokens_data
 from transformer_viz.components.blob import both_palettes, pack
 

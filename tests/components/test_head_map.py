@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.components.long import long_trace, sentence
-from tests.components.stage import decoded
 from tests.components.test_tiles import appended
+from tests.support.component_stage import decoded
+from tests.support.long_text import long_trace, sentence
 from tests.views.conftest import make_trace
 from transformer_viz.components.head_map import map_data, map_height
 from transformer_viz.core.trace import Trace

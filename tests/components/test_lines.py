@@ -13,8 +13,8 @@ from transformer_viz.core.trace import Trace
 from transformer_viz.metrics import merge_words, without_special
 from transformer_viz.metrics.attention.word_merging import axis, produced_axis
 
-from .lines_stage import hard, made, ramp_weights
-from .stage import decoded
+from ..support.component_stage import decoded
+from ..support.lines_stage import hard, made, ramp_weights
 
 
 @pytest.fixture(scope="module")

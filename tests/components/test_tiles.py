@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests.components.many import blocks_max, many
+from tests.support.many_heads import blocks_max, many
 from tests.views.conftest import make_trace
 from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_parts import Tokens

@@ -19,6 +19,7 @@ import torch
 import transformers
 
 import transformer_viz as tv
+from tests.support.paths import ROOT
 from transformer_viz.checkpoints import CheckpointError, Model
 from transformer_viz.checkpoints.hugging_face.config import UNSHOWN
 
@@ -26,7 +27,7 @@ from . import laws
 from .catalogue import FAMILIES, Family, built, real, reported, run
 from .more import MORE
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "families.md"
+PAGE = ROOT / "docs" / "families.md"
 EACH = (*FAMILIES, *MORE)
 ATTENTION, FOLDER, EDITS = 1e-6, 1e-5, 1e-5  # the most that each figure may be
 #: Kinds whose own fused and eager code differ, so that only the eager one can be compared.

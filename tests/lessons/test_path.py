@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
 
+from tests.support.paths import ROOT
 from transformer_viz.app.session.url_state import DEFAULTS, KEYS
 from transformer_viz.i18n import catalogue, languages
 from transformer_viz.lessons import STATIONS, Ask, Spot, Station, numbered
 from transformer_viz.lessons.glossary import GLOSSARY
 from transformer_viz.lessons.term_markup import marked, plain, terms
 
-ROOT = Path(__file__).resolve().parents[2]
 NAMES = [station.name for station in STATIONS]
 
 

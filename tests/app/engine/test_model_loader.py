@@ -1,0 +1,175 @@
+"""Models that are loaded: how many stay, what is let go, and what is loaded anew."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import traceback
+import weakref
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+from transformer_viz.app.engine import memory, model_names
+from transformer_viz.app.engine.engine import Engine, Question, whole_layer
+from transformer_viz.app.engine.model_catalog import REMEMBERED, Shelf
+from transformer_viz.app.engine.model_loader import Models
+from transformer_viz.app.engine.task import Task
+from transformer_viz.checkpoints.common.bundled import CONFIG
+
+
+@pytest.fixture
+def models(shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Models:
+    """Four copies of the tiny model below the allowed folder; two may stay loaded."""
+    for name in ("a", "b", "c", "d"):
+        shutil.copytree(shelf / "tiny", tmp_path / name)
+    monkeypatch.setenv("TRANSFORMER_VIZ_ROOTS", str(tmp_path))
+    return Models(Shelf(str(shelf / "tiny")), most=2)
+
+
+def loaded(models: Models) -> str:
+    return "".join(name for name in "abcd" if models.ready(f"path:{name}"))
+
+
+def test_the_models_used_last_stay_and_the_others_go(models: Models) -> None:
+    for name in "ab":
+        models.get(f"path:{name}", Task())
+    models.get("path:a", Task())
+    kept = weakref.ref(models.get("path:b", Task()).module)
+    models.get("path:a", Task())
+    gone = weakref.ref(models.get("path:c", Task()).module)
+    assert loaded(models) == "ac" and kept() is None
+    models.get("path:d", Task())
+    assert loaded(models) == "cd" and gone() is not None
+
+
+def test_the_newest_one_stays_however_large_it_is(models: Models) -> None:
+    models.limit = 1
+    for name in "ab":
+        models.get(f"path:{name}", Task())
+        assert loaded(models) == name
+
+
+def test_a_file_that_was_written_anew_is_loaded_anew_and_asked_anew(
+    models: Models, shelf: Path, tmp_path: Path
+) -> None:
+    engine = Engine(str(shelf / "tiny"))
+    question = Question("path:a", "The cat sat.", target="A dog.")
+    first = engine.clean(question, whole_layer("cross", 0)).trace
+    assert engine.clean(question, whole_layer("cross", 0)).trace is first
+    words = json.loads((tmp_path / "a" / CONFIG).read_text(encoding="utf-8"))
+    (tmp_path / "a" / CONFIG).write_text(json.dumps(words | {"norm": "post"}), encoding="utf-8")
+    second = engine.clean(question, whole_layer("cross", 0)).trace
+    assert engine.model("path:a").config["norm"] == "post"
+    assert abs(second.attention("cross") - first.attention("cross")).max() > 1e-3
+
+
+def test_runs_that_are_remembered_do_not_keep_their_model(models: Models, shelf: Path) -> None:
+    engine = Engine(str(shelf / "tiny"))
+    engine.models.most = 1
+    answer = engine.clean(Question("path:a", "The cat sat."), whole_layer("cross", 0))
+    seen = engine.inspection("path:a")
+    module = weakref.ref(engine.model("path:a").module)
+    engine.model("path:b")
+    assert module() is None and answer.trace.maps and seen.parameters > 0
+
+
+def test_a_shelf_that_has_seen_much_keeps_what_is_loaded(models: Models) -> None:
+    first = models.get("path:a", Task())
+    for number in range(REMEMBERED + 2):
+        assert model_names.named("path:b", {"norm_eps": number}) in models.shelf
+    assert models.get("path:a", Task()) is first
+
+
+def test_other_words_are_another_model(models: Models) -> None:
+    one, two = "path:a", model_names.named("path:a", {"norm": "post"})
+    assert models.get(one, Task()).config["norm"] == "pre"
+    assert models.get(two, Task()).config["norm"] == "post"
+    assert models.get(one, Task()) is models.get(one, Task())
+
+
+@pytest.mark.parametrize("name", ["path:gone", "upload:x/1/y", "z", 'z//{"heads":1}', ""])
+def test_a_model_that_is_not_here_is_a_sentence(models: Models, name: str) -> None:
+    with pytest.raises(KeyError) as error:
+        models.start(name)
+    assert len(error.value.args[0]) > 20 and name not in models.shelf
+
+
+MEMORY = """
+import os, sys, json
+from pathlib import Path
+import torch
+from safetensors.torch import save_file
+from transformer_viz.model import ModelConfig, Transformer
+from transformer_viz.app.engine.model_loader import Models
+from transformer_viz.app.engine.model_catalog import REMEMBERED, Shelf
+from transformer_viz.app.engine.task import Task
+
+folder = Path(sys.argv[1])
+words = ModelConfig(d_model=384, heads=8, d_ff=1536, encoder_layers=6, decoder_layers=6,
+                    source_vocab=9000, target_vocab=9000)
+module = Transformer(words)
+save_file(module.state_dict(), folder / "weights.safetensors")
+for name in "abcd":
+    (folder / name).mkdir()
+    os.link(folder / "weights.safetensors", folder / name / "weights.safetensors")
+    config = {"layout": "transformer_viz"} | words.to_dict()
+    (folder / name / "config.json").write_text(json.dumps(config))
+del module
+os.environ["TRANSFORMER_VIZ_ROOTS"] = str(folder)
+models = Models(Shelf(""), most=1)
+
+def resident():
+    text = Path("/proc/self/status").read_text()
+    return int(next(l for l in text.splitlines() if l.startswith("RssAnon")).split()[1]) / 1e3
+
+sizes = []
+for name in "abcd":
+    model = models.get(f"path:{name}", Task())
+    one = 4e-6 * model.parameters
+    del model
+    sizes.append(resident())
+print(json.dumps({"one": one, "sizes": sizes}))
+"""
+
+
+def test_memory_comes_back_when_the_model_is_changed(tmp_path: Path) -> None:
+    """Four models of 100 MB one after the other take less than one and a half of them."""
+    words = [sys.executable, "-c", MEMORY, str(tmp_path)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["one"] > 90
+    assert max(found["sizes"][1:]) - found["sizes"][0] < found["one"] / 2, found
+
+
+def test_what_could_not_be_loaded_keeps_no_weights(models: Models, tmp_path: Path) -> None:
+    (tmp_path / "a" / CONFIG).write_text("{}", encoding="utf-8")
+    with pytest.raises(ValueError) as error:
+        models.get("path:a", Task())
+    passed = [frame.name for frame in traceback.extract_tb(error.value.__traceback__)]
+    assert "_load" not in passed and "build" not in passed
+    assert not models.ready("path:a") and "path:a" in models
+
+
+def test_memory_is_handed_back_once_for_several_large_runs(monkeypatch):
+    handed, timers = [], []
+    monkeypatch.setattr(memory, "trim", lambda: handed.append(1))
+    monkeypatch.setattr(memory.threading, "Timer", lambda _, act: timers.append(act) or _Still())
+    for size in (memory.LARGE - 1, memory.LARGE, memory.LARGE):
+        memory.after_a_run(size)
+    assert len(timers) == 1
+    timers[0]()
+    memory.after_a_run(memory.LARGE)
+    assert (len(handed), len(timers)) == (1, 2)
+    timers[1]()
+    memory.after_a_run(1, long=True)  # what many passes leave is more than what they give
+    assert (len(handed), len(timers)) == (2, 3)
+    timers[2]()
+
+
+class _Still:
+    def start(self) -> None:
+        """Wait for the test to act."""

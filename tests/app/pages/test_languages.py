@@ -1,0 +1,134 @@
+"""The app in other languages: no page shows an English sentence, and English stays as it is."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.conftest import SENTENCES
+from transformer_viz.app.shell.inputs import EXAMPLES, unmarked
+from transformer_viz.core.interventions import Intervention, Pad, Temperature, Window
+from transformer_viz.i18n import speaking
+
+from ...support.english_left import prose, texts_of
+from ...support.model_kinds import NAMES
+from ...support.page_content import go, html, part, said, told
+
+pytestmark = pytest.mark.app
+Visit = Callable[..., AppTest]
+Meet = Callable[..., AppTest]
+PAGES = ("", "step-inside", "play", "positions", "norms", "labs", "lessons", "checkpoint", "about")
+EDITS = Intervention(
+    (Temperature(value=2), Window(radius=1, stack="encoder"), Pad(count=2, masked=True))
+).to_json()
+#: What stays English: sentences for the models, names of works, and what a model says of itself.
+KNOWN = " | ".join(
+    [
+        *(unmarked(text) for texts in EXAMPLES.values() for text in texts),
+        *("Attention is not Explanation", "Attention is not not Explanation"),
+        *("Optical Recognition of Handwritten Digits", "English to German"),
+    ]
+)
+#: Words that the tiny models may say in any order.
+SPELLED = set(re.findall(r"[a-z']+", " ".join((KNOWN, *SENTENCES)).lower()))
+
+
+def left_english(app: AppTest) -> list[str]:
+    """The English sentences on a page, without those that are made of the models' own words."""
+    runs = [run for text in texts_of(app) for run in prose(text, KNOWN)]
+    return [run for run in runs if not set(re.findall(r"[a-z']+", run.lower())) <= SPELLED]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_in_chinese_has_no_english_sentence(visit: Visit, page: str) -> None:
+    app = visit(page, lang="zh")
+    assert not app.exception
+    assert left_english(app) == []
+
+
+def test_the_test_finds_english_where_it_is(visit: Visit) -> None:
+    for page, least in (("", 12), ("norms", 12), ("about", 20)):
+        assert len(left_english(visit(page))) >= least, page
+
+
+@pytest.mark.parametrize("page", PAGES[:5])
+def test_a_changed_page_in_chinese_has_none_either(visit: Visit, page: str) -> None:
+    app = visit(page, lang="zh", edits=EDITS, view="lines", blocks="all", compare="difference")
+    assert not app.exception
+    assert left_english(app) == []
+
+
+def timeless(app: AppTest) -> list[str]:
+    """The texts of a page without its footer, which says how long the last run took."""
+    return [text for text in texts_of(app) if "tv-foot" not in text]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_visitor_chooses_chinese_and_english_again(visit: Visit, page: str) -> None:
+    app = visit(page)
+    english = timeless(app)
+    for before, language in (("en", "zh"), ("zh", "en")):
+        with speaking(before):  # the test runner looks for the words that stand there
+            app.button_group(key="lang").set_value(language).run()
+        assert not app.exception, told(app)
+    assert timeless(app) == english
+
+
+@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("page", ["", "positions", "norms"])
+def test_other_kinds_of_models_speak_chinese_too(meet: Meet, kind: str, page: str) -> None:
+    app = meet(kind, page, lang="zh")
+    assert not app.exception
+    assert left_english(app) == []
+
+
+def test_what_a_link_asks_in_vain_is_said_in_its_language(visit: Visit) -> None:
+    app = visit(lang="zh", layer="77", beam="99")
+    assert "这里没有层 77；只有 0 到" in told(app) and "链接中的 beam 是 '99'" in told(app)
+
+
+def test_an_unknown_language_is_english_and_said(visit: Visit) -> None:
+    app = visit(lang="xx")
+    assert "In the link, lang is 'xx'; it can be en, zh." in told(app)
+    assert "Which words does each head look at?" in html(app)
+
+
+def test_switching_back_leaves_english(visit: Visit) -> None:
+    fresh = [text for text in texts_of(visit()) if "ms on the server" not in text]
+    app = visit(lang="zh")
+    assert "每个头看向哪些词？" in html(app)
+    app.session_state["lang"] = "en"
+    app.run()
+    now = [text for text in texts_of(app) if "ms on the server" not in text]
+    assert now == fresh
+
+
+def test_the_language_stays_on_every_page_and_in_the_link(visit: Visit) -> None:
+    app = visit(lang="zh")
+    with speaking("zh"):  # the runner asks the options' names in its own thread
+        for page in ("norms", "about", ""):
+            app = go(app, page)
+            assert app.query_params["lang"] in ("zh", ["zh"])
+    assert "每个头看向哪些词？" in html(app)
+
+
+def test_pictures_and_panels_speak_and_data_do_not(visit: Visit) -> None:
+    app = visit(lang="zh", edits=EDITS)
+    head, arrays = part(app, "head")
+    assert head["direction"] == "行看向列" and head["lang"] == "zh" and arrays["weights"].size
+    assert "修改后的运行" in html(app)
+    norms = go(app, "norms")
+    assert "L0 before" in str(norms.dataframe[0].value["place"].iloc[0])
+    assert (
+        json.loads(norms.get("plotly_chart")[0].proto.spec)["layout"]["meta"]["alt"][:3] == "编码器"
+    )
+
+
+def test_what_a_checkpoint_showed_is_said_to_each_in_their_language(visit: Visit) -> None:
+    chinese, english = visit("checkpoint", lang="zh"), visit("checkpoint")
+    assert "观察不改变任何东西" in said(chinese, "finding-1")
+    assert "Watching changes nothing" in said(english, "finding-1")

@@ -1,0 +1,90 @@
+"""What README and docs show is run: Python blocks, command lines, make targets, links."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.support.paths import ROOT
+from transformer_viz.cli.main import main
+
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)#]+)\)")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    text = page.read_text(encoding="utf-8")
+    return [code for name, code in BLOCK.findall(text) if name == language]
+
+
+def commands() -> Iterator[tuple[str, list[str]]]:
+    """Every shell line, as page and words."""
+    for page in PAGES:
+        for block in blocks(page, "sh"):
+            for line in block.splitlines():
+                yield page.name, shlex.split(line.split("|")[-1], comments=True)
+
+
+LINES = list(commands())
+CALLS = [(page, words) for page, words in LINES if words[0] == "transformer-viz"]
+MAKES = [(page, words) for page, words in LINES if words[0] == "make"]
+
+
+@pytest.mark.shipped
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name
+)
+def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of a page run one after the other, as a reader would paste them."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "page"}
+    text = page.read_text(encoding="utf-8")
+    for found in BLOCK.finditer(text):
+        if found[1] == "python":
+            above = text[: found.start(2)].count("\n")  # so that a traceback names the page's line
+            exec(compile("\n" * above + found[2], str(page), "exec"), names)
+
+
+def test_every_shell_line_is_one_of_ours() -> None:
+    assert len(CALLS) > 5
+    assert len(MAKES) > 3
+    assert len(LINES) == len(CALLS) + len(MAKES), [
+        w for _, w in LINES if (_, w) not in CALLS + MAKES
+    ]
+
+
+@pytest.mark.parametrize(("page", "words"), CALLS, ids=lambda value: str(value)[:60])
+def test_command_lines_are_understood(page: str, words: list[str]) -> None:
+    command = main.commands[words[1]]
+    context = command.make_context(words[1], words[2:], parent=click.Context(main))
+    assert context.command is command
+
+
+@pytest.mark.parametrize(("page", "words"), MAKES, ids=lambda value: str(value)[:60])
+def test_make_targets_exist(page: str, words: list[str]) -> None:
+    assert f"\n{words[1]}:" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = LINK.findall(page.read_text(encoding="utf-8"))
+    missing = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
+    assert not missing
+
+
+def test_the_tour_names_every_kind_of_edit() -> None:
+    from transformer_viz.core.interventions import EDITS
+
+    tour = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
+    assert [edit.kind for edit in EDITS if f"`{edit.kind}`" not in tour] == []
+
+
+def test_readme_names_every_command() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [name for name in main.commands if f"transformer-viz {name}" not in readme] == []

@@ -1,0 +1,304 @@
+"""The floor plan, held by reading every import: downward only, no circles, libraries at home.
+
+A room is a folder of the package, or a file that stands in no folder with a floor of its own. All
+imports count: those inside functions and those for type checkers too.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+
+PACKAGE = ROOT / "transformer_viz"
+
+#: Every room and its floor. Rooms of one floor may import each other, but not in a circle.
+FLOORS: dict[str, float] = {
+    "core": 0,
+    "i18n": 0,
+    "model": 1,
+    "preprocessing": 1,
+    "capture": 2,
+    "capture/handlers": 2.1,
+    "capture/probe": 2.2,
+    "checkpoints/files": 2.1,
+    "checkpoints/common": 2.2,
+    "checkpoints/hugging_face": 2.3,
+    "checkpoints/layouts": 2.3,
+    "checkpoints": 2.4,
+    "inference": 2.5,
+    "inference/experiments": 2.6,
+    "walkthrough": 2.6,
+    "metrics/attention": 3,
+    "metrics/output": 3,
+    "metrics/positions": 3,
+    "metrics/residual": 3,
+    "metrics": 3,
+    "views/numbers": 4,
+    "views/html": 4.2,
+    "views/charts": 4.2,
+    "views/paper": 4.2,
+    "views/export": 4.3,
+    "views": 4.4,
+    "lessons": 4.1,
+    "lessons/stations": 4.2,
+    "lessons/station_list": 4.3,
+    "components": 4.1,
+    "components/walkthrough": 4.2,
+    "app/engine": 5.1,
+    "app/ui": 5.2,
+    "app/session": 5.3,
+    "app/render": 5.4,
+    "app/shell": 5.4,
+    "app/lessons": 5.5,
+    "app/live": 5.5,
+    "app/cards": 5.6,
+    "app/page_template": 5.6,
+    "app/checkpoint": 5.7,
+    "app/labs": 5.7,
+    "app/labs/experiments": 5.7,
+    "app/pages": 5.8,
+    "app": 5.9,
+    "cli": 5,
+    "__main__": 5,
+    "training": 5,
+}
+#: The rooms of the app that draw with Streamlit; the engine and what renders bytes do not.
+STREAMLIT = (
+    *("ui", "session", "shell", "lessons", "live", "cards", "page_template", "checkpoint"),
+    *("labs", "pages"),
+)
+#: The rooms, by the beginning of their names, that may import a library; others may not.
+HOMES = {
+    "torch": (
+        *("model", "preprocessing", "capture", "checkpoints", "inference", "walkthrough"),
+        "training",
+    ),
+    "plotly": ("views",),
+    "matplotlib": ("views",),
+    "streamlit": tuple(f"app/{room}" for room in STREAMLIT),
+    "click": ("app/live", "cli", "training"),
+    "sentencepiece": ("preprocessing", "training"),
+    "transformers": ("checkpoints",),
+}
+#: Rooms that import nothing but these.
+PLAIN = {*sys.stdlib_module_names, "transformer_viz", "numpy", "pandas", "safetensors", "PIL"}
+PLAIN_FLOORS = {0, 3}
+MOST_FILES = 17  # Python files in a folder, its front door not counted
+MOST_LINES = 400  # of a file
+
+# Exceptions. These lists only get shorter: a test fails where one is no longer needed.
+CIRCLES: list[set[str]] = []
+CROWDED: set[str] = set()
+LONG = {"app/session/visit", "core/interventions", "components/walkthrough/texts"}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import: from which file, its place, the full name, and whether only in a function."""
+
+    file: str
+    place: str
+    name: str
+    inside: bool
+
+    @property
+    def room(self) -> str:
+        return room_of(self.file)
+
+    @property
+    def library(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def reached(self) -> str:
+        """The file of the package that the name leads to."""
+        return file_of(self.name.split(".", 1)[1])
+
+
+@cache
+def files() -> dict[str, Path]:
+    """Every Python file of the package by its name without suffix, ``pages/link``."""
+    found = sorted(PACKAGE.rglob("*.py"))
+    return {path.relative_to(PACKAGE).with_suffix("").as_posix(): path for path in found}
+
+
+@cache
+def file_of(name: str) -> str:
+    """The file that a dotted name below the package leads to, a folder's being its front door."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        path = "/".join(parts[:end])
+        for found in (path, f"{path}/__init__"):
+            if found in files():
+                return found
+    return "__init__"
+
+
+@cache
+def room_of(file: str) -> str:
+    """The room with the longest name that a file stands in; empty where it has none."""
+    parts = file.removesuffix("/__init__").split("/")
+    names = ("/".join(parts[:end]) for end in range(len(parts), 0, -1))
+    return next((name for name in names if name in FLOORS), "")
+
+
+def imports() -> Iterator[Import]:
+    for file, path in files().items():
+        if file != "__init__":  # it hands names out lazily; test_public.py looks after it
+            yield from _imports(file, path)
+
+
+def _imports(file: str, path: Path) -> Iterator[Import]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    inside = {
+        node
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+    }
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    for node in ast.walk(tree):
+        place = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(file, place, alias.name, node in inside)
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(parts[: len(parts) - node.level]) if node.level else ""
+            whole = ".".join(filter(None, (base, node.module)))
+            for alias in node.names:
+                yield Import(file, place, f"{whole}.{alias.name}", node in inside)
+
+
+IMPORTS = tuple(imports())
+OURS = tuple(
+    line
+    for line in IMPORTS
+    if line.library == "transformer_viz"
+    and line.reached not in ("__init__", line.file)
+    # A front door hands out what stands behind it.
+    and not (
+        line.file.endswith("__init__") and line.reached.startswith(line.file[: -len("__init__")])
+    )
+)
+
+
+def test_every_file_stands_in_a_room() -> None:
+    homeless = sorted(file for file in files() if file != "__init__" and not room_of(file))
+    assert not homeless, f"give a floor to {homeless}"
+
+
+def test_every_room_is_there() -> None:
+    rooms = {room_of(file) for file in files()}
+    assert set(FLOORS) == rooms - {""}
+
+
+def test_imports_point_downward_only() -> None:
+    upward = [
+        f"{line.place} ({line.room}, floor {FLOORS[line.room]}) imports {line.name}"
+        for line in OURS
+        if FLOORS[room_of(line.reached)] > FLOORS[line.room]
+    ]
+    assert not upward, "\n".join(upward)
+
+
+def circles(edges: set[tuple[str, str]]) -> list[set[str]]:
+    """The groups whose members all reach each other, in no order (Kosaraju's two walks)."""
+    ahead: dict[str, set[str]] = {}
+    back: dict[str, set[str]] = {}
+    for start, end in edges:
+        ahead.setdefault(start, set()).add(end)
+        back.setdefault(end, set()).add(start)
+
+    def reach(start: str, ways: dict[str, set[str]]) -> set[str]:
+        seen, open_ends = set[str](), [start]
+        while open_ends:
+            here = open_ends.pop()
+            open_ends += ways.get(here, set()) - seen
+            seen |= ways.get(here, set())
+        return seen
+
+    found: list[set[str]] = []
+    for node in sorted(ahead):
+        if not any(node in group for group in found):
+            group = reach(node, ahead) & reach(node, back)
+            found += [group] if node in group else []
+    return found
+
+
+def test_circles_are_found() -> None:
+    edges = {("a", "b"), ("b", "c"), ("c", "b"), ("d", "e"), ("e", "f"), ("f", "d"), ("a", "d")}
+    assert circles(edges) == [{"b", "c"}, {"d", "e", "f"}]
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    assert circles({(line.file, line.reached) for line in OURS}) == CIRCLES
+
+
+def test_no_rooms_import_each_other_in_a_circle() -> None:
+    edges = {(line.room, room_of(line.reached)) for line in OURS}
+    assert circles({(a, b) for a, b in edges if a != b}) == CIRCLES
+
+
+@pytest.mark.parametrize("name", sorted(HOMES))
+def test_a_library_has_its_homes(name: str) -> None:
+    strangers = [
+        f"{line.place} imports {line.name}"
+        for line in IMPORTS
+        if line.library == name
+        and not f"{line.file}/".startswith(tuple(f"{h}/" for h in HOMES[name]))
+    ]
+    assert not strangers, "\n".join(strangers)
+
+
+def test_ground_floor_and_metrics_are_plain() -> None:
+    strangers = [
+        f"{line.place} imports {line.name}"
+        for line in IMPORTS
+        if FLOORS[line.room] in PLAIN_FLOORS and line.library not in PLAIN
+    ]
+    assert not strangers, "\n".join(strangers)
+
+
+def test_transformers_is_imported_only_when_a_checkpoint_is_opened() -> None:
+    early = [line.place for line in IMPORTS if line.library == "transformers" and not line.inside]
+    assert not early, f"move these into the function that needs them: {early}"
+
+
+def test_a_folder_holds_about_fifteen_files() -> None:
+    names = [file for file in files() if not file.endswith("__init__")]
+    counts = Counter(file.rpartition("/")[0] for file in names)
+    assert {folder for folder, count in counts.items() if count > MOST_FILES} == CROWDED
+
+
+def test_a_file_is_read_in_one_sitting() -> None:
+    lines = {file: len(path.read_text("utf-8").splitlines()) for file, path in files().items()}
+    assert {file for file, count in lines.items() if count > MOST_LINES} == LONG
+
+
+def test_a_folder_has_a_front_door() -> None:
+    folders = {path.parent for path in files().values()}
+    silent = [
+        str(folder.relative_to(ROOT))
+        for folder in sorted(folders)
+        if not (folder / "__init__.py").is_file()
+        or not ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
+    ]
+    assert not silent, f"say in __init__.py what stands here and what it may import: {silent}"
+
+
+def test_only_the_app_stands_outside_with_streamlit() -> None:
+    outside = [
+        path.name
+        for path in ROOT.glob("*.py")
+        if "streamlit" in path.read_text(encoding="utf-8") and path.name != "app.py"
+    ]
+    assert not outside

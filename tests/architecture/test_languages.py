@@ -1,0 +1,147 @@
+"""The languages: each text has its translation, none is left over, both name the same things."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from pathlib import Path
+from string import Formatter
+
+import pytest
+
+from tests.support import translations
+from transformer_viz import i18n as tongues
+from transformer_viz.components.blob import pack
+from transformer_viz.components.bundle import HERE as SCRIPTS
+from transformer_viz.components.js_texts import TELL, browser_texts, browser_words, taught
+from transformer_viz.components.standalone_page import header
+from transformer_viz.core.interventions import BlockKeys, Intervention, Temperature
+from transformer_viz.i18n import (
+    ENGLISH,
+    NAME,
+    catalogue,
+    languages,
+    listed,
+    say,
+    speak,
+    speaking,
+    spoken_language,
+)
+from transformer_viz.views.paper import sheet
+
+OTHERS = [code for code in languages() if code != ENGLISH]
+#: Names, formulas and what is written alike everywhere, besides texts without any word.
+SAME = {"softmax", "q·k", "gamma", "W", "BLEU"}
+#: The function itself, and methods of that name.
+DECLARED = re.compile(r"^(export function|\s+)\s*tell\([^)]*\) \{$", re.MULTILINE)
+FIELD = re.compile(r"%?\{[^{}]*\}|\b[A-Za-z]\d?\b|<br>")  # holes, and signs of one letter
+
+
+def fields(text: str) -> list[tuple[str, str | None]]:
+    """What has a place in a text, and how it is written there."""
+    found = ((name, spec) for _, name, spec, _ in Formatter().parse(text) if name is not None)
+    return sorted(found, key=str)
+
+
+@pytest.mark.parametrize("code", OTHERS)
+def test_every_text_has_a_translation_and_none_is_left_over(code: str) -> None:
+    wanted, known = set(translations.texts()), set(catalogue(code)) - {NAME}
+    assert not sorted(wanted - known), "python -m tests.support.translations FILE puts them in"
+    assert not sorted(known - wanted), "python -m tests.support.translations takes them out"
+
+
+@pytest.mark.parametrize("code", OTHERS)
+def test_a_translation_names_what_its_text_names(code: str) -> None:
+    for text, ours in catalogue(code).items():
+        assert fields(text) == fields(ours), text
+        assert ours.strip() or not text.strip(), text
+        assert text.startswith("#") == ours.startswith("#"), text  # headings stay headings
+
+
+@pytest.mark.parametrize("code", OTHERS)
+def test_a_translation_is_one(code: str) -> None:
+    kept = {text for text, ours in catalogue(code).items() if text == ours}
+    words = {text for text in kept if re.search(r"[A-Za-z]{2}", FIELD.sub("", text))}
+    assert words <= SAME
+
+
+@pytest.mark.parametrize("code", OTHERS)
+def test_merging_nothing_leaves_the_file_as_it_is(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    was = (tongues.HERE / f"{code}.json").read_text(encoding="utf-8")
+    (tmp_path / f"{code}.json").write_text(was, encoding="utf-8")
+    monkeypatch.setattr(translations, "HERE", tmp_path)
+    monkeypatch.setattr(
+        translations, "texts", lambda: [text for text in catalogue(code) if text != NAME]
+    )
+    more = tmp_path / "more.json"
+    more.write_text(json.dumps({"nobody says this": "x"}), encoding="utf-8")
+    assert translations.merge(code, [more]) == []
+    assert (tmp_path / f"{code}.json").read_text(encoding="utf-8") == was
+
+
+def test_the_scripts_tell_literals_only() -> None:
+    for path in sorted(SCRIPTS.rglob("*.js")):
+        script = path.read_text(encoding="utf-8")
+        script = DECLARED.sub("", script)
+        calls = re.findall(r"(?<![.\w])tell\(", script)
+        assert len(calls) == len(re.findall(r"(?<![.\w])" + TELL.pattern, script)), path
+
+
+def test_what_a_language_lacks_is_english() -> None:
+    with speaking("zh"):
+        assert say("Nobody translated this {way}.", way="yet") == "Nobody translated this yet."
+        assert say("Explore") == "探索"
+    assert say("Explore") == "Explore"
+    with speaking("xx"):
+        assert spoken_language() == ENGLISH
+
+
+def test_a_language_is_spoken_in_one_thread_and_inside_with() -> None:
+    heard = []
+    with speaking("zh"):
+        thread = threading.Thread(target=lambda: heard.append(say("Explore")))
+        thread.start()
+        thread.join()
+        with speaking(ENGLISH):
+            heard.append(say("Explore"))
+        heard.append(say("Explore"))
+    speak("nowhere")
+    assert heard == ["Explore", "Explore", "探索"] and spoken_language() == ENGLISH
+
+
+def test_edits_are_said_in_words_of_the_language_and_written_alike() -> None:
+    edits = Intervention((Temperature(value=2, layer=1, head=3), BlockKeys(keys=(0, 1))))
+    said, written = edits.describe(), edits.to_json()
+    with speaking("zh"):
+        assert edits.describe() == "L1 H3：温度 2; 全部：隐藏 第 0 个词、第 1 个词"
+        assert edits.to_json() == written
+        assert listed("ab") == "a、b"
+    assert said == "L1 H3: temperature 2; everything: word 0, word 1 hidden"
+
+
+def test_data_bring_the_texts_of_the_scripts_once() -> None:
+    assert header(pack({"part": "x"})) == {"part": "x", "arrays": {}}
+    with speaking("zh"):
+        words = header(pack({"part": "x"}))
+        assert words["lang"] == "zh" and words["texts"]["masked"] == "已掩盖"
+        assert set(words["texts"]) == browser_texts() & set(catalogue("zh"))
+        with taught():
+            assert browser_words() == {"lang": "zh"}
+    assert browser_words() == {}
+
+
+def test_print_falls_back_where_no_font_has_the_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    sheet.readable.cache_clear()
+    monkeypatch.setattr(sheet, "_fonts", lambda: ("DejaVu Sans",))  # it has no Chinese
+    assert sheet.readable("zh") == ENGLISH and sheet.readable(ENGLISH) == ENGLISH
+    sheet.readable.cache_clear()
+
+
+def test_lines_of_chinese_are_parted_anywhere_but_before_a_mark() -> None:
+    text = "权重显示头看向哪里，但它们不解释模型的答案。 Weights do not."
+    lines = sheet.wrapped(text, 60)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    assert len(lines) > 3 and not any(line[0] in "，。" for line in lines)

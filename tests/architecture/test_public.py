@@ -1,0 +1,97 @@
+"""The public names: there, lazy, light, and none of them hidden behind a module."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import transformer_viz as tv
+from tests.support.paths import ROOT
+
+PUBLIC = {
+    "Intervention",
+    "Trace",
+    "available",
+    "load",
+    "probe",
+    "trace",
+    "translate",
+    "views",
+}
+
+
+def test_the_list_is_whole_and_sorted() -> None:
+    assert set(tv.__all__) == PUBLIC
+    assert tv.__all__ == sorted(tv.__all__)
+    assert set(dir(tv)) == PUBLIC | {"__version__"}
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_a_name_is_what_it_says(name: str) -> None:
+    value = getattr(tv, name)
+    assert inspect.ismodule(value) == (name == "views")
+    assert value.__doc__, f"{name} has no docstring"
+
+
+def test_an_unknown_name_names_those_there_are() -> None:
+    with pytest.raises(AttributeError, match=r"no 'tracer'; its public names are available, load"):
+        tv.tracer  # noqa: B018  the access is the test
+
+
+def test_no_module_bears_the_name_of_a_public_function() -> None:
+    rooms = {path.stem for path in Path(tv.__file__).parent.iterdir()}
+    assert rooms & PUBLIC == {"views"}
+
+
+def test_functions_stay_functions_after_every_room_is_imported() -> None:
+    """Importing ``transformer_viz.x`` sets ``x`` on the package, whatever stood there."""
+    rooms = [path.stem for path in (ROOT / "transformer_viz").iterdir() if path.suffix == ".py"]
+    lines = [f"import transformer_viz.{room}" for room in rooms if not room.startswith("__")]
+    lines += ["import transformer_viz as tv, types"]
+    lines += [f"assert not isinstance(tv.{n}, types.ModuleType)" for n in PUBLIC - {"views"}]
+    run("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import transformer_viz",
+        "import transformer_viz; dir(transformer_viz)",
+        "import transformer_viz as tv; tv.available(); tv.Intervention; tv.Trace",
+        "import transformer_viz.cli.main",
+        "import transformer_viz.metrics",
+    ],
+)
+def test_no_torch_and_no_streamlit_comes_along(line: str) -> None:
+    heavy = "{'torch', 'streamlit', 'transformers'}"
+    run(f"{line}\nimport sys\nassert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)")
+
+
+def test_the_changelog_tells_of_this_version() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    versions = re.findall(r"^## \[(\d+\.\d+\.\d+)\]", text, re.MULTILINE)
+    assert versions[0] == tv.__version__
+
+
+def test_what_the_package_needs_is_pinned_as_tested() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    # The app offers figures too, so what they need comes along with it.
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["export"]]
+    pinned = (ROOT / "requirements.txt").read_text()
+    lines = [line for line in pinned.splitlines() if not line.startswith("#")]
+    assert [line.split("==")[0] for line in lines] == [need.split(">=")[0] for need in wanted]
+    assert "torch==2.13.0" in lines
+
+
+def run(code: str) -> None:
+    """Run code in a fresh interpreter, where nothing was imported before."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

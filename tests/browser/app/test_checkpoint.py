@@ -1,0 +1,224 @@
+"""The page Checkpoint in a real browser: a visitor's own files, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from playwright.sync_api import Browser, Page, expect
+
+from tests.checkpoints.gpt import nanogpt_file
+from tests.conftest import SENTENCES, ramp
+from tests.support import page_actions
+from tests.support.browser import visit
+from tests.support.page_actions import query
+from transformer_viz import load
+from transformer_viz.inference.inspection import inspect
+
+pytestmark = pytest.mark.browser
+
+HEADING = '[data-what="checkpoint"]'
+FACTS = '[data-what="facts"]'
+
+
+# ---- Files that a visitor may bring -------------------------------------------------------------
+
+
+def nanogpt(folder: Path) -> Path:
+    """``ckpt.pt`` as nanoGPT's training saves it."""
+    return nanogpt_file(folder)[0]
+
+
+def bert_zip(folder: Path) -> Path:
+    """A tiny BERT with random weights and a WordPiece vocabulary, its folder zipped."""
+    from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast, utils
+
+    words = sorted({word.strip(".,").lower() for text in SENTENCES for word in text.split()})
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", ",", "'", "##s", *words]
+    inside = folder / "inside" / "tiny-bert"
+    inside.mkdir(parents=True)
+    (inside / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
+    utils.logging.disable_progress_bar()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        BertTokenizerFast(str(inside / "vocab.txt")).save_pretrained(inside)
+        sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3}
+        config = BertConfig(vocab_size=len(pieces), intermediate_size=37, **sizes)
+        model = BertForMaskedLM(config)
+    ramp(model)
+    model.save_pretrained(inside)
+    return Path(shutil.make_archive(str(folder / "tiny-bert"), "zip", inside.parent))
+
+
+def torch_core(folder: Path) -> Path:
+    """The state dict of a ``torch.nn.Transformer``, which does not say how many heads it has."""
+    core = torch.nn.Transformer(24, 6, 2, 2, 37, batch_first=True)
+    torch.save(ramp(core).state_dict(), folder / "core.pt")
+    return folder / "core.pt"
+
+
+class Payload:
+    """A pickle that would leave a file behind where it is opened carelessly."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (f"touch {self.file}",)
+
+
+def hostile(folder: Path) -> Path:
+    """A file of ``torch.save`` with a program in it."""
+    out = io.BytesIO()
+    torch.save({"weight": torch.zeros(2), "run": Payload(folder / "canary")}, out)
+    (folder / "model.pt").write_bytes(out.getvalue())
+    return folder / "model.pt"
+
+
+FILES = {"nanogpt": nanogpt, "bert": bert_zip, "core": torch_core, "hostile": hostile}
+
+
+def drop(page: Page, url: str, path: Path) -> None:
+    """Open the page and drop a file there."""
+    page.goto(f"{url}/checkpoint")
+    expect(page.locator(FACTS)).to_be_visible()
+    page.locator('.st-key-checkpoint-files input[type="file"]').set_input_files(path)
+
+
+def opened(page: Page, text: str) -> None:
+    """Until the facts of a model say this."""
+    expect(page.locator(FACTS)).to_contain_text(text)
+
+
+# ---- What becomes of them -----------------------------------------------------------------------
+
+
+def test_a_nanogpt_file_is_uploaded_understood_and_explored(
+    page: Page, url: str, tmp_path: Path
+) -> None:
+    path = nanogpt(tmp_path)
+    drop(page, url, path)
+    opened(page, "layout nanogpt")
+    seen = inspect(load(str(path)))
+    opened(page, f"{seen.parameters:,} parameters")
+    for number, finding in enumerate(seen.findings):
+        place = page.locator(f'[data-what="finding-{number}"]')
+        expect(place).to_contain_text(finding.sentence)
+        expect(place).to_have_attribute("data-status", finding.status)
+    row = page.locator('[data-word="heads"]')
+    expect(row).to_contain_text("2")
+    page_actions.click(page, "Explore this model")
+    expect(page.get_by_role("link", name="Explore", exact=True)).to_have_attribute(
+        "aria-current", "page"
+    )
+    expect(page.locator(".st-key-atlas [data-painted]")).to_be_visible()
+    expect(page.get_by_role("combobox", name="Model")).to_have_value("ckpt.pt")
+    assert query(page)["model"] == "upload:ckpt.pt"
+
+
+def test_a_zip_of_a_folder_opens_with_its_vocabulary(page: Page, url: str, tmp_path: Path) -> None:
+    drop(page, url, bert_zip(tmp_path))
+    opened(page, "layout hugging_face")
+    expect(page.locator(".st-key-card-vocabulary")).to_contain_text("[MASK]")
+    page_actions.click(page, "Explore this model")
+    expect(page.locator(".st-key-atlas [data-painted]")).to_be_visible()
+
+
+def test_other_weights_are_another_model_and_what_stands_beside_them_joins(
+    page: Page, url: str, tmp_path: Path
+) -> None:
+    drop(page, url, bert_zip(tmp_path))
+    opened(page, "layout hugging_face")
+    files = page.locator('.st-key-checkpoint-files input[type="file"]')
+    files.set_input_files(nanogpt(tmp_path))  # Streamlit's box keeps the zip
+    opened(page, "layout nanogpt")
+    expect(page.locator(HEADING)).to_have_text("ckpt.pt")
+    (tmp_path / "README.md").write_text("Learned from nothing.", encoding="utf-8")
+    files.set_input_files(tmp_path / "README.md")
+    expect(page.locator(HEADING)).to_have_text("ckpt")
+    opened(page, "layout nanogpt")
+    assert page.get_by_test_id("stAlert").count() == 0
+
+
+def test_a_guess_is_put_right_beside_where_it_stands(page: Page, url: str, tmp_path: Path) -> None:
+    drop(page, url, torch_core(tmp_path))
+    opened(page, "layout torch_transformer")
+    box = page.locator(".st-key-row-heads").get_by_role("textbox")
+    expect(page.locator('[data-word="heads"]')).to_contain_text("guess")
+    box.fill("6")
+    box.press("Enter")
+    expect(page.locator('[data-word="heads"]')).to_contain_text("you said so")
+    expect(page.locator('[data-what="finding-0"]')).to_contain_text("36 heads")
+    box = page.get_by_role("textbox", name="value")
+    page_actions.choose(page, "say what a word is", "heads")
+    box.fill("7")  # does not divide 24
+    page_actions.click(page, "open with this")
+    expect(page.get_by_test_id("stAlert")).to_contain_text("heads")
+    page.get_by_role("button", name="heads = 7").click()
+    opened(page, "layout torch_transformer")
+
+
+def test_a_hostile_file_is_refused_in_one_sentence_and_runs_nothing(
+    page: Page, url: str, tmp_path: Path
+) -> None:
+    drop(page, url, hostile(tmp_path))
+    alert = page.get_by_test_id("stAlert")
+    expect(alert).to_contain_text("refused")
+    assert "\n" not in alert.inner_text().strip()
+    expect(page.locator(HEADING)).to_have_text("model.pt")
+    assert page.get_by_role("button", name="Explore this model").count() == 0
+    assert not (tmp_path / "canary").exists()
+
+
+def test_a_path_of_the_server_is_opened_and_its_link_opens_it_elsewhere(
+    page: Page, url: str, browser: Browser
+) -> None:
+    page.goto(f"{url}/checkpoint")
+    box = page.get_by_role("textbox", name="Path on the server")
+    box.fill("/etc/passwd")
+    box.press("Enter")
+    expect(page.get_by_test_id("stAlert")).to_contain_text("outside of what may be opened")
+    expect(box).to_have_value("/etc/passwd")
+    box.fill("pretrained/en-de-small")
+    box.press("Enter")
+    expect(page.locator(HEADING)).to_contain_text("en-de-small")
+    expect(page.get_by_test_id("stAlert")).to_have_count(0)
+    page_actions.click(page, "Explore this model")
+    expect(page.locator(".st-key-atlas [data-painted]")).to_be_visible()
+    assert query(page)["model"] == "path:pretrained/en-de-small"
+    now = page_actions.still(page)
+    with visit(browser) as other:
+        there = page_actions.go(other, page.url)
+        assert page_actions.differing(now, there) == set(), (now["alerts"], there["alerts"])
+
+
+def test_back_from_a_page_without_a_sentence_finds_everything(page: Page, url: str) -> None:
+    there = page_actions.go(page, page_actions.address(url, text="I love my dog.", layer=1, head=2))
+    page.get_by_role("link", name="About", exact=True).click()
+    expect(page.get_by_text("Attention weights are not explanations")).to_be_visible()
+    page.wait_for_url("**/about?*layer=1*")
+    page.go_back()
+    if "/about" in page.url:  # Streamlit may write the page's address first, and its link then
+        expect(page.get_by_text("Attention weights are not explanations")).to_be_visible()
+        page.go_back()
+    expect(page.locator(".st-key-atlas [data-painted]")).to_be_visible()
+    assert page_actions.differing(there, page_actions.still(page)) == set()
+
+
+def test_a_page_as_it_was_before_its_link_was_written_loses_nothing(page: Page, url: str) -> None:
+    there = page_actions.go(page, page_actions.address(url, text="I love my dog.", layer=1, head=2))
+    page.evaluate("history.pushState({}, '', '/about')")
+    page.evaluate("history.pushState({}, '', '/about?text=I+love+my+dog.&layer=1&head=2')")
+    page.go_back()
+    expect(page.get_by_text("Attention weights are not explanations")).to_be_visible()
+    page.wait_for_timeout(500)
+    assert page.url.endswith("/about")
+    page.get_by_role("link", name="Explore", exact=True).click()
+    expect(page.locator(".st-key-atlas [data-painted]")).to_be_visible()
+    assert page_actions.differing(there, page_actions.still(page)) <= {"page", "query"}

@@ -1,0 +1,76 @@
+"""Chinese in a real browser: what pictures, controls and screen readers say, and English again."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support import page_actions
+from tests.support.page_actions import address, go, look
+
+pytestmark = pytest.mark.browser
+WORDS = re.compile(r"[A-Za-z]{3,} [a-z]{2,} [a-z]{2,}")  # three words of English in a row
+
+#: What is written inside of our own pictures, their names for screen readers too.
+INSIDE = """() => {
+  const found = [], walk = (root) => {
+    for (const one of root.querySelectorAll('*')) {
+      if (one.shadowRoot) walk(one.shadowRoot);
+      if (root === document || one.matches('style, script')) continue;
+      for (const name of ['aria-label', 'title', 'aria-valuetext', 'aria-roledescription']) {
+        if (one.hasAttribute(name)) found.push(one.getAttribute(name));
+      }
+      for (const node of one.childNodes) if (node.nodeType === 3) found.push(node.textContent);
+    }
+  };
+  walk(document);
+  return found.map((text) => text.trim()).filter(Boolean);
+}"""
+
+
+def english(page: Page) -> list[str]:
+    """The texts inside of our pictures that are English sentences."""
+    return [text for text in page.evaluate(INSIDE) if WORDS.search(text)]
+
+
+def language(page: Page) -> str:
+    """What the page says its language is, to screen readers and to the browser's hyphens."""
+    found: str = page.evaluate("document.documentElement.lang")
+    return found
+
+
+def test_pictures_speak_chinese_in_every_view_and_english_again(page: Page, url: str) -> None:
+    for view in ("map", "lines", "qk"):
+        go(page, address(url, lang="zh", view=view))
+        assert language(page) == "zh" and english(page) == [], view
+    inside = page.evaluate(INSIDE)
+    assert {"阈值", "排序", "温度", "窗口", "分数", "权重"} <= set(inside)
+    page_actions.pick(page, "语言", "English")
+    expect(page.get_by_text("Which words does each head look at?")).to_be_visible()
+    page_actions.still(page)
+    inside = page.evaluate(INSIDE)
+    assert {"threshold", "sort", "temperature", "window", "score", "weight"} <= set(inside)
+    assert language(page) == "en" and not re.search(r"[\u4e00-\u9fff]", " ".join(inside))
+    page_actions.pick(page, "Language", "中文")
+    expect(page.get_by_text("每个头看向哪些词？")).to_be_visible()
+    page_actions.still(page)
+    assert language(page) == "zh" and english(page) == []
+
+
+def test_a_slider_is_dragged_in_chinese(page: Page, url: str) -> None:
+    before = go(page, address(url, lang="zh", layer=1, head=3, block="cross"))
+    page_actions.press(page, "温度", "ArrowRight", 3)
+    page_actions.changed(page, before, "charts.head-view")
+    page_actions.still(page)
+    assert english(page) == [] and page_actions.edits(page)[0]["kind"] == "temperature"
+    expect(page.get_by_role("button", name="交叉 L1 H3：温度 1.4 ✕")).to_be_visible()
+    assert look(page)["said"]["after"]
+
+
+def test_pages_without_pictures_say_whose_language_they_speak(page: Page, url: str) -> None:
+    for name, heading in (("about", "注意力权重不是解释"), ("checkpoint", "哪个模型？")):
+        page.goto(address(url, name, lang="zh"))
+        expect(page.get_by_role("heading", name=heading)).to_be_visible()
+        expect(page.locator("html")).to_have_attribute("lang", "zh")

@@ -1,0 +1,282 @@
+"""The atlas in a real browser: the colours of its cells, its order, its size, its frames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.support import component_stage as stages
+from tests.support.browser import visit
+from tests.support.component_stage import decoded, update
+from tests.support.many_heads import blocks_max, many, repeated
+from tests.views.conftest import make_trace
+from transformer_viz.components.atlas import atlas_data
+from transformer_viz.core.palette import DARK, LIGHT, OKABE_ITO, Ramp, ramps
+from transformer_viz.core.trace import Trace
+
+pytestmark = pytest.mark.browser
+
+#: The pixel at a place of a tile, given in parts of it; places outside are frames and names.
+PIXELS = """([block, layer, head, places, canvas]) => {
+  const { picture } = window.view, { left, top, width, height } =
+    picture.boxOf({ block, layer, head });
+  const brush = picture[canvas].getContext("2d"), scale = devicePixelRatio;
+  return places.map(([right, down]) => [...brush.getImageData(
+    Math.floor((left + right * width) * scale), Math.floor((top + down * height) * scale), 1, 1,
+  ).data]);
+}"""
+ORDER = """() => window.view.picture.layout.slots
+  .map(({ place: { block, layer, head }, row, column }) => [block, layer, head, row, column])"""
+
+
+def show(page: Page, data: bytes, **words: Any) -> dict[str, float]:
+    """The atlas alone on its page."""
+    return stages.show(page, "atlas/atlas.js", "Atlas", data, css="atlas/atlas.css", **words)
+
+
+def pixels(
+    page: Page, place: tuple[int, int, int], where: list[Any], canvas: str = "tiles"
+) -> np.ndarray:
+    """Colours ``[place, rgba]`` at parts of a tile (block, layer, head), right and down."""
+    return np.array(page.evaluate(PIXELS, [*place, where, canvas]))
+
+
+def cells(page: Page, place: tuple[int, int, int], rows: int, columns: int) -> np.ndarray:
+    """The colour in the middle of each cell of a tile, ``[row, column, rgb]``; all opaque."""
+    middles = [((c + 0.5) / columns, (r + 0.5) / rows) for r in range(rows) for c in range(columns)]
+    found = pixels(page, place, middles).reshape(rows, columns, 4)
+    assert (found[..., 3] == 255).all()
+    return found[..., :3]
+
+
+def colours(amounts: np.ndarray, ramp: Ramp) -> np.ndarray:
+    """Colours of 0...1 along a ramp, ``[..., rgb]``, as 256 steps; made without the component."""
+    stops = np.array([[int(colour[n : n + 2], 16) for n in (1, 3, 5)] for colour in ramp])
+    steps = np.floor(amounts * 255 + 0.5) / 255
+    places = np.linspace(0, 1, len(ramp))
+    return np.stack([np.interp(steps, places, stops[:, n]) for n in range(3)], axis=-1)
+
+
+@pytest.fixture(scope="module")
+def clean() -> Trace:
+    return make_trace()
+
+
+@pytest.fixture(scope="module")
+def warm() -> Trace:
+    return make_trace(temperature=3.0, probability=0.25)
+
+
+COUNT_PAINTS = """() => {
+  const brush = CanvasRenderingContext2D.prototype, paint = brush.putImageData;
+  window.painted = 0;
+  brush.putImageData = function (...words) {
+    window.painted += 1;
+    return paint.apply(this, words);
+  };
+}"""
+
+
+def test_a_first_mount_colours_the_tiles_once(stage: Page, clean: Trace) -> None:
+    stage.evaluate(COUNT_PAINTS)
+    show(stage, atlas_data(clean, ["encoder"]))
+    stage.wait_for_timeout(300)  # a frame of another size would be drawn anew by now
+    assert stage.evaluate("window.painted") == 1  # one sheet holds all tiles of the block
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_each_head_is_drawn_on_its_own_scale(stage: Page, clean: Trace, dark: bool) -> None:
+    show(stage, atlas_data(clean, ["decoder", "cross"]), dark=dark)
+    for number, (block, columns) in enumerate((("decoder", 4), ("cross", 5))):
+        for layer, head in ((0, 0), (1, 2)):
+            tile = clean.thumbnail(block)[layer, head].astype(float)
+            expected = colours(tile / tile.max(), (DARK if dark else LIGHT).amounts)
+            drawn = cells(stage, (number, layer, head), 4, columns)
+            assert np.abs(drawn - expected).max() <= 1
+
+
+@pytest.mark.parametrize("ramp", ["viridis", "cividis", "grey"])
+def test_all_heads_share_a_scale_when_asked(stage: Page, clean: Trace, ramp: str) -> None:
+    show(stage, atlas_data(clean, ["encoder", "cross"], scale="common", ramp=ramp))
+    most = max(clean.thumbnail(block).max() for block in ("encoder", "cross"))
+    for layer, head in np.ndindex(2, 3):
+        tile = clean.thumbnail("cross")[layer, head].astype(float)
+        expected = colours(tile / most, ramps()[ramp])
+        assert np.abs(cells(stage, (1, layer, head), 4, 5) - expected).max() <= 1
+
+
+def test_gamma_and_threshold_change_what_is_seen(stage: Page, clean: Trace) -> None:
+    show(stage, atlas_data(clean, ["cross"], gamma=0.5, threshold=0.2))
+    tile = clean.thumbnail("cross")[1, 0].astype(float)
+    amounts = np.where(tile / 255 < 0.2, 0, np.floor(tile / tile.max() * 255 + 0.5) / 255)
+    assert 5 < (amounts == 0).sum() < 18  # some are blank, some are not
+    stops = np.array([[int(c[n : n + 2], 16) for n in (1, 3, 5)] for c in LIGHT.amounts])
+    places = np.linspace(0, 1, len(stops))
+    expected = np.stack([np.interp(amounts**0.5, places, stops[:, n]) for n in range(3)], -1)
+    assert np.abs(cells(stage, (0, 1, 0), 4, 5) - expected).max() <= 1
+    assert "below 0.2 left blank" in stage.locator(".tv-legend").inner_text()
+
+
+def test_a_change_is_drawn_around_zero(stage: Page, clean: Trace, warm: Trace) -> None:
+    data = atlas_data(warm, ["encoder", "cross"], before=clean, threshold=0.1)
+    show(stage, data)
+    _, arrays = decoded(data)
+    limit = max(
+        np.abs(warm.thumbnail(block).astype(float) - clean.thumbnail(block)).max() / 255
+        for block in ("encoder", "cross")
+    )
+    parts = (arrays["tiles1"][1, 2].astype(float) - 128) / 127
+    parts[np.abs(parts) * limit < 0.1] = 0
+    stops = np.array([[int(c[n : n + 2], 16) for n in (1, 3, 5)] for c in LIGHT.changes])
+    places = np.linspace(-1, 1, len(stops))
+    expected = np.stack([np.interp(parts, places, stops[:, n]) for n in range(3)], axis=-1)
+    assert np.abs(cells(stage, (1, 1, 2), 4, 5) - expected).max() <= 1
+    legend = stage.locator(".tv-legend").inner_text()
+    assert f"−{limit:.2f}" in legend and f"+{limit:.2f}" in legend and "one scale" in legend
+    assert stage.get_by_role("combobox", name="colour").is_disabled()
+
+
+def test_rows_that_were_not_there_stay_empty(stage: Page, clean: Trace, warm: Trace) -> None:
+    data = bytearray(atlas_data(warm, ["cross"], before=clean))
+    _, arrays = decoded(bytes(data))
+    place = bytes(data).index(arrays["tiles0"].tobytes())
+    data[place : place + 5] = bytes(5)  # the first row of L0 H0
+    show(stage, bytes(data))
+    found = pixels(stage, (0, 0, 0), [(0.1, 0.1), (0.9, 0.1), (0.5, 0.4)])
+    assert found[:, 3].tolist() == [0, 0, 255]
+
+
+def test_a_cell_without_a_pixel_gives_way_to_the_strongest(stage: Page) -> None:
+    """Twelve tiles of 64 cells in 300 pixels: what is drawn is the largest of each few."""
+    trace = many(3, 12, 64, kept=False)
+    show(stage, atlas_data(trace, ["encoder"]), width="340px")
+    width, height, down, across = stage.evaluate(
+        "() => { const { tile } = view.picture.layout;"
+        " return [tile.width, tile.height, ...view.picture.pooled[0]] }"
+    )
+    assert (down, across) == (-(-64 // height), -(-64 // width)) and across > 1
+    tile = trace.thumbnail("encoder")[2, 5].astype(float)
+    rows, columns = -(-64 // down), -(-64 // across)
+    padded = np.zeros((rows * down, columns * across))
+    padded[:64, :64] = tile
+    small = padded.reshape(rows, down, columns, across).max(axis=(1, 3))
+    drawn = cells(stage, (0, 2, 5), rows, columns)
+    assert np.abs(drawn - colours(small / tile.max(), LIGHT.amounts)).max() <= 1
+    words = f"a cell holds up to {down} × {across} weights, the largest is shown"
+    assert words in stage.locator(".tv-legend").inner_text()
+
+
+def test_what_is_pooled_is_said_in_tokens(stage: Page) -> None:
+    show(stage, atlas_data(many(1, 1, 129, kept=False), ["encoder"]), width="300px")
+    assert "up to 3 × 3 weights" in stage.locator(".tv-legend").inner_text()
+    update(stage, atlas_data(many(1, 1, 12, kept=False), ["encoder"]))
+    assert "up to" not in stage.locator(".tv-legend").inner_text()
+
+
+@pytest.mark.parametrize("sort", ["entropy", "distance", "max", "sink"])
+def test_heads_are_ranked_as_pandas_ranks_them(stage: Page, sort: str) -> None:
+    trace = many(3, 5, 11, blocks=("encoder", "decoder", "cross"))
+    show(stage, atlas_data(trace, ["encoder", "decoder", "cross"], sort=sort))
+    heads = trace.heads.assign(number=trace.heads[sort].astype(np.float32))
+    ranked = heads.sort_values("number", ascending=False, kind="stable")
+    kinds = {("encoder", "self"): 0, ("decoder", "self"): 1, ("decoder", "cross"): 2}
+    expected = [[kinds[r.stack, r.block], r.layer, r.head] for r in ranked.itertuples()]
+    found = stage.evaluate(ORDER)
+    assert [place[:3] for place in found] == expected
+    columns = max(place[4] for place in found) + 1
+    assert [place[3:] for place in found] == [list(divmod(n, columns)) for n in range(45)]
+    assert "highest first" in stage.locator(".tv-legend").inner_text()
+
+
+def test_heads_are_ranked_by_the_size_of_their_change(
+    stage: Page, clean: Trace, warm: Trace
+) -> None:
+    show(stage, atlas_data(warm, ["cross"], before=clean, sort="change"))
+    steps = warm.thumbnail("cross").astype(float) - clean.thumbnail("cross")
+    sizes = np.abs(steps).max(axis=(2, 3)).reshape(-1)
+    expected = np.argsort(-sizes, kind="stable")
+    assert [3 * layer + head for _, layer, head, *_ in stage.evaluate(ORDER)] == list(expected)
+    update(stage, atlas_data(warm, ["cross"], sort="change"))  # no change to rank by
+    assert [place[3:] for place in stage.evaluate(ORDER)] == [list(divmod(n, 3)) for n in range(6)]
+
+
+def test_opened_and_overlaid_heads_are_framed(stage: Page, clean: Trace) -> None:
+    opened, laid = ("cross", 1, 2), [(0, 1), (1, 0)]
+    show(stage, atlas_data(clean, ["encoder", "cross"], opened=opened, overlaid=laid))
+    frame = [(-0.01, 0.5)]
+    expected = {(1, 2): LIGHT.accent, (0, 1): OKABE_ITO[1], (1, 0): OKABE_ITO[2]}
+    for layer, head in np.ndindex(2, 3):
+        (found,) = pixels(stage, (1, layer, head), frame)
+        colour = expected.get((layer, head), LIGHT.line)
+        assert [f"{value:02X}" for value in found[:3]] == [colour[n : n + 2] for n in (1, 3, 5)]
+        (other,) = pixels(stage, (0, layer, head), frame)  # frames belong to the opened block
+        assert f"{other[0]:02X}" == LIGHT.line[1:3]
+
+
+def test_a_theme_that_changes_is_followed(stage: Page, clean: Trace) -> None:
+    data = atlas_data(clean, ["cross"])
+    show(stage, data)
+    stage.evaluate("document.documentElement.style.setProperty('--st-background-color', '#14171C')")
+    update(stage, data)
+    tile = clean.thumbnail("cross")[0, 1].astype(float)
+    expected = colours(tile / tile.max(), DARK.amounts)
+    assert np.abs(cells(stage, (0, 0, 1), 4, 5) - expected).max() <= 1
+
+
+def test_a_narrow_place_keeps_the_tiles(stage: Page, clean: Trace) -> None:
+    show(stage, atlas_data(clean, ["cross"]), width="230px")  # its controls take many lines
+    assert stage.evaluate("view.parts.frame.clientHeight") >= 120
+    tile = clean.thumbnail("cross")[1, 1].astype(float)
+    expected = colours(tile / tile.max(), LIGHT.amounts)
+    assert np.abs(cells(stage, (0, 1, 1), 4, 5) - expected).max() <= 1
+    frame, tools = (stage.locator(name).bounding_box() for name in (".tv-frame", ".tv-tools"))
+    assert frame is not None and tools is not None
+    assert tools["y"] >= frame["y"] + frame["height"]  # below, not above one another
+
+
+def test_another_width_places_everything_anew(stage: Page, clean: Trace) -> None:
+    show(stage, atlas_data(clean, ["cross"]))
+    wide = stage.evaluate("view.picture.layout.tile.width")
+    stage.evaluate("document.querySelector('#host').style.width = '200px'")
+    stage.wait_for_function("wide => view.picture.layout.tile.width < wide", arg=wide)
+    tile = clean.thumbnail("cross")[1, 2].astype(float)
+    expected = colours(tile / tile.max(), LIGHT.amounts)
+    assert np.abs(cells(stage, (0, 1, 2), 4, 5) - expected).max() <= 1
+
+
+def test_fine_screens_get_fine_pixels(browser: Browser, modules: str) -> None:
+    trace = many(2, 6, 64, kept=False)
+    with visit(browser, device_scale_factor=2) as page:
+        page.goto(modules)
+        show(page, atlas_data(trace, ["encoder"]), width="420px")
+        tile = page.evaluate("view.picture.layout.tile.width")
+        assert page.evaluate("view.picture.pooled[0]") == [1, 1] and 32 <= tile < 64
+        assert page.evaluate(
+            "view.picture.tiles.width === 2 * parseInt(view.picture.tiles.style.width)"
+        )
+        weights = trace.thumbnail("encoder")[1, 4].astype(float)
+        expected = colours(weights / weights.max(), LIGHT.amounts)
+        assert np.abs(cells(page, (0, 1, 4), 64, 64) - expected).max() <= 1
+
+
+def test_three_thousand_heads_are_few_elements_that_scroll(stage: Page) -> None:
+    trace = repeated(many(1, 64, 64, kept=False), 48)
+    show(stage, atlas_data(trace, ["encoder"]))
+    assert stage.evaluate("host.shadowRoot.querySelectorAll('*').length") < 200
+    frame = stage.locator(".tv-frame")
+    scrolls = "frame => [frame.scrollWidth > frame.clientWidth, frame.scrollHeight > 500]"
+    assert frame.evaluate(scrolls) == [True, True]
+    frame.focus()
+    for key in ("End", *["ArrowDown"] * 47):
+        stage.keyboard.press(key)
+    tile = stage.evaluate("view.picture.boxOf({ block: 0, layer: 47, head: 63 })")
+    window = frame.bounding_box()
+    assert window is not None
+    assert 0 < tile["left"] < window["width"] and 0 < tile["top"] < window["height"]
+    assert tile["width"] == 15  # of 16 cells: two by two they are drawn
+    weights = blocks_max(trace.thumbnail("encoder")[47, 63].astype(float), 8, 8)
+    drawn = cells(stage, (0, 47, 63), 8, 8)
+    assert np.abs(drawn - colours(weights / weights.max(), LIGHT.amounts)).max() <= 1

@@ -1,0 +1,417 @@
+"""The lines view in a real Chromium: what is drawn, by numpy's count and by its pixels."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from transformer_viz.components.lines import lines_data
+from transformer_viz.core.palette import DARK, LIGHT, OKABE_ITO
+from transformer_viz.core.trace import Trace
+
+from ...support import component_stage as stages
+from ...support.lines_stage import hard, made, ramp_weights
+
+FAINT = np.float32(0.001)
+WEIGHTS = ramp_weights(3, 7, 7).astype(np.float32)
+HEADS = [(0, 0), (0, 1), (0, 2)]
+
+
+def show(page: Page, trace: Trace, block: str = "encoder", **words: Any) -> None:
+    """Show heads of a run; ``dark`` and ``width`` are the stage's, the others lines_data's."""
+    place = {name: words.pop(name) for name in ("dark", "width") if name in words}
+    data = lines_data(trace, block, words.pop("heads", [(0, 0)]), **words)
+    stages.show(page, "lines/lines.js", "Lines", data, css="lines/lines.css", **place)
+
+
+def links(page: Page, which: str = "drawn") -> list[tuple[int, int, int]]:
+    """Head, query and key of the links that are drawn, or in focus."""
+    where = "picture.focus.links" if which == "focus" else which
+    found = page.evaluate(f"view.{where}.map(one => [one.head, one.query, one.key])")
+    return sorted(tuple(link) for link in found)
+
+
+def chosen(weights: np.ndarray, top: int, threshold: float) -> list[tuple[int, int, int]]:
+    """The same by numpy: of each row the strongest ``top``, and none that is too weak."""
+    size = np.abs(weights.astype(np.float32))
+    order = np.argsort(-size, axis=2, kind="stable")
+    rank = np.argsort(order, axis=2, kind="stable")
+    kept = (size >= max(np.float32(threshold), FAINT)) & (rank < (top or size.shape[2]))
+    return [tuple(place) for place in np.argwhere(kept).tolist()]
+
+
+def word(page: Page, side: int, place: int) -> tuple[float, float]:
+    """Where a word's lines end on the page, a little towards its label."""
+    x, y, across = page.evaluate(
+        """([n, place]) => {
+          const {picture} = view, {layout} = picture, side = layout.sides[n];
+          const box = picture.place.getBoundingClientRect();
+          const along = side.places[place], {scrollLeft, scrollTop} = picture.place;
+          return layout.across ? [box.x + along - scrollLeft, box.y + side.lane, true]
+            : [box.x + side.lane, box.y + along - scrollTop, false];
+        }""",
+        [side, place],
+    )
+    outward = 6 if side else -6
+    return (x, y - outward) if across else (x + outward, y)
+
+
+def pixel(page: Page, canvas: str, x: float, y: float) -> str:
+    """The colour of a canvas at a point of what is seen of it, as ``#RRGGBB AA``."""
+    return page.evaluate(
+        """([name, x, y]) => {
+          const pen = view.picture[name].getContext('2d');
+          const place = [x * devicePixelRatio, y * devicePixelRatio];
+          const [r, g, b, a] = pen.getImageData(...place, 1, 1).data;
+          const two = n => n.toString(16).padStart(2, '0').toUpperCase();
+          return '#' + two(r) + two(g) + two(b) + ' ' + two(a);
+        }""",
+        [canvas, x, y],
+    )
+
+
+def lane(page: Page, side: int) -> dict[str, Any]:
+    found: dict[str, Any] = page.evaluate("n => view.picture.layout.sides[n]", side)
+    return found
+
+
+def test_as_many_lines_as_numpy_counts(stage: Page) -> None:
+    trace = made(WEIGHTS)
+    show(stage, trace, heads=HEADS)
+    for top, threshold in itertools.product([0, 1, 3], [0.0, 0.05, 0.3]):
+        data = lines_data(trace, "encoder", HEADS, top=top, threshold=threshold)
+        stages.update(stage, data)
+        expected = chosen(WEIGHTS, top, threshold)
+        assert links(stage) == expected
+        kept = sum(float(WEIGHTS[place]) for place in expected)
+        part = min(99.9, 100 * kept / float(WEIGHTS.sum(dtype=np.float64)))
+        said = stage.locator("p.quiet").first.inner_text()
+        assert said.startswith(
+            f"{len(expected)} of {WEIGHTS.size} lines are drawn, {part:.1f} % of all weight"
+        )
+        assert f"below {max(threshold, 0.001):g}" in said
+        assert (f"all but the {top} strongest" in said) == bool(top)
+
+
+def test_equal_links_are_taken_in_the_order_of_the_words(stage: Page) -> None:
+    show(stage, made(np.full((1, 3, 5), 0.2), "cross"), "cross", top=2)
+    assert links(stage) == [(0, row, column) for row in range(3) for column in range(2)]
+
+
+def test_long_sentences_draw_what_was_sent_and_say_so(stage: Page) -> None:
+    weights = ramp_weights(1, 257, 257).astype(np.float32)
+    show(stage, made(weights), top=5)
+    assert links(stage) == chosen(weights, 5, 0)
+    text = stage.locator("p.quiet").first.inner_text()
+    assert text.startswith("1\u202f285 of 66\u202f049 lines are drawn")
+    assert "too weak to be sent" in text
+
+
+def test_pointing_at_a_word_leaves_its_lines_only(stage: Page) -> None:
+    show(stage, made(WEIGHTS), heads=HEADS, threshold=0.05)
+    expected = chosen(WEIGHTS, 0, 0.05)
+    stage.mouse.move(*word(stage, 0, 4))
+    assert links(stage, "focus") == [link for link in expected if link[1] == 4]
+    assert stage.evaluate("view.picture.all.style.opacity") == "0.1"
+    stage.mouse.move(*word(stage, 1, 2))
+    assert links(stage, "focus") == [link for link in expected if link[2] == 2]
+    stage.mouse.move(2, 2)
+    assert links(stage, "focus") == []
+    assert stage.evaluate("view.picture.all.style.opacity") == "1"
+
+
+def test_the_sentence_has_exact_weights(stage: Page) -> None:
+    show(stage, made(WEIGHTS), top=3)
+    stage.mouse.move(*word(stage, 0, 4))
+    row = WEIGHTS[0, 4]
+    named = ", ".join(f"“s{key}” {row[key]:.4f}" for key in np.argsort(-row)[:3])
+    assert stage.locator(".said").inner_text() == f"“s4” looks at {named}."
+    assert stage.locator(".said").get_attribute("aria-live") == "polite"
+    show(stage, made(WEIGHTS), heads=HEADS[:2], top=1)
+    stage.mouse.move(*word(stage, 1, 6))
+    text = stage.locator(".said").inner_text()
+    looking = [(h, q) for h, q, k in chosen(WEIGHTS[:2], 1, 0) if k == 6]
+    assert text.startswith("“s6” is looked at by") and text.count("“s") == 1 + len(looking)
+    for head, query in looking:
+        assert f"“s{query}” {WEIGHTS[head, query, 6]:.4f}" in text
+
+
+def test_light_goes_both_ways(stage: Page) -> None:
+    show(stage, made(WEIGHTS[:, :5], "cross"), "cross")
+    stage.mouse.move(*word(stage, 0, 3))
+    stage.mouse.move(*word(stage, 1, 1))
+    stage.mouse.move(2, 2)
+    assert stage.evaluate("lights") == [
+        {"row": {"sentence": "target", "tokens": [3]}, "column": None},
+        {"row": None, "column": {"sentence": "source", "tokens": [1]}},
+        {"row": None, "column": None},
+    ]
+    shine = "detail => window.dispatchEvent(new CustomEvent('tv-light', {detail}))"
+    stage.evaluate(shine, {"row": {"sentence": "target", "tokens": [2]}, "column": None})
+    assert {query for _, query, _ in links(stage, "focus")} == {2}
+    stage.evaluate(shine, {"row": {"sentence": "source", "tokens": [2]}, "column": None})
+    assert links(stage, "focus") == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_each_head_has_its_colour_beside_the_others(stage: Page, dark: bool) -> None:
+    show(stage, made(hard([[1, 0], [1, 0], [1, 0]], 2)), heads=HEADS, dark=dark)
+    queries, lanes = lane(stage, 0), [lane(stage, n)["lane"] for n in (0, 1)]
+    seen = []
+    for x in np.linspace(lanes[0] + 1, lanes[0] + 9, 9):  # dashes begin at this end
+        for head in range(3):
+            seen.append(pixel(stage, "all", x, queries["places"][0] + 3 * (head - 1)))
+    assert {f"{colour} FF" for colour in OKABE_ITO[:3]} <= set(seen)
+    first = pixel(stage, "all", lanes[0] + 2, queries["places"][0] - 3)
+    assert first == f"{OKABE_ITO[0]} FF"
+    legend = stage.locator(".legend li")
+    assert legend.all_inner_texts() == ["L0 H0", "L0 H1", "L0 H2"]
+    strokes = legend.locator("path").evaluate_all(
+        "all => all.map(one => [one.getAttribute('stroke'), one.getAttribute('stroke-dasharray')])"
+    )
+    assert [stroke for stroke, _ in strokes] == list(OKABE_ITO[:3])
+    assert len({dashes for _, dashes in strokes}) == 3
+
+
+def test_a_faint_line_is_pale(stage: Page) -> None:
+    show(stage, made(np.array([[[0.5, 0.5]]]), "cross"), "cross")
+    side = lane(stage, 0)
+    alpha = pixel(stage, "all", side["places"][0], side["lane"] - 2).split()[1]
+    assert abs(int(alpha, 16) - 255 * 0.5**0.7) <= 255 / 64 + 2
+
+
+def test_in_focus_a_line_with_a_written_weight_is_clearly_seen(stage: Page) -> None:
+    show(stage, made(np.array([[[0.99, 0.01], [0.999, 0.001]]]), "cross"), "cross")
+    for place, (least, most) in enumerate([(20, 60), (0, 9)]):
+        stage.mouse.move(*word(stage, 0, place))
+        side, key = lane(stage, 0), lane(stage, 1)
+        middle = [(a["places"][n], a["lane"]) for a, n in ((side, place), (key, 1))]
+        x, y = np.mean(middle, axis=0)
+        near = [int(pixel(stage, "words", x + dx, y).split()[1], 16) for dx in (-1, 0, 1)]
+        assert least <= max(near) <= most
+
+
+def test_written_weights_never_lie_on_each_other(stage: Page) -> None:
+    weights = ramp_weights(3, 19, 19)
+    show(stage, made(weights), heads=HEADS, width=560)
+    stage.evaluate(
+        """() => {
+          const pen = Object.getPrototypeOf(document.createElement('canvas').getContext('2d'));
+          const {fillText} = pen;
+          window.written = [];
+          pen.fillText = function (text, x, y) {
+            const width = this.measureText(text).width;
+            if (/^[01]\\.\\d\\d$/.test(text)) written.push([Number(text), x - 10, y, width + 10]);
+            return fillText.call(this, text, x, y);
+          };
+        }"""
+    )
+    stage.mouse.move(*word(stage, 0, 9))
+    stage.wait_for_function("written.length > 0")
+    written = stage.evaluate("written")
+    assert len(written) >= 6
+    assert max(number for number, *_ in written) == pytest.approx(weights[:, 9].max(), abs=0.005)
+    for (_, left, y, width), (_, x, down, wide) in itertools.combinations(written, 2):
+        assert left + width <= x or x + wide <= left or abs(y - down) >= 14
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_more_is_warm_and_less_is_blue(stage: Page, dark: bool) -> None:
+    now, before = made(hard([[1, 0]], 2)), made(hard([[0, 0]], 2))
+    show(stage, now, before=before, dark=dark)
+    ends, palette = lane(stage, 1), DARK if dark else LIGHT
+    assert links(stage) == [(0, 0, 0), (0, 0, 1)]
+    less = pixel(stage, "all", ends["lane"] - 2, ends["places"][0])
+    more = pixel(stage, "all", ends["lane"] - 2, ends["places"][1])
+    assert less == f"{palette.changes[0]} FF" and more == f"{palette.changes[-1]} FF"
+    assert stage.locator(".legend li").all_inner_texts() == [
+        "L0 H0",
+        "more than before",
+        "less",
+        "full colour: ±1.00",
+    ]
+    stage.mouse.move(*word(stage, 0, 0))
+    said = stage.locator(".said").inner_text()
+    assert said == "“s0” looks at, more (+) or less (−), “s0” −1.0000, “s1” +1.0000."
+
+
+def test_without_any_change_nothing_is_drawn_and_that_is_said(stage: Page) -> None:
+    trace = made(WEIGHTS)
+    show(stage, trace, before=trace)
+    assert links(stage) == []
+    expect(stage.locator("p.quiet").first).to_have_text("Nothing changed.")
+
+
+def test_a_chosen_word_stands_out_before_the_others(stage: Page) -> None:
+    show(stage, made(WEIGHTS), token=2)
+    assert {query for _, query, _ in links(stage, "focus")} == {2}
+    assert stage.evaluate("view.picture.all.style.opacity") == "0.35"
+    assert stage.locator(".said").inner_text().startswith("“s2” looks at")
+    accent = stage.evaluate("getComputedStyle(view.place).getPropertyValue('--accent')")
+    assert accent == LIGHT.accent
+
+
+def test_a_click_chooses_and_lets_go(stage: Page) -> None:
+    show(stage, made(WEIGHTS[:, :5], "cross"), "cross", token=2, key=4)
+    stage.mouse.click(*word(stage, 0, 1))
+    stage.mouse.click(*word(stage, 0, 2))
+    stage.mouse.click(*word(stage, 1, 6))
+    stage.mouse.click(*word(stage, 1, 4))
+    assert stages.said(stage) == [
+        ("picked", {"row": 1, "column": 4}),
+        ("picked", {"row": None, "column": 4}),
+        ("picked", {"row": 2, "column": 6}),
+        ("picked", {"row": 2, "column": None}),
+    ]
+
+
+def test_all_of_it_by_keyboard(stage: Page) -> None:
+    show(stage, made(WEIGHTS), top=1)
+    queries, keys = (stage.get_by_role("listbox").nth(n) for n in (0, 1))
+    for _ in range(4):  # the two choices, the table's button, then the words
+        stage.keyboard.press("Tab")
+    expect(queries).to_be_focused()
+    expect(queries.get_by_role("option")).to_have_text("s0")
+    for key in ("ArrowDown", "ArrowRight", "ArrowUp"):
+        stage.keyboard.press(key)
+    expect(queries.get_by_role("option")).to_have_text("s1")
+    assert queries.get_by_role("option").get_attribute("aria-posinset") == "2"
+    assert [query for _, query, _ in links(stage, "focus")] == [1]
+    expect(stage.locator(".said")).to_contain_text("“s1” looks at")
+    for key in ("End", "PageDown", "Enter"):
+        stage.keyboard.press(key)
+    stage.keyboard.press("Tab")
+    expect(keys).to_be_focused()
+    stage.keyboard.press("PageDown")
+    stage.keyboard.press("Home")
+    stage.keyboard.press(" ")
+    said = [("picked", {"row": 6, "column": None}), ("picked", {"row": None, "column": 0})]
+    assert stages.said(stage) == said
+    keys.evaluate("side => side.blur()")
+    assert links(stage, "focus") == []
+
+
+def test_how_many_lines_is_chosen_without_python_and_told_once(stage: Page) -> None:
+    show(stage, made(WEIGHTS), heads=HEADS)
+    select = stage.get_by_label("lines of each word")
+    assert select.evaluate("one => one.selectedOptions[0].text") == "all"
+    select.select_option("strongest 2")
+    assert links(stage) == chosen(WEIGHTS, 2, 0)
+    stage.get_by_label("at least").focus()
+    for _ in range(4):
+        stage.keyboard.press("ArrowRight")
+    assert links(stage) == chosen(WEIGHTS, 2, 0.1)
+    assert stages.said(stage) == []
+    stage.wait_for_function("said.length")
+    assert stages.said(stage) == [("drawn", {"top": 2, "threshold": 0.1})]
+
+
+def test_an_echo_of_an_older_choice_does_not_undo_a_newer_one(stage: Page) -> None:
+    trace = made(WEIGHTS)
+    show(stage, trace, top=1)
+    stage.get_by_label("lines of each word").select_option("strongest 3")
+    for top, drawn in ((1, 3), (2, 3), (3, 3), (5, 5), (5, 5)):
+        stages.update(stage, lines_data(trace, "encoder", [(0, 0)], top=top))
+        assert links(stage) == chosen(WEIGHTS[:1], drawn, 0)
+
+
+def test_the_table_has_the_drawn_lines(stage: Page) -> None:
+    show(stage, made(WEIGHTS), heads=HEADS, top=1)
+    button = stage.get_by_role("button", name="as a table")
+    assert stage.get_by_role("table").count() == 0
+    button.click()
+    expect(button).to_have_attribute("aria-expanded", "true")
+    rows = stage.get_by_role("row").all_inner_texts()
+    strongest = sorted(chosen(WEIGHTS, 1, 0), key=lambda link: -WEIGHTS[link])
+    assert rows[0].split("\t") == ["from", "to", "head", "weight"]
+    assert [row.split("\t") for row in rows[1:]] == [
+        [f"s{query}", f"s{key}", f"L0 H{head}", f"{WEIGHTS[head, query, key]:.4f}"]
+        for head, query, key in strongest
+    ]
+    button.press("Enter")
+    assert stage.get_by_role("table").count() == 0
+
+
+def test_source_stands_above_target(stage: Page) -> None:
+    show(stage, made(WEIGHTS[:, :5], "cross"), "cross")
+    queries, keys = lane(stage, 0), lane(stage, 1)
+    assert keys["lane"] < queries["lane"]
+    assert len(queries["places"]) == 5 and len(keys["places"]) == 7
+    assert queries["angle"] == 0  # so few words stand as one reads them
+
+
+def test_many_words_are_slanted_and_scroll(stage: Page) -> None:
+    show(stage, made(ramp_weights(1, 31, 37), "cross"), "cross", width="560px")
+    keys = lane(stage, 1)
+    assert keys["angle"] != 0
+    assert np.diff(keys["places"]).min() >= 24
+    frame = stage.evaluate(
+        "(({scrollWidth, clientWidth}) => [scrollWidth, clientWidth])(view.picture.place)"
+    )
+    assert frame[0] > frame[1]
+    x, y = word(stage, 1, 9)
+    stage.mouse.move(x + 14, y - 14)  # on the slanted word itself
+    assert {key for _, _, key in links(stage, "focus")} == {9}
+
+
+@pytest.mark.parametrize("count", [128, 300])
+def test_long_sentences_scroll_under_a_small_canvas(stage: Page, count: int) -> None:
+    show(stage, made(ramp_weights(1, count, count)), top=3)
+    size = stage.evaluate("[view.picture.all.width, view.picture.all.height]")
+    assert size[0] <= 700 and size[1] <= 560
+    stage.get_by_role("listbox").first.focus()
+    stage.keyboard.press("End")
+    stage.wait_for_function("view.picture.place.scrollTop > 1000")
+    expect(stage.get_by_role("listbox").first).to_have_text(f"s{count - 1}")
+    _, y = word(stage, 0, count - 1)
+    box = stage.locator(".frame").bounding_box()
+    assert box is not None and box["y"] < y < box["y"] + box["height"]
+    x = lane(stage, 0)["lane"]
+    stage.wait_for_function(  # the end of the word's lines is drawn where it is now
+        "([x, y]) => view.picture.words.getContext('2d').getImageData(x, y, 1, 1).data[3] > 0",
+        arg=[x, y - box["y"]],
+    )
+
+
+def test_a_word_is_never_markup(stage: Page) -> None:
+    data = lines_data(made(hard([[0, 1]], 2)), "encoder", [(0, 0)])
+    header, arrays = stages.decoded(data)
+    nasty = "<img src=x onerror=alert(1)>"
+    header["rows"]["labels"][0] = nasty
+    header["note"] = nasty
+    header["arrays"] = {
+        name: {"shape": list(array.shape), "data": array.ravel().tolist()}
+        for name, array in arrays.items()
+    }
+    stages.show(
+        stage, "lines/lines.js", "Lines", json.loads(json.dumps(header)), css="lines/lines.css"
+    )
+    stage.get_by_role("button", name="as a table").click()
+    stage.mouse.move(*word(stage, 0, 0))
+    expect(stage.locator(".said")).to_contain_text(nasty)
+    expect(stage.get_by_role("rowheader")).to_have_text([nasty, "s1"])
+    assert stage.locator("img").count() == 0
+
+
+def test_nothing_stays_behind(stage: Page) -> None:
+    show(stage, made(WEIGHTS))
+    stage.mouse.move(*word(stage, 0, 1))
+    stage.get_by_label("lines of each word").select_option("strongest 1")
+    stage.evaluate("view.end()")
+    assert stage.evaluate("lights.at(-1)") == {"row": None, "column": None}
+    stage.wait_for_timeout(500)
+    assert stages.said(stage) == []
+
+
+def test_an_open_menu_stays_as_it_is_when_data_arrive(stage: Page) -> None:
+    show(stage, made(WEIGHTS), top=2)
+    menu = stage.get_by_role("combobox")
+    menu.evaluate("menu => { window.options = [...menu.options]; }")
+    stages.update(stage, lines_data(made(WEIGHTS), "encoder", HEADS[:1], top=3, seq=1))
+    expect(menu).to_have_value("3")
+    assert menu.evaluate("menu => options.every((one, n) => menu.options[n] === one)")

@@ -1,0 +1,284 @@
+"""A search in a real Chromium: every step by keys, the numbers on the screen by numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.component_stage import said, show, update
+from transformer_viz.checkpoints import Model
+from transformer_viz.components.play import play_data
+from transformer_viz.core.search_tree import CUT, ENDED, KEPT, LEFT_OUT, Search
+from transformer_viz.inference.generation import length_norm
+from transformer_viz.inference.search_recorder import record
+
+pytestmark = pytest.mark.browser
+SOURCE = [5, 9, 31, 7, 3]
+PIECES = [f"w{n}" for n in range(41)]
+WORDS = [f"s{n}" for n in SOURCE]
+FATES = {KEPT: "kept", ENDED: "ended", CUT: "cut off", LEFT_OUT: "left out"}
+
+
+@pytest.fixture(scope="module")
+def beam(tiny_model: Model) -> Search:
+    return record(tiny_model, SOURCE, 3, max_tokens=6)
+
+
+def begin(page: Page, search: Search, dark: bool = False, **words: Any) -> None:
+    data = play_data(search, PIECES, WORDS, about="a", **words)
+    show(page, "play/play.js", "Play", data, css="pictures.css", dark=dark, width="1200px")
+
+
+def texts(page: Page, query: str) -> list[str]:
+    """The words of all elements that can be seen."""
+    found: list[str] = page.evaluate(
+        """query => [...document.getElementById('host').shadowRoot.querySelectorAll(query)]
+          .filter(one => getComputedStyle(one).visibility === 'visible')
+          .map(one => one.textContent)""",
+        query,
+    )
+    return found
+
+
+def written(number: float, digits: int = 2) -> str:
+    return f"{number:.{digits}f}".replace("-", "−")
+
+
+def shown_row(page: Page) -> list[float]:
+    return [float(text or 0) for text in texts(page, ".keys .number")]
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+def test_each_step_shows_its_own_row_and_its_own_candidates(
+    stage: Page, beam: Search, pooled: bool
+) -> None:
+    begin(stage, beam, layer=1, head=1, pooled=pooled)
+    one = beam.best[0]
+    history = beam.history(one, 1)
+    rows = history.mean(axis=0) if pooled else history[1]
+    for step, (token, candidate) in enumerate(zip(beam.ids(one), beam.line(one), strict=True)):
+        assert texts(stage, ".chip") == [PIECES[n] for n in beam.ids(one)[: step + 1]]
+        assert texts(stage, ".chip.now") == [PIECES[token]]
+        assert shown_row(stage) == pytest.approx(np.round(rows[step], 2), abs=0.0051)
+        place = beam.passes(one)[step]
+        assert texts(stage, ".guess b") == [PIECES[n] for n in beam.top_tokens[place]]
+        chances = [float(text) for text in texts(stage, ".guess .number")]
+        assert chances == pytest.approx(np.exp(beam.top_logs[place]), abs=0.00051)
+        assert texts(stage, ".guess .chosen b") == [PIECES[token]]
+        siblings = (beam.parents == beam.parents[candidate]) & (beam.fates != LEFT_OUT)
+        kept = {PIECES[n] for n in beam.tokens[siblings]} - {PIECES[token]}
+        assert set(texts(stage, ".guess .kept b")) == kept
+        stage.keyboard.press("ArrowRight")
+    expect(stage.locator("#host output")).to_have_text(f"token {len(rows)} of {len(rows)}")
+
+
+def test_the_tree_grows_and_holds_what_was_kept_and_what_was_left_out(
+    stage: Page, beam: Search
+) -> None:
+    begin(stage, beam)
+    for step in range(int(beam.steps[beam.best[0]]) + 1):
+        wanted = []
+        for column in range(step + 1):
+            here = np.flatnonzero(beam.steps == column)
+            out = [n for n in here if beam.fates[n] == LEFT_OUT][:3]
+            wanted += [n for n in here if beam.fates[n] != LEFT_OUT] + out
+        assert texts(stage, ".sheet button") == [
+            PIECES[beam.tokens[n]] + written(beam.totals[n]) for n in wanted
+        ]
+        assert len(texts(stage, ".sheet button.left")) == sum(
+            beam.fates[n] == LEFT_OUT for n in wanted
+        )
+        assert len(texts(stage, ".sheet button.on")) == step + 1
+        stage.keyboard.press("ArrowRight")
+
+
+def test_the_table_has_all_that_were_weighed(stage: Page, beam: Search) -> None:
+    begin(stage, beam, played=2)
+    stage.locator("#host summary").click()
+    expect(stage.locator("#host .weighed td").first).to_be_attached()
+    cells = texts(stage, ".weighed td")
+    here = np.flatnonzero(beam.steps == 2)
+    assert cells == [
+        text
+        for place, n in enumerate(here)
+        for text in (
+            str(place + 1),
+            " ".join(PIECES[i] for i in beam.ids(int(n))),
+            written(beam.totals[n], 3),
+            written(beam.scores[n], 3),
+            FATES[int(beam.fates[n])],
+        )
+    ]
+
+
+def test_a_text_says_why_it_won_or_lost(stage: Page, beam: Search) -> None:
+    """Each number of the sentences, by hand."""
+    begin(stage, beam)
+    winner, second = beam.best[:2]
+    why = stage.locator("#host .why")
+    length = len(beam.ids(winner))
+    for text in (
+        f"of {len(beam.best)} texts that ended, its score is the highest",
+        f"Its score is {written(beam.totals[winner] / length_norm(length, 1.0), 3)}",
+        f"log-probability {written(beam.totals[winner])}",
+        f"divided by {length_norm(length, 1.0):.3f}, the length norm ((5 + {length}) / 6).",
+        f"The next one has {written(beam.scores[second], 3)}.",
+    ):
+        assert text in why.inner_text()
+    stage.locator("#host .fate tbody tr").nth(1).locator("button").click()
+    assert f"at place 2 of {len(beam.best)}" in why.inner_text()
+    assert f"the winner's score is {written(beam.scores[winner], 3)}" in why.inner_text()
+
+
+def test_a_click_shows_a_text_that_was_left_out(stage: Page, beam: Search) -> None:
+    begin(stage, beam, played=3, layer=0)
+    out = next(n for n in np.flatnonzero(beam.steps == 2) if beam.fates[n] == LEFT_OUT)
+    stage.evaluate(
+        "one => document.getElementById('host').shadowRoot"
+        ".querySelector(`.sheet button[data-one='${one}']`).click()",
+        int(out),
+    )
+    here = np.flatnonzero(beam.steps == 2)
+    kept = [n for n in here if beam.fates[n] != LEFT_OUT]
+    assert stage.locator("#host .why").inner_text() == (
+        f"Left out at token 3: its log-probability {written(beam.totals[out])} stood at place "
+        f"{list(here).index(out) + 1} of {len(here)}, and {len(kept)} were kept, the last one "
+        f"with {written(beam.totals[kept[-1]])}."
+    )
+    assert texts(stage, ".chip") == [PIECES[n] for n in beam.ids(int(out))]
+    row = beam.history(int(out), 0).mean(axis=0)[2]
+    assert shown_row(stage) == pytest.approx(np.round(row, 2), abs=0.0051)
+    stage.wait_for_timeout(600)
+    assert said(stage) == [("moved", {"played": 2, "branch": f"2.{list(here).index(out)}"})]
+
+
+def test_a_click_on_a_kept_token_shows_what_came_of_it(stage: Page, beam: Search) -> None:
+    """The best text through it, or the one that came furthest."""
+    begin(stage, beam, played=5)
+    lines = [beam.line(one) for one in beam.best]
+    for candidate in np.flatnonzero(beam.fates != LEFT_OUT):
+        stage.evaluate("one => view.choose(one)", int(candidate))
+        chosen = stage.evaluate("view.chosen")
+        through = [line for line in lines if candidate in line]
+        if through:
+            assert chosen == through[0][-1]
+        else:
+            assert candidate in beam.line(chosen) and beam.fates[chosen] == KEPT
+            assert not any(beam.fates[np.flatnonzero(beam.parents == chosen)] != LEFT_OUT)
+
+
+def test_python_s_step_counts_unless_the_hand_was_faster(stage: Page, beam: Search) -> None:
+    begin(stage, beam)
+    for _ in range(3):
+        stage.keyboard.press("ArrowRight")
+    update(stage, play_data(beam, PIECES, WORDS, about="a", played=0))  # the echo of a layer
+    assert texts(stage, ".chip.now") == [PIECES[beam.ids(beam.best[0])[3]]]
+    stage.wait_for_timeout(600)
+    assert said(stage) == [("moved", {"played": 3, "branch": ""})]
+    stage.keyboard.press("ArrowLeft")
+    update(stage, play_data(beam, PIECES, WORDS, about="a", played=3))  # and its own, late
+    assert len(texts(stage, ".chip")) == 3
+    stage.wait_for_timeout(600)
+    update(stage, play_data(beam, PIECES, WORDS, about="a", played=2))
+    update(stage, play_data(beam, PIECES, WORDS, about="a", played=4))  # the link, Back
+    assert len(texts(stage, ".chip")) == 5
+    update(stage, play_data(beam, PIECES, WORDS, about="b", played=1))
+    assert len(texts(stage, ".chip")) == 2
+
+
+def test_back_moves_the_picture_after_a_step_that_python_never_answered(
+    stage: Page, beam: Search
+) -> None:
+    begin(stage, beam)
+    stage.keyboard.press("ArrowRight")
+    stage.wait_for_timeout(600)
+    assert said(stage) == [("moved", {"played": 1, "branch": ""})]  # and its run is given up
+    update(stage, play_data(beam, PIECES, WORDS, about="a", played=3))
+    assert len(texts(stage, ".chip")) == 4
+    update(stage, play_data(beam, PIECES, WORDS, about="a", played=1))  # Back, to that very step
+    assert len(texts(stage, ".chip")) == 2
+
+
+def test_a_step_that_shows_did_not_answer_is_forgotten(stage: Page, beam: Search) -> None:
+    begin(stage, beam)
+    stage.keyboard.press("ArrowRight")
+    stage.wait_for_timeout(600)
+    for _ in range(3):
+        update(stage, play_data(beam, PIECES, WORDS, about="a", played=0))
+    assert len(texts(stage, ".chip")) == 2  # the hand's own step stays until there is news
+    stage.keyboard.press("ArrowRight")
+    update(stage, play_data(beam, PIECES, WORDS, about="a", played=1))
+    assert len(texts(stage, ".chip")) == 2
+
+
+def test_it_plays_to_the_end_and_rests(stage: Page, beam: Search) -> None:
+    begin(stage, beam, played=3)
+    play = stage.locator("#host .play")
+    play.click()
+    expect(play).to_contain_text("pause")
+    expect(stage.locator("#host output")).to_have_text("token 6 of 6")
+    expect(play).to_contain_text("play")
+    stage.keyboard.press("Home")
+    play.click()
+    stage.keyboard.press("Space")  # the button has the keyboard, and presses itself
+    expect(play).to_contain_text("play")
+    stage.mouse.click(5, 5)
+    stage.evaluate("document.activeElement.blur()")
+    stage.keyboard.press("Space")
+    expect(play).to_contain_text("pause")
+
+
+def test_another_head_is_shown_at_once_and_told(stage: Page, beam: Search) -> None:
+    begin(stage, beam, layer=1, head=0, pooled=True, played=1)
+    stage.locator("#host .row select").nth(1).select_option("1")
+    row = beam.history(beam.best[0], 1)[1][1]
+    assert shown_row(stage) == pytest.approx(np.round(row, 2), abs=0.0051)
+    assert "One head alone: L1 H1." in stage.locator("#host .row").inner_text()
+    assert said(stage) == [("looked", {"layer": 1, "head": 1, "pooled": False})]
+
+
+def test_the_history_holds_the_rows_so_far(stage: Page, beam: Search) -> None:
+    begin(stage, beam, played=2)
+    found = stage.evaluate("[...view.history.map.data.arrays.weights.data]")
+    rows = beam.history(beam.best[0], 0).mean(axis=0)
+    shown = np.array([np.nan if n is None else n for n in found], float).reshape(rows.shape)
+    assert np.allclose(shown[:3], rows[:3], atol=1e-6)
+    assert np.isnan(shown[3:]).all()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_drawn_text_tells_both_chances(stage: Page, tiny_model: Model, dark: bool) -> None:
+    search = record(tiny_model, SOURCE, sample=2.5, seed=1, max_tokens=6)
+    begin(stage, search, played=2, dark=dark)
+    one = search.best[0]
+    place, candidate = search.passes(one)[2], search.line(one)[2]
+    drawn, own = list(search.top_chances[place]), list(np.exp(search.top_logs[place]))
+    if search.tokens[candidate] not in search.top_tokens[place]:
+        drawn.append(search.chances[candidate])
+        own.append(np.exp(search.logs[candidate]))
+        last = texts(stage, ".guess .chosen .place")[0]
+        assert last == str(search.ranks[candidate])
+    assert [float(t) for t in texts(stage, ".guess .number")] == pytest.approx(drawn, abs=6e-4)
+    second = texts(stage, ".guess .number + .place")
+    assert [float(t) for t in second] == pytest.approx(own, abs=6e-4)
+    assert "output temperature 2.5" in stage.locator("#host .guess").inner_text()
+    first = int((search.ranks[list(search.line(one))] == 1).sum())
+    assert f"{first} of 6 were the model's first choice" in stage.locator("#host .why").inner_text()
+    assert stage.locator("#host .tree").is_hidden()
+
+
+def test_a_text_that_goes_on_looks_at_its_own_tokens(
+    stage: Page, build_model: Callable[..., Model]
+) -> None:
+    gpt = build_model(encoder_layers=0, source_vocab=0)
+    search = record(gpt, SOURCE, max_tokens=4)
+    begin(stage, search, played=3, start="before")
+    ids = search.ids(search.best[0])
+    assert texts(stage, ".keys b") == [*WORDS, *(PIECES[n] for n in ids[:3])]
+    row = search.history(search.best[0], 0).mean(axis=0)[3]
+    assert shown_row(stage) == pytest.approx(np.round(row, 2), abs=0.0051)
+    assert texts(stage, ".start") == ["before"]

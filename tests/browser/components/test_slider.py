@@ -1,0 +1,318 @@
+"""The slider alone in a real browser: keys, hand, what it asks for, and what it tells Python."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Locator, Page, Route, expect
+
+from tests.support import component_stage as stages
+from tests.support.component_stage import decoded, said
+from transformer_viz.app.live.sliders import SLIDERS, TEMPERATURE, WINDOW
+from transformer_viz.app.session.edit_controls import Place
+from transformer_viz.components.blob import pack
+from transformer_viz.components.slider import Stop, slider_data
+from transformer_viz.core.interventions import Intervention, Temperature
+
+pytestmark = pytest.mark.browser
+STOPS = [Stop(f"{n}.0", f"n{n}", f"{n} of them") for n in range(11)]
+LINE = "/live/token"
+SPEED = re.compile(r"^\d+ ms$")
+Told = dict[str, Any]
+
+
+def data(chosen: int = 3, *, seq: int = 0, line: str = LINE, **words: Any) -> bytes:
+    """A slider from 0 to 10, whose model stands at 3."""
+    return slider_data(
+        "temperature", words.pop("stops", STOPS), chosen=f"{chosen}.0", own="3.0",
+        help="Flatter to the right.", line=line, seq=seq, **words,
+    )  # fmt: skip
+
+
+def show(page: Page, blob: bytes, **words: Any) -> Locator:
+    """The slider on its page; its live frames are answered at once until `hold` says otherwise."""
+    page.route(f"**{LINE}*", lambda route: route.fulfill(body=pack({"part": "frame", "seq": 0})))
+    stages.show(
+        page, "slider/slider.js", "Slider", blob, css="slider/slider.css", width="300px", **words
+    )
+    return page.get_by_role("slider", name="temperature")
+
+
+def asked(page: Page) -> list[str]:
+    """The values that frames were asked of, in order."""
+    entries = "performance.getEntriesByType('resource').map(one => one.name)"
+    found = [name for name in page.evaluate(entries) if LINE in name]
+    return [name.split("temperature=")[1].split("&")[0] for name in found]
+
+
+def moves(page: Page, count: int) -> list[Told]:
+    """What the slider told Python, once there is so much of it."""
+    page.wait_for_function("count => window.said.length >= count", arg=count)
+    told = said(page)
+    assert {name for name, _ in told} == {"moved"}
+    return [value for _, value in told]
+
+
+@pytest.fixture
+def grip(stage: Page) -> Callable[[int], tuple[float, float]]:
+    """Where on the page the middle of a stop is."""
+
+    def place(stop: int) -> tuple[float, float]:
+        box = stage.get_by_role("slider").bounding_box()
+        assert box is not None
+        return box["x"] + 9 + (box["width"] - 18) * stop / 10, box["y"] + box["height"] / 2
+
+    return place
+
+
+def test_it_says_its_name_value_and_use(stage: Page) -> None:
+    slider = show(stage, data(4))
+    expect(slider).to_have_attribute("aria-valuetext", "4 of them")
+    expect(slider).to_have_js_property("max", "10")
+    expect(stage.get_by_role("status")).to_have_text("n4")  # an output
+    use = stage.get_by_role("button", name="what temperature does")
+    expect(use).to_have_accessible_description("Flatter to the right.")
+    tip = stage.get_by_role("tooltip", include_hidden=True)
+    expect(tip).to_be_hidden()
+    use.focus()
+    stage.keyboard.press("Shift+Tab")
+    stage.keyboard.press("Tab")
+    expect(tip).to_be_visible()
+    stage.keyboard.press("Escape")
+    expect(tip).to_be_hidden()
+    use.hover()
+    expect(tip).to_be_visible()
+
+
+def test_each_key_is_shown_and_the_rest_is_told_once(stage: Page) -> None:
+    slider = show(stage, data())
+    slider.focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowLeft", "End", "Home"):
+        stage.keyboard.press(key)
+    expect(slider).to_have_attribute("aria-valuetext", "0 of them")
+    (told,) = moves(stage, 1)
+    assert told["value"] == "0.0" and asked(stage)[-1] == "0.0"
+    stage.wait_for_timeout(600)
+    assert len(said(stage)) == 1  # nothing more comes while the hand rests
+
+
+def test_backspace_and_a_double_click_go_back_to_the_models_own(
+    stage: Page, grip: Callable[[int], tuple[float, float]]
+) -> None:
+    slider = show(stage, data(8))
+    expect(stage.locator(".tv-slider-moved")).to_have_count(1)
+    slider.press("Backspace")
+    expect(slider).to_have_attribute("aria-valuetext", "3 of them")
+    expect(stage.locator(".tv-slider-moved")).to_have_count(0)
+    stage.mouse.dblclick(*grip(9))
+    expect(slider).to_have_attribute("aria-valuetext", "3 of them")
+    told = moves(stage, 3)
+    assert [one["value"] for one in told] == ["3.0", "9.0", "3.0"]
+    assert told[1]["stroke"] == told[2]["stroke"] != told[0]["stroke"]  # one click, one step back
+
+
+def test_a_drag_asks_one_after_the_other_and_tells_once(
+    stage: Page, grip: Callable[[int], tuple[float, float]]
+) -> None:
+    show(stage, data())
+    waiting: list[Route] = []
+    stage.route(f"**{LINE}*", lambda route: waiting.append(route))
+    stage.mouse.move(*grip(3))
+    stage.mouse.down()
+    for stop in (4, 5, 6, 7):
+        stage.mouse.move(*grip(stop), steps=3)
+    stage.wait_for_timeout(50)
+    assert len(waiting) == 1 and "temperature=4.0" in waiting[0].request.url
+    waiting[0].fulfill(body=pack({"part": "frame", "seq": 0}))
+    for _ in range(20):
+        if len(waiting) > 1:
+            break
+        stage.wait_for_timeout(20)
+    assert len(waiting) == 2 and "temperature=7.0" in waiting[1].request.url  # 5, 6 never
+    waiting[1].fulfill(body=pack({"part": "frame", "seq": 0}))
+    stage.mouse.up()
+    (told,) = moves(stage, 1)
+    assert told["value"] == "7.0" and told["seq"] > told["stroke"]
+
+
+def test_resting_on_the_way_is_told_and_stays_one_stroke(
+    stage: Page, grip: Callable[[int], tuple[float, float]]
+) -> None:
+    show(stage, data())
+    stage.mouse.move(*grip(3))
+    stage.mouse.down()
+    stage.mouse.move(*grip(5))
+    moves(stage, 1)
+    stage.mouse.move(*grip(8))
+    stage.mouse.up()
+    first, second = moves(stage, 2)
+    assert (first["value"], second["value"]) == ("5.0", "8.0")
+    assert first["stroke"] == second["stroke"] and first["seq"] < second["seq"]
+    stage.wait_for_timeout(550)
+    stage.get_by_role("slider").press("ArrowLeft")
+    assert moves(stage, 3)[2]["stroke"] > second["stroke"]
+
+
+def test_nothing_older_pulls_it_from_under_the_hand(
+    stage: Page, grip: Callable[[int], tuple[float, float]]
+) -> None:
+    slider = show(stage, data())
+    stage.mouse.move(*grip(3))
+    stage.mouse.down()
+    stage.mouse.move(*grip(6))
+    stages.update(stage, data(1, seq=10_000))  # while it is held, not even something newer
+    expect(slider).to_have_attribute("aria-valuetext", "6 of them")
+    stage.mouse.up()
+    (told,) = moves(stage, 1)
+    stages.update(stage, data(2, seq=told["seq"] - 1))
+    expect(slider).to_have_attribute("aria-valuetext", "6 of them")
+    stages.update(stage, data(2, seq=told["seq"]))  # the answer, whatever it is
+    expect(slider).to_have_attribute("aria-valuetext", "2 of them")
+    stages.update(stage, data(5, seq=told["seq"]))  # undone, by a button elsewhere
+    expect(slider).to_have_attribute("aria-valuetext", "5 of them")
+
+
+def test_an_answer_that_came_during_the_hold_is_taken_afterwards(
+    stage: Page, grip: Callable[[int], tuple[float, float]]
+) -> None:
+    slider = show(stage, data())
+    stage.mouse.move(*grip(3))
+    stage.mouse.down()
+    stage.mouse.move(*grip(6))
+    (told,) = moves(stage, 1)  # the hand rests
+    stages.update(stage, data(4, seq=told["seq"]))  # Python has refused 6
+    expect(slider).to_have_attribute("aria-valuetext", "6 of them")
+    stage.mouse.up()
+    expect(slider).to_have_attribute("aria-valuetext", "4 of them")
+
+
+def test_without_a_line_each_step_is_told_behind_the_gate(
+    stage: Page, grip: Callable[[int], tuple[float, float]]
+) -> None:
+    show(stage, data(line=""))
+    stage.mouse.move(*grip(3))
+    stage.mouse.down()
+    for stop in (4, 5, 6):
+        stage.mouse.move(*grip(stop))
+    (first,) = moves(stage, 1)
+    assert first["value"] == "4.0"
+    stages.update(stage, data(4, seq=first["seq"], line=""))
+    second = moves(stage, 2)[1]
+    assert second["value"] == "6.0" and second["stroke"] == first["stroke"]
+    stages.update(stage, data(6, seq=second["seq"], line=""))
+    stage.mouse.up()
+    expect(stage.locator(".tv-slider-speed")).to_have_text(SPEED)
+    assert len(said(stage)) == 2 and asked(stage) == []
+
+
+def test_where_nobody_answers_python_is_told(stage: Page) -> None:
+    slider = show(stage, data())
+    stage.route(f"**{LINE}*", lambda route: route.fulfill(status=200, body=b"no picture"))
+    slider.press("ArrowRight")  # cannot be read: the hand's rest is told all the same
+    assert moves(stage, 1)[0]["value"] == "4.0"
+
+
+def test_the_speed_is_the_median_of_the_last_five(stage: Page) -> None:
+    slider = show(stage, data())
+    for _ in range(3):
+        slider.press("ArrowRight")
+        stage.wait_for_timeout(100)
+    speed = stage.locator(".tv-slider-speed")
+    expect(speed).to_have_text(SPEED)
+    assert "median" in str(speed.get_attribute("title"))
+    times = stage.evaluate("""() => {
+      for (const ms of [900, 20, 30, 40, 50, 60]) window.view.face.time(performance.now() - ms);
+      return window.view.face.times;
+    }""")
+    assert np.allclose(times, [20, 30, 40, 50, 60], atol=3)
+    expect(speed).to_have_text("40 ms")
+
+
+def test_a_disabled_slider_does_not_move(stage: Page) -> None:
+    slider = show(stage, data(disabled=True))
+    expect(slider).to_be_disabled()
+    slider.dispatch_event("keydown", {"key": "Backspace"})
+    stage.wait_for_timeout(400)
+    assert said(stage) == [] and asked(stage) == []
+
+
+def test_what_has_ended_tells_the_last_value_and_then_nothing(stage: Page) -> None:
+    slider = show(stage, data())
+    slider.press("ArrowRight")
+    stage.evaluate("window.view.end()")
+    assert [value["value"] for _, value in said(stage)] == ["4.0"]
+    slider.press("ArrowRight")
+    stage.wait_for_timeout(400)
+    assert len(said(stage)) == 1
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_models_own_value_is_marked_where_the_thumb_would_stand(
+    stage: Page, dark: bool
+) -> None:
+    show(stage, data(9), dark=dark)
+    mark, slider = stage.locator(".tv-slider-track i"), stage.get_by_role("slider")
+    box, track = mark.bounding_box(), slider.bounding_box()
+    assert box is not None and track is not None
+    middle = box["x"] + box["width"] / 2
+    assert middle == pytest.approx(track["x"] + 9 + (track["width"] - 18) * 0.3, abs=0.6)
+    sizes = stage.evaluate("""() => [...document.querySelector('#host').shadowRoot
+      .querySelectorAll('.tv *')].map(one => parseFloat(getComputedStyle(one).fontSize))""")
+    assert min(sizes) >= 13.9
+
+
+def test_stops_of_both_sliders_read_back_as_written() -> None:
+    place = Place("cross", 1, 3)
+    for slider, own in ((TEMPERATURE, "1.0"), (WINDOW, "off")):
+        stops = slider.stops(slider.own)
+        assert [slider.write(slider.read(stop.value)) for stop in stops] == [
+            stop.value for stop in stops
+        ]
+        assert slider.write(slider.shown(Intervention(), place)) == own
+        for stop in stops:
+            changes = slider.moved(Intervention(), place, slider.read(stop.value))
+            assert slider.write(slider.shown(changes, place)) == stop.value
+            assert bool(changes) == (stop.value != own)
+    assert [stop.label for stop in TEMPERATURE.stops(1.0)][:2] == ["hard", "0.2"]
+    assert [stop.label for stop in TEMPERATURE.stops(1.0)].index("1") == 11  # in the middle of 23
+    assert len(TEMPERATURE.stops(1.0)) == 23
+    assert [stop.label for stop in WINDOW.stops(None)] == [
+        *map(str, range(11)), "12", "16", "24", "32", "off",
+    ]  # fmt: skip
+
+
+def test_values_of_a_link_are_stops_too() -> None:
+    warm = Intervention((Temperature(value=2.123456789),))
+    place = Place("cross", 1, 3)
+    shown = TEMPERATURE.shown(warm, place)
+    stops = TEMPERATURE.stops(shown)
+    header, _ = decoded(
+        slider_data("temperature", stops, chosen=TEMPERATURE.write(shown), own="1.0")
+    )
+    assert header["values"][header["chosen"]] == "2.123456789"
+    assert header["labels"][header["chosen"]] == "2.12346"
+    assert [float(value) for value in header["values"]] == sorted(map(float, header["values"]))
+    assert [stop.value for stop in WINDOW.stops(40)][-2:] == ["40", "off"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("temperature", t) for t in ("", "warm", "nan", "inf", "-1", "1,5", "1e999")]
+    + [("window", t) for t in ("", "-1", "2.5", "Off", "١", "12345678")],
+)
+def test_what_is_no_value_is_refused_in_a_sentence(name: str, text: str) -> None:
+    with pytest.raises(ValueError, match=r"is a (whole )?number from 0"):
+        SLIDERS[name].read(text)
+
+
+def test_a_value_that_is_no_stop_is_refused() -> None:
+    with pytest.raises(ValueError, match="has no stop"):
+        slider_data("temperature", STOPS, chosen="7.5", own="3.0")
+    header, arrays = decoded(data(4))
+    assert header["chosen"] == 4 and header["own"] == 3 and arrays == {}
+    assert json.dumps(header["colours"]["dark"]["accent"])

@@ -1,0 +1,47 @@
+"""Words that do not fit are named, whether a config or the user gave them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from transformer_viz.checkpoints import CheckpointError, load
+
+from ..test_loader import BOTH, ramp_model
+
+BAD_WORDS = {
+    "unknown word": ({"hedas": 3}, "Unknown configuration word 'hedas'"),
+    "kind of value": ({"heads": "3"}, "heads needs a whole number from 0; got '3'"),
+    "truth": ({"gated": 1}, "gated needs true or false; got 1"),
+    "choice": ({"norm": "sideways"}, "norm='sideways' is not supported"),
+    "does not divide": ({"heads": 5}, "cannot be split"),
+    "other size": ({"d_model": 24}, r"is \[17, 12\] in w\.pt, but the config makes it \[17, 24\]"),
+    "huge table": ({"max_positions": 10**12}, "a position table of 12,000,000,000,000 numbers"),
+    "endless matrix": ({"d_ff": 10**13}, "asks for more memory than there is"),
+    "endless layers": ({"decoder_layers": 10**12}, "asks for 1000000000002 layers, but w.pt holds"),
+    "tie": ({"tied": "all"}, "holds two different matrices; override tied="),
+}
+
+
+@pytest.mark.parametrize("case", BAD_WORDS)
+def test_overrides_that_do_not_fit_are_named(case: str, tmp_path: Path) -> None:
+    words, message = BAD_WORDS[case]
+    torch.save(ramp_model().state_dict(), tmp_path / "w.pt")
+    with pytest.raises(CheckpointError, match=message):
+        load(tmp_path / "w.pt", device="cpu", **(BOTH | words))
+
+
+def test_words_that_nobody_gave_are_asked_for(tmp_path: Path) -> None:
+    torch.save(ramp_model().state_dict(), tmp_path / "w.pt")
+    with pytest.raises(CheckpointError, match=r"lacks 'd_model'.*give the words as overrides"):
+        load(tmp_path / "w.pt", device="cpu")
+
+
+def test_a_weight_of_nearly_the_right_name_is_pointed_at(tmp_path: Path) -> None:
+    state = ramp_model().state_dict()
+    state["decoder.norm.biass"] = state.pop("decoder.norm.bias")
+    torch.save(state, tmp_path / "w.pt")
+    with pytest.raises(CheckpointError, match=r"the nearest name is decoder\.norm\.biass"):
+        load(tmp_path / "w.pt", device="cpu", **BOTH)

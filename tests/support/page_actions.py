@@ -1,0 +1,377 @@
+"""What a visitor does with hands and keys, and what stands on the screen afterwards."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
+
+from tests.support.browser import PATIENCE
+from transformer_viz.app.session.url_state import unpack
+
+Look = dict[str, Any]
+AWAITED = 0.2  # seconds between two looks that must agree
+
+#: All that a person sees, each picture as a number: names, words, controls, pixels.
+#: What the pointer alone brings up (hover labels, the light on words) is left out. A picture of our
+#: own counts by the pixels of its first canvas and by all that its view was given.
+LOOK = """() => {
+  const own = (query, root) => [...root.querySelectorAll(query)];
+  const roots = [document, ...own('*', document).flatMap(one => one.shadowRoot ?? [])];
+  const all = (query, root) => root ? own(query, root) : roots.flatMap(one => own(query, one));
+  const number = (numbers, found = 2166136261) => {
+    for (const one of numbers) found = Math.imul(found ^ one, 16777619);
+    return found >>> 0;
+  };
+  const spelled = text => number(new TextEncoder().encode(text));
+  const key = element =>
+    element.closest('[class*="st-key-"]')?.className.match(/st-key-([\\w-]+)/)[1];
+
+  const written = element => {
+    const words = [...element.attributes].map(one => `${one.name}=${one.value}`).sort();
+    const inner = [...element.childNodes].map(node =>
+      node.nodeType === Node.ELEMENT_NODE ? written(node) : node.nodeValue);
+    return `<${element.tagName} ${words.join(' ')}>${inner.join('')}`;
+  };
+  const drawn = place => {
+    const chart = place.querySelector('.js-plotly-plot');
+    if (!chart?._fullLayout) return null;
+    const names = [chart._fullLayout._uid, ...chart._fullData.map(trace => trace.uid)];
+    const text = all('svg.main-svg', place).map(picture => {
+      const copy = picture.cloneNode(true);
+      all('.hoverlayer, .draglayer', copy).forEach(layer => layer.remove());
+      return written(copy);
+    }).join('');
+    return spelled(names.reduce((left, name) => left.replaceAll(name, ''), text));
+  };
+
+  const hosts = all('[data-painted]').filter(host => host.mounted?.data);
+  const shown = part => hosts.find(host => host.mounted.part === part)?.mounted.data;
+  const numbered = block => number(new Uint8Array(block.data.buffer));
+  const painted = host => {
+    const {seq, line, arrays, ...words} = host.mounted.data;
+    const canvas = host.shadowRoot.querySelector('canvas');
+    const pixels = canvas?.width && canvas.height
+      ? canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer : [];
+    const given = Object.values(arrays ?? {}).map(numbered);
+    return number([spelled(JSON.stringify(words)), ...given], number(new Uint32Array(pixels)));
+  };
+  const tiles = {}, atlas = shown('atlas');
+  (atlas?.blocks ?? []).forEach((block, n) => {
+    const {shape: [layers, heads, ...sides], data} = atlas.arrays['tiles' + n];
+    const size = sides[0] * sides[1], before = atlas.blocks.length > 1 ? block.name + ' ' : '';
+    for (let one = 0; one < layers * heads; one++) {
+      const name = `${before}L${Math.floor(one / heads)} H${one % heads}`;
+      tiles[name] = number(data.subarray(one * size, one * size + size));
+    }
+  });
+
+  const controls = {};
+  for (const place of all('[data-testid="stElementContainer"]')) {
+    const inner = [place, ...all('[data-painted]', place).flatMap(one => one.shadowRoot ?? [])];
+    const parts = inner.flatMap(root =>
+      all('[role="radio"], [role="switch"], [role="slider"], input, textarea', root));
+    const states = parts.map(part => [
+      part.getAttribute('aria-label') ?? part.innerText, part.disabled ?? null,
+      part.getAttribute('aria-checked') ?? part.checked ?? null,
+      part.getAttribute('aria-valuetext') ?? part.value ?? null]);
+    const tags = all('[data-tag], [role="row"], [data-testid*="Tag"]', place);
+    if (states.length) controls[key(place)] = [...states, ...tags.map(tag => tag.innerText)];
+  }
+
+  const head = hosts.find(host => host.mounted.part === 'head')?.shadowRoot;
+  const words = query => head?.querySelector(query)?.innerText;
+  const below = {row: words('.said, .tv-qk-said'), numbers: words('.numbers')};
+  const said = {};
+  for (const one of all('[data-what]')) said[one.dataset.what] = one.innerText;
+  for (const [name, text] of Object.entries(below)) if (text !== undefined) said[name] = text;
+  const ours = hosts.filter(host => ['atlas', 'head'].includes(host.mounted.part));
+  const charts = all('.stPlotlyChart')
+    .filter(place => place.checkVisibility());  // a former one may stay unseen until the run ends
+  return {
+    resting: all('[data-testid="stApp"][data-test-script-state="notRunning"]').length === 1
+      && all('[data-stale="true"], [data-testid="stSkeleton"], [data-moving]').length === 0
+      && all('[data-testid*="Bidi"]').every(one => one.closest('[data-painted]')
+        || all('[data-painted]', one).length > 0),
+    page: location.pathname,
+    query: Object.fromEntries(new URLSearchParams(location.search)),
+    said,
+    charts: Object.fromEntries([...charts.map(place => [key(place), drawn(place)]),
+      ...ours.map(host => [key(host), painted(host)])]),
+    tiles,
+    chips: all('.st-key-tokens [data-painted]').flatMap(host => all('button', host.shadowRoot))
+      .map(chip => [chip.innerText, chip.getAttribute('aria-pressed'),
+        chip.classList.contains('tv-gone')]),
+    edits: all('.st-key-chips button').map(button => button.innerText),
+    chances: all('.st-key-card-outcome [role="list"]').map(list => list.innerText),
+    controls,
+    alerts: all('[data-testid="stAlert"], [data-testid="stException"]').map(box => box.innerText),
+  };
+}"""
+HEADS = """() => {
+  const {view, data} = document.querySelector('.st-key-atlas [data-painted]').mounted;
+  const opened = data.blocks.findIndex(({name}) => name === (data.opened?.[0] ?? name));
+  return view.picture.layout.slots.map(({place}) => place)
+    .filter(({block}) => block === opened).map(({layer, head}) => [layer, head]);
+}"""
+#: Where a head's tile is in the window, as {left, top, width, height}.
+TILE = """([layer, head]) => {
+  const host = document.querySelector('.st-key-atlas [data-painted]');
+  const {view, data} = host.mounted;
+  const {picture} = view;
+  const block = data.blocks.findIndex(({name}) => name === (data.opened?.[0] ?? name));
+  const slot = picture.slotOf({block, layer, head});
+  picture.reveal(slot);
+  const {left, top} = picture.frame.getBoundingClientRect();
+  const box = picture.boxOf({block, layer, head});
+  return {...box, left: left + box.left, top: top + box.top};
+}"""
+#: Where a cell of the opened head's map is in the window.
+CELL = """([row, column]) => {
+  const {picture} = document.querySelector('.st-key-head-view [data-painted]').mounted.view.view;
+  const {left, top} = picture.place.getBoundingClientRect(), {frame} = picture;
+  return {...frame.cell, left: left + frame.x(column), top: top + frame.y(row)};
+}"""
+
+
+#: What stands chosen in a list that opens: its one entry, or all of several.
+CHOSEN = """box => {
+  const place = box.closest('[data-testid="stElementContainer"]');
+  const tags = place.querySelectorAll('[data-tag], [role="row"], [data-testid*="Tag"]');
+  return [box.value ?? '', ...[...tags].map(tag => tag.innerText.trim())];
+}"""
+OVERLAY = """canvas => {
+  const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  return new Uint32Array(data.buffer).reduce((all, one) => Math.imul(all ^ one, 16777619), 0);
+}"""
+
+
+def look(page: Page) -> Look:
+    """What stands on the screen just now."""
+    found: Look = page.evaluate(LOOK)
+    return found
+
+
+def still(page: Page) -> Look:
+    """What stands on the screen when nothing moves any more.
+
+    Raises:
+        AssertionError: the page shows a traceback, or never rests.
+    """
+    end = time.monotonic() + PATIENCE
+    before, now = None, look(page)
+    while not (now == before and _finished(now)):
+        assert time.monotonic() < end, f"no rest at {page.url}: {now['said']}"
+        page.wait_for_timeout(1000 * AWAITED)
+        before, now = now, look(page)
+    assert page.get_by_test_id("stException").count() == 0
+    return now
+
+
+def _finished(now: Look) -> bool:
+    pictures = None not in now["charts"].values()
+    return now["resting"] and pictures and "…" not in now["said"].values()
+
+
+def go(page: Page, link: str) -> Look:
+    """Open a link and wait for all that belongs to it."""
+    page.goto(link)
+    expect(page.locator(".tv-foot")).to_be_visible()
+    return still(page)
+
+
+def after(page: Page, act: Callable[[Page], object], *parts: str) -> tuple[Look, Look]:
+    """What stood on the screen before and after something was done.
+
+    Args:
+        page: where.
+        act: does it.
+        parts: names of `Look` that must be others afterwards, such as ``said.row``.
+
+    Raises:
+        AssertionError: one of them stays the same; names it.
+    """
+    before = look(page)
+    act(page)
+    changed(page, before, *parts)
+    return before, still(page)
+
+
+def changed(page: Page, before: Look, *parts: str) -> None:
+    """Wait until these parts are others than before, whatever else still moves."""
+    end = time.monotonic() + PATIENCE
+    while same := [name for name in parts if part(look(page), name) == part(before, name)]:
+        assert time.monotonic() < end, f"{', '.join(same)} stayed the same at {page.url}"
+        page.wait_for_timeout(100)
+
+
+def part(seen: Look, name: str) -> Any:
+    """A part of a look, such as ``edits``, or ``charts.head-view``."""
+    found: Any = seen
+    for word in name.split(".", 1):
+        found = found.get(word) if isinstance(found, dict) else None
+    return found
+
+
+def differing(before: Look, now: Look) -> set[str]:
+    """The names of what is not the same in two looks, as `part` takes them."""
+    names = set()
+    for name in before.keys() | now.keys():
+        was, has = before.get(name), now.get(name)
+        if isinstance(was, dict) and isinstance(has, dict):
+            inner = was.keys() | has.keys()
+            names |= {f"{name}.{word}" for word in inner if was.get(word) != has.get(word)}
+        elif was != has:
+            names.add(name)
+    return names
+
+
+def address(base: str, path: str = "", **words: Any) -> str:
+    """A link of the app."""
+    return f"{base}/{path}?{urlencode(words)}"
+
+
+def query(page: Page) -> dict[str, str]:
+    """The link's keys."""
+    return {name: texts[0] for name, texts in parse_qs(urlsplit(page.url).query).items()}
+
+
+def edits(page: Page) -> list[dict[str, Any]]:
+    """The edits of the link."""
+    text = query(page).get("edits")
+    found: list[dict[str, Any]] = json.loads(unpack(text))["edits"] if text else []
+    return found
+
+
+def type_sentence(page: Page, sentence: str) -> None:
+    """Write another sentence and press Enter."""
+    box = page.get_by_label("English sentence")
+    box.fill(sentence)
+    box.press("Enter")
+
+
+def press(page: Page, name: str, key: str, times: int = 1) -> None:
+    """Move a slider by keys."""
+    page.get_by_role("slider", name=name).focus()
+    for _ in range(times):
+        page.keyboard.press(key)
+
+
+def pick(page: Page, group: str, name: str) -> None:
+    """Click on one of several choices side by side."""
+    choices = page.get_by_role("radiogroup", name=group, exact=True)
+    choices.get_by_role("radio", name=name, exact=True).click()
+
+
+def choose(page: Page, box: str, option: str) -> None:
+    """Choose from a list that opens; ``option`` is how its words begin."""
+    place = page.get_by_role("combobox", name=box, exact=True)
+    wanted = re.compile(f"^{re.escape(option)}(\\s|$)")
+    end, chosen = time.monotonic() + PATIENCE, False
+    while not chosen:
+        assert time.monotonic() < end, f"{option} cannot be chosen at {page.url}"
+        place.scroll_into_view_if_needed()
+        page.wait_for_timeout(100)  # scrolling would close the list again
+        place.click()
+        try:
+            page.get_by_role("option", name=wanted).click(timeout=3000)
+            page.wait_for_timeout(100)
+        except PlaywrightTimeout:  # closed by a page that scrolled meanwhile: once more
+            pass
+        # the box itself may be gone with what was chosen in it
+        chosen = not place.count() or any(wanted.match(one) for one in place.evaluate(CHOSEN))
+        page.keyboard.press("Escape")
+
+
+def enter(page: Page, box: str, value: str) -> None:
+    """Type a number into its box."""
+    place = page.get_by_role("spinbutton", name=box, exact=True)
+    place.fill(value)
+    place.press("Enter")
+
+
+def switch(page: Page, name: str) -> None:
+    """Turn a switch, at the left of its words."""
+    place = page.get_by_role("switch", name=name, exact=True).locator("xpath=ancestor::label")
+    place.click(position={"x": 8, "y": 8})
+
+
+def click(page: Page, name: str) -> None:
+    """Click on a button by its exact words."""
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+def visit_page(page: Page, name: str) -> None:
+    """Go to another page by the navigation."""
+    page.get_by_role("link", name=name, exact=True).click()
+
+
+def heads(page: Page) -> list[list[int]]:
+    """Layer and head of every tile in the atlas."""
+    found: list[list[int]] = page.evaluate(HEADS)
+    return found
+
+
+def tile_box(page: Page, layer: int, head: int) -> dict[str, float]:
+    """Where a head of the opened block is in the atlas: left, top, width, height in the window."""
+    page.locator(".st-key-atlas").scroll_into_view_if_needed()
+    found: dict[str, float] = page.evaluate(TILE, [layer, head])
+    return found
+
+
+def tile(page: Page, layer: int, head: int) -> None:
+    """Click on a head in the atlas."""
+    page.mouse.click(*middle(tile_box(page, layer, head)))
+
+
+def cell(page: Page, row: int, column: int) -> dict[str, float]:
+    """Where a cell of the opened head's map is: left, top, width, height in the window."""
+    page.locator(".st-key-head-view").scroll_into_view_if_needed()
+    found: dict[str, float] = page.evaluate(CELL, [row, column])
+    return found
+
+
+def click_cell(page: Page, row: int, column: int) -> None:
+    """Click into the opened head's map."""
+    page.mouse.click(*middle(cell(page, row, column)))
+
+
+def overlay(page: Page, place: str) -> int:
+    """The pixels of a picture's second canvas, where what is pointed at lights up, as a number."""
+    found: int = page.locator(f"{place} canvas").nth(1).evaluate(OVERLAY)
+    return found
+
+
+def middle(box: dict[str, float]) -> tuple[float, float]:
+    """The middle of a rectangle in the window."""
+    return box["left"] + box["width"] / 2, box["top"] + box["height"] / 2
+
+
+def chip(page: Page, side: str, number: int) -> Locator:
+    """A token of a sentence."""
+    return page.get_by_role("toolbar", name=side, exact=True).get_by_role("button").nth(number)
+
+
+def plot(page: Page, key: str) -> Locator:
+    """The area of a plotly picture in which its data stand."""
+    return page.locator(f".st-key-{key} .nsewdrag").first
+
+
+def click_plot(page: Page, key: str, across: float, down: float) -> None:
+    """Click into a plotly picture, at parts (0...1) of its width and height."""
+    area = plot(page, key)
+    area.scroll_into_view_if_needed()
+    box = area.bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + box["width"] * across, box["y"] + box["height"] * down)
+
+
+def opened(page: Page, label: str) -> None:
+    """Until the card of that head is open."""
+    expect(page.locator("h2", has_text=re.compile(rf"^{label}\b"))).to_be_visible()
