@@ -16,7 +16,7 @@ import click
 from ..core.errors import is_fault
 
 if TYPE_CHECKING:
-    from ..inference.inspection import Inspection
+    from ..inference.inspection import Inspection, Word
 
 BAD_INPUT = 2
 STOPPED = 130  # what shells expect of a program ended by Ctrl-C
@@ -183,7 +183,7 @@ def inspected(found: Inspection) -> Iterator[str]:
     yield from (f"note: {_visible(note)}" for note in (*found.notes, *found.unwrapped))
     yield from _section(
         "config",
-        ((row.word, _short(row.value), row.meaning or "not said") for row in found.config),
+        ((row.word, _short(row.value), _origin(row)) for row in found.config),
     )
     yield from _section(
         "parameters", ((block.label, f"{block.count:>14,}", "") for block in found.blocks)
@@ -200,6 +200,11 @@ def inspected(found: Inspection) -> Iterator[str]:
             for site in found.sites
         ),
     )
+
+
+def _origin(row: Word) -> str:
+    """Where a value came from, and whether that is a guess."""
+    return f"a guess: {row.meaning}" if row.guess else row.meaning or "not said"
 
 
 def _section(title: str, rows: Iterable[tuple[str, str, str]]) -> Iterator[str]:

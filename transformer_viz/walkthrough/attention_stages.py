@@ -103,7 +103,14 @@ class _Asked:
     def scored(self) -> Iterator[Stage]:
         """The score of every key by the model's own formula, and the scale where it has one."""
         kind = self.module.score.kind
-        arrays = {"q": self.compared[0]} | getattr(self, f"_{kind}")()
+        arrays_of = {
+            "scaled_dot": self._scaled_dot,
+            "dot": self._dot,
+            "general": self._general,
+            "additive": self._additive,
+            "location": self._location,
+        }
+        arrays = {"q": self.compared[0]} | arrays_of[kind]()
         yield Stage("score", self.part.name, arrays, words={"score": kind})
         if kind == "scaled_dot":
             scaled = {"x": arrays["out"], "out": to_numpy(self.scores)}

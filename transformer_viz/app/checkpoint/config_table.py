@@ -239,4 +239,4 @@ def _badge(row: Word) -> str:
 
 
 def _reason(row: Word) -> str:
-    return say(row.meaning.removeprefix("a guess: ")) or row.origin
+    return say(row.meaning) or row.origin

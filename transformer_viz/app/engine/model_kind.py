@@ -5,13 +5,13 @@ A kind is told by a folder's config.json before torch is there, or by the loaded
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...core.sites import STACKS
 from ...i18n import mark, say
+from .questions import QUESTIONS
 
 if TYPE_CHECKING:
     from ...checkpoints import Model
@@ -69,18 +69,10 @@ class Kind:
     def asked(self, question: str) -> str:
         """A question about the words of a sentence, as it is asked of what this kind takes.
 
-        In other languages than English the words for these are exchanged in the translation.
+        Args:
+            question: a marked text; one that speaks of words stands in ``QUESTIONS``.
         """
-        said = say(question)
-        if self.takes not in ("image", "vectors"):
-            return said
-        if said != question:
-            things = {"image": mark("patch"), "vectors": mark("token")}
-            said = said.replace(say(mark("word")), say(things[self.takes]))
-            return said.replace(say(mark("sentence")), say(mark("picture")))
-        if self.takes == "image":
-            return re.sub("words?", _patches, question).replace("sentence", "picture")
-        return question.replace("word", "token")
+        return say(QUESTIONS.get(question, {}).get(self.thing, question))
 
     @property
     def stacks(self) -> tuple[str, ...]:
@@ -166,7 +158,3 @@ def _ids(config: Mapping[str, Any]) -> str:
     marks = {config.get(f"{name}_id") for name in ("pad", "bos", "eos")}
     known = [number for number in range(min(int(size or 12), 64)) if number not in marks]
     return " ".join(map(str, known[-6:]))
-
-
-def _patches(found: re.Match[str]) -> str:
-    return "patches" if found[0] == "words" else "patch"

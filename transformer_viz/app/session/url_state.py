@@ -303,7 +303,7 @@ def read(link: Mapping[str, str], defaults: Mapping[str, Any]) -> tuple[dict[str
             try:
                 values[key.name] = key.read(link[key.name])
             except ValueError as error:
-                complaints.append(_left_out(key.name, error).replace("..", "."))
+                complaints.append(_left_out(key.name, error))
     try:
         words = model_names.read_words(link.get(SET, ""))
         values["model"] = model_names.named(values["model"], words)
@@ -313,7 +313,8 @@ def read(link: Mapping[str, str], defaults: Mapping[str, Any]) -> tuple[dict[str
 
 
 def _left_out(name: str, error: ValueError) -> str:
-    return say("In the link, {key} {problem}. It was left out.", key=name, problem=error)
+    problem = str(error).rstrip(".")  # some come as a whole sentence
+    return say("In the link, {key} {problem}. It was left out.", key=name, problem=problem)
 
 
 def write(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, str]:

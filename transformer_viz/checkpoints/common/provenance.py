@@ -20,8 +20,8 @@ ORIGINS = {
     "shapes": mark("read off the shapes of the weights"),
     "layout": mark("this code base always does it so"),
     "module": mark("the module in memory says so"),
-    "calibration": "a guess: " + mark("sample text is most probable with it"),
-    "convention": "a guess: " + mark("the usual choice"),
+    "calibration": mark("sample text is most probable with it"),
+    "convention": mark("the usual choice"),
     "default": mark("not said; our own default"),
 }
 GUESSES = ("calibration", "convention")
