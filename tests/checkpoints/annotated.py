@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transformer_viz.checkpoints.common.candidate import Found
+from transformer_viz.checkpoints.common.candidate import Candidate
 from transformer_viz.checkpoints.layouts import annotated
 
 from .rows import Row, compared
@@ -128,7 +128,7 @@ def rows() -> list[Row]:
         for name, tied in (("tables apart", False), ("one table", True)):
             held, path = state(tied), Path(folder) / "multi30k_model_final.pt"
             torch.save(held, path)
-            model = annotated.open(Found(path, {}), None, {"heads": H})
+            model = annotated.open(Candidate(path, {}), None, {"heads": H})
             for case, given in inputs().items():
                 apart = compared(model, given, *witness(held, *given))
                 found.append(Row(annotated.NAME, f"{name}; {case}", *apart, WITNESS))

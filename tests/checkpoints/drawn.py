@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tests.checkpoints.rows import Row, compared
-from transformer_viz.checkpoints.common.candidate import Found
+from transformer_viz.checkpoints.common.candidate import Candidate
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.checkpoints.files.reading import read_config
 from transformer_viz.checkpoints.loader import Layout
@@ -35,7 +35,7 @@ def drawn(shapes: Mapping[str, tuple[int, ...]], gains: str, seed: int = 0) -> d
 
 def opened(layout: Layout, path: Path, **overrides: Any) -> Model:
     """The file through one layout, with the ``config.json`` beside it, if there is one."""
-    return layout.open(Found(path, read_config(path.parent / "config.json")), None, overrides)
+    return layout.open(Candidate(path, read_config(path.parent / "config.json")), None, overrides)
 
 
 def row(

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transformer_viz.checkpoints.common.candidate import Found
+from transformer_viz.checkpoints.common.candidate import Candidate
 from transformer_viz.checkpoints.layouts import jadore_2018, jadore_2019, jadore_2020
 
 from .rows import Row, compared
@@ -270,7 +270,7 @@ def rows() -> list[Row]:
         for version, name, held in variants():
             layout, path = LAYOUTS[version], Path(folder) / "model.chkpt"
             torch.save(held, path)
-            model = layout.open(Found(path, {}), None, {})
+            model = layout.open(Candidate(path, {}), None, {})
             for case, (source, target) in inputs(model.pad_id or 0).items():
                 target = torch.where(target == 1, target_pad(held), target)
                 apart = compared(model, (source, target), *witness(version, held, source, target))

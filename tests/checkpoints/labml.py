@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer_viz.checkpoints.common.candidate import Found
+from transformer_viz.checkpoints.common.candidate import Candidate
 from transformer_viz.checkpoints.layouts import labml
 
 from .rows import Row, compared
@@ -170,7 +170,7 @@ def rows() -> list[Row]:
             said = {word: words[word] for word in ("kind", "activation") if word in words}
             for pad in (None, 1):
                 given = said | {"heads": H} | ({} if pad is None else {"pad_id": pad})
-                model = labml.open(Found(path, {}), None, given)
+                model = labml.open(Candidate(path, {}), None, given)
                 for case, (source, target) in inputs(1).items():
                     if pad is None and case != "padding":
                         continue

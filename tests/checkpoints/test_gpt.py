@@ -15,7 +15,7 @@ import transformer_viz as tv
 from tests.checkpoints import gpt
 from tests.checkpoints.greedy import greedy
 from transformer_viz.checkpoints import CheckpointError
-from transformer_viz.checkpoints.common.candidate import Found
+from transformer_viz.checkpoints.common.candidate import Candidate
 from transformer_viz.checkpoints.common.provenance import GUESSES, ORIGINS
 from transformer_viz.checkpoints.layouts import gpt2, mingpt, nanogpt
 from transformer_viz.model import ModelConfig
@@ -41,7 +41,7 @@ MAKERS = {
 def test_a_file_is_known_by_its_own_layout_alone(maker, tmp_path):
     path, _ = MAKERS[maker](tmp_path)
     knowing = [
-        layout.NAME for layout in (nanogpt, mingpt, gpt2) if layout.recognise(Found(path, {}))
+        layout.NAME for layout in (nanogpt, mingpt, gpt2) if layout.recognise(Candidate(path, {}))
     ]
     assert knowing == [maker.partition(" ")[0]]
     model = tv.load(path, heads=gpt.HEADS)

@@ -15,7 +15,7 @@ import transformers
 
 import transformer_viz as tv
 from transformer_viz.checkpoints import CheckpointError, Model
-from transformer_viz.checkpoints.common.candidate import Found
+from transformer_viz.checkpoints.common.candidate import Candidate
 from transformer_viz.checkpoints.common.provenance import ORIGINS
 from transformer_viz.checkpoints.hugging_face import layout
 
@@ -144,7 +144,7 @@ def test_other_overrides_are_refused(words, message, tmp_path):
     folder = folder_of(CASES["gpt2"], "safetensors", tmp_path)
     config = json.loads((folder / "config.json").read_text())
     with pytest.raises(CheckpointError, match=message):
-        layout.open(Found(folder / "model.safetensors", config), None, words)
+        layout.open(Candidate(folder / "model.safetensors", config), None, words)
 
 
 def test_half_precision_is_computed_in_float32(tmp_path):
@@ -366,11 +366,11 @@ def test_maps_whose_rows_do_not_sum_to_one_say_so(tmp_path):
 
 
 def test_the_order_of_layouts_asks_the_config_alone(tmp_path):
-    found = Found(tmp_path / "not there.safetensors", {"model_type": "bert"})
+    found = Candidate(tmp_path / "not there.safetensors", {"model_type": "bert"})
     assert layout.recognise(found)
     for other in ({}, {"model_type": None}, {"model_type": "vit", "architecture": "vit_tiny"},
                   {"model_type": "x", "layout": "transformer_viz"}):  # fmt: skip
-        assert not layout.recognise(Found(found.path, other))
+        assert not layout.recognise(Candidate(found.path, other))
 
 
 def test_the_state_is_read_from_the_file_and_nothing_is_added(tmp_path):

@@ -18,6 +18,7 @@ import transformer_viz as tv
 from transformer_viz.checkpoints import CheckpointError, Model
 from transformer_viz.checkpoints.hugging_face.side_files import open_tokenizer, refuse_growth
 from transformer_viz.core.errors import is_panic
+from transformer_viz.inference.generation import translate_lines
 from transformer_viz.preprocessing.hugging_face import HuggingFaceText
 from transformer_viz.preprocessing.tokenizers import PlainIds
 
@@ -105,7 +106,7 @@ def test_a_decoder_starts_with_its_own_token(tmp_path):
     assert model.tokenizer.target_ids("the cat") == [PAD, 5, 6]
     assert not model.pairs and model.mask_id is None
     lines = ["the cat sat", "a dog", "the mat ."]
-    together = [h.ids for h in tv.decode.translate_lines(model, lines, beam=2)]
+    together = [h.ids for h in translate_lines(model, lines, beam=2)]
     assert together == [tv.translate(model, line, beam=2)[0].ids for line in lines]
 
 

@@ -19,7 +19,7 @@ from torch import nn
 from tests.conftest import TINY, make_module
 from transformer_viz.checkpoints import CheckpointError, available, load, loader
 from transformer_viz.checkpoints.common import bundled
-from transformer_viz.checkpoints.common.candidate import Found
+from transformer_viz.checkpoints.common.candidate import Candidate
 from transformer_viz.checkpoints.files.reading import CheckpointMissing, read_weights
 from transformer_viz.model import ModelConfig, Transformer
 from transformer_viz.preprocessing.tokenizers import PlainIds
@@ -307,7 +307,7 @@ def test_a_folder_with_one_or_several_or_no_weights(tmp_path):
 
 def test_every_layout_names_itself_and_refuses_what_is_not_its_own(tmp_path):
     safetensors.torch.save_file({"a": torch.zeros(1)}, tmp_path / "w.safetensors")
-    strange = Found(tmp_path / "w.safetensors", {})
+    strange = Candidate(tmp_path / "w.safetensors", {})
     for layout in loader.layouts:
         assert layout.NAME and layout.WORDS
         assert not layout.recognise(strange)

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 import transformer_viz as tv
-from transformer_viz.checkpoints.common.candidate import Found
+from transformer_viz.checkpoints.common.candidate import Candidate
 from transformer_viz.checkpoints.files.reading import CheckpointError
 from transformer_viz.checkpoints.layouts import timm
 from transformer_viz.checkpoints.layouts.vision_transformer import VisionConfig, VisionTransformer
@@ -63,7 +63,7 @@ def test_batches_do_not_mix():
 
 def origin(folder: Path, word: str, tensors=None, config=None, **overrides) -> tuple[Any, str]:
     path = saved(folder, tensors or state(PLAIN), **(config or {}))
-    model = timm.open(Found(path, config or {}), None, overrides)
+    model = timm.open(Candidate(path, config or {}), None, overrides)
     return model.config[word], model.provenance[word]
 
 
@@ -102,10 +102,10 @@ def test_heads_of_a_training_checkpoint_come_from_its_own_arguments(tmp_path):
 
 def test_a_guess_is_marked_as_one(tmp_path):
     path = saved(tmp_path, state(PLAIN))
-    model = timm.open(Found(path, {}), None, {})
+    model = timm.open(Candidate(path, {}), None, {})
     assert set(model.guesses) == {"heads", "image_size", "mean", "std", "interpolation", "crop"}
     assert model.notes == ("heads=7 is a guess, the usual choice: nothing in the file says it.",)
-    assert timm.open(Found(path, {}), None, {"heads": 3, "crop": None}).notes == ()
+    assert timm.open(Candidate(path, {}), None, {"heads": 3, "crop": None}).notes == ()
     config = {"pretrained_cfg": {"mean": [0.4] * 3, "std": [0.2] * 3, "crop_pct": 1.0}}
     assert origin(tmp_path, "mean", config=config) == ((0.4, 0.4, 0.4), "sidecar")
     assert origin(tmp_path, "crop", config=config) == (1.0, "sidecar")
@@ -187,15 +187,15 @@ def test_what_does_not_fit_is_refused_by_name(change, overrides, said, tmp_path)
     tensors = {name: t for name, t in (state(PLAIN) | change).items() if t is not None}
     path = saved(tmp_path, tensors)
     with pytest.raises(CheckpointError, match=said):
-        timm.open(Found(path, {}), None, overrides)
+        timm.open(Candidate(path, {}), None, overrides)
 
 
 def test_positions_that_fit_two_grids_need_the_size_of_the_picture(tmp_path):
     v = Variant("", size=(9, 9), registers=4, unplaced=True)  # 9 patches, or 4 after 5 tokens
     path = saved(tmp_path, state(v))
     with pytest.raises(CheckpointError, match=r"fit 9 patches as well as 4.*image_size="):
-        timm.open(Found(path, {}), None, {})
-    assert timm.open(Found(path, {}), None, {"image_size": 9}).config["no_embed_class"] is True
+        timm.open(Candidate(path, {}), None, {})
+    assert timm.open(Candidate(path, {}), None, {"image_size": 9}).config["no_embed_class"] is True
 
 
 def test_targets_and_masks_are_refused(tmp_path):

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import transformer_viz as tv
-from transformer_viz.checkpoints.common.candidate import Found
+from transformer_viz.checkpoints.common.candidate import Candidate
 from transformer_viz.checkpoints.files.reading import CheckpointError
 from transformer_viz.checkpoints.layouts import torch_core
 from transformer_viz.checkpoints.loader import discover, layout_of
@@ -140,7 +140,7 @@ def test_what_does_not_fit_is_refused_by_name(change, overrides, said, tmp_path:
     path = tmp_path / "core.pt"
     torch.save(tensors, path)
     with pytest.raises(CheckpointError, match=said):
-        torch_core.open(Found(path, {}), None, overrides)
+        torch_core.open(Candidate(path, {}), None, overrides)
 
 
 @pytest.mark.parametrize("layout", ["timm", "torch_transformer", "torch_tutorial_seq2seq"])

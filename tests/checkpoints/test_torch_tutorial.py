@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import transformer_viz as tv
-from transformer_viz.checkpoints.common.candidate import Found
+from transformer_viz.checkpoints.common.candidate import Candidate
 from transformer_viz.checkpoints.files.reading import CheckpointError
 from transformer_viz.checkpoints.layouts import torch_tutorial
 from transformer_viz.checkpoints.loader import discover, layout_of
@@ -52,7 +52,7 @@ def test_pytorchs_own_module_gives_the_same(case: str, tmp_path: Path):
             source == PAD,
         )
         expected = (states @ w["generator.weight"].T + w["generator.bias"]).transpose(0, 1)
-        model = torch_tutorial.open(Found(save(tmp_path), {}), None, {"heads": H})
+        model = torch_tutorial.open(Candidate(save(tmp_path), {}), None, {"heads": H})
         assert (model.calls.forward(source, target) - expected).abs().max() <= LOGITS
 
 
@@ -122,4 +122,4 @@ def test_what_does_not_fit_is_refused_by_name(change, overrides, said, tmp_path:
     path = tmp_path / "translator.pth"
     torch.save(tensors, path)
     with pytest.raises(CheckpointError, match=said):
-        torch_tutorial.open(Found(path, {}), None, overrides)
+        torch_tutorial.open(Candidate(path, {}), None, overrides)

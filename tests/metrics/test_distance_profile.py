@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from transformer_viz.app.labs.experiments.long_range import Found as Far
+from transformer_viz.app.labs.experiments.long_range import LongRangeResult as Far
 from transformer_viz.app.labs.experiments.long_range import answer, measured, near_and_far
 from transformer_viz.metrics.attention.distance_profile import reach
 from transformer_viz.metrics.attention.tied_query_key import lopsidedness, share_keys

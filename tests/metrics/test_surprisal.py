@@ -12,7 +12,7 @@ import torch
 import transformer_viz as tv
 from tests.conftest import TINY, make_model
 from transformer_viz.app.labs.experiments.multi_head import (
-    Found,
+    MultiHeadResult,
     answer,
     arranged,
     every_head,
@@ -105,11 +105,11 @@ def test_every_head_is_named_and_finds_its_place(tiny_model: Model) -> None:
     assert bits["encoder"].tolist() == [[0, 1], [2, 3], [4, 5]]
     uneven = arranged([("cross", 0, 0), ("cross", 1, 0), ("cross", 1, 1)], [1.0, 2.0, 3.0])
     assert np.isnan(uneven["cross"][0, 1])
-    found = Found(uneven, (), None)
+    found = MultiHeadResult(uneven, (), None)
     assert found.dearest == ("cross", 1, 1, 3.0)
     assert found.noticed == 3 and answer(found) == 0
-    assert answer(Found({"cross": np.zeros((2, 2))}, (), None)) == 2
-    assert answer(Found({"cross": np.array([[5.0, 0.2]])}, (), None)) == 1
+    assert answer(MultiHeadResult({"cross": np.zeros((2, 2))}, (), None)) == 2
+    assert answer(MultiHeadResult({"cross": np.array([[5.0, 0.2]])}, (), None)) == 1
 
 
 @pytest.mark.parametrize(
@@ -127,6 +127,6 @@ def test_what_the_dearest_head_costs_is_said_in_words_that_hold(
 ) -> None:
     told: list[str] = []
     bench: Any = SimpleNamespace(tell=lambda *sentences: told.extend(sentences))
-    reveal(bench, Found({"cross": np.array([[bits, bits - 1]])}, (), None))
+    reveal(bench, MultiHeadResult({"cross": np.array([[bits, bits - 1]])}, (), None))
     assert number in told[0]
     assert ("less probable" in " ".join(told)) == bool(times) and times in " ".join(told)

@@ -16,7 +16,7 @@ from ..model import Transformer
 from ..preprocessing.tokenizers import Tokenizer
 from .common import native
 from .common.bundled import CONFIG, EXAMPLE, PREFERRED, PRETRAINED, WEIGHTS, available, shelved
-from .common.candidate import Found
+from .common.candidate import Candidate
 from .common.model import Model
 from .files.reading import SUFFIXES, CheckpointError, CheckpointMissing, file_size, read_config
 from .hugging_face import layout as hugging_face
@@ -49,10 +49,12 @@ class Layout(Protocol):
     WORDS: tuple[str, ...]
     NAMES: tuple[str, ...]
 
-    def recognise(self, found: Found) -> bool:
+    def recognise(self, found: Candidate) -> bool:
         """Whether the config, or the names of the weights, are this layout's."""
 
-    def open(self, found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+    def open(
+        self, found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]
+    ) -> Model:
         """The Model, in evaluation mode, on the CPU."""
 
 
@@ -120,7 +122,7 @@ def load(
     return model if place is None else model.to(place)
 
 
-def _of_the_file(found: Found) -> dict[str, Any]:
+def _of_the_file(found: Candidate) -> dict[str, Any]:
     """What every layout would say alike of a file: its size, and what was taken off its names."""
     read = found.__dict__.get("weights")  # a layout may have taken another way to the tensors
     return {
@@ -131,7 +133,7 @@ def _of_the_file(found: Found) -> dict[str, Any]:
 
 def discover(
     thing: str | os.PathLike[str], overrides: Mapping[str, Any]
-) -> tuple[Found, dict[str, Any]]:
+) -> tuple[Candidate, dict[str, Any]]:
     """What stands on disk under a name, and the overrides that are its layout's own."""
     path = find(thing)
     allow = overrides.get("allow_nonfinite", False)
@@ -141,15 +143,15 @@ def discover(
     if which not in ("trained", "ema"):
         raise CheckpointError(f"weights are 'trained' or 'ema' (their average); got {which!r}.")
     words = {word: overrides[word] for word in overrides if word not in OURS}
-    return Found(path, read_config(path.parent / CONFIG), allow, which == "ema"), words
+    return Candidate(path, read_config(path.parent / CONFIG), allow, which == "ema"), words
 
 
-def layout_of(found: Found, wanted: str | None = None) -> Layout:
+def layout_of(found: Candidate, wanted: str | None = None) -> Layout:
     """The layout of a checkpoint, see :func:`recognised`."""
     return recognised(found, wanted)[0]
 
 
-def recognised(found: Found, wanted: str | None = None) -> tuple[Layout, Found]:
+def recognised(found: Candidate, wanted: str | None = None) -> tuple[Layout, Candidate]:
     """The layout asked for, or the first that recognises a checkpoint, and what it is to open.
 
     Where none does, the name of the field in which a larger module kept the model (``gpt.``) is
@@ -174,7 +176,7 @@ def recognised(found: Found, wanted: str | None = None) -> tuple[Layout, Found]:
     )
 
 
-def _nearest(found: Found) -> str:
+def _nearest(found: Candidate) -> str:
     """Which layout comes closest to a file that none recognises, and what does not fit."""
     names = sorted(found.weights.tensors)
     near, strange = "", names

@@ -11,7 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 import transformer_viz as tv
-from transformer_viz.app.labs.experiments.training_snapshots import Found, answer, entropies
+from transformer_viz.app.labs.experiments.training_snapshots import (
+    SnapshotResult,
+    answer,
+    entropies,
+)
 from transformer_viz.app.labs.snapshots import MODEL, Moment, logged, measured
 from transformer_viz.checkpoints.common.bundled import PRETRAINED, SNAPSHOTS
 from transformer_viz.metrics.attention.head_statistics import entropy
@@ -99,6 +103,6 @@ def test_the_answer_is_the_moment_from_which_on_the_text_stays(
     texts: str, first: int, option: int
 ) -> None:
     steps = (4, 256, 1024, 16384)
-    found = Found(tuple(Moment(s, "", 0, 0) for s in steps), tuple(texts), {}, np.zeros(4))
+    found = SnapshotResult(tuple(Moment(s, "", 0, 0) for s in steps), tuple(texts), {}, np.zeros(4))
     assert found.first.step == first
     assert answer(found) == option

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from ...model import ModelConfig, Transformer
 from ...preprocessing.tokenizers import PlainIds, SentencePieceText, Tokenizer
 from ..files.reading import CheckpointError, Weights
 from . import native
-from .candidate import Found
+from .candidate import Candidate
 from .fill_weights import build
 from .model import Model
 from .rename_keys import Table
@@ -62,79 +62,84 @@ class StoredPositions(nn.Module):
         return x + self.table.reshape(-1, x.shape[-1])[: x.shape[1]]
 
 
-def reference(
-    found: Found,
-    name: str,
-    words: Mapping[str, Any],
-    origins: Mapping[str, str],
-    table: Table,
-    *,
-    weights: Weights | None = None,
-    tokenizer: Tokenizer | None = None,
-    optional: Sequence[str] = (),
-    stored: Mapping[str, Sequence[int]] | None = None,
-    make: Callable[[ModelConfig], Transformer] = Transformer,
-    closed: str = "",
-    notes: Sequence[str] = (),
-) -> Model:
-    """The Model around a reference Transformer with the weights of another code base's file.
+@dataclass(frozen=True, eq=False)
+class ReferencePlan:
+    """What a layout makes of a file: the words, and where each weight goes.
 
-    Args:
-        found: the file.
-        name: the layout's.
-        words: of ``ModelConfig``, complete; an id of -1 is one that the model does not have.
-        origins: where each of them came from.
-        table: names of the file and of the module, see :mod:`.renaming`.
-        weights: those of the file made ready (split, reshaped); left out, as they are.
-        tokenizer: left out, the sentencepiece model beside the weights, or ids typed as numbers.
-        optional: biases that the code base can leave out, see :func:`build`.
-        stored: for each stack whose position table the file holds, the table's shape.
-        make: the module, where the code base does something that the reference does not.
-        closed: where the vocabulary is that is not opened; a note where no other was found.
-        notes: what else whoever looks at this model must know.
-
-    Raises:
-        CheckpointError: words that are unknown or impossible, weights that do not fit.
+    ``words`` of ``ModelConfig``, complete, an id of -1 being one that the model does not have;
+    ``origins`` where each of them came from; ``table`` names of the file and of the module, see
+    :mod:`.rename_keys`; ``weights`` those of the file made ready (split, reshaped), left out, as
+    they are; ``tokenizer``, left out, the sentencepiece model beside the weights, or ids typed as
+    numbers; ``optional`` biases that the code base can leave out, see :func:`build`; ``stored`` for
+    each stack whose position table the file holds, the table's shape; ``make`` the module, where
+    the code base does something that the reference does not; ``closed`` where the vocabulary is
+    that is not opened, a note where no other was found; ``notes`` what else whoever looks at this
+    model must know.
     """
-    weights = found.weights if weights is None else weights
-    config = configured(words, weights)
-    rows = min((math.prod(shape[:-1]) for shape in (stored or {}).values()), default=None)
-    if rows is not None and config.max_positions > rows:
-        raise CheckpointError(
-            f"max_positions={config.max_positions} needs more rows than the {rows} of the position "
-            f"table in {weights.path.name}; give a smaller one, or leave it out."
-        )
 
-    def module() -> nn.Module:
-        made = make(config)
-        for stack, shape in (stored or {}).items():
+    layout: str
+    words: Mapping[str, Any]
+    origins: Mapping[str, str]
+    table: Table
+    weights: Weights | None = None
+    tokenizer: Tokenizer | None = None
+    optional: Sequence[str] = ()
+    stored: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    make: Callable[[ModelConfig], Transformer] = Transformer
+    closed: str = ""
+    notes: Sequence[str] = ()
+
+    def module(self, config: ModelConfig) -> nn.Module:
+        """The module, not filled yet, with the stored position tables where there are any."""
+        made = self.make(config)
+        for stack, shape in self.stored.items():
             embedding = getattr(made, stack).embedding if hasattr(made, stack) else None
             if embedding is not None and embedding.positions is not None:
                 embedding.positions = StoredPositions(shape, config.positions == "learned")
         return made
 
-    built = build(module, weights, table, optional)
+
+def build_reference_model(found: Candidate, plan: ReferencePlan) -> Model:
+    """The Model around a reference Transformer with the weights of another code base's file.
+
+    Raises:
+        CheckpointError: words that are unknown or impossible, weights that do not fit.
+    """
+    weights = found.weights if plan.weights is None else plan.weights
+    config = configured(plan.words, weights)
+    _check_positions(config, plan, weights)
+    built = build(lambda: plan.module(config), weights, plan.table, plan.optional)
     assert isinstance(built, Transformer)
-    ids = native.special_ids(words)
+    ids = native.special_ids(plan.words)
+    tokenizer = plan.tokenizer
     if tokenizer is None:
         tokenizer = vocabulary(found.folder, config)
-    notes = (*notes, closed) if closed and tokenizer is None else tuple(notes)
+    notes = (*plan.notes, plan.closed) if plan.closed and tokenizer is None else tuple(plan.notes)
     if tokenizer is None:
         source = config.source_vocab if config.encoder_layers else config.target_vocab
         tokenizer = PlainIds(source or None, target_size=config.target_vocab or None, **ids)
     first = next(tensor for tensor in weights.tensors.values() if tensor.is_floating_point())
     return replace(
         native.wrap(built, tokenizer, native.name_of(weights.path)),
-        layout=name,
+        layout=plan.layout,
         title=str(found.config.get("title", "")),
         hash=found.hash,
         file_dtype=str(first.dtype).removeprefix("torch."),
         folder=found.folder,
-        provenance={word: origins.get(word, "default") for word in config.to_dict()},
+        provenance={word: plan.origins.get(word, "default") for word in config.to_dict()},
         max_tokens=None if config.positions == "none" else config.max_positions,
         notes=notes,
         **ids,
     )
+
+
+def _check_positions(config: ModelConfig, plan: ReferencePlan, weights: Weights) -> None:
+    rows = min((math.prod(shape[:-1]) for shape in plan.stored.values()), default=None)
+    if rows is not None and config.max_positions > rows:
+        raise CheckpointError(
+            f"max_positions={config.max_positions} needs more rows than the {rows} of the position "
+            f"table in {weights.path.name}; give a smaller one, or leave it out."
+        )
 
 
 def configured(words: Mapping[str, Any], weights: Weights) -> ModelConfig:
@@ -189,7 +194,7 @@ def divisors(number: int) -> list[int]:
     return [d for d in range(1, number + 1) if number % d == 0]
 
 
-def sidecar(found: Found, words: Iterable[str]) -> dict[str, Any]:
+def sidecar(found: Candidate, words: Iterable[str]) -> dict[str, Any]:
     """What the ``config.json`` beside the weights says about a layout's words."""
     return {word: found.config[word] for word in words if word in found.config}
 
@@ -211,7 +216,7 @@ def shared(weights: Weights, one: str, other: str) -> bool:
     return a is not None and b is not None and a.shape == b.shape and torch.equal(a, b)
 
 
-def special_ids(found: Found) -> dict[str, int]:
+def special_ids(found: Candidate) -> dict[str, int]:
     """The start and end token that the sentencepiece model beside the weights names."""
     path = vocabulary_file(found.folder)
     if path is None:

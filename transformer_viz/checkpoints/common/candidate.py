@@ -12,7 +12,7 @@ from ..files.unwrapping import bared
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class Candidate:
     """A checkpoint on disk: its weights file, the words of ``config.json``, the weights when asked.
 
     ``path`` is the weights file, or the index of a checkpoint in several parts; ``config`` is
@@ -36,7 +36,7 @@ class Found:
         weights = read_weights(self.path, self.averaged)
         return replace(weights, allow_nonfinite=self.allow_nonfinite)
 
-    def in_a_field(self) -> tuple[Found, ...]:
+    def in_a_field(self) -> tuple[Candidate, ...]:
         """The same without the first part of the weights' names, if all have the same one."""
         tensors, taken = bared(self.weights.tensors)
         if not taken:

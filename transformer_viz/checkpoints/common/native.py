@@ -19,7 +19,7 @@ from ...model import ModelConfig, Transformer
 from ...preprocessing.tokenizers import PlainIds, SentencePieceText, Tokenizer
 from ..files.reading import CheckpointError, Weights
 from .bundled import PREFERRED, VOCABULARY, WEIGHTS
-from .candidate import Found
+from .candidate import Candidate
 from .fill_weights import build
 from .model import Calls, Model
 
@@ -46,13 +46,13 @@ NAMES: tuple[str, ...] = (
 _FIELDS = {field.name: str(field.type) for field in dataclasses.fields(ModelConfig)}
 
 
-def recognise(found: Found) -> bool:
+def recognise(found: Candidate) -> bool:
     """Whether the config names this layout, or a weight bears one of its names."""
     first = {f"{stack}.layers.0.self_attention.query.weight" for stack in ("encoder", "decoder")}
     return found.config.get("layout") == NAME or not first.isdisjoint(found.weights.tensors)
 
 
-def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
     """The reference Transformer that the words describe, with the file's weights, in float32.
 
     Raises:

@@ -68,7 +68,7 @@ def wrap(
     with library():
         takes(type(module), module.config)
         file = module.config.to_diff_dict()
-        model = around(module, tokenizer, file, {}, overrides, None)
+        model = build_model(module, tokenizer, file, {}, overrides, None)
     return dataclasses.replace(model, name=name or type(module).__name__)
 
 
@@ -90,7 +90,7 @@ def takes(cls: Any, config: Any) -> str:
     return INPUTS[given]
 
 
-def around(
+def build_model(
     module: nn.Module,
     tokenizer: Any,
     file: Mapping[str, Any],

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from ...preprocessing.tokenizers import Tokenizer
-from ..common.candidate import Found
+from ..common.candidate import Candidate
 from ..common.model import Model
 from ..files.errors import CheckpointError
 from .build import NAME as NAME
-from .build import around, takes, vocabulary_size
+from .build import build_model, takes, vocabulary_size
 from .config import library_config, refuse
 from .config_words import WORDS as WORDS
 from .config_words import overridden
@@ -30,13 +30,13 @@ NAMES: tuple[str, ...] = ()  # the library has hundreds of spellings; config.jso
 OTHERS = ("layout", "architecture")  # words of configs that are ours, or timm's
 
 
-def recognise(found: Found) -> bool:
+def recognise(found: Candidate) -> bool:
     """Whether ``config.json`` names a model type of the library."""
     config = found.config
     return isinstance(config.get("model_type"), str) and not any(w in config for w in OTHERS)
 
 
-def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
     """The model that ``config.json`` names, with the folder's weights, in float32.
 
     ``device="auto"`` among the overrides spreads it over all devices there are.
@@ -68,7 +68,7 @@ def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -
         note = ""
         if given is None and kind_of_input == "text":
             given, note = open_tokenizer(transformers, found.folder, vocabulary_size(config))
-        model = around(module, given, found.config, said, overrides, found.folder)
+        model = build_model(module, given, found.config, said, overrides, found.folder)
     floats = [t.dtype for t in weights.tensors.values() if t.is_floating_point()]
     return dataclasses.replace(
         model,

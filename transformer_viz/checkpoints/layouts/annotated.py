@@ -11,9 +11,18 @@ from typing import Any
 
 from ...preprocessing.tokenizers import Tokenizer
 from ..common import native
-from ..common.build_reference import PLAIN, add, reference, shared, sidecar, special_ids, widths
+from ..common.build_reference import (
+    PLAIN,
+    ReferencePlan,
+    add,
+    build_reference_model,
+    shared,
+    sidecar,
+    special_ids,
+    widths,
+)
 from ..common.calibration import calibrated_heads
-from ..common.candidate import Found
+from ..common.candidate import Candidate
 from ..common.model import Model
 from ..common.provenance import settle
 from ..common.rename_keys import Table, layers, patterns, size
@@ -72,12 +81,12 @@ CLOSED = (
 )
 
 
-def recognise(found: Found) -> bool:
+def recognise(found: Candidate) -> bool:
     """Whether a norm of the first encoder layer bears the name that only this code base gives."""
     return "encoder.layers.0.sublayer.0.norm.a_2" in found.weights.tensors
 
 
-def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
     """The reference Transformer that the shapes describe, with the file's weights.
 
     Raises:
@@ -99,15 +108,17 @@ def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -
     if "heads" not in words:
         return calibrated_heads(rows, lambda chosen: open(found, tokenizer, overrides | chosen))
     add(words, origins, "shapes", widths(words["heads"], rows))
-    return reference(
+    return build_reference_model(
         found,
-        NAME,
-        words,
-        origins,
-        TABLE,
-        tokenizer=tokenizer,
-        stored={stack: size(weights, name, 3) for stack, name in TABLES.items()},
-        closed=CLOSED,
+        ReferencePlan(
+            NAME,
+            words,
+            origins,
+            TABLE,
+            tokenizer=tokenizer,
+            stored={stack: size(weights, name, 3) for stack, name in TABLES.items()},
+            closed=CLOSED,
+        ),
     )
 
 

@@ -18,10 +18,19 @@ from torch.nn import functional as F
 from ...model import ModelConfig, Transformer
 from ...model.normalization import make_norm
 from ...preprocessing.tokenizers import Tokenizer
-from ..common.build_reference import PLAIN, add, reference, settings, shared, sidecar, widths
+from ..common.build_reference import (
+    PLAIN,
+    ReferencePlan,
+    add,
+    build_reference_model,
+    settings,
+    shared,
+    sidecar,
+    widths,
+)
 from ..common.build_reference import WORDS as REFERENCE
 from ..common.calibration import calibrated_heads
-from ..common.candidate import Found
+from ..common.candidate import Candidate
 from ..common.dictionaries import fairseq_words, typed_ids
 from ..common.model import Model
 from ..common.native import check_types
@@ -154,7 +163,7 @@ def sinusoid(rows: int, width: int, pad: int) -> Tensor:
     return table
 
 
-def recognise(found: Found) -> bool:
+def recognise(found: Candidate) -> bool:
     """Whether the names are fairseq's, in its newer spelling or in the fused one."""
     names = found.weights.tensors.keys()
     heads = ("q_proj.weight", "in_proj_weight")
@@ -163,7 +172,7 @@ def recognise(found: Found) -> bool:
     )
 
 
-def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
     """The reference Transformer that options and shapes describe, with the file's weights.
 
     Raises:
@@ -186,16 +195,18 @@ def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -
         notes = () if tokenizer else (TYPED,)
     for fused in FUSED:
         weights = split(weights, fused)
-    model = reference(
+    model = build_reference_model(
         found,
-        NAME,
-        words,
-        origins,
-        TABLE,
-        weights=weights,
-        tokenizer=tokenizer or typed_ids(words),
-        make=lambda config: _counted(config, weights),
-        notes=notes,
+        ReferencePlan(
+            NAME,
+            words,
+            origins,
+            TABLE,
+            weights=weights,
+            tokenizer=tokenizer or typed_ids(words),
+            make=lambda config: _counted(config, weights),
+            notes=notes,
+        ),
     )
     told = {word: lang for word, lang in langs.items() if lang}
     where = {word: origins[word] for word in told}
@@ -229,7 +240,7 @@ def _counted(config: ModelConfig, weights: Weights) -> Transformer:
 
 
 def _words(
-    found: Found, weights: Weights, overrides: dict[str, Any]
+    found: Candidate, weights: Weights, overrides: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """All words that something tells; only the heads may be left open."""
     options = _options(weights)

@@ -13,9 +13,18 @@ from typing import Any
 from torch import Tensor
 
 from ...preprocessing.tokenizers import Tokenizer
-from ..common.build_reference import PLAIN, WORDS, add, reference, shared, sidecar, widths
+from ..common.build_reference import (
+    PLAIN,
+    WORDS,
+    ReferencePlan,
+    add,
+    build_reference_model,
+    shared,
+    sidecar,
+    widths,
+)
 from ..common.calibration import calibrated_heads
-from ..common.candidate import Found
+from ..common.candidate import Candidate
 from ..common.dictionaries import byte_pairs, characters
 from ..common.model import Model
 from ..common.native import check_types
@@ -66,7 +75,7 @@ TYPED = (
 )
 
 
-def fused(found: Found) -> Tensor | None:
+def fused(found: Candidate) -> Tensor | None:
     """The first layer's projection to queries, keys and values at once; None: not GPT-2's names."""
     tensors = found.weights.tensors
     name = "h.0.attn.c_attn.weight"
@@ -107,7 +116,7 @@ def apart(weights: Weights) -> Weights:
 
 
 def opened(
-    found: Found,
+    found: Candidate,
     name: str,
     tokenizer: Tokenizer | None,
     overrides: dict[str, Any],
@@ -129,7 +138,7 @@ def opened(
             many heads there are, sample text or the usual width of a head decides.
         weights: those of the file, made ready for the ``table``.
         table: names of the file and of the module, see :mod:`.renaming`.
-        stored: the shape of a position table that is no embedding, see :func:`.reference`.
+        stored: the shape of a position table that is no embedding, see :class:`.ReferencePlan`.
         optional: biases that the code base can leave out, see :func:`.build`.
         dataset: the folder that nanoGPT's characters are looked for in.
 
@@ -150,17 +159,19 @@ def opened(
     def made(chosen: dict[str, Any]) -> Model:
         final, where = words | chosen, origins | dict.fromkeys(chosen, "override")
         add(final, where, where["heads"], widths(final["heads"], rows))
-        return reference(
+        return build_reference_model(
             found,
-            name,
-            final,
-            where,
-            table,
-            weights=weights,
-            tokenizer=tokenizer,
-            optional=optional,
-            stored=stored,
-            closed=TYPED,
+            ReferencePlan(
+                name,
+                final,
+                where,
+                table,
+                weights=weights,
+                tokenizer=tokenizer,
+                optional=optional,
+                stored=stored or {},
+                closed=TYPED,
+            ),
         )
 
     if "heads" in words:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...preprocessing.tokenizers import Tokenizer
 from ..common.build_reference import WORDS as WORDS
-from ..common.candidate import Found
+from ..common.candidate import Candidate
 from ..common.model import Model
 from ..common.rename_keys import pattern
 from . import gpt
@@ -25,13 +25,13 @@ TRANSPOSED = tuple(
 )
 
 
-def recognise(found: Found) -> bool:
+def recognise(found: Candidate) -> bool:
     """Whether the names are GPT-2's and the matrices transposed."""
     fused = gpt.fused(found)
     return fused is not None and not gpt.is_linear(fused)
 
 
-def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
     """The reference Transformer that the shapes describe, with the file's weights.
 
     Raises:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..common.build_reference import settings, shared
-from ..common.candidate import Found
+from ..common.candidate import Candidate
 from ..common.rename_keys import Table, layers, size
 from ..files.reading import Weights
 
@@ -37,7 +37,7 @@ CLOSED = (
 )
 
 
-def stacked(found: Found) -> bool:
+def stacked(found: Candidate) -> bool:
     """Whether names of the weights are those of this code base, whatever the version."""
     return any(".layer_stack." in name for name in found.weights.tensors)
 

@@ -18,9 +18,17 @@ from ...model.normalization import make_norm
 from ...model.transformer import Attention, FeedForward, Stack
 from ...preprocessing.tokenizers import Tokenizer
 from ..common import native
-from ..common.build_reference import PLAIN, add, reference, sidecar, special_ids, widths
+from ..common.build_reference import (
+    PLAIN,
+    ReferencePlan,
+    add,
+    build_reference_model,
+    sidecar,
+    special_ids,
+    widths,
+)
 from ..common.calibration import calibrated_heads
-from ..common.candidate import Found
+from ..common.candidate import Candidate
 from ..common.model import Model
 from ..common.provenance import settle
 from ..common.rename_keys import Table, pattern, patterns, size
@@ -104,12 +112,12 @@ class PaddedTransformer(Transformer):
         self.tie()
 
 
-def recognise(found: Found) -> bool:
+def recognise(found: Candidate) -> bool:
     """Whether the names of the weights are those of this code base before November 2019."""
     return stacked(found) and PLACES[0] in found.weights.tensors
 
 
-def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
     """The model that settings and shapes describe, with the file's weights.
 
     Raises:
@@ -133,16 +141,18 @@ def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -
         return calibrated_heads(rows, lambda chosen: open(found, tokenizer, overrides | chosen))
     add(words, origins, "shapes", widths(words["heads"], rows))
     add(words, origins, "layout", PLAIN)
-    return reference(
+    return build_reference_model(
         found,
-        NAME,
-        words,
-        origins,
-        TABLE,
-        weights=weights,
-        tokenizer=tokenizer,
-        make=PaddedTransformer,
-        closed=CLOSED,
+        ReferencePlan(
+            NAME,
+            words,
+            origins,
+            TABLE,
+            weights=weights,
+            tokenizer=tokenizer,
+            make=PaddedTransformer,
+            closed=CLOSED,
+        ),
     )
 
 

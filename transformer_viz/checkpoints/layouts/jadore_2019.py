@@ -11,7 +11,7 @@ from typing import Any
 
 from ...preprocessing.tokenizers import Tokenizer
 from ..common import native
-from ..common.candidate import Found
+from ..common.candidate import Candidate
 from ..common.model import Model
 from ..common.word_checks import refuse_unknown
 from . import jadore_2020
@@ -21,12 +21,12 @@ WORDS = native.WORDS
 NAMES = jadore_2020.NAMES
 
 
-def recognise(found: Found) -> bool:
+def recognise(found: Candidate) -> bool:
     """Never by itself: jadore_2020 opens these files too and says where it had to guess."""
     return False
 
 
-def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
     """The file as this version of the code base ran it: ``jadore_2020`` with other norms.
 
     Raises:

@@ -15,9 +15,18 @@ from torch import Tensor
 from ...model import ModelConfig, Transformer
 from ...preprocessing.tokenizers import Tokenizer
 from ..common import native
-from ..common.build_reference import PLAIN, add, reference, settings, sidecar, special_ids, widths
+from ..common.build_reference import (
+    PLAIN,
+    ReferencePlan,
+    add,
+    build_reference_model,
+    settings,
+    sidecar,
+    special_ids,
+    widths,
+)
 from ..common.calibration import calibrated, calibrated_heads
-from ..common.candidate import Found
+from ..common.candidate import Candidate
 from ..common.model import Model
 from ..common.provenance import settle
 from ..common.rename_keys import Table, patterns, size
@@ -44,12 +53,12 @@ ADVICE = (
 )
 
 
-def recognise(found: Found) -> bool:
+def recognise(found: Candidate) -> bool:
     """Whether the names of the weights are those of this code base since November 2019."""
     return stacked(found) and TABLES["encoder"] in found.weights.tensors
 
 
-def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
     """The reference Transformer that settings and shapes describe, with the file's weights.
 
     Raises:
@@ -85,7 +94,7 @@ class TargetPadded(Transformer):
 
 
 def _words(
-    found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]
+    found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """All words that something tells; where the norms stand and the heads may be left open."""
     weights = found.weights
@@ -124,20 +133,22 @@ def _scales(held: dict[str, Any], tied: str, d_model: int) -> dict[str, float]:
 
 
 def _made(
-    found: Found, tokenizer: Tokenizer | None, words: dict[str, Any], origins: dict[str, str]
+    found: Candidate, tokenizer: Tokenizer | None, words: dict[str, Any], origins: dict[str, str]
 ) -> Model:
     held = settings(found.weights, "settings")
     target_pad = held.get("trg_pad_idx", words["pad_id"])
     native.check_types({"pad_id": target_pad})
     plain = target_pad == words["pad_id"] or origins["pad_id"] == "override"
-    return reference(
+    return build_reference_model(
         found,
-        NAME if words["norm"] == "post" else EARLIER,
-        words,
-        origins,
-        TABLE,
-        tokenizer=tokenizer,
-        stored={stack: size(found.weights, name, 3) for stack, name in TABLES.items()},
-        make=Transformer if plain else lambda config: TargetPadded(config, target_pad),
-        closed=CLOSED,
+        ReferencePlan(
+            NAME if words["norm"] == "post" else EARLIER,
+            words,
+            origins,
+            TABLE,
+            tokenizer=tokenizer,
+            stored={stack: size(found.weights, name, 3) for stack, name in TABLES.items()},
+            make=Transformer if plain else lambda config: TargetPadded(config, target_pad),
+            closed=CLOSED,
+        ),
     )

@@ -16,9 +16,17 @@ from torch import Tensor
 from ...model.positional_encoding import sinusoidal_table
 from ...preprocessing.tokenizers import Tokenizer
 from ..common import native
-from ..common.build_reference import PLAIN, add, reference, sidecar, special_ids, widths
+from ..common.build_reference import (
+    PLAIN,
+    ReferencePlan,
+    add,
+    build_reference_model,
+    sidecar,
+    special_ids,
+    widths,
+)
 from ..common.calibration import calibrated_heads
-from ..common.candidate import Found
+from ..common.candidate import Candidate
 from ..common.model import Model
 from ..common.provenance import settle
 from ..common.rename_keys import Table, count, patterns, size
@@ -75,12 +83,12 @@ def _table(stacks: dict[str, str]) -> Table:
 NAMES = patterns(_table({"encoder": "encoder", "decoder": "decoder"}))
 
 
-def recognise(found: Found) -> bool:
+def recognise(found: Candidate) -> bool:
     """Whether the first layer's query bears the name that only this code base gives."""
     return "encoder.layers.0.self_attn.query.linear.weight" in found.weights.tensors
 
 
-def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
     """The reference Transformer that the shapes describe, with the file's weights.
 
     Raises:
@@ -107,16 +115,18 @@ def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -
         return calibrated_heads(rows, lambda chosen: open(found, tokenizer, overrides | chosen))
     add(words, origins, "shapes", widths(words["heads"], rows))
     add(words, origins, "layout", PLAIN)
-    model = reference(
+    model = build_reference_model(
         found,
-        NAME,
-        words,
-        origins,
-        _table(stacks),
-        tokenizer=tokenizer,
-        optional=OPTIONAL,
-        stored={stacks[theirs]: shape for theirs, shape in tables.items()},
-        notes=(EITHER,) if told == "convention" else (),
+        ReferencePlan(
+            NAME,
+            words,
+            origins,
+            _table(stacks),
+            tokenizer=tokenizer,
+            optional=OPTIONAL,
+            stored={stacks[theirs]: shape for theirs, shape in tables.items()},
+            notes=(EITHER,) if told == "convention" else (),
+        ),
     )
     return replace(
         model,

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...preprocessing.tokenizers import Tokenizer
 from ..common.build_reference import WORDS as WORDS
-from ..common.candidate import Found
+from ..common.candidate import Candidate
 from ..common.model import Model
 from ..common.rename_keys import Table, layers, patterns, size, without
 from ..files.reading import Weights
@@ -49,7 +49,7 @@ SIZES = {
 }
 
 
-def recognise(found: Found) -> bool:
+def recognise(found: Candidate) -> bool:
     """Whether the names are GPT-2's, with an output layer of its own, or those of 2020."""
     fused = gpt.fused(found)
     if fused is None:
@@ -57,7 +57,7 @@ def recognise(found: Found) -> bool:
     return gpt.is_linear(fused) and not nanogpt.recognise(found)
 
 
-def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
     """The reference Transformer that the shapes describe, with the file's weights.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import Any
 from ...preprocessing.tokenizers import Tokenizer
 from ..common.build_reference import WORDS as WORDS
 from ..common.build_reference import settings
-from ..common.candidate import Found
+from ..common.candidate import Candidate
 from ..common.model import Model
 from . import gpt
 
@@ -28,14 +28,14 @@ OPTIONAL = (
 OPTIONS = {"heads": "n_head", "dropout": "dropout"}  # of the options, what shapes cannot tell
 
 
-def recognise(found: Found) -> bool:
+def recognise(found: Candidate) -> bool:
     """Whether the names are GPT-2's, not transposed, with nanoGPT's options or a tied output."""
     fused, weights = gpt.fused(found), found.weights
     own = "model_args" in weights.extra or gpt.ties_output(weights)
     return fused is not None and gpt.is_linear(fused) and own
 
 
-def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
     """The reference Transformer that ``model_args`` and shapes describe, with the file's weights.
 
     Raises:

@@ -16,10 +16,19 @@ from torch import Tensor
 
 from ...model import Transformer
 from ...preprocessing.tokenizers import Tokenizer
-from ..common.build_reference import PLAIN, add, reference, settings, shared, sidecar, widths
+from ..common.build_reference import (
+    PLAIN,
+    ReferencePlan,
+    add,
+    build_reference_model,
+    settings,
+    shared,
+    sidecar,
+    widths,
+)
 from ..common.build_reference import WORDS as WORDS
 from ..common.calibration import calibrated_heads
-from ..common.candidate import Found
+from ..common.candidate import Candidate
 from ..common.dictionaries import opennmt_words, typed_ids
 from ..common.model import Model
 from ..common.native import check_types
@@ -108,7 +117,7 @@ def unemptied(mask: Tensor) -> Tensor:
     return mask | ~mask.any(-1, keepdim=True)
 
 
-def recognise(found: Found) -> bool:
+def recognise(found: Candidate) -> bool:
     """Whether the names are OpenNMT's, and there is an encoder and a decoder."""
     names = found.weights.tensors.keys()
     return {
@@ -117,7 +126,7 @@ def recognise(found: Found) -> bool:
     } <= names
 
 
-def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
     """The reference Transformer that options and shapes describe, with the file's weights.
 
     Raises:
@@ -135,18 +144,20 @@ def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -
     if tokenizer is None:
         tokenizer = opennmt_words(_lists(weights), found.folder, words)
         notes = () if tokenizer else (TYPED,)
-    return reference(
+    return build_reference_model(
         found,
-        NAME,
-        words,
-        origins,
-        TABLE,
-        weights=weights,
-        tokenizer=tokenizer or typed_ids(words),
-        optional=OPTIONAL,
-        stored={stack: size(weights, POSITIONS.format(stack=stack), 3) for stack in STACKS},
-        make=Unemptied,
-        notes=notes,
+        ReferencePlan(
+            NAME,
+            words,
+            origins,
+            TABLE,
+            weights=weights,
+            tokenizer=tokenizer or typed_ids(words),
+            optional=OPTIONAL,
+            stored={stack: size(weights, POSITIONS.format(stack=stack), 3) for stack in STACKS},
+            make=Unemptied,
+            notes=notes,
+        ),
     )
 
 
@@ -159,7 +170,7 @@ def _with_generator(weights: Weights) -> Weights:
 
 
 def _words(
-    found: Found, weights: Weights, overrides: dict[str, Any]
+    found: Candidate, weights: Weights, overrides: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """All words that something tells; only the heads may be left open."""
     options = settings(weights, "opt")

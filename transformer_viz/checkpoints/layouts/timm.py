@@ -15,7 +15,7 @@ from ...preprocessing.images import ImageReader
 from ...preprocessing.tokenizers import PlainIds, Tokenizer
 from ..common import native
 from ..common.calibration import guess
-from ..common.candidate import Found
+from ..common.candidate import Candidate
 from ..common.fill_weights import build
 from ..common.model import Calls, Model
 from ..common.provenance import settle
@@ -88,13 +88,13 @@ MODES = {"center": False, "squash": True}  # timm's crop modes: is the picture s
 IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}  # its own, as DeiT has it
 
 
-def recognise(found: Found) -> bool:
+def recognise(found: Candidate) -> bool:
     """Whether the weights bear timm's names of patches and of fused queries, keys and values."""
     names = found.weights.tensors
     return "patch_embed.proj.weight" in names and "blocks.0.attn.qkv.weight" in names
 
 
-def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
     """The Vision Transformer of the file, which reads pictures and gives classes or states.
 
     Raises:
@@ -152,7 +152,7 @@ def make_calls(module: VisionTransformer) -> Calls:
     return Calls(forward, encode)
 
 
-def _words(found: Found, overrides: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+def _words(found: Candidate, overrides: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """Every word of the model and of its pictures, and where it came from."""
     refuse_unknown(overrides, WORDS)
     weights, config = found.weights, found.config

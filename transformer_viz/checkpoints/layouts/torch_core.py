@@ -20,7 +20,7 @@ from ...preprocessing.tokenizers import PlainIds, Tokenizer
 from ..common import native
 from ..common.build_reference import divisors, sidecar
 from ..common.calibration import calibrated
-from ..common.candidate import Found
+from ..common.candidate import Candidate
 from ..common.fill_weights import build
 from ..common.model import Calls, Model
 from ..common.provenance import settle
@@ -58,7 +58,7 @@ class Stack:
     final_bias: bool
 
 
-def recognise(found: Found) -> bool:
+def recognise(found: Candidate) -> bool:
     """Whether every weight is one of PyTorch's own stacks: more than that needs its own code."""
     names = list(bare(found.weights).tensors)
     return any(name.endswith("layers.0.self_attn.in_proj_weight") for name in names) and all(
@@ -66,7 +66,7 @@ def recognise(found: Found) -> bool:
     )
 
 
-def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
     """PyTorch's own modules with the file's weights; they read and give vectors.
 
     Raises:
@@ -233,7 +233,7 @@ def sizes(stacks: Mapping[str, Stack]) -> dict[str, Any]:
     }
 
 
-def check(words: Mapping[str, Any], stacks: Mapping[str, Stack], found: Found) -> None:
+def check(words: Mapping[str, Any], stacks: Mapping[str, Stack], found: Candidate) -> None:
     """Refuse values that PyTorch's stacks cannot have.
 
     Raises:

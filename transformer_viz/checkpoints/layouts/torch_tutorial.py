@@ -18,7 +18,7 @@ from ...preprocessing.tokenizers import PlainIds, Tokenizer
 from ..common import native
 from ..common.build_reference import PLAIN, configured, sidecar, vocabulary
 from ..common.calibration import calibrated_heads
-from ..common.candidate import Found
+from ..common.candidate import Candidate
 from ..common.fill_weights import build
 from ..common.model import Calls, Model
 from ..common.provenance import settle
@@ -101,12 +101,12 @@ class Seq2Seq(nn.Module):
         return self.generator(states)
 
 
-def recognise(found: Found) -> bool:
+def recognise(found: Candidate) -> bool:
     """Whether the tutorial's names of embeddings and positions are there."""
     return {SOURCE, TARGET, POSITIONS} <= set(found.weights.tensors)
 
 
-def open(found: Found, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
+def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
     """The tutorial's model with the file's weights.
 
     Raises:
@@ -176,7 +176,7 @@ def make_calls(module: Seq2Seq) -> Calls:
     return Calls(forward, encode, decode)
 
 
-def _stacks(found: Found) -> dict[str, Stack]:
+def _stacks(found: Candidate) -> dict[str, Stack]:
     stacks = stacks_of(found.weights, PREFIX)
     looking = [name for name, stack in stacks.items() if stack.memory]
     if set(stacks) != {"encoder", "decoder"} or looking != ["decoder"]:
@@ -187,7 +187,7 @@ def _stacks(found: Found) -> dict[str, Stack]:
     return stacks
 
 
-def _sizes(found: Found, stacks: Mapping[str, Stack]) -> dict[str, Any]:
+def _sizes(found: Candidate, stacks: Mapping[str, Stack]) -> dict[str, Any]:
     """The words that follow from the shapes."""
     tensors, shared = found.weights.tensors, sizes(stacks)
     for name, shape in ((SOURCE, "token"), (TARGET, "token"), (POSITIONS, "position, 1")):

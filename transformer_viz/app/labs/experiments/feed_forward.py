@@ -23,7 +23,7 @@ LEAST = 1e-6  # of the largest move: less is rounding
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class FeedForwardResult:
     """What was measured (``experiments.position_wise``), and the changed word's number and name."""
 
     measured: PositionWise
@@ -36,7 +36,7 @@ class Found:
         return int((self.measured.moved > LEAST).sum())
 
 
-def experiment(bench: Bench) -> Found:
+def experiment(bench: Bench) -> FeedForwardResult:
     scene = bench.scene
     stack = scene.kind.stacks[0]
     labels = scene.before.words_of(stack).labels
@@ -52,7 +52,7 @@ def experiment(bench: Bench) -> Found:
     measured: PositionWise = bench.ask(scene.question.model, _measured, *words)
     _chart(bench, labels, measured)
     _table(bench, labels, measured)
-    return Found(measured, token, labels[token])
+    return FeedForwardResult(measured, token, labels[token])
 
 
 def _measured(model: Model, text: str, layer: int, token: int, seed: int) -> PositionWise:
@@ -98,13 +98,13 @@ def _table(bench: Bench, labels: tuple[str, ...], found: PositionWise) -> None:
     bench.quiet(say("The other order: {order}", order=order))
 
 
-def answer(found: Found) -> int:
+def answer(found: FeedForwardResult) -> int:
     if found.moved == 1:
         return 0
     return 2 if found.moved == len(found.measured.moved) else 1
 
 
-def reveal(bench: Bench, found: Found) -> None:
+def reveal(bench: Bench, found: FeedForwardResult) -> None:
     mixed = int((found.measured.mixed > LEAST).sum())
     bench.tell(
         say(

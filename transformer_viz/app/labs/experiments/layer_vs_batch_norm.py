@@ -31,7 +31,7 @@ NOTICED = 1e-3  # a change of a normalised number that is no rounding
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class NormResult:
     """The class's sentence in two batches, before and after both norms.
 
     ``rows`` ``[batch, token, dimension]`` as the norm gets them, ``layer`` and ``batch`` the same
@@ -62,7 +62,7 @@ def lacks(scene: Scene) -> str | None:
     )
 
 
-def experiment(bench: Bench) -> Found:
+def experiment(bench: Bench) -> NormResult:
     """Which word, where in the model, and whether padding counts."""
     scene, stack = bench.scene, bench.scene.kind.stacks[0]
     layers = scene.before.layers(stack)
@@ -83,7 +83,7 @@ def experiment(bench: Bench) -> Found:
     return found
 
 
-def _measure(bench: Bench, tokens: Tokens, layer: int, word: int, padded: bool) -> Found:
+def _measure(bench: Bench, tokens: Tokens, layer: int, word: int, padded: bool) -> NormResult:
     question = bench.scene.question
     batches = [
         bench.ask(question.model, jobs.streams, (question.text, *others), layer)
@@ -93,7 +93,7 @@ def _measure(bench: Bench, tokens: Tokens, layer: int, word: int, padded: bool) 
     rows = np.stack([batch[0].rows[:count] for batch in batches])
     every = [[one.rows if padded else one.rows[: one.tokens] for one in batch] for batch in batches]
     first, second = (sum(map(len, batch)) for batch in every)
-    return Found(
+    return NormResult(
         tokens,
         word,
         rows,
@@ -103,7 +103,7 @@ def _measure(bench: Bench, tokens: Tokens, layer: int, word: int, padded: bool) 
     )
 
 
-def _numbers(bench: Bench, found: Found) -> None:
+def _numbers(bench: Bench, found: NormResult) -> None:
     word, shown = found.word, min(DIMENSIONS, found.rows.shape[-1])
     places = np.arange(shown)
     made = (
@@ -129,7 +129,7 @@ def _numbers(bench: Bench, found: Found) -> None:
     )
 
 
-def _changes(bench: Bench, found: Found) -> None:
+def _changes(bench: Bench, found: NormResult) -> None:
     places = np.arange(len(found.tokens))
     made = ((say("layer norm"), found.layer), (say("batch norm"), found.batch))
     bench.chart(
@@ -154,13 +154,13 @@ def _changes(bench: Bench, found: Found) -> None:
     )
 
 
-def answer(found: Found) -> int:
+def answer(found: NormResult) -> int:
     """Under which norm a number moved by more than rounding."""
     layer, batch = (change > NOTICED for change in found.changes)
     return {(True, False): 0, (False, True): 1, (True, True): 2, (False, False): 3}[layer, batch]
 
 
-def reveal(bench: Bench, found: Found) -> None:
+def reveal(bench: Bench, found: NormResult) -> None:
     """What each norm averages over."""
     with st.container(key="pictures-norm-why"):
         left, right = st.columns(2)
@@ -177,7 +177,7 @@ def reveal(bench: Bench, found: Found) -> None:
     )
 
 
-def _why(bench: Bench, found: Found) -> None:
+def _why(bench: Bench, found: NormResult) -> None:
     layer, batch = found.changes
     bench.tell(
         say(
@@ -198,7 +198,7 @@ def _why(bench: Bench, found: Found) -> None:
     )
 
 
-def _word(bench: Bench, found: Found) -> None:
+def _word(bench: Bench, found: NormResult) -> None:
     """Mean and spread of the chosen word's numbers."""
     made = (
         (say("as it comes"), found.rows[0]),

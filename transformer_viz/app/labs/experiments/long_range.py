@@ -23,7 +23,7 @@ FEWEST = 6  # tokens: a shorter sentence has no far words
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class LongRangeResult:
     """Links of all heads of a map by distance, how many tokens there are, and the strength of
     near and of far links against a head that looks at all words alike (1: just as strong)."""
 
@@ -33,7 +33,7 @@ class Found:
     far: float
 
 
-def experiment(bench: Bench) -> Found:
+def experiment(bench: Bench) -> LongRangeResult:
     scene = bench.scene
     blocks = [name for name in ("encoder", "decoder") if name in scene.before.maps]
     named = {"encoder": say("encoder"), "decoder": say("decoder")}
@@ -48,7 +48,7 @@ def experiment(bench: Bench) -> Found:
     _chart(bench, links, names.index(head), _shown(head))
     tokens = len(scene.before.words_of("encoder" if block == "encoder" else "decoder"))
     near, far = near_and_far(links)
-    return Found(links, tokens, near, far)
+    return LongRangeResult(links, tokens, near, far)
 
 
 def _shown(name: str) -> str:
@@ -101,7 +101,7 @@ def _chart(bench: Bench, links: Reach, head: int, name: str) -> None:
     )
 
 
-def answer(found: Found) -> int | None:
+def answer(found: LongRangeResult) -> int | None:
     if not (np.isfinite(found.near) and np.isfinite(found.far)):
         return None
     if found.near > CLEAR * found.far:
@@ -109,7 +109,7 @@ def answer(found: Found) -> int | None:
     return 2 if found.far > CLEAR * found.near else 1
 
 
-def reveal(bench: Bench, found: Found) -> None:
+def reveal(bench: Bench, found: LongRangeResult) -> None:
     bench.tell(
         say(
             "Against a head that looks at all words alike, links to near words (the nearest third "

@@ -25,7 +25,7 @@ MOST = 300  # heads; more would keep a class waiting
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class MultiHeadResult:
     """What the held text costs in bits more without each head: map to ``[layer, head]``; and the
     parameters of one attention block by number of heads."""
 
@@ -50,7 +50,7 @@ class Found:
         return name, int(layer), int(head), float(self.bits[name][layer, head])
 
 
-def experiment(bench: Bench) -> Found:
+def experiment(bench: Bench) -> MultiHeadResult:
     places = every_head(bench.scene.before)
     if len(places) > MOST:
         raise ValueError(
@@ -68,7 +68,7 @@ def experiment(bench: Bench) -> Found:
     bits = arranged(places, [float(part.sum() - clean.sum()) for part in found])
     config = bench.scene.engine.model(bench.scene.question.model).config
     sizes = attention_sizes(config) if config.get("d_model") else ()
-    result = Found(bits, sizes, config.get("heads"))
+    result = MultiHeadResult(bits, sizes, config.get("heads"))
     _charts(bench, result)
     return result
 
@@ -100,7 +100,7 @@ def arranged(places: list[tuple[str, int, int]], values: list[float]) -> dict[st
     return found
 
 
-def _charts(bench: Bench, found: Found) -> None:
+def _charts(bench: Bench, found: MultiHeadResult) -> None:
     limit = float(max(NOTICED, np.abs(found.every).max(initial=0)))
     for column, (name, bits) in zip(st.columns(len(found.bits)), found.bits.items(), strict=True):
         with column:
@@ -111,13 +111,13 @@ def _drawn(bits: np.ndarray, limit: float, dark: bool) -> Any:
     return lambda: views.head_cost(bits, limit, dark=dark)
 
 
-def answer(found: Found) -> int:
+def answer(found: MultiHeadResult) -> int:
     if found.noticed == 0:
         return 2
     return 0 if found.noticed > len(found.every) / 2 else 1
 
 
-def reveal(bench: Bench, found: Found) -> None:
+def reveal(bench: Bench, found: MultiHeadResult) -> None:
     name, layer, head, bits = found.dearest
     bench.tell(
         say(
@@ -146,7 +146,7 @@ def _times(bits: float) -> tuple[str, ...]:
     return (say("So the text becomes {times:,.1f} times less probable.", times=2.0**bits),)
 
 
-def _sizes(bench: Bench, found: Found) -> None:
+def _sizes(bench: Bench, found: MultiHeadResult) -> None:
     if not found.sizes:
         return
     bench.tell(_counted(found))
@@ -156,7 +156,7 @@ def _sizes(bench: Bench, found: Found) -> None:
     bench.table(heads, rows, mine[0] if mine else None)
 
 
-def _counted(found: Found) -> str:
+def _counted(found: MultiHeadResult) -> str:
     if len({size.parameters for size in found.sizes}) == 1:
         return say(
             "More heads cost no more parameters: the same four matrices are only cut into more, "

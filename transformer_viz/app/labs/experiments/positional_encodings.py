@@ -48,7 +48,7 @@ class Other:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class PositionResult:
     """The three models (None: not in this box), and the shuffled sentence."""
 
     models: tuple[Other | None, ...]
@@ -72,12 +72,12 @@ def shuffled_words(text: str, seed: int) -> str:
     return " ".join(mixed) + end.group()
 
 
-def experiment(bench: Bench) -> Found:
+def experiment(bench: Bench) -> PositionResult:
     """The shuffle, and what is known of the two tables."""
     seed = bench.press("order", say("another order"))
     shuffled = shuffled_words(bench.scene.question.text, seed)
     firsts = translations(bench, WAYS, Intervention())
-    found = Found(
+    found = PositionResult(
         tuple(None if tiny is None else _other(bench, tiny, shuffled) for tiny in firsts), shuffled
     )
     _texts(bench, found)
@@ -100,7 +100,7 @@ def _other(bench: Bench, first: Tiny, shuffled: str) -> Other:
     )
 
 
-def _texts(bench: Bench, found: Found) -> None:
+def _texts(bench: Bench, found: PositionResult) -> None:
     bench.tell(say("In another order: {sentence}", sentence=found.shuffled))
     rows = [
         (
@@ -134,7 +134,7 @@ def _texts(bench: Bench, found: Found) -> None:
     )
 
 
-def _tables(bench: Bench, found: Found) -> None:
+def _tables(bench: Bench, found: PositionResult) -> None:
     """Wavelengths, the shift property, and similarity, of the tables that this run used."""
     tables = {
         say(title): position_rows(other.first.trace, TABLE)
@@ -193,7 +193,7 @@ def _alike(bench: Bench, tables: dict[str, np.ndarray]) -> None:
     )
 
 
-def answer(found: Found) -> int | None:
+def answer(found: PositionResult) -> int | None:
     """Which of the models noticed nothing."""
     same = [other.same if other else None for other in found.models]
     known: dict[tuple[bool | None, ...], int] = {
@@ -204,7 +204,7 @@ def answer(found: Found) -> int | None:
     return known.get(tuple(same))
 
 
-def reveal(bench: Bench, found: Found) -> None:
+def reveal(bench: Bench, found: PositionResult) -> None:
     """Why a model without positions cannot notice."""
     without = found.models[2]
     if without is not None and without.same:

@@ -29,7 +29,7 @@ UNEVEN = 1.5  # times as uneven as the other: more is told apart
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class PreVsPostResult:
     """Fresh models of both kinds, and the two trained tiny ones (None: not in this box)."""
 
     pre: Beginning
@@ -43,7 +43,7 @@ class Found:
         return float(max(sizes) / min(sizes))
 
 
-def experiment(bench: Bench) -> Found:
+def experiment(bench: Bench) -> PreVsPostResult:
     """How deep, which stack; fresh models are made and one batch is sent through them."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         depth = int(bench.slide("layers", say("layers of each stack"), DEPTHS, 6))
@@ -53,7 +53,7 @@ def experiment(bench: Bench) -> Found:
     texts = (*OTHERS["first"], *OTHERS["second"])  # the same for all: made once
     says = say("Making fresh models of {depth} layers ...", depth=depth)
     pre, post = bench.ask(LABS + WAYS["pre"], jobs.began, texts, depth, SEEDS, says=says)
-    found = Found(pre, post, stack, trained)
+    found = PreVsPostResult(pre, post, stack, trained)
     with st.container(key="pictures-pre-post"):
         left, middle, right = st.columns(3)
         with left:
@@ -69,7 +69,7 @@ def _names() -> dict[str, str]:
     return {"pre": say("norm before (pre)"), "post": say("norm after the sum (post)")}
 
 
-def _gradients(bench: Bench, found: Found) -> None:
+def _gradients(bench: Bench, found: PreVsPostResult) -> None:
     layers = range(found.pre.layers)
     bench.chart(
         "gradients",
@@ -93,7 +93,7 @@ def _gradients(bench: Bench, found: Found) -> None:
     )
 
 
-def _lengths(bench: Bench, found: Found) -> None:
+def _lengths(bench: Bench, found: PreVsPostResult) -> None:
     bench.chart(
         "lengths",
         say("How long is a word's vector on its way, in the fresh models?"),
@@ -106,7 +106,7 @@ def _lengths(bench: Bench, found: Found) -> None:
     )
 
 
-def _trained(bench: Bench, found: Found) -> None:
+def _trained(bench: Bench, found: PreVsPostResult) -> None:
     grown = {
         name: stream_lengths(tiny.trace, found.stack)[1].mean(axis=1)
         for name, tiny in zip(_names().values(), found.trained, strict=True)
@@ -142,7 +142,7 @@ def _growth(
     )
 
 
-def answer(found: Found) -> int:
+def answer(found: PreVsPostResult) -> int:
     """Whose gradients differ more from layer to layer."""
     ratio = found.unevenness("post") / found.unevenness("pre")
     if ratio > UNEVEN:
@@ -150,7 +150,7 @@ def answer(found: Found) -> int:
     return 0 if ratio < 1 / UNEVEN else 2
 
 
-def reveal(bench: Bench, found: Found) -> None:
+def reveal(bench: Bench, found: PreVsPostResult) -> None:
     """What the place of the norm does to the way back, and to the way up."""
     with st.container(key="pictures-pre-post-why"):
         left, right = st.columns(2)
@@ -169,7 +169,7 @@ def reveal(bench: Bench, found: Found) -> None:
     )
 
 
-def _why(bench: Bench, found: Found) -> None:
+def _why(bench: Bench, found: PreVsPostResult) -> None:
     pre, post = (found.unevenness(norm) for norm in WAYS)
     words = {"layers": found.pre.layers, "pre": pre, "post": post}
     bench.tell(
@@ -205,7 +205,7 @@ def _why(bench: Bench, found: Found) -> None:
         )
 
 
-def _sizes(bench: Bench, found: Found) -> None:
+def _sizes(bench: Bench, found: PreVsPostResult) -> None:
     names = _names()
     rows = [
         (

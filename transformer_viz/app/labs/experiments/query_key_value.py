@@ -30,7 +30,7 @@ SELF = ("encoder", "decoder")
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class QueryKeyValueResult:
     """Scores and weights of one layer, own and shared; how many rows (of those that may look at
     several words) look most at the same word as before, and at themselves; of the opened head."""
 
@@ -41,7 +41,7 @@ class Found:
     itself: tuple[int, int]
 
 
-def experiment(bench: Bench) -> Found:
+def experiment(bench: Bench) -> QueryKeyValueResult:
     block, layer, head = _place(bench)
     trace = _vectors(bench, block, layer)
     attention = require_product(trace, block, layer, head)
@@ -51,7 +51,7 @@ def experiment(bench: Bench) -> Found:
     chosen = seen.sum(axis=1) > 1
     own, other = (w[head].argmax(axis=1)[chosen] for w in (found.own_weights, found.shared_weights))
     places = np.arange(len(seen))[chosen]
-    result = Found(
+    result = QueryKeyValueResult(
         shared=found,
         head=head,
         rows=len(places),
@@ -133,7 +133,7 @@ def _with_weights(trace: Trace, attention: Attention, weights: np.ndarray) -> Tr
     return replace(trace, attentions=(*others, drawn))
 
 
-def _table(bench: Bench, found: Found) -> None:
+def _table(bench: Bench, found: QueryKeyValueResult) -> None:
     scores, diagonal = found.shared.lopsided[found.head], found.shared.itself[found.head]
     rows = [
         (say("lopsidedness of the scores (0: symmetric)"), *(f"{part:.3f}" for part in scores)),
@@ -146,7 +146,7 @@ def _table(bench: Bench, found: Found) -> None:
     bench.table((say("this head"), say("q and k"), say("q for both")), rows)
 
 
-def answer(found: Found) -> int | None:
+def answer(found: QueryKeyValueResult) -> int | None:
     if not found.rows or found.same == found.itself[1]:
         return None
     others = found.rows - found.same
@@ -155,7 +155,7 @@ def answer(found: Found) -> int | None:
     return 1 if found.itself[1] > found.rows / 2 else 2
 
 
-def reveal(bench: Bench, found: Found) -> None:
+def reveal(bench: Bench, found: QueryKeyValueResult) -> None:
     bench.tell(
         say(
             "With shared vectors {itself} of {rows} words look most at themselves, and {same} at "

@@ -34,16 +34,16 @@ ABREAST = 3  # maps in a row
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class ScoreFunctionResult:
     """The five models, None where one is not here."""
 
     models: tuple[Tiny | None, ...]
 
 
-def experiment(bench: Bench) -> Found:
+def experiment(bench: Bench) -> ScoreFunctionResult:
     """The five models on the class's sentence, with switches that apply to all of them."""
     changes, layer, head = _controls(bench)
-    found = Found(translations(bench, tuple(WAYS), changes))
+    found = ScoreFunctionResult(translations(bench, tuple(WAYS), changes))
     _compared(bench, found)
     _maps(bench, found, layer, head)
     bench.quiet(
@@ -77,7 +77,7 @@ def _controls(bench: Bench) -> tuple[Intervention, int, str]:
     return Intervention(tuple(edits)), int(layer), head
 
 
-def _compared(bench: Bench, found: Found) -> None:
+def _compared(bench: Bench, found: ScoreFunctionResult) -> None:
     """Formula, size, score and translation of each."""
     rows = [
         (say(title), formula, *_cells(model))
@@ -94,7 +94,7 @@ def _cells(model: Tiny | None) -> tuple[str, str, str]:
     return f"{model.parameters:,}", bleu, model.text
 
 
-def _maps(bench: Bench, found: Found, layer: int, head: str) -> None:
+def _maps(bench: Bench, found: ScoreFunctionResult, layer: int, head: str) -> None:
     shown = [(model, title) for model, title in zip(found.models, TITLES, strict=True) if model]
     with st.container(key="pictures-scores"):
         for first in range(0, len(shown), ABREAST):
@@ -117,7 +117,7 @@ def _head(model: Tiny, layer: int, head: str) -> int:
     return int(mine.loc[mine["entropy"].idxmin(), "head"])
 
 
-def answer(found: Found) -> int | None:
+def answer(found: ScoreFunctionResult) -> int | None:
     """The model with the lowest BLEU, where all were measured."""
     scores = [model.bleu if model else None for model in found.models]
     known = [score for score in scores if score is not None]
@@ -126,7 +126,7 @@ def answer(found: Found) -> int | None:
     return scores.index(min(known))
 
 
-def reveal(bench: Bench, found: Found) -> None:
+def reveal(bench: Bench, found: ScoreFunctionResult) -> None:
     """What the scores of the whole test file say, and what the sentence cannot."""
     known = [
         (say(title), model.bleu)

@@ -38,7 +38,7 @@ SHARP = 0.5  # of the entropy at the smallest width: less counts as sharper, the
 
 
 @dataclass(frozen=True)
-class Found:
+class ScalingResult:
     """Random vectors by width, this model's heads (or why there are none), and the row length."""
 
     random: tuple[Spread, ...]
@@ -47,7 +47,7 @@ class Found:
     keys: int
 
 
-def experiment(bench: Bench) -> Found:
+def experiment(bench: Bench) -> ScalingResult:
     """Random vectors of any width, and the heads of the scene's model."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         width = int(bench.slide("width", say("dₖ: numbers in q and in k"), WIDTHS, 64))
@@ -66,7 +66,7 @@ def experiment(bench: Bench) -> Found:
     return found
 
 
-def _measure(bench: Bench, seed: int) -> Found:
+def _measure(bench: Bench, seed: int) -> ScalingResult:
     scene = bench.scene
     before = scene.before
     keys = len(before.source)
@@ -77,11 +77,11 @@ def _measure(bench: Bench, seed: int) -> Found:
     try:
         heads = bench.ask(scene.question.model, jobs.spreads, *words)
     except LookupError as error:
-        return Found(random, (), str(error.args[0]), keys)
-    return Found(random, heads, "", keys)
+        return ScalingResult(random, (), str(error.args[0]), keys)
+    return ScalingResult(random, heads, "", keys)
 
 
-def _variances(bench: Bench, found: Found, at: int) -> None:
+def _variances(bench: Bench, found: ScalingResult, at: int) -> None:
     lines = [
         Curve(say("random vectors"), WIDTHS, [s.variance for s in found.random], marked=at),
         Curve(say("theory: dₖ"), WIDTHS, WIDTHS, dashed=True),
@@ -107,7 +107,7 @@ def _variances(bench: Bench, found: Found, at: int) -> None:
     )
 
 
-def _row(bench: Bench, found: Found, width: int, seed: int) -> None:
+def _row(bench: Bench, found: ScalingResult, width: int, seed: int) -> None:
     """One random query over as many random keys as the sentence has tokens."""
     scores = random_scores(width, found.keys, seed, rows=1)[0]
     order = np.argsort(scores)[::-1]
@@ -134,7 +134,7 @@ def _row(bench: Bench, found: Found, width: int, seed: int) -> None:
     )
 
 
-def _softness(bench: Bench, found: Found, shown: str, at: int) -> None:
+def _softness(bench: Bench, found: ScalingResult, shown: str, at: int) -> None:
     lines = [
         Curve(name, WIDTHS, [getattr(getattr(s, side), shown) for s in found.random], marked=at)
         for side, name in (("plain", say("q·k as it is")), ("scaled", say("q·k / √dₖ")))
@@ -154,7 +154,7 @@ def _softness(bench: Bench, found: Found, shown: str, at: int) -> None:
     )
 
 
-def answer(found: Found) -> int:
+def answer(found: ScalingResult) -> int:
     """What became of the entropy from the smallest width to the largest, unscaled."""
     first, last = (s.plain.entropy for s in (found.random[0], found.random[-1]))
     if last < SHARP * first:
@@ -162,7 +162,7 @@ def answer(found: Found) -> int:
     return 2 if last > first / SHARP else 0
 
 
-def reveal(bench: Bench, found: Found) -> None:
+def reveal(bench: Bench, found: ScalingResult) -> None:
     """Why, and the same numbers for the heads of this model."""
     with st.container(key="pictures-scale-why"):
         left, right = st.columns(2)
@@ -175,7 +175,7 @@ def reveal(bench: Bench, found: Found) -> None:
                 bench.tell(found.why)
 
 
-def _why(bench: Bench, found: Found) -> None:
+def _why(bench: Bench, found: ScalingResult) -> None:
     first, last = found.random[0], found.random[-1]
     bench.tell(
         say(
@@ -209,7 +209,7 @@ def _why(bench: Bench, found: Found) -> None:
     )
 
 
-def _heads(bench: Bench, found: Found) -> None:
+def _heads(bench: Bench, found: ScalingResult) -> None:
     """The heads of the opened layer in numbers."""
     place = bench.scene.place
     here = [h for h in found.heads if (h.block, h.layer) == (place.block, place.layer)]

@@ -30,7 +30,7 @@ BOUNDS = (100, 1000, 10_000)  # updates, between the options
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class SnapshotResult:
     """The moments, what the model writes at each, the mean entropy of its heads by map and what
     the final text costs (without its end mark), both bits ``[moment]``."""
 
@@ -46,12 +46,12 @@ class Found:
         return self.moments[other[-1] + 1 if other else 0]
 
 
-def experiment(bench: Bench) -> Found:
+def experiment(bench: Bench) -> SnapshotResult:
     moments = measured()[1]
     texts, traces = _runs(bench, moments)
     # the last row is asked for no word of the text: each snapshot names its own best guess there
     bits = np.array([held_bits(trace)[:-1].sum() for trace in traces])
-    found = Found(moments, texts, entropies(traces), bits)
+    found = SnapshotResult(moments, texts, entropies(traces), bits)
     steps = [moment.step for moment in moments]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         step = int(bench.slide("step", say("after update"), steps, steps[0], _counted))
@@ -110,7 +110,7 @@ def _entropy(trace: Trace, block: str) -> float:
     return float(trace.heads.loc[mine, "entropy"].mean())
 
 
-def _said(found: Found, now: int) -> None:
+def _said(found: SnapshotResult, now: int) -> None:
     moment = found.moments[now]
     text = held_runs.shown(found.texts[now])
     said = say("After update {step:,} it writes: {text}", step=moment.step, text=text)
@@ -145,7 +145,7 @@ def _ignore(said: object) -> None:
     """How the atlas is drawn stays as the lab draws it."""
 
 
-def _table(bench: Bench, found: Found, now: int) -> None:
+def _table(bench: Bench, found: SnapshotResult, now: int) -> None:
     rows = [
         (
             f"{moment.step:,}",
@@ -164,11 +164,11 @@ def _table(bench: Bench, found: Found, now: int) -> None:
         bench.table(heads, rows, now, texts=(len(heads) - 1,))
 
 
-def answer(found: Found) -> int:
+def answer(found: SnapshotResult) -> int:
     return sum(found.first.step > bound for bound in BOUNDS)
 
 
-def reveal(bench: Bench, found: Found) -> None:
+def reveal(bench: Bench, found: SnapshotResult) -> None:
     bench.tell(
         say(
             "From update {step:,} on it writes “{text}”, as at the end (of the moments that were "
@@ -187,7 +187,7 @@ def reveal(bench: Bench, found: Found) -> None:
     )
 
 
-def _order(found: Found) -> str:
+def _order(found: SnapshotResult) -> str:
     """What comes first, in numbers: losses fall long before translations are right."""
     losses = [moment.loss for moment in found.moments]
     half = next(m for m in found.moments if losses[0] - m.loss >= (losses[0] - losses[-1]) / 2)
