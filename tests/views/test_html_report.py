@@ -21,7 +21,7 @@ from transformer_viz.core.trace import Trace
 from transformer_viz.metrics.attention.map_cells import cells
 from transformer_viz.metrics.attention.map_difference import difference
 from transformer_viz.views.export.atlas import atlas
-from transformer_viz.views.export.html_report import MOST, heads_in_words, report
+from transformer_viz.views.export.html_report import MAX_PAGE_BYTES, heads_in_words, report
 from transformer_viz.views.export.lines import lines
 from transformer_viz.views.export.report_data import STEPS
 
@@ -148,14 +148,14 @@ def test_the_page_says_whose_and_how_exact() -> None:
 
 def test_a_large_model_stays_below_three_megabytes_with_every_head() -> None:
     content = report(large_trace(12, 12, 64))
-    assert len(content.encode()) < MOST
+    assert len(content.encode()) < MAX_PAGE_BYTES
     assert len(packed(content)[0]["runs"][0]["heads"]) == 144
 
 
 def test_what_does_not_fit_is_left_out_and_said() -> None:
     trace = large_trace(11, 5, 200)
     content = report(trace, opened=("encoder", 4, 3))
-    assert len(content.encode()) < MOST
+    assert len(content.encode()) < MAX_PAGE_BYTES
     book, _ = packed(content)
     kept = list(book["runs"][0]["heads"])
     assert 10 < len(kept) < 55
@@ -177,7 +177,7 @@ def test_a_long_text_keeps_what_draws_it() -> None:
     shown, _ = weights_of(book, arrays, 0, "encoder 0 1")
     wanted = trace.attention("encoder", layer=0)[1].reshape(-1)
     assert np.abs(shown - wanted).max() <= 0.5 / STEPS + 1e-9
-    assert len(content.encode()) < MOST
+    assert len(content.encode()) < MAX_PAGE_BYTES
 
 
 def test_a_run_without_weights_says_what_to_do() -> None:

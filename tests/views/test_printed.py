@@ -27,7 +27,7 @@ from transformer_viz.metrics.attention.map_difference import difference
 from transformer_viz.views.paper import sheet
 from transformer_viz.views.paper.atlas import SIDE
 from transformer_viz.views.paper.figure_file import HONEST, printed
-from transformer_viz.views.paper.head_map import MOST
+from transformer_viz.views.paper.head_map import MAX_SIDE_CELLS
 
 CLEAN, WARM = make_trace(), make_trace(temperature=3.0)
 WIDTH = 160 / 25.4 * 72  # points of a sheet that is not told otherwise
@@ -231,7 +231,10 @@ def test_what_is_pooled_is_said() -> None:
     assert "Pooled: a cell is the largest of up to 2 × 2 weights." in said
     said = printed(long_trace(300), "atlas", "svg", "encoder").decode()
     assert f"up to {-(-300 // SIDE)} × {-(-300 // SIDE)} weights" in said
-    assert "Pooled" not in printed(long_trace(MOST // 4), "map", "svg", "encoder", 0, 1).decode()
+    assert (
+        "Pooled"
+        not in printed(long_trace(MAX_SIDE_CELLS // 4), "map", "svg", "encoder", 0, 1).decode()
+    )
 
 
 @pytest.mark.parametrize("name", PICTURES)

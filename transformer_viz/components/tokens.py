@@ -11,7 +11,10 @@ from ..i18n import mark, say
 from .js_texts import browser_words
 from .ruler import Ruler
 
-NAMES = {"text": mark("text"), "vectors": mark("vectors")}  # of a sentence that stands alone
+LONE_SENTENCE_NAMES = {
+    "text": mark("text"),
+    "vectors": mark("vectors"),
+}  # of a sentence that stands alone
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ def tokens_data(
 
 
 def _title(name: str) -> str:
-    return say(NAMES[name]) if name in NAMES else called(name)
+    return say(LONE_SENTENCE_NAMES[name]) if name in LONE_SENTENCE_NAMES else called(name)
 
 
 def picked(rows: Sequence[ChipRow], value: object) -> Picked | None:

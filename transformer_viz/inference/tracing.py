@@ -33,7 +33,7 @@ from .model_inputs import Read, Source, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
 
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients")
-MOST = 0.5  # of the memory that the maps of a run may take
+MAX_MEMORY_SHARE = 0.5  # of the memory that the maps of a run may take
 
 
 def trace(
@@ -206,7 +206,7 @@ def _refuse_flood(
     kinds = len(set(MATRICES) & set(words)) + check  # the proof holds the scores as well
     blocks = layers if only is None or check else len(only)
     needed = blocks * int(model.config.get("heads") or 0) * rows**2 * 4 * kinds
-    if needed > MOST * memory():
+    if needed > MAX_MEMORY_SHARE * memory():
         raise ValueError(
             f"This run would keep about {needed / 1e9:,.0f} GB of maps for {rows:,} tokens, and "
             f"the machine has {memory() / 1e9:,.0f}. Give a shorter input, or keep less: "

@@ -15,7 +15,7 @@ from ..metrics.attention.word_merging import Axis
 from .lesson_types import NotHere, Spot
 
 SHORT = mark("This sentence is too short for this question. Type a longer one above.")
-LEAST = 0.3  # a link is plain to see from this weight on
+MIN_PLAIN_WEIGHT = 0.3  # a link is plain to see from this weight on
 #: What a telling link should be, given up one by one: between whole words (not pieces of words),
 #: so many tokens apart at least, with such a weight at most.
 WISHES = ((True, 2, 0.95), (True, 1, 0.95), (False, 1, 0.95), (False, 1, 1.0), (False, 0, 1.0))
@@ -51,7 +51,7 @@ def _links(
         fit = np.where(allowed & (weights <= most), weights, 0.0)
         fit = np.where(weights.argmax(axis=1)[:, None] == np.arange(len(columns)), fit, 0.0)
         row, key = np.unravel_index(int(fit.argmax()), fit.shape)
-        if fit[row, key] > (LEAST if far else 0):
+        if fit[row, key] > (MIN_PLAIN_WEIGHT if far else 0):
             site = attention.site
             yield float(fit[row, key]), Spot(site.map, site.layer, head, int(row), int(key))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-MOST = 24  # tokens that are listed one by one
+MAX_LISTED_TOKENS = 24  # tokens that are listed one by one
 
 
 def quoted(word: str) -> str:
@@ -31,4 +31,6 @@ def exact(number: float) -> str:
 
 def listed(labels: Sequence[str]) -> str:
     """Tokens one after another, dots between them; of very many the first ones."""
-    return " · ".join(labels[:MOST]) + (" · …" if len(labels) > MOST else "")
+    return " · ".join(labels[:MAX_LISTED_TOKENS]) + (
+        " · …" if len(labels) > MAX_LISTED_TOKENS else ""
+    )

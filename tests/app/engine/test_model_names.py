@@ -55,7 +55,7 @@ def test_place_and_words_come_back_from_a_name(parts: list[str], words: dict[str
         '{"thing": "x"}',
         '{"a b": 1}',
         "[" * 3000,
-        '{"a": "' + "x" * model_names.LONGEST + '"}',
+        '{"a": "' + "x" * model_names.MAX_OVERRIDE_CHARACTERS + '"}',
     ],
 )
 def test_words_that_are_none_are_refused_and_stay_part_of_the_place(text: str) -> None:

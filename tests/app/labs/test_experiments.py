@@ -177,7 +177,7 @@ def test_long_sentences_are_measured_over_all_layers_too(
 def test_a_sentence_of_too_many_cells_is_refused_before_the_guess(
     visit: Visit, lab: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(whole_runs, "MOST", 100)
+    monkeypatch.setattr(whole_runs, "MAX_MAP_BYTES", 100)
     app = visit("labs", lab=lab, text=LONGER)
     assert "too long for this lab" in app.info[0].value
 

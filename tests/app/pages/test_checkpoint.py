@@ -425,13 +425,13 @@ def test_a_visit_that_comes_back_in_time_keeps_its_files(
 
 def test_only_the_last_uploads_of_a_visit_are_kept(visit: Visit, below: Path) -> None:
     app, names = look(visit), []
-    for number in range(uploads.MOST + 1):
+    for number in range(uploads.MAX_UPLOADS + 1):
         app = drop(app, **{f"my{number}__zip": zipped(below / "mine")})
         names.append(app.session_state["checkpoint"])
     room = app.session_state[uploads.ROOM]
     kept = [name in room.engine.shelf for name in names]
-    assert kept == [False] + [True] * uploads.MOST
-    assert len(list(room.folder.iterdir())) == uploads.MOST
+    assert kept == [False] + [True] * uploads.MAX_UPLOADS
+    assert len(list(room.folder.iterdir())) == uploads.MAX_UPLOADS
     room.close()
 
 
@@ -461,11 +461,11 @@ def test_the_upload_that_is_explored_stays(visit: Visit, below: Path) -> None:
     app = app.button(key="explore").click().run()
     name = app.session_state["model"]
     app = go(app, PAGE)
-    for number in range(uploads.MOST + 1):
+    for number in range(uploads.MAX_UPLOADS + 1):
         app = drop(app, **{f"my{number}__zip": zipped(below / "mine")})
         assert app.session_state["model"] == name and not app.error
     room = app.session_state[uploads.ROOM]
-    assert name in room.engine.shelf and len(list(room.folder.iterdir())) == uploads.MOST
+    assert name in room.engine.shelf and len(list(room.folder.iterdir())) == uploads.MAX_UPLOADS
     room.close()
 
 

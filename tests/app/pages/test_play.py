@@ -179,9 +179,9 @@ def test_a_text_that_is_too_long_to_play_says_so(
     """3 texts x 19 steps x 2 layers x 2 heads x 8 tokens x 4 bytes, or a byte less."""
     tokens = len(play(visit("play"))[0]["words"])
     size = 4 * 3 * (int(1.4 * tokens) + 8) * 2 * 2 * tokens
-    monkeypatch.setattr("transformer_viz.app.engine.search_jobs.LARGEST", size)
+    monkeypatch.setattr("transformer_viz.app.engine.search_jobs.MAX_ROWS_BYTES", size)
     play(visit("play", beam="3"))
-    monkeypatch.setattr("transformer_viz.app.engine.search_jobs.LARGEST", size - 1)
+    monkeypatch.setattr("transformer_viz.app.engine.search_jobs.MAX_ROWS_BYTES", size - 1)
     app = visit("play", beam="3", text="The cat sat!")
     assert f"This text has {tokens} tokens: with 3 texts kept" in told(app)
 

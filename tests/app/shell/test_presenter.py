@@ -19,7 +19,14 @@ from streamlit.testing.v1 import AppTest
 from tests.support.page_content import address, go, html, shown_part
 from transformer_viz.app.session import url_state
 from transformer_viz.app.shell import share
-from transformer_viz.app.shell.share import LEAST, SERVE, code, is_local, own_address, shared
+from transformer_viz.app.shell.share import (
+    QUIET_ZONE_MODULES,
+    SERVE,
+    code,
+    is_local,
+    own_address,
+    shared,
+)
 from transformer_viz.core.interventions import BlockKeys, Intervention, Temperature
 from transformer_viz.i18n import speaking
 
@@ -66,10 +73,10 @@ def test_a_code_is_dark_on_light_with_a_quiet_zone() -> None:
     uri = code(CLASS)
     assert uri is not None
     drawn = picture(uri)
-    modules = 17 + 4 * share.segno.make_qr(CLASS, error="l").version + 2 * LEAST
+    modules = 17 + 4 * share.segno.make_qr(CLASS, error="l").version + 2 * QUIET_ZONE_MODULES
     step = drawn.width / modules
     assert step == int(step) >= 4  # whole pixels: nothing is blurred
-    edge = round(LEAST * step)
+    edge = round(QUIET_ZONE_MODULES * step)
     frames = ((0, 0, drawn.width, edge), (0, 0, edge, drawn.height))
     assert all(drawn.crop(box).getextrema() == (255, 255) for box in frames)
     assert drawn.getpixel((edge, edge)) == 0  # the corner of a finder pattern is dark

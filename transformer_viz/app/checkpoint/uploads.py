@@ -19,7 +19,7 @@ from ..engine import model_names
 from ..engine.engine import Engine
 
 GRACE = 120.0  # seconds in which a visit that lost its connection may come back to its files
-MOST = 3  # uploads that one visit keeps
+MAX_UPLOADS = 3  # uploads that one visit keeps
 ROOM = "_room"
 BESIDE = (".json", ".txt", ".model", ".md")  # what stands beside weights
 
@@ -78,7 +78,7 @@ class Room:
         known = f"{self.name}{self._count}/{path.name}"
         self.engine.shelf.put(known, path)
         self._uploads.append((known, place))
-        while len(self._uploads) > MOST:
+        while len(self._uploads) > MAX_UPLOADS:
             at = next(n for n, (old, _) in enumerate(self._uploads) if old != used)
             old, folder = self._uploads.pop(at)
             self._forget(old)

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from ...checkpoints import Model
 
 PAINTING = 1.5  # seconds that a browser may need for its first picture on a busy machine
-MOST = 24  # models that stay loaded at most: a class looks at tiny ones and snapshots side by side
+MAX_LOADED_MODELS = (
+    24  # models that stay loaded at most: a class looks at tiny ones and snapshots side by side
+)
 BYTES = 4_000_000_000  # of all their weights together; the newest one stays in any case
 
 
@@ -52,7 +54,7 @@ class Loading:
 class Models:
     """Loads the models of a shelf in the background and forgets those not used for longest."""
 
-    def __init__(self, shelf: Shelf, most: int = MOST, limit: int = BYTES) -> None:
+    def __init__(self, shelf: Shelf, most: int = MAX_LOADED_MODELS, limit: int = BYTES) -> None:
         self.shelf = shelf
         self.most = int(os.environ.get("TRANSFORMER_VIZ_MODELS_KEPT", most))
         self.limit = limit

@@ -16,7 +16,7 @@ from typing import Any
 from ...i18n import say
 
 PATH, UPLOAD, MORE = "path:", "upload:", "//"
-LONGEST = 4_000  # characters of overridden words in a name
+MAX_OVERRIDE_CHARACTERS = 4_000  # characters of overridden words in a name
 NOT_WORDS = ("thing", "device", "tokenizer")  # what `load` itself is told; no words of a config
 
 
@@ -55,7 +55,11 @@ def read_words(text: str) -> dict[str, Any]:
         raise ValueError(constant)
 
     try:
-        words = json.loads(text or "{}", parse_constant=refuse) if len(text) <= LONGEST else None
+        words = (
+            json.loads(text or "{}", parse_constant=refuse)
+            if len(text) <= MAX_OVERRIDE_CHARACTERS
+            else None
+        )
     except (ValueError, RecursionError):
         words = None
     if not isinstance(words, dict) or not all(map(_is_word, words.items())):

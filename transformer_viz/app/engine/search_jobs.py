@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ...checkpoints import Model
     from ...inference.search import Tell
 
-LARGEST = 32_000_000  # bytes that the rows of a search may take, of all layers
+MAX_ROWS_BYTES = 32_000_000  # bytes that the rows of a search may take, of all layers
 
 
 def searched(
@@ -58,7 +58,7 @@ def _require_room(model: Model, source: str, beam: int) -> None:
     steps = limit_of(model, tokens, None)
     keys = tokens + (steps if model.kind == "decoder-only" else 0)
     rows = int(model.config.get("decoder_layers") or 12) * int(model.config.get("heads") or 12)
-    if 4 * beam * steps * rows * keys > LARGEST:
+    if 4 * beam * steps * rows * keys > MAX_ROWS_BYTES:
         raise ValueError(
             say(
                 "This text has {tokens} tokens: with {beam} texts kept, its steps are too many to "

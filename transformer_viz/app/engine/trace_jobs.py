@@ -37,7 +37,7 @@ TOO_LONG = {
         "transformer-viz trace for longer texts."
     ),
 }
-LONGEST = 1024  # tokens of a text that the app takes; the model itself may take more
+MAX_TOKENS = 1024  # tokens of a text that the app takes; the model itself may take more
 KEEP = ("weights", "scores", "hidden")  # what the pages show of a run
 ROWS = {"source": 12, "target": 9}  # vectors that are drawn at random, by sentence
 
@@ -149,22 +149,22 @@ def length(model: Model, question: Question, intervention: Intervention) -> int:
     target = len(model.tokenizer.target_ids(question.target)) if question.target else 0
     for name, count in (("text", tokens), ("target", target)):
         _check_length(name, count)
-    if tokens + padding > LONGEST:
+    if tokens + padding > MAX_TOKENS:
         raise ValueError(
             say(
                 "This text has {tokens:,} tokens and its padding {padding:,}; the app takes at "
                 "most {most:,} in all. Take padding away.",
                 tokens=tokens,
                 padding=padding,
-                most=LONGEST,
+                most=MAX_TOKENS,
             )
         )
     return max(tokens + padding, target, int(1.4 * tokens) + 8)  # as long as decoding may go
 
 
 def _check_length(name: str, count: int) -> None:
-    if count > LONGEST:
-        raise ValueError(say(TOO_LONG[name], count=count, most=LONGEST))
+    if count > MAX_TOKENS:
+        raise ValueError(say(TOO_LONG[name], count=count, most=MAX_TOKENS))
 
 
 def _padding(intervention: Intervention) -> int:

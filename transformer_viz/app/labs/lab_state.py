@@ -10,7 +10,7 @@ from ...i18n import say
 from ..session import url_state, visit
 
 LAB, SHOWN, OTHERS = "lab", "_lab", "_tried"  # the key of the link; what other labs were left at
-MANY = 9  # values, or digits, that are too many to name
+MAX_NAMED = 9  # values, or digits, that are too many to name
 
 
 def read(text: str) -> dict[str, str]:
@@ -41,14 +41,14 @@ def settled(name: str, allowed: Sequence[str], default: str) -> str:
     if value in allowed:
         return value
     few = [one for one in allowed if one]
-    _refuse(name, value, ", ".join(few) if len(few) < MANY else f"{few[0]} ... {few[-1]}")
+    _refuse(name, value, ", ".join(few) if len(few) < MAX_NAMED else f"{few[0]} ... {few[-1]}")
     return default
 
 
 def counted(name: str) -> int:
     """How often a button was pressed."""
     value = settings().get(name, "0")
-    if value.isascii() and value.isdecimal() and len(value) < MANY:
+    if value.isascii() and value.isdecimal() and len(value) < MAX_NAMED:
         return int(value)
     _refuse(name, value, "0, 1, 2 ...")
     return 0

@@ -7,12 +7,14 @@ from ...i18n import say
 from ..engine.trace_cache import MEGABYTE
 from ..session.scene import Scene
 
-MOST = 192 * MEGABYTE  # weights and scores of the maps of one run; the cache has to hold them
+MAX_MAP_BYTES = (
+    192 * MEGABYTE
+)  # weights and scores of the maps of one run; the cache has to hold them
 
 
 def too_long(scene: Scene, *blocks: str) -> str | None:
     """Why all heads of some maps cannot be measured together; None where they can."""
-    if sum(_size(scene, block) for block in blocks) <= MOST:
+    if sum(_size(scene, block) for block in blocks) <= MAX_MAP_BYTES:
         return None
     return say(
         "This sentence is too long for this lab, which measures all heads together; type a "

@@ -19,7 +19,7 @@ from ..session import visit
 from ..ui import components
 
 VERSION = 20  # of a code, 97 modules wide: phones still read it from a screen across a room
-LEAST = 4  # modules of light around a code (ISO/IEC 18004, section 6.3.8)
+QUIET_ZONE_MODULES = 4  # modules of light around a code (ISO/IEC 18004, section 6.3.8)
 EVERYWHERE = ("", "0.0.0.0", "::")  # server addresses that all of the machine's networks reach
 ELSEWHERE = ("192.0.2.1", 9)  # nobody's address (RFC 5737): it is asked which way leads there
 OWN_VIEW = ("present",)  # what a teacher's screen has and the pupils' are not given
@@ -111,7 +111,9 @@ def code(link: str) -> str | None:
         return None
     if int(made.version) > VERSION:
         return None
-    picture: str = made.svg_data_uri(border=LEAST, dark="#000000", light="#ffffff", scale=8)
+    picture: str = made.svg_data_uri(
+        border=QUIET_ZONE_MODULES, dark="#000000", light="#ffffff", scale=8
+    )
     return picture
 
 

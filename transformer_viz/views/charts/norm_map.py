@@ -25,8 +25,10 @@ from .theme import captioned, figure, letters, scale
 ROW = 30  # pixels of a row, while there are few norms
 HEIGHTS = (260, 720)  # the picture's size stays between these, so that a page does not jump
 LETTER = 7.2  # pixels that a letter of a norm's name takes
-NAMES = 32  # letters of a norm's name at most; of longer ones the end tells more
-LEAST = 0.01  # of the usual size: colours never spread over less, so that noise stays pale
+MAX_NAME_LETTERS = 32  # letters of a norm's name at most; of longer ones the end tells more
+MIN_COLOUR_SPREAD = (
+    0.01  # of the usual size: colours never spread over less, so that noise stays pale
+)
 
 
 def norm_map(
@@ -80,13 +82,13 @@ def _limits(
 ) -> tuple[float, float]:
     """Where the colours begin and end: at 0 for sizes, at equal distance from 0 otherwise."""
     usual = norm_statistic(trace, "rms" if kind.side == "before" else "output_rms", stack)[1]
-    least = LEAST * max(float(np.nanmax(usual, initial=0)), 1e-30)
+    least = MIN_COLOUR_SPREAD * max(float(np.nanmax(usual, initial=0)), 1e-30)
     most = max(least, float(np.nanmax(np.abs(shown), initial=0)))
     return (-most if change or kind.signed else 0.0), most
 
 
 def _ending(name: str) -> str:
-    return name if len(name) <= NAMES else f"…{name[1 - NAMES :]}"
+    return name if len(name) <= MAX_NAME_LETTERS else f"…{name[1 - MAX_NAME_LETTERS :]}"
 
 
 def _frame(

@@ -23,7 +23,7 @@ from .matrix_axes import LABELS
 from .theme import STEADY, captioned, escaped, figure
 
 BETWEEN = 16  # points of the curve from one position to the next
-MOST = 1600  # points of a curve, however long the sentence
+MAX_CURVE_POINTS = 1600  # points of a curve, however long the sentence
 
 
 def position_waves(trace: Trace, name: str, pair: int, *, dark: bool = False) -> go.Figure:
@@ -104,7 +104,7 @@ def _frame(names: tuple[str, ...], values: np.ndarray, dark: bool) -> go.Figure:
 
 
 def _curve(wave: Wave, column: int, rows: int, colour: str) -> go.Scatter:
-    points = min(MOST, (rows - 1) * BETWEEN + 1)
+    points = min(MAX_CURVE_POINTS, (rows - 1) * BETWEEN + 1)
     between = np.linspace(0, rows - 1, points)
     return go.Scatter(
         x=between,

@@ -21,7 +21,9 @@ from ..numbers import manifest, whose
 from ..paper.figure_file import HONEST
 from .report_data import STEPS, Place, Run, book, decided_first
 
-MOST = 3_000_000  # bytes of a page; heads that do not fit are left out, and the page says so
+MAX_PAGE_BYTES = (
+    3_000_000  # bytes of a page; heads that do not fit are left out, and the page says so
+)
 SPARE = 4_000  # of them for the words that are known only when the heads are packed
 LONG = 90  # letters of a title
 BEFORE_MARK = re.compile(r" ([.,;:!?…])")  # a mark stands close to the word before it
@@ -91,7 +93,7 @@ def most_decided(trace: Trace, block: str) -> Place:
 def room_for(title: str, body: str) -> int:
     """How many bytes of deflated data fit on a page with these words."""
     whole = len(page(b"", title=title, body=body).encode("utf-8"))
-    return (MOST - SPARE - whole) * 3 // 4  # four letters for three bytes
+    return (MAX_PAGE_BYTES - SPARE - whole) * 3 // 4  # four letters for three bytes
 
 
 def precision(changes: bool) -> str:

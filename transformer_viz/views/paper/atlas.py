@@ -13,7 +13,7 @@ from ...i18n import say
 from ...metrics.attention.thumbnails import head_tiles, largest_change, sentences
 from . import sheet
 
-MOST = 100_000  # cells of a whole atlas; more would be a file that few programs open
+MAX_CELLS = 100_000  # cells of a whole atlas; more would be a file that few programs open
 SIDE = 32  # cells along a tile: finer ones cannot be told apart on paper
 TILE = 90.0  # points of a tile at most
 INNER = 0.92  # share of its place that a tile fills
@@ -73,7 +73,7 @@ def printed_atlas(
 def _shrunk(tiles: np.ndarray) -> np.ndarray:
     """Tiles of so few cells that they can be told apart, by pooling whole cells together."""
     layers, heads, rows, columns = tiles.shape
-    side = min(SIDE, max(4, int((MOST / (layers * heads)) ** 0.5)))
+    side = min(SIDE, max(4, int((MAX_CELLS / (layers * heads)) ** 0.5)))
     count = -(-max(rows, columns) // side)
     shrunk = [[pooled(tile, [count, count]) for tile in layer] for layer in tiles]
     return np.array(shrunk)

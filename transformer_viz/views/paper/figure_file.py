@@ -125,9 +125,9 @@ def _drawn(
 
         return printed_atlas(trace, block, ramp=how["ramp"], **sheet)
     if picture == "lines":
-        from .lines import LEAST, printed_lines
+        from .lines import MIN_DRAWN_WEIGHT, printed_lines
 
-        least = max(LEAST, how["threshold"])
+        least = max(MIN_DRAWN_WEIGHT, how["threshold"])
         return printed_lines(trace, block, heads, least=least, **sheet, **grouped)
     from .head_map import printed_map
 

@@ -17,10 +17,10 @@ from ...metrics.attention.map_difference import appended, difference
 from ...metrics.attention.thumbnails import largest_change
 from . import sheet
 
-MOST = 256  # cells along a side; longer sentences are pooled
+MAX_SIDE_CELLS = 256  # cells along a side; longer sentences are pooled
 CELL = 40.0  # points of a cell at most
 TALL = 1.5  # of the width that a map may be high
-NAMES = 0.3  # of the width that the names of rows may take
+MAX_NAMES_SHARE = 0.3  # of the width that the names of rows may take
 SLANT = np.deg2rad(50)
 
 
@@ -99,14 +99,14 @@ def _plan(now: Cells, width: float) -> _Plan:
                 columns=columns,
             )
         )
-    pooled = -(-max(rows, columns) // MOST)
-    left = min(NAMES * width, sheet.longest(now.rows.labels, sheet.SIZE)) + 6
+    pooled = -(-max(rows, columns) // MAX_SIDE_CELLS)
+    left = min(MAX_NAMES_SHARE * width, sheet.longest(now.rows.labels, sheet.SIZE)) + 6
     hang = sheet.width_of(now.columns.labels[-1], sheet.SIZE) * np.cos(SLANT)
-    room = width - 2 * sheet.MARGIN - left - min(hang, NAMES * width)
+    room = width - 2 * sheet.MARGIN - left - min(hang, MAX_NAMES_SHARE * width)
     across = min(CELL, room / columns)
     down = min(across, TALL * width / rows)
     size = float(np.clip(0.9 * down, sheet.LEAST, sheet.SIZE))
-    top = min(sheet.longest(now.columns.labels, size), NAMES * width) * np.sin(SLANT)
+    top = min(sheet.longest(now.columns.labels, size), MAX_NAMES_SHARE * width) * np.sin(SLANT)
     x = sheet.MARGIN + left + (room - across * columns) / 2
     return _Plan(x, sheet.MARGIN + float(top) + size + 4, across, down, size, pooled)
 
@@ -144,7 +144,7 @@ def _draw(
 
 def _names(axes: Axes, now: Cells, plan: _Plan, colours: Palette) -> None:
     """Words left and above; where there are many, every n-th."""
-    most = NAMES * axes.get_xlim()[1]
+    most = MAX_NAMES_SHARE * axes.get_xlim()[1]
     step = max(1, int(np.ceil(1.15 * plan.size / plan.down)))
     for row in range(0, len(now.rows), step):
         name = sheet.shortened(now.rows.labels[row], plan.size, most)

@@ -22,8 +22,8 @@ from ...metrics.attention.thumbnails import largest_change
 from . import sheet
 
 HEADS = 8  # that can be told apart by colour
-LONGEST = 256  # words along a side that can be read on paper
-LEAST = 0.01  # weight from which a line is drawn
+MAX_WORDS = 256  # words along a side that can be read on paper
+MIN_DRAWN_WEIGHT = 0.01  # weight from which a line is drawn
 STEP = 15.0  # points from word to word
 DROP = 150.0  # points from the words above to those below
 THICK = (0.4, 2.4)  # points of a line of weight 0 and 1
@@ -62,7 +62,7 @@ def printed_lines(
     before: Trace | None = None,
     words: bool = False,
     special: bool = True,
-    least: float = LEAST,
+    least: float = MIN_DRAWN_WEIGHT,
     dark: bool = False,
     width: float = 160,
 ) -> tuple[Figure, list[str]]:
@@ -92,12 +92,12 @@ def printed_lines(
         raise ValueError(f"Lines show 1 to {HEADS} heads in colours; got {len(heads)}.")
     chosen = [cells(trace, block, *place, words=words, special=special) for place in heads]
     first = chosen[0]
-    if max(len(first.rows), len(first.columns)) > LONGEST:
+    if max(len(first.rows), len(first.columns)) > MAX_WORDS:
         raise ValueError(
             say(
                 "Lines between more than {most} words cannot be read on paper; this run has "
                 "{rows} and {columns}. Print the map instead.",
-                most=LONGEST,
+                most=MAX_WORDS,
                 rows=len(first.rows),
                 columns=len(first.columns),
             )

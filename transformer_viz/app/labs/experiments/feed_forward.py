@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ....checkpoints import Model
     from ....inference.experiments.position_wise import PositionWise
 
-LEAST = 1e-6  # of the largest move: less is rounding
+ROUNDING = 1e-6  # of the largest move: less is rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class FeedForwardResult:
     @property
     def moved(self) -> int:
         """How many words' outputs of the feed-forward network moved."""
-        return int((self.measured.moved > LEAST).sum())
+        return int((self.measured.moved > ROUNDING).sum())
 
 
 def experiment(bench: Bench) -> FeedForwardResult:
@@ -105,7 +105,7 @@ def answer(found: FeedForwardResult) -> int:
 
 
 def reveal(bench: Bench, found: FeedForwardResult) -> None:
-    mixed = int((found.measured.mixed > LEAST).sum())
+    mixed = int((found.measured.mixed > ROUNDING).sum())
     bench.tell(
         say(
             "“{word}” was changed: in the [feed-forward] network {moved} of {count} outputs moved, "

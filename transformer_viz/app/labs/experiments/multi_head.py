@@ -18,10 +18,14 @@ from .. import held_runs
 from ..bench import Bench
 from ..lab import Lab
 
-NAMES = {"encoder": mark("encoder"), "decoder": mark("decoder"), "cross": mark("cross-attention")}
+MAP_NAMES = {
+    "encoder": mark("encoder"),
+    "decoder": mark("decoder"),
+    "cross": mark("cross-attention"),
+}
 NOTICED = 1.0  # bits: the text is half as probable
 PICTURED = 60  # bits: more of them are said as bits alone
-MOST = 300  # heads; more would keep a class waiting
+MAX_HEADS = 300  # heads; more would keep a class waiting
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +56,13 @@ class MultiHeadResult:
 
 def experiment(bench: Bench) -> MultiHeadResult:
     places = every_head(bench.scene.before)
-    if len(places) > MOST:
+    if len(places) > MAX_HEADS:
         raise ValueError(
             say(
                 "This model has {count} heads, and each needs a run of its own; choose a model "
                 "with at most {most}.",
                 count=len(places),
-                most=MOST,
+                most=MAX_HEADS,
             )
         )
     changes = [Intervention((_off(*place),)) for place in places]
@@ -104,7 +108,7 @@ def _charts(bench: Bench, found: MultiHeadResult) -> None:
     limit = float(max(NOTICED, np.abs(found.every).max(initial=0)))
     for column, (name, bits) in zip(st.columns(len(found.bits)), found.bits.items(), strict=True):
         with column:
-            bench.chart(name, say(NAMES[name]), _drawn(bits, limit, bench.dark))
+            bench.chart(name, say(MAP_NAMES[name]), _drawn(bits, limit, bench.dark))
 
 
 def _drawn(bits: np.ndarray, limit: float, dark: bool) -> Any:
@@ -125,7 +129,7 @@ def reveal(bench: Bench, found: MultiHeadResult) -> None:
             "alone. The one that costs most is {where} L{layer} H{head}: {bits:,.2f} bits.",
             noticed=found.noticed,
             count=len(found.every),
-            where=say(NAMES[name]),
+            where=say(MAP_NAMES[name]),
             layer=layer,
             head=head,
             bits=bits,
