@@ -33,6 +33,7 @@ from tests.support.browser import FLAGS, chromium, running_app  # noqa: E402
 from tests.support.odd_inputs import ODD, OPENED, TYPED, Input, do, odd_app, said  # noqa: E402
 from transformer_viz.checkpoints import available  # noqa: E402
 from transformer_viz.core.interventions import Intervention, ScalePositions, Temperature  # noqa: E402
+from transformer_viz.views.paper import fonts  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"
 TABLE = ROOT / "docs" / "inputs.md"
@@ -112,7 +113,9 @@ this list.
 
 
 def main(asked: Sequence[str]) -> None:
-    """Take every picture, or only those asked for."""
+    """Take every picture, or only those asked for; none where Chinese would be empty boxes."""
+    if said := fonts.advice(fonts.missing("中文")):
+        sys.exit(said[0])
     jobs = {"pages": pages, "present": present, "uploads": uploads, "inputs": inputs}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)

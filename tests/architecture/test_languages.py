@@ -28,7 +28,6 @@ from transformer_viz.i18n import (
     speaking,
     spoken_language,
 )
-from transformer_viz.views.paper import sheet
 
 OTHERS = [code for code in languages() if code != ENGLISH]
 #: Names, formulas and what is written alike everywhere, besides texts without any word.
@@ -131,17 +130,3 @@ def test_data_bring_the_texts_of_the_scripts_once() -> None:
         with taught():
             assert browser_words() == {"lang": "zh"}
     assert browser_words() == {}
-
-
-def test_print_falls_back_where_no_font_has_the_letters(monkeypatch: pytest.MonkeyPatch) -> None:
-    sheet.readable.cache_clear()
-    monkeypatch.setattr(sheet, "_fonts", lambda: ("DejaVu Sans",))  # it has no Chinese
-    assert sheet.readable("zh") == ENGLISH and sheet.readable(ENGLISH) == ENGLISH
-    sheet.readable.cache_clear()
-
-
-def test_lines_of_chinese_are_parted_anywhere_but_before_a_mark() -> None:
-    text = "权重显示头看向哪里，但它们不解释模型的答案。 Weights do not."
-    lines = sheet.wrapped(text, 60)
-    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
-    assert len(lines) > 3 and not any(line[0] in "，。" for line in lines)

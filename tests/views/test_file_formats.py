@@ -18,7 +18,7 @@ from tests.views.test_html_report import packed
 from transformer_viz.app.cards import downloads
 from transformer_viz.core.trace import Trace
 from transformer_viz.views.export.file_formats import FORMATS, exported
-from transformer_viz.views.paper import sheet
+from transformer_viz.views.paper import fonts
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +178,7 @@ def test_files_speak_the_language_of_their_page_and_data_english(
     book, _ = packed(page)
     assert book["texts"]["masked"] == "已掩盖" and "texts" not in book["chips"]
     svg = downloads.maker(seen, "svg", "map")().decode("utf-8")
-    assert ("权重显示头看向哪里" in svg) == (sheet.readable("zh") == "zh")
+    assert ("权重显示头看向哪里" in svg) == (fonts.readable("zh") == "zh")
 
 
 def test_files_say_model_block_and_head(

@@ -70,6 +70,7 @@ def printed(
     if before is not None:
         require_same_words(trace, before, block)
     try:
+        from . import fonts
         from . import sheet as paper
     except ImportError as error:
         raise ValueError(
@@ -82,13 +83,15 @@ def printed(
     heads = tuple(dict.fromkeys([(layer, head), *also]))
     sheet = {"before": before, "dark": dark, "width": width}
     grouped: dict[str, Any] = {"words": words, "special": special}
-    with paper.printing(), speaking(paper.readable(spoken_language())):
+    language = spoken_language()
+    with paper.printing(), speaking(fonts.readable(language)):
         title = _title(picture, block, heads)
         if before:
             title = say("{title}: change since the other run", title=title)
         drawn = {"ramp": ramp, "threshold": threshold}
         figure, notes = _drawn(trace, picture, block, heads, drawn, sheet, grouped)
         lines = [say("{said}.", said=title), whose(trace, before), *notes, say(HONEST)]
+        lines += fonts.advice(paper.undrawn(figure, lines), language)
         _captioned(figure, lines, dark)
         text = " ".join(lines)
         shown = [] if picture == "atlas" else [list(one) for one in heads]

@@ -12,7 +12,6 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 from warnings import catch_warnings, filterwarnings
 from xml.sax.saxutils import escape
@@ -21,13 +20,14 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties, findfont, get_font, get_font_names
+from matplotlib.font_manager import FontProperties
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
+from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
 
 from ...core.palette import Palette, Ramp
-from ...i18n import ENGLISH, languages
+from .fonts import families, family_of, missing
 
 POINTS = 72 / 25.4  # points in a millimetre
 DOTS = 300  # per inch, in a PNG
@@ -37,8 +37,6 @@ MARGIN = 8  # points around a picture
 STEPS = 255  # colours of a ramp: uneven, so that an unchanged cell has one of its own
 CHUNK = 400  # cells drawn in one go; longer outlines are more than matplotlib's painter takes
 GAP = 3.0  # points from which cells are wide enough for a gap between them
-#: Fonts of other scripts, used where the computer has them.
-FURTHER = ("Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Arial Unicode MS", "Noto Emoji")
 #: Words stay words in files, and the same figure gives the same bytes.
 SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "transformer_viz", "pdf.fonttype": 42}
 _PRINTING = threading.Lock()
@@ -54,7 +52,7 @@ Boxes = np.ndarray  # [box, (x, y, width, height)] in points
 def printing() -> Iterator[None]:
     """One picture at a time: fonts and settings are matplotlib's, so the whole process's."""
     with _PRINTING, matplotlib.rc_context(SETTINGS), catch_warnings():
-        # Letters that no font of this computer has are printed as boxes.
+        # Signs that no font of this computer has are printed as boxes; the caption says so.
         filterwarnings("ignore", message="Glyph .* missing")
         yield
 
@@ -68,31 +66,21 @@ def sheet(width: float, height: float, colours: Palette) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-@cache
-def _fonts() -> tuple[str, ...]:
-    known = set(get_font_names())
-    return ("DejaVu Sans", *(name for name in FURTHER if name in known), "sans-serif")
-
-
-@cache
-def readable(language: str) -> str:
-    """A language, or English where no font of this computer has the letters of its own name."""
-    letters = {ord(letter) for letter in languages().get(language, "") if not letter.isspace()}
-    for name in _fonts():
-        if letters:
-            letters -= set(get_font(findfont(FontProperties(family=[name]))).get_charmap())
-    return ENGLISH if letters else language
-
-
-def font(size: float) -> FontProperties:
-    """The letters of all pictures, in points."""
-    return FontProperties(family=list(_fonts()), size=size)
+def font(size: float, text: str = "") -> FontProperties:
+    """The letters of all pictures, in points, with the fonts that a text needs besides."""
+    return FontProperties(family=families(text), size=size)
 
 
 def width_of(text: str, size: float) -> float:
-    """How many points a text takes."""
-    width, _, _ = text_to_path.get_text_width_height_descent(text, font(size), ismath=False)
-    return float(width)
+    """How many points a text takes; a sign that no font has is a box as wide as it is high."""
+    drawn = "".join(sign for sign in text if family_of(sign))
+    width, _, _ = text_to_path.get_text_width_height_descent(drawn, font(size, drawn), ismath=False)
+    return float(width) + size * (len(text) - len(drawn))
+
+
+def undrawn(figure: Figure, texts: Sequence[str]) -> str:
+    """The signs of a figure, and of texts that it will get, that no font here draws."""
+    return missing([*texts, *(found.get_text() for found in figure.findobj(Text))])
 
 
 def longest(texts: Sequence[str], size: float) -> float:
@@ -111,7 +99,7 @@ def shortened(text: str, size: float, most: float) -> str:
 def write(axes: Axes, x: float, y: float, text: str, size: float, colour: str, **more: Any) -> None:
     """Words at a place, never read as formulas; ``more`` are words of matplotlib's ``text``."""
     words = {"va": "center", "rotation_mode": "anchor"} | more
-    axes.text(x, y, text, color=colour, fontproperties=font(size), parse_math=False, **words)
+    axes.text(x, y, text, color=colour, fontproperties=font(size, text), parse_math=False, **words)
 
 
 def shades(ramp: Ramp, count: int = STEPS) -> list[str]:

@@ -1,0 +1,29 @@
+"""The pages that lead through the house name every room, and no file that is not there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.architecture.test_floor_plan import FLOORS
+from tests.support.paths import ROOT
+
+#: A path in backticks, below the package, the browser's scripts, or the root.
+PATH = re.compile(r"`((?:\w+/)+(?:\w+\.(?:py|js))?)`")
+ROOTS = (ROOT / "transformer_viz", ROOT / "transformer_viz/components/browser", ROOT)
+
+
+def test_architecture_names_every_room() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert [room for room in FLOORS if f"`{room}`" not in page] == []
+
+
+@pytest.mark.parametrize("page", ["architecture", "glossary"])
+def test_every_path_is_there(page: str) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    # The last column of the glossary holds the names of 0.1.0.
+    today = re.sub(r"\|[^|\n]*\|$", "|", text, flags=re.MULTILINE) if page == "glossary" else text
+    paths = PATH.findall(today)
+    assert len(paths) > 30
+    assert [path for path in paths if not any((root / path).exists() for root in ROOTS)] == []

@@ -1,0 +1,143 @@
+"""Which font draws a sign, asked of the fonts themselves, and what to install where none does.
+
+DejaVu Sans comes with matplotlib and is taken first. For any other sign the fonts of the computer
+are searched by the signs that they have, whatever they are called.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import cache
+from unicodedata import category, name
+
+from matplotlib import font_manager
+from matplotlib.font_manager import FontPath, FontProperties, findfont, fontManager, get_font
+
+from ...i18n import ENGLISH, languages, listed, say
+
+BASE = "DejaVu Sans"
+#: Families that are taken before others, where the computer has them.
+PREFERRED = ("Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Arial Unicode MS", "Noto Emoji")
+#: matplotlib's own font of boxes: it has every sign and shows none.
+LAST_RESORT = "Last Resort"
+NORMAL = range(300, 501)  # weights of type that is neither light nor bold
+FEW = 3  # signs that a sentence names
+#: The beginnings of Unicode's names for the signs of East Asia.
+EAST_ASIA = (
+    *("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "KANGXI"),
+    *("FULLWIDTH", "HALFWIDTH"),
+)
+EMOJI = 0x1F000  # the block from which on signs are pictures
+
+
+@cache
+def family_of(sign: str) -> str:
+    """The family that draws a sign; empty where no font of the computer does."""
+    if category(sign)[0] in "CZ" or _draws(_face(BASE), sign):
+        return BASE  # blanks and controls need no outline
+    drawing = (family for family, path in _others() if _draws(path, sign))
+    return next((family for family in drawing if _draws(_face(family), sign)), "")
+
+
+def families(text: str) -> list[str]:
+    """The families that a text needs, in the order in which its signs ask for them."""
+    asked = (family_of(sign) for sign in text)
+    return list(dict.fromkeys([BASE, *filter(None, asked), "sans-serif"]))
+
+
+def missing(texts: Iterable[str]) -> str:
+    """The signs of some texts that no font of the computer draws, each once."""
+    return "".join(sign for sign in dict.fromkeys("".join(texts)) if not family_of(sign))
+
+
+def readable(language: str) -> str:
+    """A language, or English where no font of the computer has the letters of its own name."""
+    return ENGLISH if missing(languages().get(language, "")) else language
+
+
+def advice(signs: str, language: str = ENGLISH) -> list[str]:
+    """What to install, a sentence each: for a language given up, and for signs no font draws.
+
+    Args:
+        signs: what `missing` gave for the texts of the picture.
+        language: the language that was asked for.
+    """
+    said = []
+    if letters := missing(languages().get(language, "")):
+        said.append(
+            say(
+                "No font of the computer that drew this has the letters of the chosen language, "
+                "so its words are English. Install one there; on Debian: apt install {packages}.",
+                packages=_packages(letters),
+            )
+        )
+    if signs:
+        more = " …" if len(signs) > FEW else ""
+        said.append(
+            say(
+                "No font of the computer that drew this has {signs}, which may stand here as "
+                "empty boxes. Install one there; on Debian: apt install {packages}.",
+                signs=listed(f"U+{ord(sign):04X}" for sign in signs[:FEW]) + more,
+                packages=_packages(signs),
+            )
+        )
+    return said
+
+
+def _packages(signs: str) -> str:
+    return " ".join(dict.fromkeys(_package(sign) for sign in signs))
+
+
+def _package(sign: str) -> str:
+    """The package of Debian that has a sign in outlines, which colour emoji have not."""
+    if name(sign, "").startswith(EAST_ASIA):
+        return "fonts-noto-cjk"
+    return "fonts-symbola" if ord(sign) >= EMOJI or category(sign) == "So" else "fonts-noto-core"
+
+
+@cache
+def _others() -> tuple[tuple[str, FontPath], ...]:
+    """Every other family and a file in normal type: those preferred, then large files first.
+
+    A large file holds many signs, so that a word is rarely drawn from two fonts.
+    """
+    _add_new_fonts()
+    usual = {
+        entry.name: FontPath(entry.fname, entry.index)
+        for entry in fontManager.ttflist
+        if entry.style == "normal"
+        and entry.weight in NORMAL
+        and not entry.name.startswith(LAST_RESORT)
+    }
+    rank = {family: number for number, family in enumerate(PREFERRED)}
+    return tuple(
+        sorted(
+            usual.items(),
+            key=lambda one: (rank.get(one[0], len(rank)), -os.path.getsize(one[1]), one[0]),
+        )
+    )
+
+
+def _face(family: str) -> FontPath:
+    """The file that matplotlib takes for a family."""
+    return findfont(FontProperties(family=[family]))
+
+
+def _add_new_fonts() -> None:
+    """Fonts that were installed after matplotlib wrote its list of them."""
+    known = {os.path.realpath(entry.fname) for entry in fontManager.ttflist}
+    for path in sorted(font_manager.findSystemFonts()):
+        if os.path.realpath(path) not in known:
+            with suppress(Exception):  # a file that cannot be read is no font for us
+                fontManager.addfont(path)
+
+
+def _draws(path: FontPath, sign: str) -> bool:
+    """Whether a font has a sign, as an outline: fonts of coloured bitmaps have none."""
+    font = get_font(path)
+    if not font.get_char_index(ord(sign)):
+        return False
+    font.load_char(ord(sign))
+    return len(font.get_path()[0]) > 0
