@@ -33,7 +33,7 @@ coverage: $(DEV) ## lines and branches that no test runs: make coverage ARGS="te
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --cov --cov-report=term $(ARGS)
 
 docs-check: $(DEV) ## run what README and docs/ show: code, command lines, links, examples
-	$(BIN)/python -m pytest tests/architecture/test_docs.py \
+	$(BIN)/python -m pytest tests/architecture/test_docs.py tests/architecture/test_examples.py \
 	  tests/architecture/test_map.py tests/architecture/test_public.py $(ARGS)
 
 bench: $(DEV) ## measure, and write benchmarks/RESULTS.md
