@@ -10,10 +10,10 @@ RUN := .venv/installed
 DEV := .venv/installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help app test check bench soak train screenshots
+.PHONY: help app test check coverage docs-check bench soak train screenshots
 
 help: ## say what there is to make
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /:	/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /:	/' | expand -t 14
 
 app: $(RUN) ## install what is missing and start the app on http://127.0.0.1:8501
 	$(BIN)/transformer-viz app
@@ -27,6 +27,14 @@ check: $(DEV) ## format, lint and types, of the JavaScript too
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	./.ci/tsc --project .
+
+coverage: $(DEV) ## lines and branches that no test runs: make coverage ARGS="tests/metrics tests/core"
+	@./.ci/chromium
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --cov --cov-report=term $(ARGS)
+
+docs-check: $(DEV) ## run what README and docs/ show: code, command lines, links, examples
+	$(BIN)/python -m pytest tests/architecture/test_docs.py tests/architecture/test_examples.py \
+	  tests/architecture/test_map.py tests/architecture/test_public.py $(ARGS)
 
 bench: $(DEV) ## measure, and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks.run $(ARGS)

@@ -48,7 +48,8 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for found in BLOCK.finditer(text):
         if found[1] == "python":
             above = text[: found.start(2)].count("\n")  # so that a traceback names the page's line
-            exec(compile("\n" * above + found[2], str(page), "exec"), names)
+            code = "\n" * above + found[2]
+            exec(compile(code, str(page), "exec", dont_inherit=True), names)
 
 
 def test_every_shell_line_is_one_of_ours() -> None:

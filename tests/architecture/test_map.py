@@ -19,6 +19,13 @@ def test_architecture_names_every_room() -> None:
     assert [room for room in FLOORS if f"`{room}`" not in page] == []
 
 
+def test_contributing_names_files_that_are_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    models = text.partition("## Ten models")[2].partition("## Good first rooms")[0]
+    assert len(re.findall(r"^\d+\. ", models, re.MULTILINE)) == 10
+    assert [path for path in PATH.findall(models) if not _found(path)] == []
+
+
 @pytest.mark.parametrize("page", ["architecture", "glossary"])
 def test_every_path_is_there(page: str) -> None:
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
@@ -26,4 +33,8 @@ def test_every_path_is_there(page: str) -> None:
     today = re.sub(r"\|[^|\n]*\|$", "|", text, flags=re.MULTILINE) if page == "glossary" else text
     paths = PATH.findall(today)
     assert len(paths) > 30
-    assert [path for path in paths if not any((root / path).exists() for root in ROOTS)] == []
+    assert [path for path in paths if not _found(path)] == []
+
+
+def _found(path: str) -> bool:
+    return any((root / path).exists() for root in ROOTS)

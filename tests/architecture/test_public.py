@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,26 @@ def test_what_the_package_needs_is_pinned_as_tested() -> None:
     lines = [line for line in pinned.splitlines() if not line.startswith("#")]
     assert [line.split("==")[0] for line in lines] == [need.split(">=")[0] for need in wanted]
     assert "torch==2.13.0" in lines
+
+
+def shown() -> dict[str, list[str]]:
+    """Every function that docs/public-api.md shows, and the names of its parameters."""
+    page = (ROOT / "docs" / "public-api.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    space: dict[str, Callable[..., object]] = {}
+    for line in "".join(blocks).splitlines():
+        exec(f"def {line}: ...", {}, space)
+    return {name: list(inspect.signature(it).parameters) for name, it in space.items()}
+
+
+def test_the_page_of_public_names_agrees_with_the_code() -> None:
+    page = (ROOT / "docs" / "public-api.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^### `tv\.(\w+)`", page, re.MULTILINE)) == set(tv.__all__)
+    classes = {"Picture", "View", "VIEWS"}
+    wanted = {name: getattr(tv, name) for name in PUBLIC - {"views", "Trace"}}
+    wanted |= {name: getattr(tv.views, name) for name in set(tv.views.__all__) - classes}
+    parameters = {name: list(inspect.signature(it).parameters) for name, it in wanted.items()}
+    assert shown() == parameters
 
 
 def run(code: str) -> None:
