@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from transformer_viz.capture import AttentionRecord, Run, Want, probe
 from transformer_viz.capture.handlers.fused_attention import BLOCK
-from transformer_viz.capture.statistics import CELLS, COLUMNS, SIDE, Statistics, block_rows
+from transformer_viz.capture.statistics import CELLS, SIDE, Statistics, block_rows
 from transformer_viz.core.interventions import (
     BlockEdges,
     BlockKeys,
@@ -131,7 +131,8 @@ def largest_of_cells(weights: np.ndarray) -> np.ndarray:
 def agree(streamed: AttentionRecord, full: AttentionRecord) -> None:
     assert full.weights is not None and streamed.thumbnail is not None
     expected = witness(full.weights[0])
-    for name in COLUMNS:
+    assert list(streamed.statistics) == list(expected)
+    for name in expected:
         got = streamed.statistics[name][0]
         close = {"rtol": 2e-5, "atol": 2e-6}
         np.testing.assert_allclose(got, expected[name], err_msg=name, **close)

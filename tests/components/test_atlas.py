@@ -11,8 +11,9 @@ import pytest
 from tests.support.component_stage import decoded
 from tests.support.many_heads import blocks_max, many, repeated, sentence
 from tests.views.conftest import make_trace
-from transformer_viz.components.atlas import NUMBERS, atlas_data, atlas_height
+from transformer_viz.components.atlas import atlas_data, atlas_height
 from transformer_viz.core.trace import Trace
+from transformer_viz.i18n import speaking
 
 BLOCKS = ("encoder", "decoder", "cross")
 
@@ -49,12 +50,36 @@ def test_the_pictures_travel_as_they_were_captured(clean: Trace) -> None:
 
 
 def test_every_head_has_its_numbers(clean: Trace) -> None:
-    _, arrays = decoded(atlas_data(clean, ["decoder", "cross"]))
+    header, arrays = decoded(atlas_data(clean, ["decoder", "cross"]))
     for row in rows(clean, "decoder", "cross").itertuples():
-        found = dict(zip(NUMBERS, arrays["numbers1"][:, row.layer, row.head], strict=True))
+        numbers = arrays["numbers1"][:, row.layer, row.head]
+        found = dict(zip(header["columns"], numbers, strict=True))
         for name in ("entropy", "distance", "max", "sink"):
             assert found[name] == np.float32(getattr(row, name))
-        assert np.isnan(found["change"]) and np.isnan(found["before"])
+        assert list(found) == ["entropy", "distance", "max", "sink", "strongest"]
+        assert found["strongest"] == found["max"]
+
+
+def test_a_column_that_a_stored_trace_lacks_is_not_known(clean: Trace) -> None:
+    older = dataclasses.replace(clean, heads=clean.heads.drop(columns=["sink", "max"]))
+    for before in (None, older):
+        header, arrays = decoded(atlas_data(clean if before else older, ["cross"], before=before))
+        found = dict(zip(header["columns"], arrays["numbers0"], strict=True))
+        assert before or np.isnan([found["sink"], found["max"], found["strongest"]]).all()
+        assert np.isfinite(found["entropy"]).all()
+
+
+def test_the_header_says_how_heads_can_be_sorted(clean: Trace, warm: Trace) -> None:
+    metrics = decoded(atlas_data(clean, ["cross"]))[0]["metrics"]
+    assert [metric["name"] for metric in metrics] == ["entropy", "distance", "max", "sink"]
+    assert metrics[0]["before"] is None and metrics[0]["title"] == "entropy"
+    assert metrics[2]["heading"] == metrics[2]["title"] == "largest weight"
+    with speaking("zh"):
+        header, _ = decoded(atlas_data(warm, ["cross"], before=clean))
+    assert [metric["title"] for metric in header["metrics"]][-1] == "变化"
+    assert header["metrics"][-1]["name"] == "change" and header["metrics"][-1]["signed"]
+    assert header["metrics"][0]["ranked"] == "按熵从高到低排列"
+    assert header["metrics"][0]["before"] in header["columns"]
 
 
 def test_a_change_shares_one_symmetric_scale(clean: Trace, warm: Trace) -> None:
@@ -65,13 +90,13 @@ def test_a_change_shares_one_symmetric_scale(clean: Trace, warm: Trace) -> None:
         largest = max(largest, np.abs(steps).max() / 255)
         shown = (arrays[f"tiles{number}"].astype(float) - 128) / 127 * header["limit"]
         assert np.abs(shown - steps / 255).max() <= header["limit"] / 254 + 1e-6
-        told = dict(zip(NUMBERS, arrays[f"numbers{number}"], strict=True))
+        told = dict(zip(header["columns"], arrays[f"numbers{number}"], strict=True))
         flat = steps.reshape(2, 3, -1) / 255
         most = np.take_along_axis(flat, np.abs(flat).argmax(-1)[..., None], -1)[..., 0]
         assert np.allclose(told["change"], most)
     assert header["limit"] == pytest.approx(largest)
     was = rows(clean, "decoder", "cross")["entropy"].to_numpy().reshape(2, 3)
-    assert np.allclose(told["before"], was)
+    assert np.allclose(told["entropy before"], was)
 
 
 def test_rows_that_were_not_there_are_marked(clean: Trace) -> None:

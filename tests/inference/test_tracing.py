@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.conftest import make_module
+from tests.support.head_formulas import FORMULAS
 from transformer_viz.capture.handlers import matmul, weighted_sum
 from transformer_viz.checkpoints import load
 from transformer_viz.core.interventions import (
@@ -21,7 +22,6 @@ from transformer_viz.core.interventions import (
 )
 from transformer_viz.core.sites import Site
 from transformer_viz.inference.tracing import trace
-from transformer_viz.metrics.attention import head_statistics as formulas
 
 SOURCE, TARGET = [5, 17, 6, 29, 8, 11, 3], [2, 7, 31, 9, 4]
 EVERYTHING = ("weights", "scores", "qkv", "hidden", "gradients")
@@ -77,12 +77,7 @@ def test_head_statistics_equal_their_formulas(full):
             rows = table[
                 (table["stack"] == stack) & (table["block"] == block) & (table["layer"] == layer)
             ]
-            for column, formula in (
-                ("entropy", formulas.entropy),
-                ("distance", formulas.distance),
-                ("max", formulas.largest),
-                ("sink", formulas.sink),
-            ):
+            for column, formula in FORMULAS.items():
                 np.testing.assert_allclose(rows[column], formula(weights), atol=2e-6)
 
 

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.head_formulas import FORMULAS
+from transformer_viz.core.head_metrics import HEAD_METRICS, HeadMetric
 from transformer_viz.core.sites import Site
 from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_parts import Produced, Report, Tokens
 from transformer_viz.metrics import (
-    METRICS,
     Axis,
     axis,
     describe_row,
@@ -49,21 +50,29 @@ def test_statistics_by_hand() -> None:
 
 def test_columns_are_those_of_the_probe() -> None:
     columns = ["entropy", "distance", "max", "sink", "row_sum_error"]
-    assert [metric.name for metric in METRICS] == columns
+    assert [metric.name for metric in HEAD_METRICS] == columns
     assert list(head_statistics(some_weights()).columns) == ["head", *columns]
 
 
-@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
-def test_a_metric_gives_one_finite_number_a_head(metric) -> None:
+@pytest.mark.parametrize("name", [metric.name for metric in HEAD_METRICS])
+def test_a_metric_gives_one_finite_number_a_head(name: str) -> None:
     weights = some_weights()
     before = weights.copy()
-    values = metric.compute(weights)
+    values = head_statistics(weights)[name].to_numpy()
     assert values.shape == (HEADS,)
     assert np.isfinite(values).all()
     assert np.array_equal(weights, before)
-    assert metric.question.endswith("?")
-    swapped = metric.compute(weights[::-1])
+    np.testing.assert_allclose(values, FORMULAS[name](weights), rtol=1e-14, atol=1e-14)
+    swapped = head_statistics(weights[::-1])[name].to_numpy()
     assert np.array_equal(swapped[::-1], values), "heads do not see each other"
+
+
+@pytest.mark.parametrize("metric", HEAD_METRICS, ids=lambda metric: metric.name)
+def test_a_metric_that_is_shown_has_its_texts(metric: HeadMetric) -> None:
+    assert bool(metric.title) == bool(metric.ranked)
+    assert metric.name.isidentifier() and metric.combined in ("mean", "max")
+    for text in (metric.heard, metric.below_map):
+        assert not text or "{number" in text
 
 
 @settings(deadline=None)  # a busy machine is no reason to fail

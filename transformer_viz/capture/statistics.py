@@ -8,19 +8,18 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from ..core.head_metrics import HEAD_METRICS, HeadMetric, Rows
+
 SIDE = 64  # a thumbnail is at most this many cells wide and high
 CELLS = 400_000  # about what is reckoned with at once, so that it stays in a core's cache
 TINY = torch.finfo(torch.float32).tiny
-COLUMNS = ("entropy", "distance", "max", "sink", "row_sum_error")
 
 
 class Statistics:
-    """Sums over the query rows of one attention, ``[batch, head]`` each.
+    """Every head metric of one attention, ``[batch, head]`` each.
 
-    Entropy in bits (mean over queries of ``-sum w log2 w``), distance in tokens (mean over queries
-    of ``sum w |query - key|``), largest weight, sink (mean weight on key 0) and the worst
-    ``|row sum - 1|``. Rows come in blocks, so ``[head, query, key]`` is never needed at once.
-    Entropy is NaN where a weight is negative, as it can be without a softmax.
+    Rows come in blocks, so ``[head, query, key]`` is never needed at once. Entropy is NaN where a
+    weight is negative, as it can be without a softmax.
     """
 
     def __init__(self, queries: int, keys: int, offset: int):
@@ -37,21 +36,22 @@ class Statistics:
             self._block(weights.detach()[:, :, start : start + step].float(), first + start)
 
     def _block(self, w: Tensor, first: int) -> None:
-        far = distances(first + self.offset, w.shape[2], self.keys, w.device)
         keys = w[..., : self.keys]
         bits = (w + TINY).log2_().mul_(w)  # w log2 w, and 0 for 0
-        self._more("entropy", 0.0 - bits.sum((-1, -2)))
-        self._more("distance", keys.flatten(2) @ far)
-        self._more("sink", w[..., 0].sum(-1))
-        self._most("max", w.amax((-1, -2)))
-        self._most("row_sum_error", (w.sum(-1) - 1).abs().amax(-1))
+        places = positions(first + self.offset, w.shape[2], self.keys, w.device)
+        rows = Rows(keys, w, bits, *places)
+        for metric in HEAD_METRICS:
+            self._combine(metric, metric.of_rows(rows))
         self.pooled.append(self._pool(keys))
 
-    def _more(self, name: str, value: Tensor) -> None:
-        self.sums[name] = self.sums[name] + value if name in self.sums else value
-
-    def _most(self, name: str, value: Tensor) -> None:
-        self.sums[name] = torch.maximum(self.sums[name], value) if name in self.sums else value
+    def _combine(self, metric: HeadMetric, values: Tensor) -> None:
+        axes, before = tuple(range(2, values.dim())), self.sums.get(metric.name)
+        if metric.combined == "mean":
+            value = values.sum(axes) if axes else values
+            self.sums[metric.name] = value if before is None else before + value
+        else:
+            value = values.amax(axes) if axes else values
+            self.sums[metric.name] = value if before is None else torch.maximum(before, value)
 
     def _pool(self, w: Tensor) -> Tensor:
         w = pooled(pooled(w, 2, self.stride), 3, math.ceil(self.keys / SIDE))
@@ -59,10 +59,9 @@ class Statistics:
 
     def result(self) -> dict[str, Tensor]:
         """Each statistic, ``[batch, head]`` float32."""
-        mean = {"entropy", "distance", "sink"}
         return {
-            name: self.sums[name] / self.queries if name in mean else self.sums[name]
-            for name in COLUMNS
+            m.name: self.sums[m.name] / (self.queries if m.combined == "mean" else 1)
+            for m in HEAD_METRICS
         }
 
     def thumbnail(self) -> Tensor:
@@ -71,11 +70,17 @@ class Statistics:
 
 
 @lru_cache(maxsize=16)
-def distances(first: int, rows: int, keys: int, device: torch.device) -> Tensor:
-    """``|query - key|`` for some query rows, ``[row * key]``; every layer asks for the same."""
+def positions(
+    first: int, rows: int, keys: int, device: torch.device
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries ``[row, 1]``, keys ``[key]``, and ``|query - key|`` float32 ``[row, key]``.
+
+    Every layer asks for the same.
+    """
     with torch.inference_mode(False):
-        query = torch.arange(first, first + rows, device=device)
-        return (query[:, None] - torch.arange(keys, device=device)).abs().float().flatten()
+        query = torch.arange(first, first + rows, device=device)[:, None]
+        key = torch.arange(keys, device=device)
+        return query, key, (query - key).abs().float()
 
 
 def pooled(w: Tensor, dim: int, step: int) -> Tensor:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..core.head_metrics import HeadMetric, shown_metrics
 from ..core.sites import MAPS
 from ..core.trace import Trace
 from ..i18n import mark, say
@@ -20,9 +21,7 @@ from ..metrics.attention.thumbnails import halved, head_tiles, largest_change, s
 from .blob import both_palettes, pack
 from .ruler import rulers
 
-#: What is known of each head, in the order of the array ``numbers``; ``change`` is signed, and
-#: ``before`` is the entropy of the other run. Unknown is NaN.
-NUMBERS = ("entropy", "distance", "max", "sink", "change", "before")
+STRONGEST = "max"  # the column that gives the ends of the scale
 #: How the three maps are called on the screen.
 TITLES = {"encoder": mark("Encoder"), "decoder": mark("Decoder"), "cross": mark("Cross")}
 UNCHANGED = 128  # in a picture of changes; 0 is a row that was not there before
@@ -61,14 +60,17 @@ def atlas_data(
 ) -> bytes:
     """Every layer and head of one block, or of several side by side, as bytes for the browser.
 
+    ``numbers{block}`` float32 ``[column, layer, head]`` is what is known of each head, NaN where
+    nothing is; ``columns`` in the header names the axis. ``metrics`` there are those by which heads
+    can be sorted, with their texts; the scripts know none of them by name.
+
     Args:
         trace: the run to show.
         blocks: of ``encoder``, ``decoder`` and ``cross``, in the order in which they stand.
         before: another run over the same words; then what changed since is drawn.
         opened: block, layer and head of the one that stands beside.
         overlaid: layers and heads of the opened block that are laid over it as lines.
-        sort: ``layer``, or by which number heads are ranked: ``entropy``, ``distance``, ``max``,
-            ``sink``, ``change``.
+        sort: ``layer``, or the name of the metric that heads are ranked by, or ``change``.
         scale: ``head`` (each by its own largest weight) or ``common``.
         ramp: one of :data:`transformer_viz.core.palette.RAMPS`.
         gamma: power that amounts are raised to before they are coloured.
@@ -85,6 +87,7 @@ def atlas_data(
     found = _pooled([_tiles(trace, block, before) for block in blocks])
     limit = 0.0 if before is None else max(largest_change(tiles.cells) for tiles in found)
     how = {"sort": sort, "scale": scale, "ramp": ramp, "gamma": gamma, "threshold": threshold}
+    tables = [_numbers(trace, before, tiles) for tiles in found]
     header = {
         "part": "atlas",
         "seq": seq,
@@ -95,10 +98,13 @@ def atlas_data(
         "overlaid": [list(place) for place in overlaid],
         "how": how,
         "limit": limit,
+        "metrics": [_told(metric, before is not None) for metric in shown_metrics()]
+        + ([] if before is None else [_change()]),
+        "columns": list(tables[0]),
         "sentences": _sentences(trace, blocks),
         "blocks": [_block(trace, tiles) for tiles in found],
     }
-    return pack(header, **dict(_arrays(trace, before, found, limit)))
+    return pack(header, **dict(_arrays(found, tables, limit, before is not None)))
 
 
 def atlas_height(trace: Trace, blocks: Sequence[str]) -> int:
@@ -131,12 +137,11 @@ def _half(tiles: _Tiles) -> _Tiles:
 
 
 def _arrays(
-    trace: Trace, before: Trace | None, found: list[_Tiles], limit: float
+    found: list[_Tiles], tables: list[dict[str, np.ndarray]], limit: float, change: bool
 ) -> Iterator[tuple[str, np.ndarray]]:
-    for number, tiles in enumerate(found):
-        cells = tiles.cells if before is None else _bytes_of_changes(tiles.cells, limit)
-        yield f"tiles{number}", cells
-        yield f"numbers{number}", _numbers(trace, before, tiles)
+    for number, (tiles, table) in enumerate(zip(found, tables, strict=True)):
+        yield f"tiles{number}", _bytes_of_changes(tiles.cells, limit) if change else tiles.cells
+        yield f"numbers{number}", np.stack(list(table.values()))
         yield f"links{number}", tiles.links
 
 
@@ -146,21 +151,56 @@ def _bytes_of_changes(changes: np.ndarray, limit: float) -> np.ndarray:
     return np.nan_to_num(steps, nan=0).astype(np.uint8)
 
 
-def _numbers(trace: Trace, before: Trace | None, tiles: _Tiles) -> np.ndarray:
-    """What is known of each head, float32 ``[number, layer, head]``; NaN where nothing is."""
-    shape = tiles.cells.shape[:2]
-    columns = {name: _column(trace, tiles.block, name, shape) for name in NUMBERS[:4]}
+def _told(metric: HeadMetric, change: bool) -> dict[str, Any]:
+    """A metric for the scripts: its columns, and its texts in the visitor's language."""
+    return {
+        "name": metric.name,
+        "before": _before(metric) if change and "{numbers}" in metric.heard else None,
+        "title": say(metric.title),
+        "heading": say(metric.heading or metric.title),
+        "ranked": say(metric.ranked),
+        "heard": say(metric.heard) if metric.heard else "",
+        "digits": metric.digits,
+        "signed": False,
+    }
+
+
+def _change() -> dict[str, Any]:
+    """What heads can be ranked by besides, where two runs are compared."""
+    return {
+        "name": "change",
+        "before": None,
+        "title": say("change"),
+        "heading": say("≈ largest change"),
+        "ranked": say("ranked by largest change, highest first"),
+        "heard": "",
+        "digits": 2,
+        "signed": True,
+    }
+
+
+def _before(metric: HeadMetric) -> str:
+    return f"{metric.name} before"
+
+
+def _numbers(trace: Trace, before: Trace | None, tiles: _Tiles) -> dict[str, np.ndarray]:
+    """What is known of each head, float32 ``[layer, head]`` by column; NaN where nothing is."""
+    shape, block = tiles.cells.shape[:2], tiles.block
+    columns = {m.name: _column(trace, block, m.name, shape) for m in shown_metrics()}
+    columns["strongest"] = _column(trace, block, STRONGEST, shape)
     if before is not None:
-        columns["change"] = _furthest(tiles.cells)
-        columns["before"] = _column(before, tiles.block, "entropy", shape)
-    unknown = np.full(shape, np.nan, np.float32)
-    return np.stack([columns.get(name, unknown) for name in NUMBERS]).astype(np.float32)
+        columns["change"] = _furthest(tiles.cells).astype(np.float32)
+        for metric in shown_metrics():
+            if "{numbers}" in metric.heard:
+                columns[_before(metric)] = _column(before, block, metric.name, shape)
+    return columns
 
 
 def _column(trace: Trace, block: str, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """A column of ``trace.heads``, float32 ``[layer, head]``; stored traces may lack it."""
     table = _table(trace, block)
     numbers = np.full(shape, np.nan, np.float32)
-    numbers[table["layer"], table["head"]] = table[name]
+    numbers[table["layer"], table["head"]] = table.get(name, np.nan)
     return numbers
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import Any
 
 import numpy as np
 
+from ..core.head_metrics import HEAD_METRICS
 from ..core.sites import MAPS, Site, called
 from ..core.trace import Trace
-from ..i18n import listed, mark, say
+from ..i18n import listed, say
 from ..metrics import describe_row, statistic_change
 from ..metrics.attention.map_cells import Cells, cells
 from ..metrics.attention.map_difference import appended, difference
@@ -21,12 +23,6 @@ ROW = 26  # pixels of a row, while the sentence is short enough
 HEIGHTS = (340, 720)  # the picture's size stays between these, so that a page does not jump
 TOP = 96  # pixels that the names of the columns take at most
 BLIND = 5  # rows without anything to look at that are named; the others are counted
-
-#: The numbers that are told of a head, as they are said.
-HEAD_NUMBERS = {
-    "entropy": mark("entropy {numbers} bits"),
-    "distance": mark("mean distance {numbers} tokens"),
-}
 
 Span = tuple[int, int]
 Zoom = tuple[Span, Span]
@@ -73,7 +69,7 @@ def map_data(
         special: show start and end marks too.
         ramp, gamma, threshold: the colours, as in the atlas; see `colours.RAMPS`.
         zoom: the rows and columns to enlarge, each from the first to behind the last.
-        numbers: what to say about the head; left out, its entropy and mean distance.
+        numbers: what to say about the head; left out, the metrics for below a map.
         direction: what rows and columns are to each other; left out, that rows look at columns.
         seq: the number of this state, which the browser gives back when it is painted.
 
@@ -204,7 +200,7 @@ def _said(now: Cells, row: int, change: bool) -> str:
 
 
 def head_numbers(before: Trace, after: Trace, site: Site, regrouped: bool) -> str:
-    """The head's entropy and mean distance; of two runs both.
+    """The metrics that are told below a map, such as entropy; of two runs both.
 
     Args:
         before, after: the runs; the same one twice is one.
@@ -212,10 +208,11 @@ def head_numbers(before: Trace, after: Trace, site: Site, regrouped: bool) -> st
         regrouped: whether the map shows other cells than the model's own, which these are about.
     """
     told = []
-    for name, words in HEAD_NUMBERS.items():
-        values = statistic_change(before, after, site, name)
+    for metric in filter(lambda metric: metric.below_map, HEAD_METRICS):
+        values = statistic_change(before, after, site, metric.name)
         kept = values[1:] if before is after else values
-        told.append(say(words, numbers=" → ".join(f"{value:.2f}" for value in kept)))
+        written = ("–" if isnan(value) else f"{value:.{metric.digits}f}" for value in kept)
+        told.append(say(metric.below_map, numbers=" → ".join(written)))
     numbers = " · ".join(told)
     return say("{numbers} (of the model's own pieces)", numbers=numbers) if regrouped else numbers
 

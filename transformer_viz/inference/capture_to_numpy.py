@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..capture import AttentionRecord, NormRecord, Run
 from ..capture.site_numbering import named_stack
-from ..capture.statistics import COLUMNS
+from ..core.head_metrics import HEAD_METRICS
 from ..core.sites import MAPS, Site
 from ..core.trace_parts import Attention, read_only
 
@@ -24,6 +24,7 @@ OUTSIDE = -1  # the layer of a norm that belongs to no layer: embeddings, the en
 
 def heads_of(run: Run) -> pd.DataFrame:
     """Every head: stack, block, layer, head, and its statistics."""
+    columns = [metric.name for metric in HEAD_METRICS]
     rows: list[dict[str, Any]] = []
     for record in _ordered(run):
         numbers = {name: value[0].cpu().tolist() for name, value in record.statistics.items()}
@@ -31,9 +32,9 @@ def heads_of(run: Run) -> pd.DataFrame:
             place = (record.stack, record.kind, record.layer, head)
             rows.append(
                 dict(zip(("stack", "block", "layer", "head"), place, strict=True))
-                | {name: numbers[name][head] for name in COLUMNS}
+                | {name: numbers[name][head] for name in columns}
             )
-    return pd.DataFrame(rows, columns=["stack", "block", "layer", "head", *COLUMNS])
+    return pd.DataFrame(rows, columns=["stack", "block", "layer", "head", *columns])
 
 
 def _ordered(run: Run) -> list[AttentionRecord]:

@@ -1,6 +1,6 @@
 """Numbers about a trace: pure functions of plain arrays, each with a name, a unit and a law."""
 
-from .attention.head_statistics import METRICS, Metric, head_statistics
+from .attention.head_statistics import head_statistics
 from .attention.word_merging import (
     Axis,
     Regrouped,
@@ -18,9 +18,7 @@ from .output.run_changes import (
 )
 
 __all__ = [
-    "METRICS",
     "Axis",
-    "Metric",
     "Regrouped",
     "axis",
     "describe_row",

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import transformer_viz as tv
+from tests.support.head_formulas import entropy
 from transformer_viz.app.labs.experiments.training_snapshots import (
     SnapshotResult,
     answer,
@@ -18,7 +19,6 @@ from transformer_viz.app.labs.experiments.training_snapshots import (
 )
 from transformer_viz.app.labs.snapshots import MODEL, Moment, logged, measured
 from transformer_viz.checkpoints.common.bundled import PRETRAINED, SNAPSHOTS
-from transformer_viz.metrics.attention.head_statistics import entropy
 from transformer_viz.training.evaluate import bleu
 from transformer_viz.training.snapshots import forced_loss, main, measure, moments
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...core.head_metrics import shown_metrics
 from ...core.interventions import Intervention
 from ...core.palette import RAMPS
 from ...core.sites import MAPS, STACKS
@@ -31,7 +32,7 @@ COMPARES = ("now", "before", "difference")
 OVERS = ("weights", "gradients")
 VIEWS = ("map", "lines", "qk")
 BLOCKS = ("one", "all")
-SORTS = ("layer", "entropy", "distance", "max", "sink", "change")
+SORTS = ("layer", *(metric.name for metric in shown_metrics()), "change")
 SCALES = ("head", "common")
 GAMMAS = (0.25, 4)  # the least and the most
 BEAMS = range(1, 9)

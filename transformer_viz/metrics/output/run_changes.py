@@ -56,7 +56,8 @@ def statistic_change(
     """A head's number in two runs, before and after; of a whole layer the mean over its heads.
 
     Args:
-        name: a column of ``trace.heads``: entropy (bits), distance (tokens), max, sink ...
+        name: a column of ``trace.heads``: entropy (bits), distance (tokens), max, sink ...;
+            NaN where a trace lacks it
 
     Raises:
         LookupError: a site that one of the traces lacks; names it and the layers there are.
@@ -75,7 +76,7 @@ def _statistic(trace: Trace, site: Site, name: str) -> float:
             f"This trace has no {site}; in {site.map} it has layers "
             f"{sorted(set(block['layer']))} and heads {sorted(set(block['head']))}."
         )
-    return float(rows[name].mean())
+    return float(rows[name].mean()) if name in rows else float("nan")
 
 
 def output_changes(before: Trace, after: Trace) -> pd.DataFrame:

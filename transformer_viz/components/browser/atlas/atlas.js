@@ -2,7 +2,7 @@
 // the arrow keys; order, scale and colours change here without asking anybody.
 
 import {
-  cellOf, factsOf, placeNamed, placesIn, samePlace, sortable, spotsAt,
+  cellOf, factsOf, metricsOf, placeNamed, placesIn, samePlace, sortable, spotsAt,
 } from "./heads.js";
 import { neighbour } from "./layout.js";
 import { AtlasLegend } from "./legend.js";
@@ -139,7 +139,7 @@ export class Atlas {
   paint() {
     const { data, palette, how } = this;
     if (!data || !palette) return;
-    this.tools.show(how, Object.keys(palette.ramps), data.limit > 0);
+    this.tools.show(how, Object.keys(palette.ramps), data.limit > 0, metricsOf(data));
     if (this.picture.isHidden) return this.fill(data);
     this.picture.arrange(data, how, palette);
     this.legend.show(data, how, this.picture);

@@ -1,19 +1,19 @@
 // What is known of every head of an atlas: its numbers, its words, and its rank.
 
-import { tell } from "../shared/i18n.js";
+import { filled, tell } from "../shared/i18n.js";
 import { signed } from "../shared/number_format.js";
 /** @typedef {{name: string, title: string, counts: number[], stride: number[],
  *   rows: string, columns: string}} AtlasBlock  counts: heads of each layer */
+/** @typedef {{name: string, before: string | null, title: string, heading: string, ranked: string,
+ *   heard: string, digits: number, signed: boolean}} Metric  name, before: columns of numbers */
 /** @typedef {{sort: string, scale: string, ramp: string, gamma: number, threshold: number}} How */
 /** @typedef {{seq: number, height: number, words: string, limit: number, how: How,
  *   opened: [string, number, number] | null, overlaid: [number, number][],
  *   colours: {light: import("../shared/colour.js").Palette, dark: import("../shared/colour.js").Palette},
- *   sentences: Record<string, string[]>, blocks: AtlasBlock[],
+ *   sentences: Record<string, string[]>, blocks: AtlasBlock[], metrics: Metric[],
+ *   columns: string[],
  *   arrays: Record<string, import("../shared/blob.js").Block>}} AtlasData  what atlas.py packs */
 /** @typedef {{block: number, layer: number, head: number}} Place  one head */
-
-const SORTED = ["entropy", "distance", "max", "sink", "change"];
-const NUMBERS = [...SORTED, "before"]; // in the order of the array
 
 /**
  * Every head that there is, block by block and layer by layer.
@@ -58,12 +58,20 @@ export function flat(data, { block, layer, head }) {
  * A number of a head; NaN where it is not known.
  * @param {AtlasData} data
  * @param {Place} place
- * @param {string} name
+ * @param {string} name  of a column
  * @returns {number}
  */
 export function numberOf(data, place, name) {
   const { shape, data: numbers } = data.arrays["numbers" + place.block];
-  return numbers[NUMBERS.indexOf(name) * shape[1] * shape[2] + flat(data, place)];
+  return numbers[data.columns.indexOf(name) * shape[1] * shape[2] + flat(data, place)];
+}
+
+/**
+ * The metrics by which heads can be sorted and that the table shows: without a change, none of it.
+ * @param {AtlasData} data
+ */
+export function metricsOf(data) {
+  return data.metrics.filter((metric) => !metric.signed || data.limit);
 }
 
 /**
@@ -72,7 +80,19 @@ export function numberOf(data, place, name) {
  * @param {string} sort
  */
 export function sortable(data, sort) {
-  return SORTED.includes(sort) && (sort !== "change" || data.limit) ? sort : "layer";
+  return metricsOf(data).some(({ name }) => name === sort) ? sort : "layer";
+}
+
+/**
+ * A metric of a head as it is written; a dash where it is not known.
+ * @param {AtlasData} data
+ * @param {Place} place
+ * @param {Metric} metric
+ * @param {string} [column]
+ */
+export function written(data, place, metric, column = metric.name) {
+  const number = numberOf(data, place, column);
+  return Number.isNaN(number) ? "–" : signed(number, metric.digits, metric.signed);
 }
 
 /**
@@ -84,12 +104,22 @@ export function sortable(data, sort) {
  * @returns {Place[]}
  */
 export function ranked(data, places, sort) {
-  if (sortable(data, sort) === "layer") return places;
+  const metric = metricsOf(data).find(({ name }) => name === sort);
+  if (!metric) return places;
   const keys = new Map(places.map((place) => {
-    const number = Math.abs(numberOf(data, place, sort));
-    return [place, Number.isNaN(number) ? -1 : number];
+    const number = numberOf(data, place, sort);
+    return [place, Number.isNaN(number) ? -Infinity : metric.signed ? Math.abs(number) : number];
   }));
-  return [...places].sort((a, b) => Number(keys.get(b)) - Number(keys.get(a)));
+  return [...places].sort((a, b) => compare(Number(keys.get(b)), Number(keys.get(a))));
+}
+
+/**
+ * Numbers in order; two unknown ones, both infinite, are equal.
+ * @param {number} one
+ * @param {number} other
+ */
+function compare(one, other) {
+  return one === other ? 0 : one - other;
 }
 
 /**
@@ -134,22 +164,24 @@ export function strongestLink(data, place) {
 }
 
 /**
- * What a person hears of a head: entropy, distance, and its strongest link or largest change.
+ * What a person hears of a head: some metrics, and its strongest link or largest change.
  * @param {AtlasData} data
  * @param {Place} place
  * @returns {string[]}
  */
 export function factsOf(data, place) {
   const link = strongestLink(data, place);
-  const read = (/** @type {string} */ name) => signed(numberOf(data, place, name), 2, false);
-  const from = data.limit ? read("before") + " → " : "";
+  const metrics = data.metrics.filter(({ heard }) => heard).map((metric) => {
+    const number = written(data, place, metric);
+    const from = data.limit && metric.before
+      ? written(data, place, metric, metric.before) + " → " : "";
+    return filled(metric.heard, { number, numbers: from + number });
+  });
+  const weight = signed(numberOf(data, place, "strongest"), 2, false);
   const change = aboutByte(signed(numberOf(data, place, "change"), 2, true));
   const what = data.limit ? tell("largest change {link} {change}", { link, change })
-    : tell("strongest {link} {weight}", { link, weight: read("max") });
-  return [
-    tell("entropy {numbers} bits", { numbers: from + read("entropy") }),
-    tell("distance {number} tokens", { number: read("distance") }), what,
-  ];
+    : tell("strongest {link} {weight}", { link, weight });
+  return [...metrics, what];
 }
 
 /**

@@ -1,6 +1,6 @@
 // Below the tiles of an atlas: what its colours mean, with the numbers at both ends.
 
-import { numberOf, placesIn, sortable } from "./heads.js";
+import { metricsOf, numberOf, placesIn } from "./heads.js";
 import { element, pen } from "../shared/dom.js";
 import { thresholdWords } from "./tools.js";
 import { tell } from "../shared/i18n.js";
@@ -58,7 +58,7 @@ export class AtlasLegend {
  */
 function ends(data, how) {
   if (data.limit) return [signed(-data.limit, 2, false), signed(data.limit, 2, true)];
-  const largest = placesIn(data).map((place) => numberOf(data, place, "max"))
+  const largest = placesIn(data).map((place) => numberOf(data, place, "strongest"))
     .filter((number) => !Number.isNaN(number));
   if (!largest.length) return ["", ""];
   const most = signed(Math.max(...largest), 2, false), least = signed(Math.min(...largest), 2, false);
@@ -75,26 +75,22 @@ function ends(data, how) {
 function scaleWords(data, how, most) {
   const said = [];
   if (data.limit) said.push(tell("change, one scale"));
-  else if (!most) return [rankWords(sortable(data, how.sort))];
+  else if (!most) return [rankWords(data, how.sort)];
   else if (how.scale === "common") said.push(tell("one scale 0 … {most}", { most }));
   else said.push(tell("each head on its own scale"));
   const weight = thresholdWords(how.threshold);
   if (how.threshold) said.push(tell("below {weight} left blank", { weight }));
-  said.push(rankWords(sortable(data, how.sort)));
+  said.push(rankWords(data, how.sort));
   return said;
 }
 
-/** @param {string} sort */
-function rankWords(sort) {
-  /** @type {Record<string, string>} */
-  const ranks = {
-    entropy: tell("ranked by entropy, highest first"),
-    distance: tell("ranked by distance, highest first"),
-    max: tell("ranked by largest weight, highest first"),
-    sink: tell("ranked by weight on the first word, highest first"),
-    change: tell("ranked by largest change, highest first"),
-  };
-  return ranks[sort] ?? tell("rows are layers, columns are heads");
+/**
+ * @param {AtlasData} data
+ * @param {string} sort
+ */
+function rankWords(data, sort) {
+  return metricsOf(data).find(({ name }) => name === sort)?.ranked
+    ?? tell("rows are layers, columns are heads");
 }
 
 /**

@@ -1,18 +1,11 @@
 // The heads of an atlas as a table: the same numbers for those who read instead of look.
 
-import { nameOf, numberOf, placesIn, ranked, strongestLink } from "./heads.js";
+import { metricsOf, nameOf, placesIn, ranked, strongestLink, written } from "./heads.js";
 import { element, set } from "../shared/dom.js";
 import { tell } from "../shared/i18n.js";
-import { signed } from "../shared/number_format.js";
 
 /** @typedef {import("./heads.js").AtlasData} AtlasData */
 /** @typedef {import("./heads.js").Place} Place */
-
-const columnNames = () => [
-  ["layer", tell("head")], ["entropy", tell("entropy, bits")],
-  ["distance", tell("distance, tokens")], ["max", tell("largest weight")],
-  ["sink", tell("on the first word")], ["change", tell("≈ largest change")],
-];
 
 /**
  * Fill a place with the table; the keyboard stays where it was.
@@ -22,7 +15,8 @@ const columnNames = () => [
  * @param {{sorted: (sort: string) => void, open: (place: Place) => void}} does
  */
 export function fillTable(place, data, sort, does) {
-  const shown = columnNames().filter(([name]) => name !== "change" || data.limit);
+  const metrics = metricsOf(data);
+  const shown = [["layer", tell("head")], ...metrics.map(({ name, heading }) => [name, heading])];
   const top = element("tr", "", ...shown.map(([name, words]) => {
     const button = pressed(words, () => does.sorted(name));
     const cell = element("th", "", button);
@@ -31,7 +25,7 @@ export function fillTable(place, data, sort, does) {
     return cell;
   }), element("th", "", data.limit ? tell("where it changed most") : tell("strongest link")));
   const places = ranked(data, placesIn(data), sort);
-  const lines = places.map((place) => headLine(data, place, shown, does.open));
+  const lines = places.map((place) => headLine(data, place, metrics, does.open));
   const heading = element("caption", "", tell("Every head and its numbers"));
   const root = /** @type {ShadowRoot | Document} */ (place.getRootNode());
   const focused = place.contains(root.activeElement) ? root.activeElement?.textContent : null;
@@ -44,15 +38,15 @@ export function fillTable(place, data, sort, does) {
 /**
  * @param {AtlasData} data
  * @param {Place} place
- * @param {string[][]} shown
+ * @param {import("./heads.js").Metric[]} metrics
  * @param {(place: Place) => void} open
  */
-function headLine(data, place, shown, open) {
+function headLine(data, place, metrics, open) {
   const name = (data.blocks.length > 1 ? data.blocks[place.block].title + " " : "") + nameOf(place);
   const first = element("th", "", pressed(name, () => open(place)));
   first.scope = "row";
-  const numbers = shown.slice(1).map(([column]) =>
-    element("td", "tv-number", signed(numberOf(data, place, column), 2, column === "change")));
+  const numbers = metrics.map((metric) =>
+    element("td", "tv-number", written(data, place, metric)));
   return element("tr", "", first, ...numbers, element("td", "", strongestLink(data, place)));
 }
 

@@ -5,10 +5,6 @@ import { tell } from "../shared/i18n.js";
 
 /** @typedef {import("./heads.js").How} How */
 
-const sortNames = () => ({
-  layer: tell("layer"), entropy: tell("entropy"), distance: tell("distance"),
-  max: tell("largest weight"), sink: tell("sink"), change: tell("change"),
-});
 const scaleNames = () => ({ head: tell("per head"), common: tell("common") });
 const toolHelp = () => ({
   sort: tell("Heads by layer, or ranked by a number of theirs, the highest first."),
@@ -52,10 +48,11 @@ export class AtlasTools {
    * @param {How} how
    * @param {string[]} ramps  names of colour maps
    * @param {boolean} change  whether changes are drawn: on one scale, in their own colours
+   * @param {import("./heads.js").Metric[]} metrics  by which heads can be sorted
    */
-  show(how, ramps, change) {
-    const { change: last, ...sorts } = sortNames();
-    offer(this.sort, Object.entries(change ? { ...sorts, change: last } : sorts), how.sort);
+  show(how, ramps, change, metrics) {
+    const sorts = metrics.map(({ name, title }) => [name, title]);
+    offer(this.sort, [["layer", tell("layer")], ...sorts], how.sort);
     offer(this.scale, Object.entries(scaleNames()), change ? "common" : how.scale);
     offer(this.ramp, ramps.map((name) => [name, name]), how.ramp);
     this.scale.disabled = this.ramp.disabled = change;

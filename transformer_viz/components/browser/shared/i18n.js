@@ -19,6 +19,14 @@ export function learn({ lang, texts }) {
  * @param {Record<string, any>} [values]
  */
 export function tell(text, values = {}) {
-  const found = dictionary[text] ?? text;
-  return found.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+  return filled(dictionary[text] ?? text, values);
+}
+
+/**
+ * A text that came with the data, already in the visitor's language, with values in its {names}.
+ * @param {string} text
+ * @param {Record<string, any>} values
+ */
+export function filled(text, values) {
+  return text.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
 }
