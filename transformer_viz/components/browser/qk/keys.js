@@ -2,7 +2,7 @@
 
 import { element, fit, listener, modified, set } from "../shared/dom.js";
 import { lit, onLight, placesOn, shine, spotOn } from "../shared/hover_link.js";
-import { figure } from "../shared/figure_format.js";
+import { figure } from "../shared/number_format.js";
 import { tell } from "../shared/i18n.js";
 
 const LISTED = 200; // keys; of a longer row the strongest ones

@@ -4,7 +4,7 @@ import { paletteOf } from "../shared/colour.js";
 import { element, listener, set } from "../shared/dom.js";
 import { Keys } from "./keys.js";
 import { Strips } from "./strips.js";
-import { figure } from "../shared/figure_format.js";
+import { figure } from "../shared/number_format.js";
 import { tell } from "../shared/i18n.js";
 
 /** @typedef {import("../shared/hover_link.js").Ruler} Ruler */

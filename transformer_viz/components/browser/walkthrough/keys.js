@@ -4,7 +4,7 @@ import { stripCellAt, largestOf, paintStrip } from "./cells.js";
 import { element, modified, set } from "../shared/dom.js";
 import { plainSymbol, symbolName } from "./formula.js";
 import { stepAlong, watched } from "./strips.js";
-import { figure } from "../shared/figure_format.js";
+import { figure } from "../shared/number_format.js";
 import { tell } from "../shared/i18n.js";
 
 /** @typedef {import("./formula.js").Hands} Hands */
