@@ -46,11 +46,6 @@ export class Lines {
       tell("words that look: arrow keys move, Enter chooses"),
       tell("words that are looked at: arrow keys move, Enter chooses"),
     ].map((name, n) => listbox(name, `tv-lines-word-${n}`));
-    this.build();
-    this.listen(signal);
-  }
-
-  build() {
     this.legend = element("ul", "legend");
     this.box = element("div", "box", ...this.sides, this.picture.place);
     this.said = element("p", "said");
@@ -61,6 +56,7 @@ export class Lines {
     this.place.classList.add("tv-lines");
     this.place.replaceChildren(this.tools.place, this.legend, this.box, this.said, this.count,
       this.note, this.table);
+    this.listen(signal);
   }
 
   /** @param {AbortSignal} signal */

@@ -67,9 +67,9 @@ export class Keys {
     this.light();
   }
 
-  /** @param {any} target */
+  /** @param {EventTarget | null} target */
   where(target) {
-    return this.buttons.findIndex((button) => button.contains(target));
+    return target instanceof Node ? this.buttons.findIndex((button) => button.contains(target)) : -1;
   }
 
   /**
@@ -80,7 +80,7 @@ export class Keys {
     this.buttons.forEach((button, n) => { button.tabIndex = n === at ? 0 : -1; });
   }
 
-  /** @param {any} target */
+  /** @param {EventTarget | null} target */
   point(target) {
     const at = this.where(target);
     if (at < 0 || !this.data) return;

@@ -14,7 +14,7 @@ import { tell } from "../shared/i18n.js";
  *   weights: {data: Float32Array}, seen: {data: Uint8Array}}} QkArrays */
 /** @typedef {{problem: string, title: string, rows: Ruler, columns: Ruler, token: number,
  *   key: number, row: string, column: string, said: string, steps: Step[], sinks: string,
- *   notes: string[], arrays: QkArrays, colours: any}} QkData  components/qk.py says what each is */
+ *   notes: string[], arrays: QkArrays, colours: import("../shared/colour.js").Colours}} QkData  components/qk.py says what each is */
 
 export class QK {
   /**
