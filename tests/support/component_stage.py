@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import Page
 
+from tests.support.paths import ROOT
 from transformer_viz.components import blob
 from transformer_viz.components.bundle import HERE, style
 
@@ -27,34 +28,8 @@ EMPTY = (
     "<!doctype html><html><head><meta charset=utf-8><link rel=icon href=data:,>"
     "<title>stage</title></head><body></body></html>"
 )
-MOUNT = """async ([module, name, style, background, width, ink]) => {
-  const words = document.documentElement.style;
-  words.setProperty('--st-background-color', background);
-  words.setProperty('--st-text-color', ink);
-  document.body.style.cssText = `margin:24px;background:${background};color:${ink}`;
-  const host = document.createElement('div');
-  host.id = 'host';
-  host.style.width = width;
-  document.body.replaceChildren(host);
-  const root = host.attachShadow({mode: 'open'});
-  root.innerHTML = '<style></style><div class="tv"></div>';
-  root.firstChild.textContent = style;
-  const [{[name]: Kind}, blob] =
-    await Promise.all([import('/' + module), import('/shared/blob.js')]);
-  window.said = [];
-  window.lights = [];
-  window.addEventListener('tv-light', event => window.lights.push(event.detail));
-  window.view = new Kind(root.lastChild, (name, value) => window.said.push([name, value]));
-  window.give = async text => {
-    const data = text.startsWith('{') ? JSON.parse(text)
-      : blob.read(Uint8Array.from(atob(text), letter => letter.charCodeAt(0)));
-    const begun = performance.now();
-    window.view.show(data);
-    const shown = performance.now() - begun;
-    await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
-    return {shown, painted: performance.now() - begun};
-  };
-}"""
+#: A function as an expression, which ends without a semicolon.
+MOUNT = (ROOT / "tests/support/js/stage.js").read_text(encoding="utf-8").rstrip().removesuffix(";")
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

@@ -87,7 +87,7 @@ def shade(ramp: tuple[str, ...], part: float) -> np.ndarray:
 
 def zoomed(page: Page) -> Any:
     """What the map said last about the part that is shown, once the hand rested."""
-    page.wait_for_function("!view.waiting")
+    page.wait_for_function("!view.pending.unsaid")
     said = [value for name, value in stages.said(page) if name == "zoomed"]
     return said[-1] if said else "nothing"
 

@@ -38,7 +38,7 @@ def begin(page: Page, data: bytes, **words: object) -> None:
 def test_figures_are_written_as_python_writes_them(stage: Page) -> None:
     values = [-0.0, *(value for value in FIGURES if np.isfinite(value))]
     found = stage.evaluate(
-        "async values => { const { figure } = await import('/shared/figure_format.js');"
+        "async values => { const { figure } = await import('/shared/number_format.js');"
         " return [...values.map(figure), figure(-Infinity), figure(Infinity), figure(NaN)]; }",
         values,
     )

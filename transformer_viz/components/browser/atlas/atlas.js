@@ -14,6 +14,7 @@ import { paletteOf } from "../shared/colour.js";
 import { listener, modified, onEscape, rested, set } from "../shared/dom.js";
 import { DARKNESS, onLight, shine } from "../shared/hover_link.js";
 import { tell } from "../shared/i18n.js";
+import { Pending } from "../shared/pending.js";
 
 /** @typedef {import("./heads.js").AtlasData} AtlasData */
 /** @typedef {import("./heads.js").How} How */
@@ -39,20 +40,17 @@ export class Atlas {
     this.opened = null;
     /** @type {AtlasData["overlaid"]} */
     this.overlaid = [];
-    /** @type {string[]} */
-    this.unheard = []; // what Python was told of them, and has not answered
-    this.given = ""; // what it said of them last
+    this.pending = { how: new Pending(), opened: new Pending(), overlaid: new Pending() };
     this.cursor = /** @type {Place} */ ({ block: 0, layer: 0, head: 0 }); // where the keyboard is
     this.walking = false; // the keyboard is on the tiles
     this.hit = /** @type {import("./picture.js").Hit | null} */ (null);
     this.pointer = /** @type {PointerEvent | null} */ (null);
     this.quiet = false; // the tip was put away, until another cell is gone to
     this.lit = /** @type {import("../shared/hover_link.js").Light} */ (DARKNESS);
-    this.unsaid = false; // a change of the drawing that Python has not heard of
     this.waiting = 0;
     this.ending = new AbortController();
     this.drawn = rested(UNTIL_SAID, () => {
-      this.unsaid = false;
+      this.pending.how.tell(this.how);
       say("drawn", this.how);
     });
     this.parts = atlasParts(place);
@@ -94,13 +92,11 @@ export class Atlas {
 
   /** @param {AtlasData} data */
   show(data) {
-    const last = this.data;
-    const isNew = (/** @type {"how" | "opened"} */ part) =>
-      JSON.stringify(data[part]) !== JSON.stringify(last?.[part]);
+    const { how, opened, overlaid } = this.pending;
     // What was changed here stays until Python says otherwise; live frames know nothing of it.
-    if (isNew("how") && !this.unsaid) this.how = { ...data.how };
-    if (isNew("opened")) this.opened = data.opened;
-    this.adopt(data.overlaid);
+    if (how.hear(data.how)) this.how = { ...data.how };
+    if (opened.hear(data.opened)) this.opened = data.opened;
+    if (overlaid.hear(data.overlaid)) this.overlaid = data.overlaid;
     this.data = data;
     this.palette = paletteOf(this.place, data);
     this.place.style.minHeight = `var(--tv-taller, ${data.height}px)`; // more where its controls need more lines
@@ -108,19 +104,6 @@ export class Atlas {
       this.cursor = placeNamed(data, this.opened) ?? { block: 0, layer: 0, head: 0 };
     }
     this.paint();
-  }
-
-  /**
-   * Python's heads count, unless they answer an older choice than the newest one: then, and while
-   * they are the same as before, the hand's stay.
-   * @param {AtlasData["overlaid"]} heads
-   */
-  adopt(heads) {
-    const given = JSON.stringify(heads), answered = this.unheard.indexOf(given);
-    const news = answered < 0 && given !== this.given;
-    this.unheard.splice(0, news ? this.unheard.length : answered + 1);
-    this.given = given;
-    if (!this.unheard.length) this.overlaid = heads;
   }
 
   /**
@@ -252,6 +235,7 @@ export class Atlas {
     this.opened = [this.data.blocks[block].name, layer, head];
     this.draw();
     this.name(this.data);
+    this.pending.opened.tell(this.opened);
     this.say("opened", this.opened);
   }
 
@@ -276,14 +260,14 @@ export class Atlas {
     this.draw();
     this.parts.live.textContent = added ? tell("L{layer} H{head} added to the lines", { layer, head })
       : tell("L{layer} H{head} taken from the lines", { layer, head });
-    this.unheard.push(JSON.stringify(this.overlaid));
+    this.pending.overlaid.tell(this.overlaid);
     this.say("overlaid", this.overlaid); // all of them: of two quick presses the last is heard
   }
 
   /** @param {Partial<How>} part */
   choose(part) {
     this.how = { ...this.how, ...part };
-    this.unsaid = true;
+    this.pending.how.choose();
     this.paint();
     this.drawn.ask();
   }

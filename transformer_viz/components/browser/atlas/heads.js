@@ -9,7 +9,7 @@ import { signed } from "../shared/number_format.js";
 /** @typedef {{sort: string, scale: string, ramp: string, gamma: number, threshold: number}} How */
 /** @typedef {{seq: number, height: number, words: string, limit: number, how: How,
  *   opened: [string, number, number] | null, overlaid: [number, number][],
- *   colours: {light: import("../shared/colour.js").Palette, dark: import("../shared/colour.js").Palette},
+ *   colours: import("../shared/colour.js").Colours,
  *   sentences: Record<string, string[]>, blocks: AtlasBlock[], metrics: Metric[],
  *   columns: string[],
  *   arrays: Record<string, import("../shared/blob.js").Block>}} AtlasData  what atlas.py packs */

@@ -5,7 +5,7 @@ import { flat, litParts, nameOf, placesIn, ranked, sortable } from "./heads.js";
 import { inLayers, inRank, slotAt } from "./layout.js";
 import { amountColours, fewerCells, largestCells, paintSheet } from "./sheet.js";
 import { changeColours } from "../shared/colour.js";
-import { element } from "../shared/dom.js";
+import { brushOf, element } from "../shared/dom.js";
 
 /** @typedef {import("./heads.js").AtlasData} AtlasData */
 /** @typedef {import("./heads.js").How} How */
@@ -171,7 +171,7 @@ export class AtlasPicture {
 
   /** @param {Place[]} places */
   widest(places) {
-    const brush = /** @type {CanvasRenderingContext2D} */ (this.tiles.getContext("2d"));
+    const brush = brushOf(this.tiles);
     brush.font = this.font;
     const longest = places.map((place) => this.name(place))
       .reduce((a, b) => (b.length > a.length ? b : a), "");

@@ -1,6 +1,7 @@
 // The cells of a block as colours: all of its tiles on one sheet, from which each is drawn.
 
 import { lookup } from "../shared/colour.js";
+import { brushOf } from "../shared/dom.js";
 
 /** @typedef {{cells: Uint8Array, height: number, width: number}} Cells  of each tile in a row */
 /** @typedef {{canvas: HTMLCanvasElement, columns: number, height: number, width: number}} Sheet */
@@ -88,7 +89,7 @@ export function paintSheet(canvas, { cells, height, width }, count, colours) {
   const columns = Math.ceil(Math.sqrt(count)), across = columns * width;
   canvas.width = across;
   canvas.height = Math.ceil(count / columns) * height;
-  const brush = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  const brush = brushOf(canvas);
   const image = new ImageData(canvas.width, canvas.height);
   const pixels = new Uint32Array(image.data.buffer);
   for (let tile = 0, from = 0; tile < count; tile++) {

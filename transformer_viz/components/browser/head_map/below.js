@@ -1,6 +1,6 @@
 // What stands below a map: the chosen row in words, numbers, the colours, buttons, and a table.
 
-import { element, set } from "../shared/dom.js";
+import { brushOf, element, set } from "../shared/dom.js";
 import { signed } from "../shared/number_format.js";
 import { hatchPattern } from "./paint.js";
 import { legendEnds } from "./words.js";
@@ -140,7 +140,7 @@ function paintRamp(canvas, table, first) {
 function paintSwatch(canvas, colour) {
   canvas.width = 18 * devicePixelRatio;
   canvas.height = 12 * devicePixelRatio;
-  const brush = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  const brush = brushOf(canvas);
   brush.scale(devicePixelRatio, devicePixelRatio);
   brush.fillStyle = hatchPattern(brush, colour);
   brush.fillRect(0, 0, 18, 12);

@@ -14,6 +14,7 @@ import { cellAt, exactRow } from "./sheet.js";
 import { describeView } from "./words.js";
 import { isWhole, wholeMap, zoomed } from "./zoom.js";
 import { tell } from "../shared/i18n.js";
+import { Pending, same } from "../shared/pending.js";
 
 /** @typedef {import("./sheet.js").MapData} MapData */
 /** @typedef {import("./sheet.js").Region} Region */
@@ -32,10 +33,7 @@ export class HeadMap {
     this.ending = new AbortController();
     const { signal } = this.ending;
     this.told = rested(MAP_REST, () => this.tell());
-    /** @type {string[]} */
-    this.unheard = [];    // parts that Python was told of, and has not answered
-    this.waiting = false; // whether it has still to hear of the newest one
-    this.given = "";      // the part that Python showed last
+    this.pending = new Pending(); // parts that are shown
     this.size = { rows: 0, columns: 0 };
     this.view = wholeMap(this.size);
     this.at = /** @type {Place | null} */ (null);   // the cell that is pointed at
@@ -73,7 +71,11 @@ export class HeadMap {
     const other = size.rows !== this.size.rows || size.columns !== this.size.columns;
     this.data = data;
     this.size = size;
-    this.adopt(data.zoom, other);
+    if (other) this.leave();
+    if (this.pending.hear(data.zoom)) {
+      const [rows, columns] = data.zoom ?? [];
+      this.view = rows && columns ? { rows, columns } : wholeMap(size);
+    }
     this.pinned = {
       row: shownPlace(data.rows, data.token), column: shownPlace(data.columns, data.key),
     };
@@ -85,22 +87,10 @@ export class HeadMap {
     this.draw();
   }
 
-  /**
-   * Python's part counts when it is another one than before, unless it answers an older choice.
-   * @param {MapData["zoom"]} zoom
-   * @param {boolean} other  whether the map has another size than before
-   */
-  adopt(zoom, other) {
-    const given = JSON.stringify(zoom), answered = this.unheard.indexOf(given);
-    const news = answered < 0 && !this.waiting && given !== this.given;
-    this.unheard.splice(0, answered + 1);
-    this.given = given;
-    if (!other && !news) return;
-    this.view = zoom ? { rows: zoom[0], columns: zoom[1] } : wholeMap(this.size);
-    if (!other) return;
+  /** Nothing that was pointed at or shown stands in a map of another size. */
+  leave() {
     this.at = this.last = null;
-    this.unheard = [];
-    this.waiting = false;
+    this.pending.forget();
     this.told.end();
   }
 
@@ -117,7 +107,7 @@ export class HeadMap {
     const whole = isWhole(view, size), closer = zoomed(view, size, 2, this.start());
     picture.place.classList.toggle("part", !whole);
     const said = [data.note, describeView(data, view, picture.sheet)].filter(Boolean).join(" ");
-    this.below.view(said, whole, JSON.stringify(closer) === JSON.stringify(view));
+    this.below.view(said, whole, same(closer, view));
     this.mark();
   }
 
@@ -194,17 +184,16 @@ export class HeadMap {
    * @param {Region} view
    */
   look(view) {
-    if (JSON.stringify(view) === JSON.stringify(this.view)) return;
+    if (same(view, this.view)) return;
     this.view = view;
-    this.waiting = true;
+    this.pending.choose();
     this.draw();
     this.told.ask();
   }
 
   tell() {
     const { rows, columns } = this.view, whole = isWhole(this.view, this.size);
-    this.waiting = false;
-    this.unheard.push(JSON.stringify(whole ? null : [rows, columns]));
+    this.pending.tell(whole ? null : [rows, columns]);
     this.say("zoomed", whole ? null : { rows, columns });
   }
 }

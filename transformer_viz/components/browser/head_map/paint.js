@@ -1,5 +1,7 @@
 // A map's picture: cells and hatch below, and above them what is chosen, lit or pointed at.
 
+import { brushOf } from "../shared/dom.js";
+
 /** @typedef {import("../shared/colour.js").Palette} Palette */
 /** @typedef {import("./frame.js").MapFrame} MapFrame */
 /** @typedef {import("./sheet.js").MapSheet} MapSheet */
@@ -95,7 +97,7 @@ function paintHatch(brush, frame, sheet, colour) {
 export function hatchPattern(brush, colour) {
   const tile = document.createElement("canvas"), sharpness = devicePixelRatio;
   tile.width = tile.height = Math.round(STRIPES * sharpness);
-  const pen = /** @type {CanvasRenderingContext2D} */ (tile.getContext("2d"));
+  const pen = brushOf(tile);
   pen.strokeStyle = colour;
   pen.lineWidth = sharpness;
   const size = tile.width;

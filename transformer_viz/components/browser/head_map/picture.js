@@ -25,7 +25,6 @@ export class MapPicture {
     this.tip.hidden = true;
     set(this.tip, "aria-hidden", "true"); // the live text says it
     this.quiet = false; // whether the tip was put away, until another cell is pointed at
-    /** @type {HTMLElement} */
     this.place = element("div", "picture", this.cells, this.marks, this.tip);
     this.place.tabIndex = 0;
     set(this.place, "role", "application");

@@ -14,7 +14,7 @@ const MOST_CELLS = 256; // in a row or a column
  * `pooled_masked`, and the exact row of `token` as `chosen` with `chosen_masked`.
  * `most` is the weight at the end of the colours; null: the largest one. `fixed`: nobody answers
  * with exact weights of a part.
- * @typedef {{colours: any, title: string, rows: import("../shared/hover_link.js").Ruler,
+ * @typedef {{colours: import("../shared/colour.js").Colours, title: string, rows: import("../shared/hover_link.js").Ruler,
  *   columns: import("../shared/hover_link.js").Ruler, height: number, change: boolean, old: number,
  *   most: number | null, token: number | null, key: number | null, ramp: string, gamma: number,
  *   threshold: number, zoom: [Span, Span] | null, stride: Span, zero?: number, unit?: number,

@@ -11,6 +11,7 @@ import { LinesTools, showLegend, tableOf } from "./tools.js";
 import { describeChoice, describeWord } from "./words.js";
 import { lit, onLight, placesOn, shine, spotOn } from "../shared/hover_link.js";
 import { tell } from "../shared/i18n.js";
+import { Pending } from "../shared/pending.js";
 
 /** @typedef {import("./links.js").LinesData} LinesData */
 /** @typedef {import("./picture.js").Word} Word */
@@ -32,22 +33,19 @@ export class Lines {
     this.pointed = "";                                // the word that the pointer is at
     this.cursor = /** @type {Word | null} */ (null);  // where the keyboard is, while it is here
     this.reached = [0, 0];                            // and the word that each side was left at
-    this.given = "";                                  // how many lines Python asked for last
-    this.waiting = false;                             // whether it has still to hear of a choice
+    this.pending = new Pending();                     // choices of how many lines
     this.ending = new AbortController();
     const { signal } = this.ending;
-    this.told = rested(LINES_REST, (/** @type {any} */ wanted) => this.say("drawn", wanted));
+    this.told = rested(LINES_REST, (/** @type {import("./tools.js").Wanted} */ wanted) => {
+      this.pending.tell(wanted);
+      this.say("drawn", wanted);
+    });
     this.tools = new LinesTools(signal, (wanted) => this.want(wanted), () => this.tabulate());
     this.picture = new LinesPicture(signal);
     this.sides = [
       tell("words that look: arrow keys move, Enter chooses"),
       tell("words that are looked at: arrow keys move, Enter chooses"),
     ].map((name, n) => listbox(name, `tv-lines-word-${n}`));
-    this.build();
-    this.listen(signal);
-  }
-
-  build() {
     this.legend = element("ul", "legend");
     this.box = element("div", "box", ...this.sides, this.picture.place);
     this.said = element("p", "said");
@@ -58,6 +56,7 @@ export class Lines {
     this.place.classList.add("tv-lines");
     this.place.replaceChildren(this.tools.place, this.legend, this.box, this.said, this.count,
       this.note, this.table);
+    this.listen(signal);
   }
 
   /** @param {AbortSignal} signal */
@@ -87,7 +86,8 @@ export class Lines {
   show(data) {
     this.data = data;
     this.palette = paletteOf(this.place, data);
-    this.adopt(data);
+    const { top, threshold } = data;
+    if (this.pending.hear({ top, threshold })) this.tools.show({ top, threshold });
     this.reached = this.reached.map((place, n) => Math.min(place, this.words(n).length - 1));
     this.place.classList.toggle("several", data.heads.length > 1); // more is said of them
     this.box.style.height = `var(--tv-tall, ${data.height}px)`;
@@ -115,21 +115,9 @@ export class Lines {
     });
   }
 
-  /**
-   * Python's wish counts when it is another one than before; not when it is the echo of an older
-   * choice while Python has still to hear of a newer one.
-   * @param {LinesData} data
-   */
-  adopt({ top, threshold }) {
-    const given = JSON.stringify({ top, threshold }), echo = given === this.given;
-    if (given === JSON.stringify(this.tools.wanted)) this.waiting = false;
-    if (!echo && !this.waiting) this.tools.show({ top, threshold });
-    this.given = given;
-  }
-
   /** @param {import("./tools.js").Wanted} wanted */
   want(wanted) {
-    this.waiting = true;
+    this.pending.choose();
     this.draw();
     this.told.ask(wanted);
   }

@@ -8,7 +8,7 @@
  *   height: number, heads: {layer: number, head: number}[], rows: Ruler, columns: Ruler,
  *   change: boolean, token: number | null, key: number | null, top: number, threshold: number,
  *   beyond: {links: number, weight: number}, caption: string, note: string,
- *   colours: {light: import("../shared/colour.js").Palette, dark: import("../shared/colour.js").Palette},
+ *   colours: import("../shared/colour.js").Colours,
  *   arrays: {weights: import("../shared/blob.js").Block, keys?: import("../shared/blob.js").Block}}} LinesData
  */
 /** @typedef {{head: number, query: number, key: number, weight: number}} Link */

@@ -1,6 +1,6 @@
 // The picture of lines: two canvases over a frame that scrolls, drawn only where one can see them.
 
-import { element, listener, pen } from "../shared/dom.js";
+import { brushOf, element, listener, pen } from "../shared/dom.js";
 import { drawLinks, drawValues, drawWords, fontOf } from "./draw.js";
 import { layOut, wordAt } from "./layout.js";
 
@@ -66,7 +66,7 @@ export class LinesPicture {
   draw() {
     const { drawing, place } = this;
     if (!drawing || !place.clientWidth) return;
-    const brush = this.words.getContext("2d");
+    const brush = brushOf(this.words);
     brush.font = this.font = fontOf(place);
     const room = { width: place.clientWidth, height: place.clientHeight };
     const layout = layOut(drawing.data, room, (text) => brush.measureText(text).width);

@@ -111,7 +111,7 @@ function swatch(colour, dashes) {
  */
 export function tableOf(data, links) {
   const rows = byStrength(links).slice(0, TABLE_ROWS).map((link) => element("tr", "",
-    element("th", "", data.rows.labels[link.query]),
+    rowHead(data.rows.labels[link.query]),
     element("td", "", data.columns.labels[link.key]),
     element("td", "", headName(data.heads[link.head])),
     element("td", "", signed(link.weight, 4, data.change))));
@@ -119,7 +119,6 @@ export function tableOf(data, links) {
   const names = [tell("from"), tell("to"), tell("head"), last];
   const head = element("tr", "", ...names.map((name) => element("th", "", name)));
   for (const cell of head.children) set(cell, "scope", "col");
-  for (const row of rows) set(row.firstElementChild, "scope", "row");
   return element("table", "", element("caption", "", captionOf(rows.length, links.length)),
     element("thead", "", head), element("tbody", "", ...rows));
 }
@@ -133,4 +132,11 @@ function captionOf(listed, drawn) {
     return tell("the {listed} strongest of {drawn} lines that are drawn", { listed, drawn });
   }
   return tell("the lines that are drawn, strongest first");
+}
+
+/** @param {string} name */
+function rowHead(name) {
+  const head = element("th", "", name);
+  head.scope = "row";
+  return head;
 }

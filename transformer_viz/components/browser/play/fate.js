@@ -1,6 +1,6 @@
 // Why the shown text won or lost, and all texts that ended, the best first.
 
-import { element, set } from "../shared/dom.js";
+import { dataNear, element, set } from "../shared/dom.js";
 import { fateWords } from "./words.js";
 import { ENDED, logWords } from "./search.js";
 import { tell } from "../shared/i18n.js";
@@ -17,8 +17,8 @@ export class PlayFate {
     this.table = element("table");
     this.drawn = "";
     this.place = element("section", "fate", this.question, this.why, this.table);
-    this.table.addEventListener("click", (/** @type {any} */ event) => {
-      const one = event.target.closest("tr")?.dataset.one;
+    this.table.addEventListener("click", (event) => {
+      const one = dataNear(event, "tr", "one");
       if (one !== undefined) choose(Number(one));
     }, { signal });
   }
@@ -52,10 +52,10 @@ export class PlayFate {
     const one = line[line.length - 1], { best } = search.data;
     this.question.textContent = one === best[0] ? tell("Why this text?") : tell("Why did this text lose?");
     this.why.replaceChildren(...fateWords(search, one).map((text) => element("p", "", text)));
-    for (const row of this.table.querySelectorAll("tbody tr")) {
+    for (const row of this.table.tBodies[0].rows) {
       const shown = Number(row.dataset.one) === one;
       row.classList.toggle("on", shown);
-      set(row.querySelector("button"), "aria-pressed", String(shown));
+      for (const open of row.getElementsByTagName("button")) set(open, "aria-pressed", String(shown));
     }
   }
 }

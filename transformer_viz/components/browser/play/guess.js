@@ -33,8 +33,8 @@ export class PlayGuess {
    */
   line({ token, model, drawn, rank, mark }, data, draws) {
     const shown = draws ? drawn : model;
-    const bar = element("span", "track", element("i"));
-    bar.firstElementChild.style.width = `${100 * shown}%`;
+    const filled = element("i"), bar = element("span", "track", filled);
+    filled.style.width = `${100 * shown}%`;
     if (draws) {
       const own = element("u");
       own.style.left = `${100 * model}%`;

@@ -7,6 +7,7 @@
 import { paletteOf } from "../shared/colour.js";
 import { element, listener, modified, rested } from "../shared/dom.js";
 import { shine } from "../shared/hover_link.js";
+import { Pending } from "../shared/pending.js";
 import { PlayBar } from "./bar.js";
 import { PlayFate } from "./fate.js";
 import { PlayGuess } from "./guess.js";
@@ -21,7 +22,9 @@ import { PlayTree } from "./tree.js";
  *   palette: import("../shared/colour.js").Palette}} Moment  what is shown: the text and its step */
 
 const PLAY_REST = 350; // milliseconds without a step until Python hears of it
-const PLAY_WAIT = 3; // shows without its answer after which a step of the hand is forgotten
+// Shows without its answer after which a step of the hand is forgotten: Python gave its run up, or
+// set the step right.
+const PLAY_WAIT = 3;
 const PLAY_PACE = 1200; // from a word to the next
 const OWN_KEYS = "input, select, textarea, [role='application'], [contenteditable]";
 
@@ -36,9 +39,7 @@ export class Play {
     this.search = /** @type {PlaySearch} */ (/** @type {unknown} */ (null)); // until it is shown
     this.step = 0;
     this.chosen = 0;
-    this.given = "";
-    this.unheard = /** @type {string[]} */ ([]);
-    this.waited = 0; // shows in a row that answered nothing
+    this.pending = new Pending(PLAY_WAIT); // steps, each with its text
     this.pace = /** @type {ReturnType<typeof setInterval> | undefined} */ (undefined);
     this.ending = new AbortController();
     const { signal } = this.ending;
@@ -79,30 +80,17 @@ export class Play {
     const other = this.search?.data.about !== data.about;
     this.search = new PlaySearch(data);
     this.palette = paletteOf(this.place, data);
-    if (other) this.rest();
-    this.adopt(data, other);
+    if (other) {
+      this.rest();
+      this.pending.forget();
+    }
+    const { played, chosen } = data;
+    if (this.pending.hear([played, chosen])) Object.assign(this, { step: played, chosen });
+    this.step = Math.min(this.step, this.length - 1);
     this.place.dataset.way = data.way;
     this.tree.show(this.search);
     this.fate.show(this.search);
     this.draw();
-  }
-
-  /**
-   * Python's step and text count when they are others than before, unless they answer an older
-   * step of the hand. What Python never answers, because its run was given up or it set the step
-   * right, is forgotten with the next news, or else after a few shows.
-   * @param {PlayData} data
-   * @param {boolean} other  whether it is another search
-   */
-  adopt({ played, chosen }, other) {
-    const given = JSON.stringify([played, chosen]), answered = this.unheard.indexOf(given);
-    const news = answered < 0 && given !== this.given;
-    this.unheard.splice(0, answered + 1);
-    this.given = given;
-    this.waited = answered < 0 && this.unheard.length ? this.waited + 1 : 0;
-    if (other || news || this.waited >= PLAY_WAIT) this.unheard = [];
-    if (other || news) Object.assign(this, { step: played, chosen });
-    this.step = Math.min(this.step, this.length - 1);
   }
 
   /** How many tokens the shown text has. */
@@ -174,7 +162,7 @@ export class Play {
   tell() {
     const { step, chosen, search } = this;
     const branch = chosen === search.data.best[0] ? "" : search.address(chosen);
-    this.unheard.push(JSON.stringify([step, chosen]));
+    this.pending.tell([step, chosen]);
     this.say("moved", { played: step, branch });
   }
 

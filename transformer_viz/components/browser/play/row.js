@@ -1,6 +1,6 @@
 // What the model looked at while it produced one token: a bar for every word that it could see.
 
-import { element, offer, set } from "../shared/dom.js";
+import { dataNear, element, offer, set } from "../shared/dom.js";
 import { shine } from "../shared/hover_link.js";
 import { tell } from "../shared/i18n.js";
 
@@ -23,14 +23,15 @@ export class PlayRow {
     this.kept = 0;
     for (const box of [this.layer, this.head]) box.addEventListener("change", hear, { signal });
     this.bars = element("ol", "keys");
+    this.keys = /** @type {ReturnType<PlayRow["key"]>[]} */ ([]);
     this.said = element("p", "said");
     set(this.said, "aria-live", "polite");
     this.note = element("p", "quiet");
     const tools = element("span", "tools", this.layer, this.head);
     this.place = element("section", "row", element("header", "", this.question, tools), this.bars,
       this.said, this.note);
-    this.bars.addEventListener("pointerover", (/** @type {any} */ event) => {
-      const key = event.target.closest("li")?.dataset.key;
+    this.bars.addEventListener("pointerover", (event) => {
+      const key = dataNear(event, "li", "key");
       shine(null, key === undefined ? null : { sentence: "source", tokens: [Number(key)] });
     }, { signal });
     this.bars.addEventListener("pointerleave", () => shine(null, null), { signal });
@@ -72,19 +73,24 @@ export class PlayRow {
    * @param {number} most  the weight of a whole bar
    */
   fill(row, names, most) {
-    const bars = this.bars.children;
-    while (bars.length > names.length) this.bars.lastElementChild.remove();
-    while (bars.length < names.length) {
-      this.bars.append(element("li", "", element("span", "column", element("span", "number"), element("i")), element("b")));
-    }
+    while (this.keys.length > names.length) this.keys.pop()?.bar.remove();
+    while (this.keys.length < names.length) this.keys.push(this.key());
     names.forEach((name, key) => {
-      const bar = bars[key], [column, label] = bar.children, [number, amount] = column.children;
+      const { bar, number, amount, label } = this.keys[key];
       bar.dataset.key = String(key);
       number.textContent = row[key] >= LEAST_SHOWN ? row[key].toFixed(2) : "";
       amount.style.height = `${(100 * (row[key] || 0)) / most}%`;
       label.textContent = name;
       bar.classList.toggle("most", row[key] === Math.max(...row));
     });
+  }
+
+  /** A bar more, and what stands in it. */
+  key() {
+    const number = element("span", "number"), amount = element("i"), label = element("b");
+    const bar = element("li", "", element("span", "column", number, amount), label);
+    this.bars.append(bar);
+    return { bar, number, amount, label };
   }
 }
 

@@ -9,7 +9,7 @@ import { tell } from "../shared/i18n.js";
  *   drawing: number | null, penalty: number, block: string, layers: number, layer: number,
  *   head: number, pooled: boolean, names: string[], words: string[], start: string,
  *   before: string | null, best: number[], written: string[], played: number, chosen: number,
- *   ramp: string, height: number, colours: any, seq: number,
+ *   ramp: string, height: number, colours: import("../shared/colour.js").Colours, seq: number,
  *   arrays: Record<string, import("../shared/blob.js").Block>}} PlayData
  */
 

@@ -16,8 +16,8 @@ export class PlayText {
     this.place.append(this.before);
     /** @type {HTMLButtonElement[]} */
     this.buttons = [];
-    this.chips.addEventListener("click", (/** @type {any} */ event) => {
-      const at = this.buttons.indexOf(event.target);
+    this.chips.addEventListener("click", ({ target }) => {
+      const at = this.buttons.findIndex((button) => button === target);
       if (at >= 0) go(at);
     }, { signal });
   }

@@ -1,7 +1,7 @@
 // The tree of a beam search: it grows a column at each step. A click shows the text that came of a
 // token; arrow keys up and down go to the others of its step.
 
-import { element, set } from "../shared/dom.js";
+import { dataNear, element, set } from "../shared/dom.js";
 import { fateName } from "./words.js";
 import { CUT, ENDED, LEFT_OUT, logWords, NOBODY } from "./search.js";
 import { neighbourOf, treeLayout } from "./tree_layout.js";
@@ -29,11 +29,11 @@ export class PlayTree {
     this.buttons = new Map();
     this.drawn = "";
     this.moment = /** @type {import("./play.js").Moment | null} */ (null);
-    this.frame.addEventListener("click", (/** @type {any} */ event) => {
-      const one = event.target.closest("button")?.dataset.one;
+    this.frame.addEventListener("click", (event) => {
+      const one = dataNear(event, "button", "one");
       if (one !== undefined) choose(Number(one));
     }, { signal });
-    this.frame.addEventListener("keydown", (/** @type {any} */ event) => this.key(event), { signal });
+    this.frame.addEventListener("keydown", (event) => this.key(event), { signal });
     this.watch = new ResizeObserver(() => this.moment && this.draw(this.moment));
     this.watch.observe(this.frame);
   }
@@ -148,7 +148,7 @@ export class PlayTree {
   /** @param {KeyboardEvent} event */
   key(event) {
     const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-    const one = Number(/** @type {HTMLElement} */ (event.target).dataset.one);
+    const one = Number(dataNear(event, "[data-one]", "one"));
     if (by === undefined || !this.layout || Number.isNaN(one)) return;
     event.preventDefault();
     const other = neighbourOf(this.layout, one, by);

@@ -1,6 +1,6 @@
 // All texts that were weighed at a step, with their numbers: the tree in words.
 
-import { element, set } from "../shared/dom.js";
+import { dataNear, element, set } from "../shared/dom.js";
 import { fateName } from "./words.js";
 import { LEFT_OUT, logWords } from "./search.js";
 import { tell } from "../shared/i18n.js";
@@ -19,8 +19,8 @@ export class PlayWeighed {
     this.place = element("details", "weighed", this.summary, this.table);
     this.moment = /** @type {import("./play.js").Moment | null} */ (null);
     this.place.addEventListener("toggle", () => this.moment && this.draw(this.moment), { signal });
-    this.table.addEventListener("click", (/** @type {any} */ event) => {
-      const one = event.target.closest("tbody tr")?.dataset.one;
+    this.table.addEventListener("click", (event) => {
+      const one = dataNear(event, "tbody tr", "one");
       if (one !== undefined) choose(Number(one));
     }, { signal });
   }
@@ -32,10 +32,10 @@ export class PlayWeighed {
     this.summary.textContent = tell("All {count} texts that were weighed at token {step}, with their numbers",
       { count: column.length, step: step + 1 });
     if (this.place.open) this.build(search, step);
-    for (const row of this.table.querySelectorAll("tbody tr")) {
+    for (const row of this.table.tBodies[0]?.rows ?? []) {
       const on = Number(row.dataset.one) === line[step];
       row.classList.toggle("on", on);
-      set(row.querySelector("button"), "aria-pressed", String(on));
+      for (const open of row.getElementsByTagName("button")) set(open, "aria-pressed", String(on));
     }
   }
 

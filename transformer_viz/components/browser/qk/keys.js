@@ -2,7 +2,7 @@
 
 import { element, fit, listener, modified, set } from "../shared/dom.js";
 import { lit, onLight, placesOn, shine, spotOn } from "../shared/hover_link.js";
-import { figure } from "../shared/figure_format.js";
+import { figure } from "../shared/number_format.js";
 import { tell } from "../shared/i18n.js";
 
 const LISTED = 200; // keys; of a longer row the strongest ones
@@ -67,9 +67,9 @@ export class Keys {
     this.light();
   }
 
-  /** @param {any} target */
+  /** @param {EventTarget | null} target */
   where(target) {
-    return this.buttons.findIndex((button) => button.contains(target));
+    return target instanceof Node ? this.buttons.findIndex((button) => button.contains(target)) : -1;
   }
 
   /**
@@ -80,7 +80,7 @@ export class Keys {
     this.buttons.forEach((button, n) => { button.tabIndex = n === at ? 0 : -1; });
   }
 
-  /** @param {any} target */
+  /** @param {EventTarget | null} target */
   point(target) {
     const at = this.where(target);
     if (at < 0 || !this.data) return;

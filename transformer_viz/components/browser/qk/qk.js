@@ -4,7 +4,7 @@ import { paletteOf } from "../shared/colour.js";
 import { element, listener, set } from "../shared/dom.js";
 import { Keys } from "./keys.js";
 import { Strips } from "./strips.js";
-import { figure } from "../shared/figure_format.js";
+import { figure } from "../shared/number_format.js";
 import { tell } from "../shared/i18n.js";
 
 /** @typedef {import("../shared/hover_link.js").Ruler} Ruler */
@@ -14,7 +14,7 @@ import { tell } from "../shared/i18n.js";
  *   weights: {data: Float32Array}, seen: {data: Uint8Array}}} QkArrays */
 /** @typedef {{problem: string, title: string, rows: Ruler, columns: Ruler, token: number,
  *   key: number, row: string, column: string, said: string, steps: Step[], sinks: string,
- *   notes: string[], arrays: QkArrays, colours: any}} QkData  components/qk.py says what each is */
+ *   notes: string[], arrays: QkArrays, colours: import("../shared/colour.js").Colours}} QkData  components/qk.py says what each is */
 
 export class QK {
   /**

@@ -1,7 +1,7 @@
 // The vectors q and k and their product as bars, one a dimension; a cursor reads the numbers.
 
 import { element, listener, modified, pen, set } from "../shared/dom.js";
-import { figure } from "../shared/figure_format.js";
+import { figure } from "../shared/number_format.js";
 import { tell } from "../shared/i18n.js";
 
 const STRIP_HEIGHT = 46; // pixels

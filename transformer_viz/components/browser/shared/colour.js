@@ -1,5 +1,7 @@
 // Colours: whether the page is dark, its palette, and lookup tables for canvases.
 
+import { brushOf } from "./dom.js";
+
 /** @typedef {{card: string, paper: string, ink: string, quiet: string, line: string,
  *   accent: string, warm: string, hatch: string, amounts: string[], changes: string[],
  *   heads: string[], ramps: Record<string, string[]>}} Palette */
@@ -14,10 +16,12 @@ export function isDark(place) {
   return 0.299 * red + 0.587 * green + 0.114 * blue < 128;
 }
 
+/** @typedef {{light: Palette, dark: Palette}} Colours */
+
 /**
  * The palette for the page behind a view; its plain colours are set as CSS variables (--ink ...).
  * @param {HTMLElement} place
- * @param {{colours: {light: Palette, dark: Palette}}} data
+ * @param {{colours: Colours}} data
  * @returns {Palette}
  */
 export function paletteOf(place, data) {
@@ -37,7 +41,7 @@ export function rgb(colour) {
   const hex = /^#([\da-f]{6})$/i.exec(colour);
   if (hex) return [0, 2, 4].map((at) => parseInt(hex[1].slice(at, at + 2), 16));
   const canvas = document.createElement("canvas");
-  const brush = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  const brush = brushOf(canvas);
   brush.fillStyle = colour;
   brush.fillRect(0, 0, 1, 1);
   return [...brush.getImageData(0, 0, 1, 1).data.slice(0, 3)];

@@ -2,16 +2,28 @@
 
 /**
  * A new element with a class, and what stands in it.
- * @param {string} tag
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag
  * @param {string} [className]
  * @param {...(Node | string)} content
- * @returns {any}
+ * @returns {HTMLElementTagNameMap[T]}
  */
 export function element(tag, className = "", ...content) {
   const made = document.createElement(tag);
   if (className) made.className = className;
   made.append(...content);
   return made;
+}
+
+/**
+ * A data attribute of the element around an event's target that fits a query, if there is one.
+ * @param {Event} event
+ * @param {string} query
+ * @param {string} name  as `dataset` has it
+ */
+export function dataNear({ target }, query, name) {
+  const found = target instanceof Element ? target.closest(query) : null;
+  return found instanceof HTMLElement ? found.dataset[name] : undefined;
 }
 
 /**
@@ -105,6 +117,14 @@ export function rested(wait, act) {
 }
 
 /**
+ * The pen of a canvas.
+ * @param {HTMLCanvasElement} canvas
+ */
+export function brushOf(canvas) {
+  return /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+}
+
+/**
  * A cleared canvas of so many CSS pixels, in the screen's own pixels, and its pen.
  * @param {HTMLCanvasElement} canvas
  * @param {number} width
@@ -116,7 +136,7 @@ export function pen(canvas, width, height) {
   canvas.height = Math.round(height * devicePixelRatio);
   canvas.style.width = width + "px";
   canvas.style.height = height + "px";
-  const made = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  const made = brushOf(canvas);
   made.scale(devicePixelRatio, devicePixelRatio);
   return made;
 }

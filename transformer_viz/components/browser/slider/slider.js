@@ -4,6 +4,7 @@
 import { paletteOf } from "../shared/colour.js";
 import { listener, modified, rested } from "../shared/dom.js";
 import { Gate } from "../shared/newest_wins.js";
+import { Pending } from "../shared/pending.js";
 import { liveFrame } from "../shared/live_frame.js";
 import { afterPainting } from "../shared/streamlit_view.js";
 import { SliderFace } from "./slider_face.js";
@@ -34,9 +35,7 @@ export class Slider {
     this.stroke = 0;
     this.pressed = -Infinity; // when the hand last came down
     this.held = false;
-    this.known = true; // whether Python was told where it stands
-    this.told = 0; // the number of what Python was told last
-    this.answer = 0; // the newest number that Python has answered
+    this.pending = new Pending(); // the numbers of what Python was told
     this.heard = () => {};
     this.gone = false; // whether nobody answers at the line any more
     this.gate = new Gate((/** @type {Step} */ step) => this.paint(step));
@@ -67,12 +66,12 @@ export class Slider {
   show(data) {
     paletteOf(this.place, data);
     this.gone = false;
-    this.answer = Math.max(this.answer, data.seq);
+    this.pending.reach(data.seq);
     STEPS.newest = Math.max(STEPS.newest, data.seq);
     // Where the hand is ahead, nothing may pull the slider back.
     if (this.data && (this.held || data.seq < this.seq)) this.later = data;
     else this.take(data);
-    if (this.answer >= this.told) this.heard();
+    if (!this.pending.told.length) this.heard();
     this.mark();
   }
 
@@ -122,11 +121,11 @@ export class Slider {
     const data = /** @type {SliderData} */ (this.data);
     const value = data.values[index];
     if (value === this.value) return;
-    if (this.known && !this.held && !this.pressedLately(since)) this.stroke = 0;
+    if (!this.pending.unsaid && !this.held && !this.pressedLately(since)) this.stroke = 0;
     this.value = value;
     this.seq = STEPS.newest += 1;
     this.stroke ||= this.seq;
-    this.known = false;
+    this.pending.choose();
     this.mark();
     this.face.stand(data, value);
     this.gate.want({ value, seq: this.seq, since });
@@ -135,15 +134,15 @@ export class Slider {
 
   /** Tell Python where it stands, if it does not know. */
   tell() {
-    if (this.known) return;
-    this.known = true;
-    this.told = this.seq = STEPS.newest += 1;
+    if (!this.pending.unsaid) return;
+    this.seq = STEPS.newest += 1;
+    this.pending.tell(this.seq);
     this.say("moved", { value: this.value, seq: this.seq, stroke: this.stroke });
   }
 
   /** Say on the element whether something is still to come: Python has not heard, or answered. */
   mark() {
-    this.place.toggleAttribute("data-moving", !this.known || this.answer < this.told);
+    this.place.toggleAttribute("data-moving", this.pending.waits);
   }
 
   /**
@@ -166,7 +165,7 @@ export class Slider {
 
   /** Until Python's answer to what it was told last is painted. */
   async answered() {
-    if (this.answer < this.told) await this.hearing();
+    if (this.pending.told.length) await this.hearing();
     await new Promise((done) => afterPainting(() => done(null)));
   }
 

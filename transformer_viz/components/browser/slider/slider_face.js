@@ -6,7 +6,7 @@ import { tell } from "../shared/i18n.js";
 
 /** @typedef {{name: string, title: string, values: string[], labels: string[], spoken: string[], chosen: number,
  *   own: number, help: string, disabled: boolean, line: string, seq: number,
- *   colours: {light: any, dark: any}}} SliderData  see slider.py */
+ *   colours: import("../shared/colour.js").Colours}} SliderData  see slider.py */
 
 const REMEMBERED = 5; // steps whose median is told
 
@@ -15,12 +15,12 @@ export class SliderFace {
   constructor(place) {
     this.place = place;
     place.classList.add("tv-slider");
-    this.input = /** @type {HTMLInputElement} */ (element("input"));
+    this.input = element("input");
     Object.assign(this.input, { type: "range", id: "range", min: "0", step: "1" });
     this.label = element("label");
     this.tip = element("span", "tv-slider-tip");
     Object.assign(this.tip, { id: "tip", role: "tooltip" });
-    this.help = /** @type {HTMLButtonElement} */ (element("button", "tv-slider-help", "?"));
+    this.help = element("button", "tv-slider-help", "?");
     this.help.type = "button";
     this.help.setAttribute("aria-describedby", "tip");
     this.speed = element("span", "tv-slider-speed");

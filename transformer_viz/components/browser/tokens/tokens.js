@@ -96,23 +96,23 @@ export class Chips {
 
   /**
    * The row and number of a button, or null for what stands between them.
-   * @param {any} target
+   * @param {EventTarget | null} target
    */
   where(target) {
     for (const [row, buttons] of this.rows.entries()) {
-      const number = buttons.indexOf(target);
+      const number = buttons.findIndex((button) => button === target);
       if (number >= 0) return { row, number, chip: this.data.rows[row].chips[number] };
     }
     return null;
   }
 
-  /** @param {any} target */
+  /** @param {EventTarget | null} target */
   point(target) {
     const found = this.where(target);
     shine(spotOf(found && found.chip.row), spotOf(found && found.chip.column));
   }
 
-  /** @param {any} target */
+  /** @param {EventTarget | null} target */
   pick(target) {
     const found = this.where(target);
     if (!found || found.chip.dead) return;

@@ -1,6 +1,6 @@
 // A station's formula: each symbol can be pointed at, and its numbers in the picture light up.
 
-import { element, listener, set } from "../shared/dom.js";
+import { dataNear, element, listener, set } from "../shared/dom.js";
 
 /** @typedef {{text: string, says: string, numbers: string}} FormulaSymbol
  *   text: "W_Q" stands with Q lowered; says: what it is; numbers: the first of them, or "" */
@@ -42,8 +42,8 @@ export class Formula {
     /** @type {Record<string, FormulaSymbol>} */
     this.symbols = {};
     const on = listener(signal);
-    const over = (/** @type {any} */ event) => {
-      const name = event.target.closest?.("[data-symbol]")?.dataset.symbol ?? null;
+    const over = (/** @type {Event} */ event) => {
+      const name = dataNear(event, "[data-symbol]", "symbol") ?? null;
       hands.point(name);
       if (name) hands.read(this.saying(name));
     };

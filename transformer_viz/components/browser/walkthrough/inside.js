@@ -14,7 +14,7 @@ import { tell } from "../shared/i18n.js";
  *   token: number, rows: Ruler, columns: Ruler, problem: string, step: number, present: boolean,
  *   stations: import("./station.js").StationData[],
  *   sum: import("./sum.js").SumData | null, arrays: Record<string, import("../shared/blob.js").Block>,
- *   colours: any}} InsideData  components/inside.py says what each is */
+ *   colours: import("../shared/colour.js").Colours}} InsideData  components/inside.py says what each is */
 
 const TOLD_AFTER = 250; // milliseconds without a step after which Python hears where we are
 const FIELDS = "input, textarea, select, [contenteditable], [role=slider], [role=radiogroup], [role=radio]";
@@ -152,13 +152,13 @@ export class Inside {
     }
   }
 
-  /** @param {any} event */
+  /** @param {KeyboardEvent} event */
   key(event) {
-    const target = event.composedPath()[0];
+    const [target] = event.composedPath();
     if (event.defaultPrevented || modified(event) || !this.data) return;
     const ours = event.composedPath().includes(this.place);
     if (!ours && target !== document.body && target !== document.documentElement) return;
-    if (target.closest?.(FIELDS)) return;
+    if (target instanceof Element && target.closest(FIELDS)) return;
     /** @type {Record<string, number>} */
     const ways = { ArrowLeft: -1, ArrowRight: 1 };
     if (!(event.key in ways)) return;

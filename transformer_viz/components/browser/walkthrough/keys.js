@@ -1,10 +1,10 @@
 // One row for each word that is looked at: its vectors as strips, its numbers, and what hides it.
 
 import { stripCellAt, largestOf, paintStrip } from "./cells.js";
-import { element, modified, set } from "../shared/dom.js";
+import { dataNear, element, modified, set } from "../shared/dom.js";
 import { plainSymbol, symbolName } from "./formula.js";
 import { stepAlong, watched } from "./strips.js";
-import { figure } from "../shared/figure_format.js";
+import { figure } from "../shared/number_format.js";
 import { tell } from "../shared/i18n.js";
 
 /** @typedef {import("./formula.js").Hands} Hands */
@@ -76,7 +76,7 @@ export class KeyTable {
     set(this.frame, "aria-label", panel.name);
     this.frame.replaceChildren(this.head(), ...this.extra(false),
       ...this.listed.map((key) => this.row(key, opened)), ...this.extra(true), ...this.totals());
-    if (focused) this.frame.querySelector(focused)?.focus();
+    if (focused) /** @type {HTMLElement | null} */ (this.frame.querySelector(focused))?.focus();
     this.paint();
   }
 
@@ -205,9 +205,9 @@ export class KeyTable {
     return key === undefined ? data : data.subarray(Number(key) * width, (Number(key) + 1) * width);
   }
 
-  /** @param {any} target */
-  keyOf(target) {
-    const key = target.closest?.("[data-key]")?.dataset.key;
+  /** @param {Event} event */
+  keyOf(event) {
+    const key = dataNear(event, "[data-key]", "key");
     return key === undefined ? null : Number(key);
   }
 
@@ -219,13 +219,14 @@ export class KeyTable {
     this.paint();
   }
 
-  /** @param {any} event */
+  /** @param {PointerEvent} event */
   move(event) {
-    this.hands.light(this.keyOf(event.target));
-    this.hands.point(event.target.closest("[data-symbol]")?.dataset.symbol ?? null);
-    if (event.target.tagName !== "CANVAS") return;
-    const at = stripCellAt(event.target, this.valuesOf(event.target).length, event);
-    if (at >= 0) this.put(event.target, at);
+    const { target } = event;
+    this.hands.light(this.keyOf(event));
+    this.hands.point(dataNear(event, "[data-symbol]", "symbol") ?? null);
+    if (!(target instanceof HTMLCanvasElement)) return;
+    const at = stripCellAt(target, this.valuesOf(target).length, event);
+    if (at >= 0) this.put(target, at);
   }
 
   /**
@@ -256,13 +257,13 @@ export class KeyTable {
     });
   }
 
-  /** @param {any} event */
+  /** @param {MouseEvent} event */
   click(event) {
-    const address = event.target.closest("button")?.dataset.address;
+    const { target } = event, address = dataNear(event, "button", "address");
     if (address) this.hands.open(address);
-    if (event.target.tagName !== "CANVAS") return;
-    const at = stripCellAt(event.target, this.valuesOf(event.target).length, event);
-    if (at >= 0) this.openAt(event.target, at);
+    if (!(target instanceof HTMLCanvasElement)) return;
+    const at = stripCellAt(target, this.valuesOf(target).length, event);
+    if (at >= 0) this.openAt(target, at);
   }
 
   /**
@@ -274,41 +275,44 @@ export class KeyTable {
     if (open) this.hands.open([open, key, at].filter((part) => part !== undefined).join("/"));
   }
 
-  /** @param {any} event */
+  /** @param {KeyboardEvent} event */
   key(event) {
     if (modified(event)) return;
     const { target } = event;
     if (["ArrowUp", "ArrowDown"].includes(event.key)) this.toRow(event);
-    else if (target.tagName === "CANVAS") this.along(event);
+    else if (target instanceof HTMLCanvasElement) this.along(event, target);
   }
 
   /**
    * The same column of the next row, or of the one before, that can be reached.
-   * @param {any} event
+   * @param {KeyboardEvent} event
    */
   toRow(event) {
-    const cell = event.target.closest("[role=cell]"), line = cell?.parentElement;
+    const cell = event.target instanceof Element ? event.target.closest("[role=cell]") : null;
+    const line = cell?.parentElement;
+    if (!cell || !line) return;
     const way = event.key === "ArrowDown" ? "nextElementSibling" : "previousElementSibling";
-    const place = [...(line?.children ?? [])].indexOf(cell);
-    let other = null;
-    for (let next = line?.[way]; next && !other; next = next[way]) {
-      other = next.children[place]?.querySelector("button:enabled, canvas");
+    const place = [...line.children].indexOf(cell);
+    let other = /** @type {HTMLElement | null} */ (null);
+    for (let next = line[way]; next && !other; next = next[way]) {
+      other = next.children[place]?.querySelector("button:enabled, canvas") ?? null;
     }
     if (!other) return;
     event.preventDefault();
     other.focus();
-    if (other.tagName === "CANVAS") this.put(other, this.cursor ?? 0);
+    if (other instanceof HTMLCanvasElement) this.put(other, this.cursor ?? 0);
   }
 
   /**
    * Along a strip, dimension by dimension; Enter shows how its number is made.
-   * @param {any} event
+   * @param {KeyboardEvent} event
+   * @param {HTMLCanvasElement} canvas
    */
-  along(event) {
-    const last = this.valuesOf(event.target).length - 1, here = this.cursor ?? 0;
+  along(event, canvas) {
+    const last = this.valuesOf(canvas).length - 1, here = this.cursor ?? 0;
     const to = stepAlong(event, here, last);
-    if (to !== undefined) this.put(event.target, to);
-    else if (event.key === "Enter") this.openAt(event.target, here);
+    if (to !== undefined) this.put(canvas, to);
+    else if (event.key === "Enter") this.openAt(canvas, here);
   }
 }
 

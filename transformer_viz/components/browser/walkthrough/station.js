@@ -111,13 +111,12 @@ export class Station {
  * @param {string} opened
  */
 function factOf({ symbol, text, value, open }, opened) {
-  const number = element(open ? "button" : "span", "tv-in-number", value);
-  if (open) {
-    number.type = "button";
-    number.dataset.address = open;
-    set(number, "aria-pressed", String(opened === open));
-    set(number, "aria-label", `${plainSymbol(text)}: ${value}`);
-  }
+  const button = element("button", "tv-in-number", value);
+  button.type = "button";
+  button.dataset.address = open;
+  set(button, "aria-pressed", String(opened === open));
+  set(button, "aria-label", `${plainSymbol(text)}: ${value}`);
+  const number = open ? button : element("span", "tv-in-number", value);
   const made = element("span", "tv-in-fact", symbolName(text), " = ", number);
   made.dataset.symbol = symbol;
   return made;

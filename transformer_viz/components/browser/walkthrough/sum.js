@@ -3,7 +3,7 @@
 import { largestOf, paintStrip } from "./cells.js";
 import { element, listener, set } from "../shared/dom.js";
 import { symbolName } from "./formula.js";
-import { figure } from "../shared/figure_format.js";
+import { figure } from "../shared/number_format.js";
 import { tell } from "../shared/i18n.js";
 
 /** @typedef {{address: string, text: string, whose: string, aName: string, bName: string,

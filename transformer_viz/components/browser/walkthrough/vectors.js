@@ -2,10 +2,10 @@
 // in columns, so that a sum is read downwards; a click on a number shows how it is made.
 
 import { stripCellAt, largestOf, paintStrip } from "./cells.js";
-import { element, modified, set } from "../shared/dom.js";
+import { dataNear, element, modified, set } from "../shared/dom.js";
 import { plainSymbol, symbolName } from "./formula.js";
 import { stepAlong, watched } from "./strips.js";
-import { figure } from "../shared/figure_format.js";
+import { figure } from "../shared/number_format.js";
 import { tell } from "../shared/i18n.js";
 
 /** @typedef {import("./formula.js").Hands} Hands */
@@ -176,7 +176,7 @@ export class Vectors {
 
   /**
    * The vector and the dimension under the pointer.
-   * @param {any} event
+   * @param {MouseEvent} event
    */
   under(event) {
     const line = this.lines.findIndex(({ canvas }) => canvas === event.target);
@@ -189,9 +189,9 @@ export class Vectors {
     if (found && found.at >= 0) this.put(found.at, found.line);
   }
 
-  /** @param {any} event */
+  /** @param {MouseEvent} event */
   click(event) {
-    const found = this.under(event), address = event.target.closest("button")?.dataset.address;
+    const found = this.under(event), address = dataNear(event, "button", "address");
     if (address) this.hands.open(address);
     else if (found && found.at >= 0) this.openAt(found.line, found.at);
   }
@@ -205,7 +205,7 @@ export class Vectors {
     if (open) this.hands.open(`${open}/${at}`);
   }
 
-  /** @param {any} event */
+  /** @param {KeyboardEvent} event */
   key(event) {
     if (modified(event)) return;
     const to = stepAlong(event, this.cursor, this.width - 1);

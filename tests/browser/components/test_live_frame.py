@@ -1,10 +1,9 @@
-"""The gate in front of live frames, and the frames themselves, in a browser without Python."""
+"""Live frames in a browser without Python."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,53 +22,6 @@ def alone(browser: Browser, modules: str) -> Iterator[Page]:
     page.goto(modules)
     yield page
     context.close()
-
-
-GATE = """async wishes => {
-  const {Gate} = await import('/shared/newest_wins.js');
-  const begun = [], doors = [];
-  let inside = 0, most = 0;
-  const gate = new Gate(async wish => {
-    begun.push(wish);
-    most = Math.max(most, ++inside);
-    try {
-      await new Promise((open, shut) => doors.push({open, shut}));
-    } finally { inside--; }
-  });
-  const turn = () => new Promise(done => setTimeout(done));
-  for (const wish of wishes) {
-    if (wish === 'done' || wish === 'failed') {
-      const door = doors.shift();
-      wish === 'done' ? door.open() : door.shut(new Error('no picture'));
-      await turn();
-    } else if (wish === 'clear') gate.clear();
-    else gate.want(wish);
-  }
-  return {begun, most, waiting: doors.length, open: gate.open};
-}"""
-
-
-@pytest.mark.parametrize(
-    ("wishes", "begun", "open_"),
-    [
-        ([1], [1], False),
-        ([1, "done"], [1], True),
-        ([1, 2, 3, 4], [1], False),  # one at a time
-        ([1, 2, 3, 4, "done"], [1, 4], False),  # the newest next; 2 and 3 never
-        ([1, 2, "done", 3, 4, "done", "done"], [1, 2, 4], True),
-        ([1, 2, "failed", "done"], [1, 2], True),  # a failure lets the next one in
-        ([1, "failed", 2, "done"], [1, 2], True),
-        ([1, 2, "clear", "done"], [1], True),
-        ([1, 2, "clear", 3, "done", "done"], [1, 3], True),
-    ],
-)
-def test_one_at_a_time_and_the_newest_next(
-    stage: Page, wishes: list[Any], begun: list[int], open_: bool
-) -> None:
-    found = stage.evaluate(GATE, wishes)
-    assert found["begun"] == begun
-    assert found["most"] == 1
-    assert found["open"] is open_ and found["waiting"] == (0 if open_ else 1)
 
 
 ASK = """async ([step, parts]) => {
