@@ -23,7 +23,6 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
-from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
 
 from ...core.palette import Palette, Ramp
@@ -80,7 +79,8 @@ def width_of(text: str, size: float) -> float:
 
 def undrawn(figure: Figure, texts: Sequence[str]) -> str:
     """The signs of a figure, and of texts that it will get, that no font here draws."""
-    return missing([*texts, *(found.get_text() for found in figure.findobj(Text))])
+    drawn = (found.get_text() for axes in figure.axes for found in axes.texts)
+    return missing([*texts, *drawn])
 
 
 def longest(texts: Sequence[str], size: float) -> float:
