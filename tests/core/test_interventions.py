@@ -166,7 +166,7 @@ def test_nan_is_no_temperature():
 def test_the_same_kind_on_the_same_place_stands_once():
     one, two = Temperature(value=2.0, layer=1), Temperature(value=3.0, layer=1)
     assert Intervention((one, two)).edits == (two,)
-    assert Intervention((one,)).with_edit(two).without(two) == Intervention()
+    assert Intervention((one, two)).without(two) == Intervention()
 
 
 def test_the_last_match_acts_at_a_site():

@@ -19,6 +19,7 @@ from ..core.interventions import (
     UniformHead,
     Window,
 )
+from ..core.masking import hidden as hides
 from ..core.sites import Site
 
 Kind = TypeVar("Kind", bound=Edit)
@@ -79,16 +80,9 @@ class HeadPlan:
         so is ``first``, that of the first key."""
         query, key = queries[:, None], torch.arange(first, first + keys, device=queries.device)
         hidden = torch.zeros(len(queries), keys, dtype=torch.bool, device=queries.device)
-        if self.causal is not None and self.causal.on:
-            hidden |= key > query
-        if self.window is not None and self.window.radius is not None:
-            hidden |= (key - query).abs() > self.window.radius
-        if self.keys is not None:
-            for number in self.keys.keys:
-                hidden |= key == number
-        if self.edges is not None:
-            for first, second in self.edges.edges:
-                hidden |= (query == first) & (key == second)
+        for edit in (self.causal, self.window, self.keys, self.edges):
+            if edit is not None:
+                hidden |= hides(edit, query, key)
         return hidden if hidden.any() else None
 
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import torch
 
 from ..capture.edit_plan import COLD, HeadPlan
-from ..core.interventions import Causal, Intervention
+from ..core.interventions import Causal, Edit, Intervention
+from ..core.masking import hidden, hiding
 from ..core.sites import Site
 from ..core.stages import Stage
 from .arrays import plain
-
-NO_EDITS = HeadPlan(None, None, None, None, None, None, None)
-HIDING = ("causal", "window", "keys", "edges")  # the fields of a plan that hide keys
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +39,7 @@ class Row:
     def why(self) -> tuple[str, ...]:
         """For each key why it is hidden, or that an edit shows it; see ``insides.REASONS``."""
         keys = range(len(self.given))
-        edits = {name: self._hidden_by(name) for name in HIDING}
+        edits = hiding(self.intervention, self.site)
         return tuple(self._reason(key, edits) for key in keys)
 
     @property
@@ -50,22 +47,16 @@ class Row:
         """Which keys the row may look at, bool ``[key]``."""
         return np.array([why in ("", "lifted") for why in self.why])
 
-    def _hidden_by(self, name: str) -> np.ndarray:
-        edit = getattr(self.plan, name)
-        query, keys = torch.tensor([self.row]), len(self.given)
-        hidden = replace(NO_EDITS, **{name: edit}).hides(query, keys, 0)
-        return np.zeros(keys, bool) if hidden is None else hidden[0].numpy()
-
-    def _reason(self, key: int, edits: dict[str, np.ndarray]) -> str:
+    def _reason(self, key: int, edits: list[Edit]) -> str:
         causal = self.plan.causal
         lifted = isinstance(causal, Causal) and not causal.on
         if not self.own[:, key].any():
             return "padding"
         if not self.own[self.row, key] and not lifted:
             return "future"
-        for name, word in zip(HIDING, WORDS, strict=True):
-            if edits[name][key]:
-                return word
+        for edit in edits:
+            if hidden(edit, self.row, key):
+                return edit.kind
         return "" if self.own[self.row, key] else "lifted"
 
     @property
@@ -78,9 +69,6 @@ class Row:
     def head(self) -> float:
         """What the weights are multiplied with."""
         return 1.0 if self.plan.scale is None else self.plan.scale.value
-
-
-WORDS = ("causal", "window", "block_keys", "block_edges")  # of HIDING, as insides.REASONS says them
 
 
 def row_stages(row: Row) -> Iterator[Stage]:

@@ -12,17 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...core.interventions import (
-    BlockEdges,
-    BlockKeys,
-    Causal,
-    Edit,
-    Intervention,
-    ScaleHead,
-    Temperature,
-    UniformHead,
-    Window,
-)
+from ...core.interventions import Edit, Intervention, ScaleHead, Temperature, UniformHead
+from ...core.masking import hidden, hiding
 from ...core.sites import Site, called
 from ...core.trace import Trace
 from ...core.trace_parts import Attention
@@ -208,10 +199,10 @@ def _score(trace: Trace, attention: Attention, at: Chain) -> list[Step]:
         result = steps[-1].result / degree
         steps.append(Step("temperature", result, degree))
     if not at.seen[key]:
-        hidden = hidden_by(trace.intervention, at.site, at.query, key)
+        edit = hidden_by(trace.intervention, at.site, at.query, key)
         why = say("the model's own mask")
-        if hidden is not None:
-            why = say("an edit: {change}", change=hidden.change())
+        if edit is not None:
+            why = say("an edit: {change}", change=edit.change())
         steps.append(Step("mask", float(at.scores[key]), why=why))
     elif not at.seen.all():
         steps.append(Step("seen", steps[-1].result, float((~at.seen).sum())))
@@ -361,18 +352,7 @@ def _seen(trace: Trace, attention: Attention, site: Site) -> np.ndarray:
 
 def hidden_by(edits: Intervention, site: Site, query: int, key: int) -> Edit | None:
     """The edit that hides a key from a query at a site, if one does."""
-    causal, window = edits.find(Causal, site), edits.find(Window, site)
-    keys, edges = edits.find(BlockKeys, site), edits.find(BlockEdges, site)
-    if isinstance(causal, Causal) and causal.on and site.block == "self" and key > query:
-        return causal
-    radius = window.radius if isinstance(window, Window) else None
-    if radius is not None and abs(key - query) > radius:
-        return window
-    if isinstance(keys, BlockKeys) and key in keys.keys:
-        return keys
-    if isinstance(edges, BlockEdges) and (query, key) in edges.edges:
-        return edges
-    return None
+    return next((edit for edit in hiding(edits, site) if hidden(edit, query, key)), None)
 
 
 def _notes(trace: Trace, attention: Attention, head: int) -> tuple[str, ...]:

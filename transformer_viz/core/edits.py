@@ -1,0 +1,331 @@
+"""The edits of a run: one small frozen dataclass a kind, with its checks and its words.
+
+An edit leaves the model alone; it is applied by the probe while one input passes through.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..i18n import listed, mark, say
+from .sites import BLOCKS, STACKS, Site, called, map_name
+
+LARGEST = 3e38  # about what a float32 can hold
+MOST = 2**53  # whole numbers up to here are the same in every JSON reader
+MOST_PADDING = 10_000  # tokens
+PARTS = {"self": mark("self"), "feed_forward": mark("feed-forward")}  # blocks that are no maps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit:
+    """One change of a run. ``stack``, ``block``, ``layer`` and ``head`` left out mean all."""
+
+    kind: ClassVar[str] = ""
+    everywhere: ClassVar[str] = mark("everything")  # the place in words where no selector is given
+    stack: str | None = None
+    block: str | None = None
+    layer: int | None = None
+    head: int | None = None
+
+    def __post_init__(self) -> None:
+        _require(self.stack in (None, *STACKS), self, "stack", f"one of {STACKS}", self.stack)
+        _require(self.block in (None, *BLOCKS), self, "block", f"one of {BLOCKS}", self.block)
+        for word in ("layer", "head"):
+            value = getattr(self, word)
+            _require(value is None or _whole(value), self, word, "a number from 0", value)
+
+    def matches(self, site: Site) -> bool:
+        """Whether this edit acts on the site; a site without head matches any head selector."""
+        return (
+            self.stack in (None, site.stack)
+            and self.block in (None, site.block)
+            and self.layer in (None, site.layer)
+            and (self.head is None or site.head is None or self.head == site.head)
+        )
+
+    @property
+    def place(self) -> str:
+        """The place in words: ``cross L1 H3``, ``encoder``, ``everything``."""
+        if self.stack is None and self.block is None:
+            name = ""
+        elif self.block == "cross" or (self.block == "self" and self.stack):
+            name = called(map_name(self.stack or "", self.block))
+        else:
+            name = " ".join(filter(None, (called(self.stack or ""), self._part)))
+        layer = "" if self.layer is None else f"L{self.layer}"
+        head = "" if self.head is None else f"H{self.head}"
+        return " ".join(filter(None, (name, layer, head))) or say(self.everywhere)
+
+    @property
+    def _part(self) -> str:
+        """A block that is no map, in words."""
+        return say(PARTS.get(self.block or "", ""))
+
+    @property
+    def selectors(self) -> tuple[str | int | None, ...]:
+        """The four selectors, the key under which a later edit of the same kind replaces it."""
+        return (self.stack, self.block, self.layer, self.head)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Kind, values and the selectors that are given, as JSON can hold them."""
+        words = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {"kind": self.kind} | {w: _plain(v) for w, v in words.items() if v is not None}
+
+    def describe(self, source: tuple[str, ...] | None = None) -> str:
+        """The edit in plain words; ``source`` labels replace key numbers by the words they name."""
+        return say("{place}: {change}", place=self.place, change=self.change(source))
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        """What is done, without the place."""
+        raise TypeError(f"{type(self).__name__} does not say what it changes.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Amount(Edit):
+    """What edits have in common that say how much, with one finite number from ``least``."""
+
+    value: float
+    least: ClassVar[float] = -LARGEST
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        wanted = "a number from 0" if self.least == 0 else "a number"
+        fits = _finite(self.value) and self.value >= self.least
+        _require(fits, self, "value", wanted, self.value)
+        object.__setattr__(self, "value", float(self.value))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Temperature(_Amount):
+    """Divides the complete scores before the softmax; 1 changes nothing, 0 is hard attention."""
+
+    kind: ClassVar[str] = "temperature"
+    least: ClassVar[float] = 0
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        if not self.value:
+            return say("hard attention (temperature 0)")
+        return say("temperature {value:g}", value=self.value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleHead(_Amount):
+    """Multiplies a head's weights, before the output projection mixes heads; 0 switches it off."""
+
+    kind: ClassVar[str] = "scale_head"
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        return say("off") if self.value == 0 else say("scaled by {value:g}", value=self.value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniformHead(Edit):
+    """Lets a head look at all visible keys alike; ``on`` false spares it such a wider edit."""
+
+    kind: ClassVar[str] = "uniform_head"
+    on: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(isinstance(self.on, bool), self, "on", "true or false", self.on)
+
+    def to_dict(self) -> dict[str, Any]:  # "on" goes without saying, as before there was an off
+        return {word: value for word, value in super().to_dict().items() if value is not True}
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        return say("looks at all visible words alike") if self.on else say("looks as trained")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Causal(Edit):
+    """Switches the causal mask of self-attention: on hides later words, off shows them."""
+
+    kind: ClassVar[str] = "causal"
+    on: bool
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(isinstance(self.on, bool), self, "on", "true or false", self.on)
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        return say("causal mask on") if self.on else say("causal mask off")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window(Edit):
+    """Keeps only keys at most ``radius`` tokens away, on top of the model's own mask.
+
+    A radius of None is no window: it spares its place a wider edit.
+    """
+
+    kind: ClassVar[str] = "window"
+    radius: int | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        fits = self.radius is None or _whole(self.radius)
+        _require(fits, self, "radius", "null or a whole number from 0", self.radius)
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"radius": self.radius}
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        if self.radius is None:
+            return say("no window")
+        if self.radius == 1:
+            return say("sees 1 word to each side")
+        return say("sees {count} words to each side", count=self.radius)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockKeys(Edit):
+    """Hides keys from every query; numbers index the key sentence of each site."""
+
+    kind: ClassVar[str] = "block_keys"
+    keys: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(_wholes(self.keys), self, "keys", "a list of numbers from 0", self.keys)
+        object.__setattr__(self, "keys", tuple(sorted(set(self.keys))))
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        names = [_name(key, source) for key in self.keys]
+        return say("{words} hidden", words=listed(names)) if names else say("nothing hidden")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockEdges(Edit):
+    """Cuts single (query, key) links."""
+
+    kind: ClassVar[str] = "block_edges"
+    edges: tuple[tuple[int, int], ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        pairs = isinstance(self.edges, list | tuple) and all(
+            isinstance(edge, list | tuple) and len(edge) == 2 and _wholes(edge)
+            for edge in self.edges
+        )
+        _require(pairs, self, "edges", "a list of [query, key] pairs", self.edges)
+        edges = sorted({(int(query), int(key)) for query, key in self.edges})
+        object.__setattr__(self, "edges", tuple(edges))
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        links = listed(f"{query}→{key}" for query, key in self.edges)
+        return say("link {links} cut", links=links) if self.edges else say("no link cut")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pad(Edit):
+    """Appends padding to the source; ``masked`` false lets the model look at it."""
+
+    kind: ClassVar[str] = "pad"
+    everywhere: ClassVar[str] = mark("source")
+    count: int
+    masked: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        right = _whole(self.count) and self.count <= MOST_PADDING
+        _require(right, self, "count", f"a whole number from 0 to {MOST_PADDING}", self.count)
+        _require(isinstance(self.masked, bool), self, "masked", "true or false", self.masked)
+        alone = self.selectors == (None,) * 4
+        _require(alone, self, "selectors", "none (it acts on the source)", self.selectors)
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        if self.count == 1:
+            one = say("1 padding token added, masked")
+            return one if self.masked else say("1 padding token added, not masked")
+        if self.masked:
+            return say("{count} padding tokens added, masked", count=self.count)
+        return say("{count} padding tokens added, not masked", count=self.count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalePositions(_Amount):
+    """Scales the added table, the rotary angles or the relative bias; 0 drops positions."""
+
+    kind: ClassVar[str] = "scale_positions"
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        if self.value == 0:
+            return say("positions dropped")
+        return say("positions scaled by {value:g}", value=self.value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShufflePositions(Edit):
+    """Permutes the position numbers of ordinary tokens; special tokens stay."""
+
+    kind: ClassVar[str] = "shuffle_positions"
+    seed: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(_whole(self.seed), self, "seed", "a whole number from 0", self.seed)
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        return say("positions shuffled (seed {seed})", seed=self.seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleResidual(_Amount):
+    """Scales what a sub-layer's output is added to; 0 cuts the residual connection."""
+
+    kind: ClassVar[str] = "scale_residual"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(self.head is None, self, "head", "left out (a sum has no heads)", self.head)
+
+    def change(self, source: tuple[str, ...] | None = None) -> str:
+        if self.value == 0:
+            return say("residual cut")
+        return say("residual scaled by {value:g}", value=self.value)
+
+
+#: Every kind of edit, in the order in which the reader meets them.
+EDITS: tuple[type[Edit], ...] = (
+    Temperature,
+    ScaleHead,
+    UniformHead,
+    Causal,
+    Window,
+    BlockKeys,
+    BlockEdges,
+    Pad,
+    ScalePositions,
+    ShufflePositions,
+    ScaleResidual,
+)
+
+
+def _require(holds: bool, edit: Edit, word: str, wanted: str, got: Any) -> None:
+    if not holds:
+        raise ValueError(f"The edit {edit.kind!r} needs {word} to be {wanted}; got {got!r}.")
+
+
+def _finite(value: Any) -> bool:
+    # the comparison is false for NaN, and takes whole numbers of any length
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST
+
+
+def _wholes(values: Any) -> bool:
+    return isinstance(values, list | tuple) and all(_whole(value) for value in values)
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _name(key: int, source: tuple[str, ...] | None) -> str:
+    if source is not None and key < len(source):
+        return say("“{word}”", word=source[key])
+    return say("word {number}", number=key)
