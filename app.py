@@ -68,15 +68,15 @@ def main() -> None:
         st.Page(about.draw, title=say("About"), url_path="about"),
     ]
     chosen = st.navigation(pages, position="top")
-    uploads.attend()
-    navigation.know(pages, chosen)
+    uploads.keep_alive()
+    navigation.register_pages(pages, chosen)
     framed = chosen.url_path not in UNFRAMED
     visit.begin(engine, framed)
     frame.style()
     frame.corner()
     if not framed:
         visit.frame_has(frame.CORNER)
-        visit.hold()
+        visit.keep_unmounted_keys()
     else:
         frame.sentence_box(engine)
     chosen.run()

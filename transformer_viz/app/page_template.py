@@ -16,7 +16,8 @@ from ..i18n import say
 from .engine.engine import Engine
 from .engine.model_kind import Kind
 from .lessons import navigation, strip
-from .session import visit, widget_sync
+from .session import changes, notices, query_state, visit, widget_sync
+from .session.keys import private
 from .session.scene import Scene, loading, scene_of
 from .shell import frame, inputs
 from .ui.progress import Stopped, patiently
@@ -35,36 +36,37 @@ def show(engine: Engine, body: Body) -> None:
 @st.fragment
 def _page(engine: Engine, body: Body) -> None:
     """Everything that a change repaints: one fragment, so that the frame stays untouched."""
-    if st.session_state.pop(visit.RECOLOUR, None) is not None:
+    if private.recolour is not None:
+        del private.recolour
         st.rerun(scope="app")  # the frame's own colours stand outside of this fragment
     visit.restore(engine)
-    widget_sync.settle()
-    visit.heed(engine)
-    notices = st.container()
+    widget_sync.apply_pending()
+    visit.clear_answered_notices(engine)
+    above = st.container()
     visit.save(engine)
     with _explained(engine):
         _answer(engine, body)
-    with notices:
-        for complaint in visit.complaints():
+    with above:
+        for complaint in notices.complaints():
             st.warning(plain(complaint))
     visit.save(engine)
-    visit.hold()
+    visit.keep_unmounted_keys()
 
 
 def _answer(engine: Engine, body: Body) -> None:
     waiting = st.container(key="waiting")
     kind = _kind(engine, waiting)
     asked = strip.strip(engine, kind)
-    question = visit.question(engine, kind)
+    question = query_state.question(engine, kind)
     if not (question.text or question.picture or question.file or kind.takes == "vectors"):
         st.info(inputs.todo(kind))
         frame.footer(engine, None, None)
         return
     began = time.perf_counter()
     scene = scene_of(engine, question, kind, waiting)
-    navigation.arrive(scene)
+    navigation.open_station_state(scene)
     later = body(scene)
-    visit.answered()
+    notices.mark_answered()
     frame.footer(engine, scene.now, time.perf_counter() - began)
     strip.ask(scene, asked)
     if later is not None:
@@ -78,7 +80,7 @@ def _kind(engine: Engine, where: DeltaGenerator) -> Kind:
     """
     model = st.session_state["model"]
     kind = engine.kind(model)
-    if kind is not None and st.session_state.get(visit.SUITED) == model:
+    if kind is not None and private.suited == model:
         return kind
     patiently(
         lambda task: engine.model(model, task),
@@ -117,5 +119,5 @@ def failed(error: BaseException) -> str:
 
 def _explain(sentence: str) -> None:
     st.error(plain(sentence))
-    if visit.intervention():
-        st.button(say("back to clean"), key="clean-after-error", on_click=visit.clean)
+    if changes.intervention():
+        st.button(say("back to clean"), key="clean-after-error", on_click=changes.clean)

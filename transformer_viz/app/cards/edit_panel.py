@@ -17,8 +17,9 @@ from ..engine.model_kind import Kind
 from ..live import frames
 from ..live.sliders import NEWEST, OFF, TEMPERATURE, WINDOW, Slider
 from ..render.payloads import PARTS
-from ..session import edit_controls, visit, widget_sync
+from ..session import changes, edit_controls, widget_sync
 from ..session.edit_controls import HALF, HEAD_STATES, SCOPES, Place
+from ..session.keys import private
 from ..session.scene import Scene
 from ..session.view_options import SEQ, newest
 from ..ui import components
@@ -248,7 +249,7 @@ def _moved(name: str) -> None:
 
 def _write(name: str) -> None:
     """Write what a control says into the edits."""
-    state, place, now = st.session_state, visit.place(), visit.intervention()
+    state, place, now = st.session_state, changes.place(), changes.intervention()
     value = state[name]
     if value is None:  # nothing is chosen: a second click on the choice took it away
         return
@@ -263,7 +264,7 @@ def _write(name: str) -> None:
         now = edit_controls.set_cut(now, place, row, _numbers(value))
     else:
         now = edit_controls.set_head_state(now, place, state["head_state"] or "on", state["factor"])
-    visit.change(now)
+    changes.change(now)
 
 
 def _numbers(chosen: list[Any]) -> list[int]:
@@ -290,9 +291,9 @@ def _slid(slider: Slider, said: object) -> None:
 def _leave(slider: Slider, value: Any, stroke: object) -> None:
     """Write where a slider was left. One stroke of the hand is one step back, however often the
     hand rested on its way."""
-    state, history = st.session_state, visit.history()
+    state, history = st.session_state, private.history
     if history.past and state.get(STROKE) == (stroke, state["edits"]):
         state["edits"] = history.past[-1]
-        state[visit.HISTORY] = replace(history, past=history.past[:-1])
-    visit.change(slider.moved(visit.intervention(), visit.place(), value))
+        private.history = replace(history, past=history.past[:-1])
+    changes.change(slider.moved(changes.intervention(), changes.place(), value))
     state[STROKE] = (stroke, state["edits"])

@@ -11,7 +11,7 @@ from ...core.sites import Site, called
 from ...i18n import mark, say
 from ...metrics.attention.map_cells import Cells, cells
 from ..render import payloads
-from ..session import url_state, view_options, visit, widget_sync
+from ..session import notices, url_state, view_options, widget_sync
 from ..session.scene import Scene
 from ..session.view_options import FURTHER
 from ..shell import presenter
@@ -56,7 +56,7 @@ def settle_row(found: Cells) -> None:
     state = st.session_state
     row = found.row_of(state["token"])
     if row is None:
-        visit.fit("token", 1 + max(map(max, found.members)), mark("word"))
+        notices.clamp_index("token", 1 + max(map(max, found.members)), mark("word"))
         row = found.row_of(state["token"]) or 0
     state["token"] = found.members[row][0]
 
@@ -100,8 +100,8 @@ def opened(scene: Scene, found: Cells) -> None:
 def _words(scene: Scene, found: Cells) -> None:
     """The chosen row and column, for those who would rather not aim at a cell."""
     rows, columns = found.rows.labels, found.columns.labels
-    visit.relabel("token")
-    visit.relabel("key")
+    notices.rewrite_widget("token")
+    notices.rewrite_widget("key")
     st.selectbox(
         say("row"),
         [tokens[0] for tokens in found.members],

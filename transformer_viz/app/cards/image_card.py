@@ -16,7 +16,7 @@ from ...core.trace import Trace
 from ...i18n import mark, say
 from ..engine.engine import whole_layer
 from ..render.outcome_html import class_names
-from ..session import visit
+from ..session import notices, visit
 from ..session.scene import Scene
 from ..ui.progress import patiently
 from .plotly_chart import STILL, clicked
@@ -116,7 +116,7 @@ def _class(scene: Scene) -> int:
     assert produced is not None
     state = st.session_state
     if state["chosen"] is not None:
-        visit.fit("chosen", len(names), mark("class"))
+        notices.clamp_index("chosen", len(names), mark("class"))
     st.selectbox(
         say("class"),
         range(len(names)),

@@ -8,7 +8,7 @@ from ...components.atlas import TITLES
 from ...i18n import mark, say
 from ...metrics.attention.map_cells import Cells
 from ..render import payloads
-from ..session import visit
+from ..session.keys import private
 from ..session.scene import Scene
 from ..session.view_options import FURTHER
 from ..ui import components
@@ -147,5 +147,5 @@ def _is_head(block: str, said: object) -> bool:
 
 
 def _known(block: str, layer: int, head: int) -> bool:
-    """Whether there may be such a head; `visit.fit` brings it to those that the model has."""
-    return block in st.session_state[visit.HERE] and layer >= 0 and head >= 0
+    """Whether there may be such a head; `clamp_index` brings it to those that there are."""
+    return block in private.maps and layer >= 0 and head >= 0

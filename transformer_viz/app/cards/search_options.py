@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from ...i18n import mark, say
-from ..session import visit, widget_sync
+from ..session import query_state, widget_sync
 from ..session.scene import Scene
 from ..session.url_state import BEAMS, DRAWS
 
@@ -134,7 +134,7 @@ def _widen() -> None:
     state = st.session_state
     if state["wide"] in BEAMS and state["wide"] != state["beam"]:
         state.update(beam=state["wide"], **{WIDENED: True})
-        visit.asked()
+        query_state.mark_query_changed()
 
 
 def settle_width() -> None:

@@ -24,7 +24,7 @@ ROOM = "_room"
 BESIDE = (".json", ".txt", ".model", ".md")  # what stands beside weights
 
 
-class Room:
+class UploadFolder:
     """A temporary folder for the uploads of one visit.
 
     It stays a little while after the visitor has left, since a connection may only be broken.
@@ -107,24 +107,24 @@ class Room:
         self.engine.models.forget(lambda name: name.startswith(beginning))
 
 
-@st.cache_resource(scope="session", show_spinner=False, on_release=Room.leave)
-def _attended(name: str, _room: Room) -> Room:
+@st.cache_resource(scope="session", show_spinner=False, on_release=UploadFolder.leave)
+def _attended(name: str, _room: UploadFolder) -> UploadFolder:
     """The room of this name, which Streamlit lets go of when the visit ends or its line breaks."""
     _room.stay()
     return _room
 
 
-def room(engine: Engine) -> Room:
+def room(engine: Engine) -> UploadFolder:
     """The room of this visit."""
     state = st.session_state
     if ROOM not in state or not state[ROOM].open:
-        state[ROOM] = Room(engine)
-    attend()
-    found: Room = state[ROOM]
+        state[ROOM] = UploadFolder(engine)
+    keep_alive()
+    found: UploadFolder = state[ROOM]
     return found
 
 
-def attend() -> None:
+def keep_alive() -> None:
     """Keep the room of a visit that has one: its visitor is here."""
     found = st.session_state.get(ROOM)
     if found is not None and found.open:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import streamlit as st
 
 from ...i18n import say
-from ..session import url_state, visit
+from ..session import notices, url_state
+from ..session.keys import private
 
 LAB, SHOWN, OTHERS = "lab", "_lab", "_tried"  # the key of the link; what other labs were left at
 MANY = 9  # values, or digits, that are too many to name
@@ -57,31 +58,30 @@ def counted(name: str) -> int:
 def _refuse(name: str, value: str, allowed: str) -> None:
     """Drop a setting that cannot be had; if the link has just asked for it, say so."""
     put(name, None)
-    if st.session_state.get(visit.FRESH):
-        visit.complaints().append(
-            say(
-                "In the link, tried sets {name} to {value}; it can be {allowed}. It was left out.",
-                name=name,
-                value=repr(url_state.shortened(value)),
-                allowed=allowed,
-            )
+    notices.about_link(
+        say(
+            "In the link, tried sets {name} to {value}; it can be {allowed}. It was left out.",
+            name=name,
+            value=repr(url_state.shortened(value)),
+            allowed=allowed,
         )
+    )
 
 
 def opened(names: Sequence[str]) -> str:
     """The lab that is open: the first one unless the link names another that there is."""
     state = st.session_state
     if state[LAB] not in names:
-        if state[LAB] and state.get(visit.FRESH):
-            visit.complaints().append(
+        if state[LAB]:
+            notices.about_link(
                 say(
                     "In the link, lab is {name}, which is not here. It was left out.",
                     name=repr(url_state.shortened(state[LAB])),
                 )
             )
         state[LAB] = names[0]
-    if state.get(visit.FRESH) and write(settings()) != state["tried"]:
-        visit.complaints().append(
+    if private.fresh and write(settings()) != state["tried"]:
+        notices.about_link(
             say("In the link, tried has parts that are no settings. They were left out.")
         )
         state["tried"] = write(settings())

@@ -16,7 +16,7 @@ from ...lessons import STATIONS, Spot, Station, numbered
 from ..engine.engine import Engine
 from ..engine.query import Wanted
 from ..engine.task import Task
-from ..session import visit
+from ..session import changes, notices, visit
 from ..session.edit_controls import Place
 from ..session.scene import Scene
 from ..session.url_state import DEFAULTS
@@ -34,7 +34,7 @@ FIRST = "explore"  # the page that has no name in an address
 PLAIN = ("words", "special", "view", "compare", "key", "zoom", "overlay", "number", "top")
 
 
-def know(pages: Sequence[StreamlitPage], chosen: StreamlitPage) -> None:
+def register_pages(pages: Sequence[StreamlitPage], chosen: StreamlitPage) -> None:
     """Note the pages of the app by their addresses, and which one is open."""
     state = st.session_state
     state[DOORS] = {page.url_path or FIRST: page for page in pages}
@@ -81,7 +81,7 @@ def leave() -> None:
     st.session_state.pop(ARRIVING, None)
 
 
-def enter(engine: Engine) -> None:
+def go_to_station(engine: Engine) -> None:
     """Open the page of the station that was chosen, if it is another one than this."""
     state = st.session_state
     _notice()
@@ -94,7 +94,7 @@ def enter(engine: Engine) -> None:
     st.switch_page(state[DOORS][page])
 
 
-def arrive(scene: Scene) -> None:
+def open_station_state(scene: Scene) -> None:
     """Bring the page into the state that the station begins with, once, and draw it anew.
 
     Raises:
@@ -114,7 +114,7 @@ def arrive(scene: Scene) -> None:
         about=(scene.question, station.name),
     )
     state.pop(ARRIVING)
-    visit.change(Intervention())
+    changes.change(Intervention())
     state.update(found)
     visit.save(scene.engine)
     st.rerun(scope="app")
@@ -163,16 +163,15 @@ def _search(scene: Scene, task: Task) -> str:
     return "greedy" if answers[0].text == answers[1].text else "beam"
 
 
-def settle() -> None:
+def clamp_station() -> None:
     """Let the station of the link be one that there is; an unknown one is told."""
     state = st.session_state
     if state["station"] > len(STATIONS):
-        if state.get(visit.FRESH):
-            visit.complaints().append(
-                say(
-                    "There is no station {number}; there are 1 to {last}.",
-                    number=state["station"],
-                    last=len(STATIONS),
-                )
+        notices.about_link(
+            say(
+                "There is no station {number}; there are 1 to {last}.",
+                number=state["station"],
+                last=len(STATIONS),
             )
+        )
         state["station"] = 0

@@ -13,7 +13,7 @@ from ...lessons import STATIONS, Ask, Seen, Station, numbered
 from ...lessons.term_markup import marked
 from ..engine.engine import Engine
 from ..engine.model_kind import Kind
-from ..session import visit
+from ..session import changes, query_state
 from ..session.scene import Scene
 from ..shell.presenter import presenting
 from ..ui.progress import Stopped, patiently
@@ -30,9 +30,9 @@ def strip(engine: Engine, kind: Kind) -> DeltaGenerator | None:
     None where no lesson is going on, or the model at hand cannot show this station: then the
     strip says which one can.
     """
-    navigation.settle()
-    navigation.enter(engine)
-    answers.settle(visit.question(engine, kind))
+    navigation.clamp_station()
+    navigation.go_to_station(engine)
+    answers.settle(query_state.question(engine, kind))
     station = numbered(st.session_state["station"])
     if station is None:
         return None
@@ -210,13 +210,13 @@ def _told(asked: Ask, tried: tuple[int, ...], solved: bool) -> str:
 
 def _deed(station: Station, edits: Intervention) -> None:
     """A button for what the station asks to be done, and to take it back; undo knows of both."""
-    now = visit.intervention()
+    now = changes.intervention()
     done = all(edit in now for edit in edits)
     after = [*(edit for edit in now if edit not in edits), *(() if done else edits)]
     st.button(
         say("take it back") if done else say(station.deed),
         key="station-deed",
-        on_click=visit.change,
+        on_click=changes.change,
         args=(Intervention(tuple(after)),),
     )
 
@@ -257,5 +257,5 @@ def _translates(engine: Engine, name: str) -> bool:
 def _take(name: str) -> None:
     """Choose a model that can show the station, and begin the station with it."""
     st.session_state["model"] = name
-    visit.asked()
+    query_state.mark_query_changed()
     navigation.open_station(st.session_state["station"])

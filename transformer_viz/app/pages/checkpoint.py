@@ -18,7 +18,8 @@ from ..checkpoint import config_table, facts, uploads
 from ..engine import model_names
 from ..engine.engine import Engine
 from ..page_template import failed
-from ..session import visit
+from ..session import notices, query_state, visit
+from ..session.keys import private
 from ..ui.progress import Stopped, patiently
 from ..ui.text_format import plain, spoken
 
@@ -38,8 +39,8 @@ ASIDE = "_aside"  # the files before them, which belong to another model
 def draw(engine: Engine, explore: StreamlitPage) -> None:
     """The page Checkpoint; ``explore`` is the page to go on to with a model."""
     state = st.session_state
-    visit.heed(engine)
-    for complaint in visit.complaints():
+    visit.clear_answered_notices(engine)
+    for complaint in notices.complaints():
         st.warning(plain(complaint))
     name = state["checkpoint"] or state["model"]
     with st.container(key="pictures-checkpoint"):
@@ -55,11 +56,11 @@ def draw(engine: Engine, explore: StreamlitPage) -> None:
 def _box(engine: Engine, name: str) -> None:
     """The models of the box and of this visit, as a choice; each attempt at one only once."""
     state, place = st.session_state, model_names.parted(name)[0]
-    looked = [one for one in state.get(visit.LOOKED, ()) if one in engine.shelf]
+    looked = [one for one in private.looked if one in engine.shelf]
     looked = [one for one in looked if model_names.parted(one)[0] != place]
     names = dict.fromkeys((*visit.models(engine), *looked, name))
     labels = {one: _label(engine, one) for one in names}
-    state[visit.LOOKED] = labels
+    private.looked = tuple(labels)
     state["checkpoint-box"] = name  # another one may have been opened below
     st.html(f'<h2 class="tv-question">{say("Which model?")}</h2>')
     st.radio(
@@ -177,8 +178,8 @@ def _understood(engine: Engine, name: str, explore: StreamlitPage) -> None:
     if st.button(say("Explore this model"), key="explore", type="primary"):
         st.session_state["model"] = name
         visit.bring(engine, name)
-        visit.asked()
-        visit.answered()  # what this model lacks of the last one's state was not asked for
+        query_state.mark_query_changed()
+        notices.mark_answered()  # what this model lacks of the last one's state was not asked for
         st.switch_page(explore)
     facts.trust(found)
     config_table.table(found, name, _look_at)

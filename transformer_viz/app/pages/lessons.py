@@ -16,7 +16,7 @@ from ..engine.model_kind import Kind
 from ..engine.query import Question, Wanted
 from ..lessons import answers, navigation
 from ..lessons.evidence import seen_of, serves
-from ..session import visit
+from ..session import notices, query_state, visit
 from ..shell import inputs
 from ..ui.text_format import plain, spoken
 
@@ -36,12 +36,12 @@ TEACHER = mark(
 
 def draw(engine: Engine) -> None:
     """The page."""
-    navigation.settle()
-    navigation.enter(engine)
-    visit.heed(engine)
+    navigation.clamp_station()
+    navigation.go_to_station(engine)
+    visit.clear_answered_notices(engine)
     kind = engine.kind(st.session_state["model"]) or Kind()
-    answers.settle(visit.question(engine, kind))
-    for complaint in visit.complaints():
+    answers.settle(query_state.question(engine, kind))
+    for complaint in notices.complaints():
         st.warning(plain(complaint))
     with st.container(key="pictures-lessons"):
         left, right = st.columns([13, 9], gap="large")
@@ -131,7 +131,7 @@ def _sheet(engine: Engine) -> None:
     """The worksheet, made when it is asked for."""
     model = st.session_state["model"]
     kind = engine.kind(model) or Kind()
-    question = visit.question(engine, kind)
+    question = query_state.question(engine, kind)
     with st.container(border=True, key="card-sheet"):
         st.html(f'<h2 class="tv-question">{escape(say("A worksheet to print"))}</h2>')
         told = say(

@@ -29,7 +29,7 @@ from ..cards.overview import compare, sentence
 from ..cards.plotly_chart import chart, clicked
 from ..engine.engine import Engine
 from ..page_template import show
-from ..session import selection, visit
+from ..session import notices, selection, visit
 from ..session.scene import Scene
 from ..session.url_state import shortened
 from ..ui.text_format import plain, spoken
@@ -45,10 +45,10 @@ def draw(engine: Engine) -> None:
 
 def _body(scene: Scene) -> Callable[[], None] | None:
     state, stack = st.session_state, st.session_state["stack"]
-    visit.fit("word", len(scene.now.words_of(stack)), mark("word"))
-    visit.relabel("word")
+    notices.clamp_index("word", len(scene.now.words_of(stack)), mark("word"))
+    notices.rewrite_widget("word")
     selection.follow_word(scene)
-    rows = token_chips.of_stack(scene, stack, state["word"], "column")
+    rows = token_chips.rows_for_stack(scene, stack, state["word"], "column")
     sides = token_chips.sides_of(scene, stack, "column")
     token_chips.sentences(
         scene, rows, lambda chip: state.update(word=chip.token), "norm-map", sides
@@ -91,8 +91,8 @@ def _settle(sites: tuple[str, ...]) -> None:
     """Let the chosen norm be one that this stack has; an unknown one from the link is told."""
     state = st.session_state
     if state["site"] not in sites:
-        if state["site"] and state.get(visit.FRESH):
-            visit.complaints().append(
+        if state["site"]:
+            notices.about_link(
                 say(
                     "There is no norm {norm} in this stack; {shown} is shown.",
                     norm=repr(shortened(state["site"])),

@@ -15,7 +15,7 @@ from ..cards.search_options import Way
 from ..engine.engine import Engine
 from ..engine.search_jobs import searched
 from ..page_template import show
-from ..session import visit
+from ..session import notices
 from ..session.scene import Scene
 from ..session.url_state import shortened
 from ..ui import components
@@ -98,7 +98,7 @@ def _settle(scene: Scene, way: Way, changes: Intervention, search: Search) -> in
         state["branch"] = ""
     chosen = _named(search, state["branch"])
     if state["branch"] and chosen is None:
-        _tell(
+        notices.about_link(
             say(
                 "In the link, branch is {branch}, which this search did not weigh; its best text "
                 "is shown.",
@@ -108,7 +108,7 @@ def _settle(scene: Scene, way: Way, changes: Intervention, search: Search) -> in
         state["branch"] = ""
     last = int(search.steps[search.best[0] if chosen is None else chosen])
     if state["played"] > last:
-        _tell(
+        notices.about_link(
             say(
                 "In the link, played is {step}; this text has the steps 0 to {last}.",
                 step=state["played"],
@@ -125,11 +125,6 @@ def _named(search: Search, branch: str) -> int | None:
     if not all(part.isascii() and part.isdecimal() and len(part) < 6 for part in (step, place)):
         return None
     return search.named(int(step), int(place))
-
-
-def _tell(sentence: str) -> None:
-    if st.session_state.get(visit.FRESH):
-        visit.complaints().append(sentence)
 
 
 # ---- the picture --------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from ..cards.plotly_chart import chart, clicked
 from ..cards.word_order_card import order_card
 from ..engine.engine import Engine
 from ..page_template import show
-from ..session import position_edits, visit, widget_sync
+from ..session import changes, notices, position_edits, visit, widget_sync
 from ..session.edit_controls import REACHES
 from ..session.position_edits import stack_of
 from ..session.scene import Scene
@@ -47,9 +47,9 @@ def draw(engine: Engine) -> None:
 def _body(scene: Scene) -> Callable[[], None]:
     state, stack = st.session_state, st.session_state["stack"]
     tokens = scene.now.words_of(stack)
-    visit.fit("place", len(tokens), mark("position"))
-    visit.relabel("place")
-    rows = token_chips.of_stack(scene, stack, state["place"], "row")
+    notices.clamp_index("place", len(tokens), mark("position"))
+    notices.rewrite_widget("place")
+    rows = token_chips.rows_for_stack(scene, stack, state["place"], "row")
     sides = token_chips.sides_of(scene, stack, "row")
     token_chips.sentences(
         scene, rows, lambda chip: state.update(place=chip.token), "position-table", sides
@@ -66,8 +66,8 @@ def _body(scene: Scene) -> Callable[[], None]:
             )
         )
     else:
-        visit.fit("shift", len(tokens), mark("shift"))
-        visit.fit("pair", max(1, pair_count(scene.now, name)), mark("pair of dimensions"))
+        notices.clamp_index("shift", len(tokens), mark("shift"))
+        notices.clamp_index("pair", max(1, pair_count(scene.now, name)), mark("pair of dimensions"))
         _pictures(scene, name)
         _along(scene, name, tokens)
     _switches(scene)
@@ -293,7 +293,7 @@ def _moved(name: str) -> None:
 
 def _write(name: str) -> None:
     """Write what a switch says into the edits."""
-    state, now = st.session_state, visit.intervention()
+    state, now = st.session_state, changes.intervention()
     value, reach = state[name], state["reach"]
     if name == "position_scale":
         now = position_edits.set_scale(now, reach, value)
@@ -301,10 +301,10 @@ def _write(name: str) -> None:
         now = position_edits.set_scale(now, reach, 0.0 if value else 1.0)
     else:
         now = position_edits.set_shuffled(now, reach, 0 if value else None)
-    visit.change(now)
+    changes.change(now)
 
 
 def _reshuffled() -> None:
-    reach, now = st.session_state["reach"], visit.intervention()
+    reach, now = st.session_state["reach"], changes.intervention()
     seed = position_edits.shuffled(now, reach) or 0
-    visit.change(position_edits.set_shuffled(now, reach, seed + 1))
+    changes.change(position_edits.set_shuffled(now, reach, seed + 1))

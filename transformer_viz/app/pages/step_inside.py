@@ -15,7 +15,7 @@ from ..cards.edit_panel import strip
 from ..engine.engine import Engine
 from ..engine.task import Task
 from ..page_template import show
-from ..session import visit
+from ..session import notices
 from ..session.scene import Scene
 from ..shell.presenter import presenting
 from ..ui import components
@@ -46,7 +46,7 @@ def _body(scene: Scene) -> None:
     found = cells(scene.now, place.block, place.layer, place.head)
     head_card.settle_row(found)
     token_chips.settle_picked(found)
-    token_chips.sentences(scene, token_chips.of_map(scene, found), token_chips.keep)
+    token_chips.sentences(scene, token_chips.rows_for_map(scene, found), token_chips.remember_click)
     _choices(scene, found.rows.labels)
     with st.container(border=True, key="card-inside"):
         waiting = st.container(key="waiting-inside")
@@ -73,7 +73,7 @@ def _body(scene: Scene) -> None:
 def _choices(scene: Scene, words: tuple[str, ...]) -> None:
     """Which block, layer, head and word."""
     layers, heads = scene.now.thumbnail(scene.place.block).shape[:2]
-    visit.relabel("token")
+    notices.rewrite_widget("token")
     with st.container(
         horizontal=True,
         horizontal_alignment="distribute",
@@ -111,7 +111,7 @@ def _settle(chain: Inside) -> None:
     state, known = st.session_state, [_known_by(stage) for stage in chain]
     step, name = state.get(STATION, (None, ""))
     if state["step"] != step or name not in known:
-        visit.fit("step", len(known), say("station"))
+        notices.clamp_index("step", len(known), say("station"))
     elif known[step : step + 1] != [name]:  # the chain is another one, and has it elsewhere
         state["step"] = known.index(name)
     state[STATION] = (state["step"], known[state["step"]])
@@ -132,7 +132,7 @@ def _number(chain: Inside) -> Number | None:
         number = chain.number(state["number"])
     except LookupError:
         number = None
-    if number is None and state.get(visit.FRESH):
+    if number is None:
         _tell(state["number"])
     if number is None or number.stage != here:
         state["number"] = ""
@@ -148,14 +148,13 @@ def _terms(scene: Scene, chain: Inside) -> Terms | None:
     try:
         return scene.terms(chain, number)
     except LookupError:
-        if st.session_state.get(visit.FRESH):
-            _tell(str(number))
+        _tell(str(number))
         st.session_state["number"] = ""
         return None
 
 
 def _tell(number: str) -> None:
-    visit.complaints().append(
+    notices.about_link(
         say("In the link, number names {number}, which is no sum of this chain.", number=number)
     )
 

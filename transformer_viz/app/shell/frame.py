@@ -13,7 +13,7 @@ from ...core.trace import Trace
 from ...i18n import ENGLISH, languages, say, spoken_language
 from ..engine.engine import Engine
 from ..engine.model_kind import Kind
-from ..session import visit
+from ..session import notices, query_state, visit
 from . import inputs
 from .presenter import button, keys, presenting
 from .share import share
@@ -63,7 +63,7 @@ def _respoken() -> None:
     """Another language was chosen: all choices are written again, as options bear new words."""
     for name, value in st.session_state.items():
         if _is_choice(value):
-            visit.relabel(str(name))
+            notices.rewrite_widget(str(name))
 
 
 def _is_choice(value: object) -> bool:
@@ -88,7 +88,7 @@ def sentence_box(engine: Engine) -> None:
             say("Model"),
             visit.models(engine),
             key="model",
-            on_change=visit.asked,
+            on_change=query_state.mark_query_changed,
             format_func=lambda name: engine.shelf[name].label,
             width=210,
         )
