@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -22,6 +23,29 @@ from .session.scene import Scene, loading, scene_of
 from .shell import frame, inputs
 from .ui.progress import Stopped, patiently
 from .ui.text_format import plain, spoken
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the app.
+
+    ``address`` is its place in the URL, ``title`` its marked text in the navigation, ``question``
+    what it answers, ``draw`` what draws it. ``framed`` pages have the sentence box above them; the
+    others ask the model at hand nothing. The ``first`` page opens where the URL names none.
+    """
+
+    address: str
+    title: str
+    question: str
+    draw: Callable[[Engine], None]
+    framed: bool = True
+    first: bool = False
+
+    @property
+    def path(self) -> str:
+        """The address as it stands in the URL: the first page has none."""
+        return "" if self.first else self.address
+
 
 #: What a page draws of a scene; it may give back what is to follow when the rest stands.
 Body = Callable[[Scene], Callable[[], None] | None]
@@ -41,16 +65,26 @@ def _page(engine: Engine, body: Body) -> None:
         st.rerun(scope="app")  # the frame's own colours stand outside of this fragment
     visit.restore(engine)
     widget_sync.apply_pending()
+    with notices_above(engine):
+        visit.save(engine)
+        with _explained(engine):
+            _answer(engine, body)
+    visit.save(engine)
+    visit.keep_unmounted_keys()
+
+
+@contextmanager
+def notices_above(engine: Engine) -> Iterator[None]:
+    """What a page draws inside; above it stand the notices, those of its own drawing too.
+
+    Notices that the visitor has answered by a change are cleared first.
+    """
     visit.clear_answered_notices(engine)
     above = st.container()
-    visit.save(engine)
-    with _explained(engine):
-        _answer(engine, body)
+    yield
     with above:
         for complaint in notices.complaints():
             st.warning(plain(complaint))
-    visit.save(engine)
-    visit.keep_unmounted_keys()
 
 
 def _answer(engine: Engine, body: Body) -> None:

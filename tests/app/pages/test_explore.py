@@ -307,7 +307,7 @@ def test_a_typed_target_is_held(visit: Visit) -> None:
 
 def test_the_pages_import_no_torch() -> None:
     code = (
-        "import sys; from transformer_viz.app.pages import about, explore; "
+        "import sys; from transformer_viz.app.pages import PAGES; "
         "from transformer_viz.app.engine import engine; "
         "sys.exit('torch' in sys.modules)"
     )

@@ -91,7 +91,12 @@ def go_to_station(engine: Engine) -> None:
     if ARRIVING not in state or state[HERE] == page:
         return
     visit.save(engine)
-    st.switch_page(state[DOORS][page])
+    open_page(page)
+
+
+def open_page(address: str) -> None:
+    """Go to the page of this address; the run ends here."""
+    st.switch_page(st.session_state[DOORS][address])
 
 
 def open_station_state(scene: Scene) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
-from streamlit.navigation.page import StreamlitPage
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from ...core.errors import is_fault
@@ -17,7 +16,8 @@ from ...i18n import mark, say
 from ..checkpoint import config_table, facts, uploads
 from ..engine import model_names
 from ..engine.engine import Engine
-from ..page_template import failed
+from ..lessons import navigation
+from ..page_template import failed, notices_above
 from ..session import notices, query_state, visit
 from ..session.keys import private
 from ..ui.progress import Stopped, patiently
@@ -36,13 +36,13 @@ PLACED = "_placed"  # the uploaded files that lie in the room already
 ASIDE = "_aside"  # the files before them, which belong to another model
 
 
-def draw(engine: Engine, explore: StreamlitPage) -> None:
-    """The page Checkpoint; ``explore`` is the page to go on to with a model."""
-    state = st.session_state
-    visit.clear_answered_notices(engine)
-    for complaint in notices.complaints():
-        st.warning(plain(complaint))
-    name = state["checkpoint"] or state["model"]
+def draw(engine: Engine) -> None:
+    """The page Checkpoint."""
+    with notices_above(engine):
+        _body(engine, st.session_state["checkpoint"] or st.session_state["model"])
+
+
+def _body(engine: Engine, name: str) -> None:
     with st.container(key="pictures-checkpoint"):
         left, right = st.columns([5, 13])
         with left.container(border=True, key="card-models"):
@@ -50,7 +50,7 @@ def draw(engine: Engine, explore: StreamlitPage) -> None:
             _path()
             _drop(engine)
         with right:
-            _understood(engine, name, explore)
+            _understood(engine, name)
 
 
 def _box(engine: Engine, name: str) -> None:
@@ -167,7 +167,7 @@ def _trouble(where: str) -> None:
         st.error(plain(sentence))
 
 
-def _understood(engine: Engine, name: str, explore: StreamlitPage) -> None:
+def _understood(engine: Engine, name: str) -> None:
     """What was understood of a model, or why it cannot be opened and what might help."""
     waiting = st.container(key="waiting-checkpoint")
     found = _asked(engine, name, waiting)
@@ -180,7 +180,7 @@ def _understood(engine: Engine, name: str, explore: StreamlitPage) -> None:
         visit.bring(engine, name)
         query_state.mark_query_changed()
         notices.mark_answered()  # what this model lacks of the last one's state was not asked for
-        st.switch_page(explore)
+        navigation.open_page(navigation.FIRST)
     facts.trust(found)
     config_table.table(found, name, _look_at)
     facts.contents(found)

@@ -16,9 +16,10 @@ from ..engine.model_kind import Kind
 from ..engine.query import Question, Wanted
 from ..lessons import answers, navigation
 from ..lessons.evidence import seen_of, serves
-from ..session import notices, query_state, visit
+from ..page_template import notices_above
+from ..session import query_state
 from ..shell import inputs
-from ..ui.text_format import plain, spoken
+from ..ui.text_format import spoken
 
 LEAD = mark(
     "Each station opens a page of this app with your own sentence in it, and asks a question. "
@@ -38,11 +39,13 @@ def draw(engine: Engine) -> None:
     """The page."""
     navigation.clamp_station()
     navigation.go_to_station(engine)
-    visit.clear_answered_notices(engine)
-    kind = engine.kind(st.session_state["model"]) or Kind()
-    answers.settle(query_state.question(engine, kind))
-    for complaint in notices.complaints():
-        st.warning(plain(complaint))
+    with notices_above(engine):
+        kind = engine.kind(st.session_state["model"]) or Kind()
+        answers.settle(query_state.question(engine, kind))
+        _body(engine, kind)
+
+
+def _body(engine: Engine, kind: Kind) -> None:
     with st.container(key="pictures-lessons"):
         left, right = st.columns([13, 9], gap="large")
         with left:
