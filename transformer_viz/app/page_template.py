@@ -20,6 +20,7 @@ from .lessons import navigation, strip
 from .session import changes, notices, query_state, visit, widget_sync
 from .session.keys import private
 from .session.scene import Scene, loading, scene_of
+from .session.state import state
 from .shell import frame, inputs
 from .ui.progress import Stopped, patiently
 from .ui.text_format import plain, spoken
@@ -54,7 +55,7 @@ Body = Callable[[Scene], Callable[[], None] | None]
 def show(engine: Engine, body: Body) -> None:
     """A page, and then the loading of its model in the background."""
     _page(engine, body)
-    engine.prepare(st.session_state["model"])
+    engine.prepare(state.model)
 
 
 @st.fragment
@@ -112,7 +113,7 @@ def _kind(engine: Engine, where: DeltaGenerator) -> Kind:
 
     The frame was drawn without knowing, so it is drawn once more.
     """
-    model = st.session_state["model"]
+    model = state.model
     kind = engine.kind(model)
     if kind is not None and private.suited == model:
         return kind

@@ -10,6 +10,7 @@ from ...metrics.attention.map_cells import Cells
 from ..render import payloads
 from ..session.keys import private
 from ..session.scene import Scene
+from ..session.state import state
 from ..session.view_options import FURTHER
 from ..ui import components
 from ..ui.text_format import plain, spoken
@@ -133,10 +134,9 @@ def _open_head(said: object) -> None:
 
 def _overlay_heads(said: object) -> None:
     """These heads are laid over the opened one as lines, in which they can be seen then."""
-    state = st.session_state
-    if isinstance(said, list) and all(_is_head(state["block"], one) for one in said):
+    if isinstance(said, list) and all(_is_head(state.block, one) for one in said):
         chosen = tuple(dict.fromkeys(map(tuple, said)))
-        state.update(overlay=chosen[-FURTHER:], view="lines")
+        st.session_state.update(overlay=chosen[-FURTHER:], view="lines")
 
 
 def _is_head(block: str, said: object) -> bool:

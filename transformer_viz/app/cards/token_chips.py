@@ -16,6 +16,7 @@ from ..render.headline import lead
 from ..session import visit
 from ..session.edit_controls import hidden
 from ..session.scene import Scene
+from ..session.state import state
 from ..ui import components
 from ..ui.text_format import listed, spelled_in_bytes
 
@@ -76,7 +77,7 @@ def _notices(scene: Scene) -> None:
 
 def rows_for_map(scene: Scene, found: Cells) -> list[ChipRow]:
     """Chips that are rows and columns of the opened head; hidden ones are struck out."""
-    place, lit = scene.place, st.session_state["token"]
+    place, lit = scene.place, state.token
     made = []
     for side, tokens in _sides(scene):
         looked_at = scene.now.target is None or side == (
@@ -166,11 +167,10 @@ def toggle_mask(tokens: Tokens) -> Callable[[Picked], None]:
     """For a masked model: a click puts a word behind the mask, or back; marks stay as they are."""
 
     def turned(chip: Picked) -> None:
-        state = st.session_state
-        masked = set(state["masked"])
+        masked = set(state.masked)
         if chip.token in masked or not tokens.special[chip.token]:
-            state["masked"] = tuple(sorted(masked ^ {chip.token}))
-        state["answer"] = chip.token
+            state.masked = tuple(sorted(masked ^ {chip.token}))
+        state.answer = chip.token
         remember_click(chip)
 
     return turned
@@ -185,6 +185,6 @@ def settle_picked(found: Cells) -> None:
     row, column = chip.row, chip.column
     if row is None and column is not None and column < found.weights.shape[1]:
         row = int(np.argmax(found.weights[:, column]))
-        st.session_state["key"] = found.parts[column][0]
+        state.key = found.parts[column][0]
     if row is not None and row < len(found.members):
-        st.session_state["token"] = found.members[row][0]
+        state.token = found.members[row][0]

@@ -1,4 +1,4 @@
-"""Files that a visitor uploads: they lie in a room of their own, which goes when the visit ends."""
+"""Files that a visitor uploads: they lie in a folder of their own until the visit ends."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class UploadFolder:
         return known
 
     def leave(self) -> None:
-        """The visitor has gone: close the room unless they come back soon."""
+        """The visitor has gone: remove the folder unless they come back soon."""
         self.end = threading.Timer(GRACE, self.close)
         self.end.daemon = True
         self.end.start()
@@ -108,24 +108,23 @@ class UploadFolder:
 
 
 @st.cache_resource(scope="session", show_spinner=False, on_release=UploadFolder.leave)
-def _attended(name: str, _room: UploadFolder) -> UploadFolder:
-    """The room of this name, which Streamlit lets go of when the visit ends or its line breaks."""
-    _room.stay()
-    return _room
+def _attended(name: str, _folder: UploadFolder) -> UploadFolder:
+    """The folder; Streamlit lets go of it when the visit ends or its line breaks."""
+    _folder.stay()
+    return _folder
 
 
 def room(engine: Engine) -> UploadFolder:
-    """The room of this visit."""
-    state = st.session_state
-    if ROOM not in state or not state[ROOM].open:
-        state[ROOM] = UploadFolder(engine)
+    """The folder of this visit."""
+    if ROOM not in st.session_state or not st.session_state[ROOM].open:
+        st.session_state[ROOM] = UploadFolder(engine)
     keep_alive()
-    found: UploadFolder = state[ROOM]
+    found: UploadFolder = st.session_state[ROOM]
     return found
 
 
 def keep_alive() -> None:
-    """Keep the room of a visit that has one: its visitor is here."""
+    """Keep the folder of a visit that has one: its visitor is here."""
     found = st.session_state.get(ROOM)
     if found is not None and found.open:
         _attended(found.name, found)

@@ -9,6 +9,7 @@ import streamlit as st
 from ...i18n import say
 from ..session import notices, url_state
 from ..session.keys import private
+from ..session.state import state
 
 LAB, SHOWN, OTHERS = "lab", "_lab", "_tried"  # the key of the link; what other labs were left at
 MANY = 9  # values, or digits, that are too many to name
@@ -27,13 +28,13 @@ def write(settings: dict[str, str]) -> str:
 
 def settings() -> dict[str, str]:
     """What is set in the present lab."""
-    return read(st.session_state["tried"])
+    return read(state.tried)
 
 
 def put(name: str, value: str | None) -> None:
     """Set something in the present lab; None takes it back."""
     others = {key: kept for key, kept in settings().items() if key != name}
-    st.session_state["tried"] = write(others | ({} if value is None else {name: value}))
+    state.tried = write(others | ({} if value is None else {name: value}))
 
 
 def settled(name: str, allowed: Sequence[str], default: str) -> str:
@@ -70,34 +71,32 @@ def _refuse(name: str, value: str, allowed: str) -> None:
 
 def opened(names: Sequence[str]) -> str:
     """The lab that is open: the first one unless the link names another that there is."""
-    state = st.session_state
-    if state[LAB] not in names:
-        if state[LAB]:
+    if state.lab not in names:
+        if state.lab:
             notices.about_link(
                 say(
                     "In the link, lab is {name}, which is not here. It was left out.",
-                    name=repr(url_state.shortened(state[LAB])),
+                    name=repr(url_state.shortened(state.lab)),
                 )
             )
-        state[LAB] = names[0]
-    if private.fresh and write(settings()) != state["tried"]:
+        state.lab = names[0]
+    if private.fresh and write(settings()) != state.tried:
         notices.about_link(
             say("In the link, tried has parts that are no settings. They were left out.")
         )
-        state["tried"] = write(settings())
-    state[SHOWN] = state[LAB]
-    return str(state[LAB])
+        state.tried = write(settings())
+    st.session_state[SHOWN] = state.lab
+    return state.lab
 
 
 def turn() -> None:
     """In a callback: another lab was chosen; each finds its settings as they were left."""
-    state = st.session_state
-    others: dict[str, str] = state.setdefault(OTHERS, {})
-    others[state.get(SHOWN, "")] = state["tried"]
-    state["tried"] = others.get(state[LAB], "")
+    others: dict[str, str] = st.session_state.setdefault(OTHERS, {})
+    others[st.session_state.get(SHOWN, "")] = state.tried
+    state.tried = others.get(state.lab, "")
 
 
 def turn_to(name: str) -> None:
     """In a callback: open another lab."""
-    st.session_state[LAB] = name
+    state.lab = name
     turn()

@@ -20,6 +20,7 @@ from ..lessons import navigation
 from ..page_template import failed, notices_above
 from ..session import notices, query_state, visit
 from ..session.keys import private
+from ..session.state import state
 from ..ui.progress import Stopped, patiently
 from ..ui.text_format import plain, spoken
 
@@ -39,7 +40,7 @@ ASIDE = "_aside"  # the files before them, which belong to another model
 def draw(engine: Engine) -> None:
     """The page Checkpoint."""
     with notices_above(engine):
-        _body(engine, st.session_state["checkpoint"] or st.session_state["model"])
+        _body(engine, state.checkpoint or state.model)
 
 
 def _body(engine: Engine, name: str) -> None:
@@ -55,13 +56,13 @@ def _body(engine: Engine, name: str) -> None:
 
 def _box(engine: Engine, name: str) -> None:
     """The models of the box and of this visit, as a choice; each attempt at one only once."""
-    state, place = st.session_state, model_names.parted(name)[0]
+    place = model_names.parted(name)[0]
     looked = [one for one in private.looked if one in engine.shelf]
     looked = [one for one in looked if model_names.parted(one)[0] != place]
     names = dict.fromkeys((*visit.models(engine), *looked, name))
     labels = {one: _label(engine, one) for one in names}
     private.looked = tuple(labels)
-    state["checkpoint-box"] = name  # another one may have been opened below
+    st.session_state["checkpoint-box"] = name  # another one may have been opened below
     st.html(f'<h2 class="tv-question">{say("Which model?")}</h2>')
     st.radio(
         say("Which model?"),
@@ -83,7 +84,7 @@ def _choose() -> None:
 
 
 def _look_at(name: str) -> None:
-    st.session_state["checkpoint"] = name
+    state.checkpoint = name
     st.session_state.pop(TROUBLE, None)
 
 
@@ -128,7 +129,7 @@ def _drop(engine: Engine) -> None:
     came = tuple(file.file_id for file in files)
     if not came or came == st.session_state.get(PLACED):
         return
-    room, used = uploads.room(engine), model_names.parted(st.session_state["model"])[0]
+    room, used = uploads.room(engine), model_names.parted(state.model)[0]
     try:
         name = patiently(
             lambda task: room.put([(file.name, file) for file in files], used),
@@ -150,13 +151,12 @@ def _of_one_model(files: list[UploadedFile]) -> list[UploadedFile]:
 
     What stands beside weights may follow them later. Other weights, or a zip, begin anew.
     """
-    state = st.session_state
-    aside, placed = state.get(ASIDE, frozenset()), state.get(PLACED, ())
+    aside, placed = st.session_state.get(ASIDE, frozenset()), st.session_state.get(PLACED, ())
     files = [file for file in files if file.file_id not in aside]
     old = [file for file in files if file.file_id in placed]
     new = [file for file in files if file.file_id not in placed]
     if all(any(uploads.begins(file.name) for file in some) for some in (old, new)):
-        state[ASIDE] = aside | set(placed)
+        st.session_state[ASIDE] = aside | set(placed)
         return new
     return files
 
@@ -176,7 +176,7 @@ def _understood(engine: Engine, name: str) -> None:
     with st.container(key="checkpoint-head"):  # however many notes: what follows keeps its place
         facts.head(found, engine.shelf[name].called)
     if st.button(say("Explore this model"), key="explore", type="primary"):
-        st.session_state["model"] = name
+        state.model = name
         visit.bring(engine, name)
         query_state.mark_query_changed()
         notices.mark_answered()  # what this model lacks of the last one's state was not asked for

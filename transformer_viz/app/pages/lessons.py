@@ -18,6 +18,7 @@ from ..lessons import answers, navigation
 from ..lessons.evidence import seen_of, serves
 from ..page_template import notices_above
 from ..session import query_state
+from ..session.state import state
 from ..shell import inputs
 from ..ui.text_format import spoken
 
@@ -40,7 +41,7 @@ def draw(engine: Engine) -> None:
     navigation.clamp_station()
     navigation.go_to_station(engine)
     with notices_above(engine):
-        kind = engine.kind(st.session_state["model"]) or Kind()
+        kind = engine.kind(state.model) or Kind()
         answers.settle(query_state.question(engine, kind))
         _body(engine, kind)
 
@@ -123,7 +124,7 @@ def _beginning(engine: Engine, kind: Kind) -> None:
 
 def _following() -> int:
     """The station to go on with: the open one, or the first that was not answered."""
-    open_now: int = st.session_state["station"]
+    open_now: int = state.station
     if open_now:
         return open_now
     missing = (n for n in range(1, len(STATIONS) + 1) if not answers.answered(n))
@@ -132,7 +133,7 @@ def _following() -> int:
 
 def _sheet(engine: Engine) -> None:
     """The worksheet, made when it is asked for."""
-    model = st.session_state["model"]
+    model = state.model
     kind = engine.kind(model) or Kind()
     question = query_state.question(engine, kind)
     with st.container(border=True, key="card-sheet"):

@@ -11,6 +11,7 @@ from ..engine.engine import Engine
 from ..engine.model_kind import Kind
 from ..engine.query import File
 from ..session import query_state
+from ..session.state import state
 from ..session.url_state import BEAMS
 from ..ui.text_format import plain
 
@@ -157,18 +158,17 @@ def _beam(words: str) -> None:
 
 def _take(engine: Engine, kind: Kind, text: str) -> None:
     """Type an example; the word in brackets is hidden where the model can fill it in."""
-    state = st.session_state
-    state.update(text=unmarked(text), second="", target="")
+    st.session_state.update(text=unmarked(text), second="", target="")
     query_state.mark_text_changed()
     if kind.mask_id is not None:
         word = text.partition("[")[2].partition("]")[0]
-        state["masked"] = engine.places_of(state["model"], unmarked(text), word)
+        state.masked = engine.places_of(state.model, unmarked(text), word)
 
 
 def _picture(engine: Engine) -> tuple[str, ...]:
-    names = list(engine.shelf[st.session_state["model"]].pictures)
-    if names and st.session_state["picture"] not in names:
-        st.session_state["picture"] = names[0]
+    names = list(engine.shelf[state.model].pictures)
+    if names and state.picture not in names:
+        state.picture = names[0]
     if names:
         st.selectbox(
             say("Picture"),
