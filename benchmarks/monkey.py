@@ -19,6 +19,7 @@ from playwright.sync_api import Locator, Page
 from benchmarks.memory import Diary
 from benchmarks.rest import rest
 from tests.support.browser import watched
+from transformer_viz.app.pages import PAGES
 from transformer_viz.app.session.url_state import DEFAULTS
 from transformer_viz.core.interventions import Intervention, Pad, Temperature
 
@@ -45,9 +46,6 @@ EDITS = (
     "z.eJyrVkpNySwpVrKKjq0FACf4BVQ",
     '"><script>alert(1)</script>',
     "null",
-)
-PAGES = (
-    *("", "step-inside", "play", "positions", "norms", "labs", "lessons", "checkpoint", "about"),
 )
 VALUES = (
     *("0", "2", "99", "-1", "x", "on", "off", "both", "cross", "encoder", "é" * 300, ""),
@@ -318,7 +316,7 @@ def open_link(page: Page, draw: random.Random, url: str) -> bool:
     words = {draw.choice(NAMES): draw.choice(VALUES) for _ in range(draw.randint(0, 4))}
     if draw.random() < 0.6:
         words["edits"] = draw.choice(EDITS)
-    page.goto(f"{url}/{draw.choice(PAGES)}?{urlencode(words)}")
+    page.goto(f"{url}/{draw.choice(PAGES).path}?{urlencode(words)}")
     return True
 
 

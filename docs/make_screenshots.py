@@ -41,7 +41,7 @@ WARM = Intervention((Temperature(value=2.5, stack="decoder", block="cross"),)).t
 HALF = Intervention((ScalePositions(value=0.25),)).to_json()
 Shot = tuple[str, str, dict[str, Any]]
 #: Name of the picture, page, and the link that shows something worth seeing.
-PAGES: tuple[Shot, ...] = (
+SHOTS: tuple[Shot, ...] = (
     (
         "explore",
         "",
@@ -138,7 +138,7 @@ def pages(browser: Browser) -> None:
         for colours in COLOURS:
             for width, ending in WIDTHS.items():
                 page = tab(browser, width, colours)
-                for name, path, words in (*PAGES, *VIEWS, *CLASS, *kinds()):
+                for name, path, words in (*SHOTS, *VIEWS, *CLASS, *kinds()):
                     page.set_viewport_size({"width": width, "height": 1000})
                     page.goto(f"{url}/{path}?{urlencode(words)}")
                     page.locator(STANDS.get(name, ".tv-foot")).first.wait_for()
@@ -148,7 +148,7 @@ def pages(browser: Browser) -> None:
 
 def present(browser: Browser) -> None:
     """The screen of a projector, light and dark: a page, and nothing that must be scrolled to."""
-    shots = [(name, path, words | {"present": "on"}) for name, path, words in (PAGES[0], *CLASS)]
+    shots = [(name, path, words | {"present": "on"}) for name, path, words in (SHOTS[0], *CLASS)]
     with running_app() as url:
         for colours in COLOURS:
             page = tab(browser, WALL["width"], colours)

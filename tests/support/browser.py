@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
 from tests.support.paths import ROOT
+from transformer_viz.app.pages import PAGES
 
 PATIENCE = 60  # seconds that a start may take on a busy machine
 FLAGS = [
@@ -33,9 +34,7 @@ FLAGS = [
 #: first: two answers 404 in the console before it looks where it is. Nothing else is forgiven.
 STREAMLIT_LOOKS = {
     f"/{page}/_stcore/{what}"
-    for page in (
-        *("step-inside", "play", "positions", "norms", "labs", "lessons", "checkpoint", "about"),
-    )
+    for page in (page.path for page in PAGES[1:])
     for what in ("health", "host-config")
 }
 

@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.support.browser import PATIENCE
-from transformer_viz.app.session.url_state import unpack
+from transformer_viz.app.session.url_edits import unpack
 
 Look = dict[str, Any]
 AWAITED = 0.2  # seconds between two looks that must agree

@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -16,11 +17,36 @@ from ..i18n import say
 from .engine.engine import Engine
 from .engine.model_kind import Kind
 from .lessons import navigation, strip
-from .session import visit, widget_sync
+from .session import changes, notices, query_state, visit, widget_sync
+from .session.keys import private
 from .session.scene import Scene, loading, scene_of
+from .session.state import state
 from .shell import frame, inputs
 from .ui.progress import Stopped, patiently
 from .ui.text_format import plain, spoken
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the app.
+
+    ``address`` is its place in the URL, ``title`` its marked text in the navigation, ``question``
+    what it answers, ``draw`` what draws it. ``framed`` pages have the sentence box above them; the
+    others ask the model at hand nothing. The ``first`` page opens where the URL names none.
+    """
+
+    address: str
+    title: str
+    question: str
+    draw: Callable[[Engine], None]
+    framed: bool = True
+    first: bool = False
+
+    @property
+    def path(self) -> str:
+        """The address as it stands in the URL: the first page has none."""
+        return "" if self.first else self.address
+
 
 #: What a page draws of a scene; it may give back what is to follow when the rest stands.
 Body = Callable[[Scene], Callable[[], None] | None]
@@ -29,42 +55,53 @@ Body = Callable[[Scene], Callable[[], None] | None]
 def show(engine: Engine, body: Body) -> None:
     """A page, and then the loading of its model in the background."""
     _page(engine, body)
-    engine.prepare(st.session_state["model"])
+    engine.prepare(state.model)
 
 
 @st.fragment
 def _page(engine: Engine, body: Body) -> None:
     """Everything that a change repaints: one fragment, so that the frame stays untouched."""
-    if st.session_state.pop(visit.RECOLOUR, None) is not None:
+    if private.recolour is not None:
+        del private.recolour
         st.rerun(scope="app")  # the frame's own colours stand outside of this fragment
     visit.restore(engine)
-    widget_sync.settle()
-    visit.heed(engine)
-    notices = st.container()
+    widget_sync.apply_pending()
+    with notices_above(engine):
+        visit.save(engine)
+        with _explained(engine):
+            _answer(engine, body)
     visit.save(engine)
-    with _explained(engine):
-        _answer(engine, body)
-    with notices:
-        for complaint in visit.complaints():
+    visit.keep_unmounted_keys()
+
+
+@contextmanager
+def notices_above(engine: Engine) -> Iterator[None]:
+    """What a page draws inside; above it stand the notices, those of its own drawing too.
+
+    Notices that the visitor has answered by a change are cleared first.
+    """
+    visit.clear_answered_notices(engine)
+    above = st.container()
+    yield
+    with above:
+        for complaint in notices.complaints():
             st.warning(plain(complaint))
-    visit.save(engine)
-    visit.hold()
 
 
 def _answer(engine: Engine, body: Body) -> None:
     waiting = st.container(key="waiting")
     kind = _kind(engine, waiting)
     asked = strip.strip(engine, kind)
-    question = visit.question(engine, kind)
+    question = query_state.question(engine, kind)
     if not (question.text or question.picture or question.file or kind.takes == "vectors"):
         st.info(inputs.todo(kind))
         frame.footer(engine, None, None)
         return
     began = time.perf_counter()
     scene = scene_of(engine, question, kind, waiting)
-    navigation.arrive(scene)
+    navigation.open_station_state(scene)
     later = body(scene)
-    visit.answered()
+    notices.mark_answered()
     frame.footer(engine, scene.now, time.perf_counter() - began)
     strip.ask(scene, asked)
     if later is not None:
@@ -76,9 +113,9 @@ def _kind(engine: Engine, where: DeltaGenerator) -> Kind:
 
     The frame was drawn without knowing, so it is drawn once more.
     """
-    model = st.session_state["model"]
+    model = state.model
     kind = engine.kind(model)
-    if kind is not None and st.session_state.get(visit.SUITED) == model:
+    if kind is not None and private.suited == model:
         return kind
     patiently(
         lambda task: engine.model(model, task),
@@ -117,5 +154,5 @@ def failed(error: BaseException) -> str:
 
 def _explain(sentence: str) -> None:
     st.error(plain(sentence))
-    if visit.intervention():
-        st.button(say("back to clean"), key="clean-after-error", on_click=visit.clean)
+    if changes.intervention():
+        st.button(say("back to clean"), key="clean-after-error", on_click=changes.clean)

@@ -17,7 +17,7 @@ from tests.support.component_stage import decoded
 from tests.support.paths import ROOT
 from transformer_viz.app import page_template
 from transformer_viz.app.engine.engine import Engine, Question, whole_layer
-from transformer_viz.app.session.url_state import LONG
+from transformer_viz.app.session.url_edits import LONG
 from transformer_viz.checkpoints.common.bundled import EXAMPLE, WEIGHTS
 from transformer_viz.core.interventions import Intervention, Pad, ScaleHead, Temperature
 
@@ -307,7 +307,7 @@ def test_a_typed_target_is_held(visit: Visit) -> None:
 
 def test_the_pages_import_no_torch() -> None:
     code = (
-        "import sys; from transformer_viz.app.pages import about, explore; "
+        "import sys; from transformer_viz.app.pages import PAGES; "
         "from transformer_viz.app.engine import engine; "
         "sys.exit('torch' in sys.modules)"
     )

@@ -9,9 +9,11 @@ from urllib.parse import parse_qsl, urlencode
 import pytest
 from hypothesis import given, strategies
 
+from tests.support import link_keys
 from transformer_viz.app.session import url_state
 from transformer_viz.app.session.edit_controls import REACHES, SCOPES
-from transformer_viz.app.session.url_state import CLEAN, DEFAULTS, KEYS, read, write
+from transformer_viz.app.session.url_edits import CLEAN, pack, unpack
+from transformer_viz.app.session.url_state import DEFAULTS, KEYS, read, write
 from transformer_viz.core.interventions import (
     BlockKeys,
     Causal,
@@ -188,10 +190,10 @@ def test_long_edits_are_compressed_and_come_back() -> None:
     edits = Intervention(
         tuple(BlockKeys(keys=tuple(range(30)), stack="encoder", layer=n) for n in range(12))
     ).to_json()
-    packed = url_state.pack(edits)
+    packed = pack(edits)
     assert packed.startswith("z.") and len(packed) < len(edits) / 4
-    assert url_state.unpack(packed) == edits
-    assert url_state.pack(CLEAN) == CLEAN
+    assert unpack(packed) == edits
+    assert pack(CLEAN) == CLEAN
 
 
 @pytest.mark.parametrize(
@@ -243,3 +245,10 @@ def test_bad_values_fall_back_and_say_so(name: str, text: str, says: str) -> Non
 def test_parameters_of_others_are_left_alone() -> None:
     shown = {"embed_options": "x", "utm": "1", "layer": "5"}
     assert url_state.others(shown) == {"embed_options": "x", "utm": "1"}
+
+
+def test_each_key_says_what_it_means_and_the_guide_lists_them() -> None:
+    assert all(key.means for key in KEYS)
+    assert link_keys.PATH.read_text("utf-8") == link_keys.text(), (
+        "run python -m tests.support.link_keys"
+    )

@@ -17,6 +17,7 @@ from PIL import Image
 from streamlit.testing.v1 import AppTest
 
 from tests.support.page_content import address, go, html, shown_part
+from transformer_viz.app.pages import PAGES
 from transformer_viz.app.session import url_state
 from transformer_viz.app.shell import share
 from transformer_viz.app.shell.share import (
@@ -168,7 +169,7 @@ def test_presenting_is_in_the_link_and_steps_through_the_heads(visit: Visit) -> 
 def test_presenting_survives_going_to_every_page(visit: Visit) -> None:
     with speaking("zh"):  # the test runner spells options in this thread
         app = visit(present="on", layer="1", lang="zh")
-        for page in ("positions", "norms", "checkpoint", "about", "lessons", "play", "labs", ""):
+        for page in (*(page.path for page in PAGES[1:]), ""):
             go(app, page)
             assert not app.exception, page
             assert address(app)["present"] == "on" and address(app)["lang"] == "zh", page

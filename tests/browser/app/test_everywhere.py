@@ -13,22 +13,14 @@ from playwright.sync_api import Browser, Page, expect
 from tests.support import page_actions
 from tests.support.browser import running_app, visit
 from tests.support.page_actions import after, go, query
+from transformer_viz.app.pages import PAGES
 from transformer_viz.app.session.url_state import KEYS
 from transformer_viz.core.interventions import BlockKeys, Intervention, Temperature
 
 pytestmark = pytest.mark.browser
 
-PAGES = {
-    "Explore": "",
-    "Step inside": "step-inside",
-    "Play": "play",
-    "Positions": "positions",
-    "Norms": "norms",
-    "Labs": "labs",
-    "Lessons": "lessons",
-    "Checkpoint": "checkpoint",
-    "About": "about",
-}
+#: The address of each page by its name in the navigation.
+PATHS = {page.title: page.path for page in PAGES}
 #: What tells that a page without a footer stands.
 STANDS = {
     "About": "text=Attention is not Explanation",
@@ -121,9 +113,9 @@ def stations(browser: Browser, url: str) -> dict[str, dict[str, str]]:
     found = {}
     with visit(browser) as page:
         go(page, page_actions.address(url, **KEPT))
-        for name in (*list(PAGES)[1:], "Norms", "Play", "Explore"):
+        for name in (*list(PATHS)[1:], "Norms", "Play", "Explore"):
             page_actions.visit_page(page, name)
-            expect(page).to_have_url(re.compile(f"^{url}/{PAGES[name]}\\?"))
+            expect(page).to_have_url(re.compile(f"^{url}/{PATHS[name]}\\?"))
             _arrived(page, name)
             found[f"{len(found)}: on {name}"] = query(page)
             go(page, page.url) if name not in STANDS else page.reload()
@@ -144,6 +136,11 @@ def test_the_walk_moves_every_key(url: str) -> None:
     walked = [key for key in KEYS if key.name not in WAYS]
     assert list(KEPT) == [key.name for key in walked]
     assert all(key.read(KEPT[key.name]) != key.default for key in walked)
+
+
+def test_each_page_has_a_sign_that_it_stands() -> None:
+    assert {*STANDS} == {page.title for page in PAGES if not page.framed}
+    assert {*MARKS} == {page.title for page in PAGES if page.framed}
 
 
 @pytest.mark.parametrize("key", KEPT)
@@ -169,7 +166,7 @@ def test_about_and_back_keeps_everything(page: Page, url: str) -> None:
 @pytest.mark.parametrize("name", ["Explore", "Positions", "Norms"])
 def test_another_theme_recolours_an_open_page(page: Page, url: str, name: str) -> None:
     """To dark and back, without a click: background, pictures, and the words in them."""
-    light = go(page, page_actions.address(url, PAGES[name], edits=WARM.to_json()))
+    light = go(page, page_actions.address(url, PATHS[name], edits=WARM.to_json()))
     names = [f"charts.{key}" for key in light["charts"]]
 
     def lightness() -> float:
@@ -223,11 +220,11 @@ WIDE = """() => {
 }"""
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", PATHS)
 def test_nothing_is_wider_than_a_narrow_window(page: Page, url: str, name: str) -> None:
     """Opened at 800 pixels, and made narrower while it is open."""
     page.set_viewport_size({"width": 800, "height": 1100})
-    page.goto(page_actions.address(url, PAGES[name], edits=CHANGED.to_json()))
+    page.goto(page_actions.address(url, PATHS[name], edits=CHANGED.to_json()))
     for width in (800, 640):
         page.set_viewport_size({"width": width, "height": 1100})
         _arrived(page, name)
@@ -282,7 +279,7 @@ REACHED = {
 def test_the_tab_key_reaches_everything_and_shows_where_it_is(
     page: Page, url: str, name: str
 ) -> None:
-    go(page, page_actions.address(url, PAGES[name], layer=1, head=7, edits=WARM.to_json()))
+    go(page, page_actions.address(url, PATHS[name], layer=1, head=7, edits=WARM.to_json()))
     page.add_style_tag(content="* { transition: none !important; }")  # look at once
     page.mouse.click(5, 500)  # beside everything
     walk: list[dict[str, Any]] = []

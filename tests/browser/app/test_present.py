@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from benchmarks.rest import rest
 from tests.support.browser import visit
+from transformer_viz.app.pages import PAGES
 from transformer_viz.app.shell.share import SERVE
 from transformer_viz.core.interventions import Intervention, Temperature
 
@@ -23,7 +24,6 @@ BACK_ROW = {"width": 1280, "height": 720}
 WARM = Intervention(
     (Temperature(value=2.5, stack="decoder", block="cross", layer=1, head=3),)
 ).to_json()
-PAGES = ("", "step-inside", "play", "positions", "norms", "labs", "lessons", "checkpoint", "about")
 #: Every text that can be seen, in the page and in our pictures, with the size of its letters.
 SMALL = """least => {
   const found = [];
@@ -226,7 +226,7 @@ def test_an_open_list_keeps_its_keys(browser: Browser, url: str) -> None:
         assert page.locator("html[data-present]").count() == 1
 
 
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("path", [page.path for page in PAGES])
 def test_the_back_row_reads_every_letter(browser: Browser, url: str, path: str) -> None:
     with visit(browser, viewport=BACK_ROW) as page:
         page.goto(f"{url}/{path}?present=on&layer=1&head=3")

@@ -8,7 +8,7 @@ from ...core.interventions import BlockEdges, Edit
 from ...core.sites import MAPS, map_name
 from ...core.trace import Trace
 from ...i18n import listed, mark, say
-from ..session import visit
+from ..session import changes
 from ..session.scene import Scene
 from ..ui.text_format import plain
 
@@ -17,10 +17,10 @@ NOTHING = mark("nothing is changed: this is the model as trained")
 
 def ways_back(*, disabled: bool) -> None:
     """Undo and redo one move of a control, or take all changes back."""
-    history = visit.history()
-    st.button(say("↶ undo"), key="undo", on_click=visit.undo, disabled=not history.past)
-    st.button(say("↷ redo"), key="redo", on_click=visit.redo, disabled=not history.future)
-    st.button(say("back to clean"), key="clean", on_click=visit.clean, disabled=disabled)
+    history = changes.history()
+    st.button(say("↶ undo"), key="undo", on_click=changes.undo, disabled=not history.past)
+    st.button(say("↷ redo"), key="redo", on_click=changes.redo, disabled=not history.future)
+    st.button(say("back to clean"), key="clean", on_click=changes.clean, disabled=disabled)
 
 
 def chips(scene: Scene) -> None:
@@ -63,4 +63,4 @@ def at(labels: tuple[str, ...], number: int) -> str:
 
 
 def _remove(edit: Edit) -> None:
-    visit.change(visit.intervention().without(edit))
+    changes.change(changes.intervention().without(edit))

@@ -17,9 +17,11 @@ from ..engine.model_kind import Kind
 from ..live import frames
 from ..live.sliders import NEWEST, OFF, TEMPERATURE, WINDOW, Slider
 from ..render.payloads import PARTS
-from ..session import edit_controls, visit, widget_sync
+from ..session import changes, edit_controls, widget_sync
 from ..session.edit_controls import HALF, HEAD_STATES, SCOPES, Place
+from ..session.keys import private
 from ..session.scene import Scene
+from ..session.state import state
 from ..session.view_options import SEQ, newest
 from ..ui import components
 from .edit_chips import at, chips, ways_back
@@ -104,14 +106,14 @@ def keys_of(trace: Trace, block: str) -> Tokens:
 
 def _show(place: Place, changes: Intervention) -> None:
     """Let every control show the edit of the selected head."""
-    state, factor = edit_controls.head_state(changes, place)
+    way, factor = edit_controls.head_state(changes, place)
     count, masked = edit_controls.padding(changes)
     wanted = {
         "causal": "on" if edit_controls.causal(changes, place) and not _no_causal(place) else OFF,
         "hide": list(edit_controls.hidden(changes, place)),
-        "edge": list(edit_controls.cut(changes, place, st.session_state["token"])),
-        "head_state": state,
-        "factor": factor if state == "scale" else HALF,
+        "edge": list(edit_controls.cut(changes, place, state.token)),
+        "head_state": way,
+        "factor": factor if way == "scale" else HALF,
         "pad": count,
         "pad_masked": masked if count else True,
     }
@@ -208,7 +210,7 @@ def _edge(keys: Tokens) -> None:
         args=("edge",),
         placeholder=say("choose what this row may not look at"),
         width=420,
-        disabled=st.session_state["words"] or not st.session_state["special"],
+        disabled=state.words or not state.special,
         help=say("Needs the map in pieces, with its marks: a row is then one token of the model."),
     )
 
@@ -248,8 +250,8 @@ def _moved(name: str) -> None:
 
 def _write(name: str) -> None:
     """Write what a control says into the edits."""
-    state, place, now = st.session_state, visit.place(), visit.intervention()
-    value = state[name]
+    place, now = changes.place(), changes.intervention()
+    value = st.session_state[name]
     if value is None:  # nothing is chosen: a second click on the choice took it away
         return
     if name == "causal":
@@ -257,13 +259,17 @@ def _write(name: str) -> None:
     elif name == "hide":
         now = edit_controls.set_hidden(now, place, _numbers(value))
     elif name in ("pad", "pad_masked"):
-        now = edit_controls.set_padding(now, state["pad"] or 0, state["pad_masked"])
+        now = edit_controls.set_padding(
+            now, st.session_state["pad"] or 0, st.session_state["pad_masked"]
+        )
     elif name == "edge":
-        row = next(iter(_numbers([state["token"]])), 0)
+        row = next(iter(_numbers([state.token])), 0)
         now = edit_controls.set_cut(now, place, row, _numbers(value))
     else:
-        now = edit_controls.set_head_state(now, place, state["head_state"] or "on", state["factor"])
-    visit.change(now)
+        now = edit_controls.set_head_state(
+            now, place, st.session_state["head_state"] or "on", st.session_state["factor"]
+        )
+    changes.change(now)
 
 
 def _numbers(chosen: list[Any]) -> list[int]:
@@ -278,8 +284,7 @@ def _slid(slider: Slider, said: object) -> None:
     seq, stroke, text = said.get("seq"), said.get("stroke"), said.get("value")
     if not isinstance(seq, int) or not 0 <= seq <= NEWEST:
         return
-    state = st.session_state
-    state[SEQ] = max(newest(), seq)  # also of what is refused: the browser waits for it
+    st.session_state[SEQ] = max(newest(), seq)  # also of what is refused: the browser waits for it
     try:
         value = slider.read(str(text))
     except ValueError:
@@ -290,9 +295,9 @@ def _slid(slider: Slider, said: object) -> None:
 def _leave(slider: Slider, value: Any, stroke: object) -> None:
     """Write where a slider was left. One stroke of the hand is one step back, however often the
     hand rested on its way."""
-    state, history = st.session_state, visit.history()
-    if history.past and state.get(STROKE) == (stroke, state["edits"]):
-        state["edits"] = history.past[-1]
-        state[visit.HISTORY] = replace(history, past=history.past[:-1])
-    visit.change(slider.moved(visit.intervention(), visit.place(), value))
-    state[STROKE] = (stroke, state["edits"])
+    history = private.history
+    if history.past and st.session_state.get(STROKE) == (stroke, state.edits):
+        state.edits = history.past[-1]
+        private.history = replace(history, past=history.past[:-1])
+    changes.change(slider.moved(changes.intervention(), changes.place(), value))
+    st.session_state[STROKE] = (stroke, state.edits)

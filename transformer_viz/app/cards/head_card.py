@@ -11,8 +11,9 @@ from ...core.sites import Site, called
 from ...i18n import mark, say
 from ...metrics.attention.map_cells import Cells, cells
 from ..render import payloads
-from ..session import url_state, view_options, visit, widget_sync
+from ..session import notices, url_state, view_options, widget_sync
 from ..session.scene import Scene
+from ..session.state import state
 from ..session.view_options import FURTHER
 from ..shell import presenter
 from ..ui import components
@@ -31,9 +32,9 @@ def settled(scene: Scene) -> tuple[Scene, Cells]:
     found = cells_of(scene)
     settle_row(found)
     token_chips.settle_picked(found)
-    key = st.session_state["key"]
+    key = state.key
     column = found.column_of(key)
-    st.session_state["key"] = None if key is None or column is None else found.parts[column][0]
+    state.key = None if key is None or column is None else found.parts[column][0]
     return replace(scene, look=view_options.look()), found
 
 
@@ -53,12 +54,11 @@ def cells_of(scene: Scene) -> Cells:
 
 def settle_row(found: Cells) -> None:
     """Let the chosen row be the first token of a row that is shown."""
-    state = st.session_state
-    row = found.row_of(state["token"])
+    row = found.row_of(state.token)
     if row is None:
-        visit.fit("token", 1 + max(map(max, found.members)), mark("word"))
-        row = found.row_of(state["token"]) or 0
-    state["token"] = found.members[row][0]
+        notices.clamp_index("token", 1 + max(map(max, found.members)), mark("word"))
+        row = found.row_of(state.token) or 0
+    state.token = found.members[row][0]
 
 
 def opened(scene: Scene, found: Cells) -> None:
@@ -100,8 +100,8 @@ def opened(scene: Scene, found: Cells) -> None:
 def _words(scene: Scene, found: Cells) -> None:
     """The chosen row and column, for those who would rather not aim at a cell."""
     rows, columns = found.rows.labels, found.columns.labels
-    visit.relabel("token")
-    visit.relabel("key")
+    notices.rewrite_widget("token")
+    notices.rewrite_widget("key")
     st.selectbox(
         say("row"),
         [tokens[0] for tokens in found.members],
@@ -142,7 +142,7 @@ def _further(scene: Scene) -> None:
 
 def _also() -> None:
     chosen = (at for at in st.session_state["also"] if isinstance(at, tuple))
-    st.session_state["overlay"] = tuple(chosen)
+    state.overlay = tuple(chosen)
 
 
 def _pick(said: object) -> None:
@@ -151,8 +151,8 @@ def _pick(said: object) -> None:
         return
     row, column = (_number(said.get(name)) for name in ("row", "column"))
     if row is not None:
-        st.session_state["token"] = row
-    st.session_state["key"] = column
+        state.token = row
+    state.key = column
 
 
 def _number(said: object) -> int | None:
@@ -163,9 +163,9 @@ def _zoom(said: object) -> None:
     """What of the map is enlarged; `look.settle` lets go of what the map has not."""
     match said:
         case {"rows": [int(a), int(b)], "columns": [int(c), int(d)]}:
-            st.session_state["zoom"] = ((a, b), (c, d))
+            state.zoom = ((a, b), (c, d))
         case _:
-            st.session_state["zoom"] = None
+            state.zoom = None
 
 
 def take_drawing(said: object) -> None:

@@ -16,8 +16,9 @@ from ...core.trace import Trace
 from ...i18n import mark, say
 from ..engine.engine import whole_layer
 from ..render.outcome_html import class_names
-from ..session import visit
+from ..session import notices, visit
 from ..session.scene import Scene
+from ..session.state import state
 from ..ui.progress import patiently
 from .plotly_chart import STILL, clicked
 
@@ -37,7 +38,7 @@ def patches(scene: Scene) -> None:
         with st.container(
             horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
         ):
-            over = st.session_state["over"]
+            over = state.over
             st.html(f'<h2 class="tv-question">{say(QUESTIONS[over])}</h2>', width="content")
             st.segmented_control(
                 say("over the picture"),
@@ -81,7 +82,7 @@ def _picture(scene: Scene, now: Trace, before: Trace | None, over: str, shown: n
         place.block,
         place.layer,
         place.head,
-        st.session_state["token"],
+        state.token,
         shown,
         what=over,
         minus=before,
@@ -114,9 +115,8 @@ def _class(scene: Scene) -> int:
     names = class_names(scene)
     produced = scene.before.produced
     assert produced is not None
-    state = st.session_state
-    if state["chosen"] is not None:
-        visit.fit("chosen", len(names), mark("class"))
+    if state.chosen is not None:
+        notices.clamp_index("chosen", len(names), mark("class"))
     st.selectbox(
         say("class"),
         range(len(names)),
@@ -127,7 +127,7 @@ def _class(scene: Scene) -> int:
         width=240,
     )
     st.caption(say(GRADIENTS))
-    return produced.ids[0] if state["chosen"] is None else int(state["chosen"])
+    return produced.ids[0] if state.chosen is None else int(state.chosen)
 
 
 def _moved(scene: Scene, chosen: int, changes: Intervention) -> Trace:
@@ -144,4 +144,4 @@ def _moved(scene: Scene, chosen: int, changes: Intervention) -> Trace:
 def _pick() -> None:
     chosen = clicked(CHART)
     if chosen:
-        st.session_state["token"] = chosen[0]
+        state.token = chosen[0]

@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from ...core.interventions import Intervention, ShufflePositions
 from ...i18n import mark, say
 from ..render import outcome_html, payloads
-from ..session import selection, view_options, visit
+from ..session import notices, selection, view_options
 from ..session.edit_controls import answers_itself
 from ..session.scene import Scene
 from ..ui import components
@@ -79,8 +79,8 @@ def _probabilities(scene: Scene) -> None:
 
 def _choose_place(labels: Sequence[str]) -> None:
     """Which place is asked about, in a box beside the question."""
-    visit.fit("answer", len(labels), mark("word"))
-    visit.relabel("answer")
+    notices.clamp_index("answer", len(labels), mark("word"))
+    notices.rewrite_widget("answer")
     with st.container(horizontal=True, vertical_alignment="center"):
         question = say("What else could stand here?")
         st.html(f'<h3 class="tv-question">{question}</h3>', width="content")

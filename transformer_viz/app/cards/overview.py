@@ -8,8 +8,9 @@ from ...components.atlas import TITLES
 from ...i18n import mark, say
 from ...metrics.attention.map_cells import Cells
 from ..render import payloads
-from ..session import visit
+from ..session.keys import private
 from ..session.scene import Scene
+from ..session.state import state
 from ..session.view_options import FURTHER
 from ..ui import components
 from ..ui.text_format import plain, spoken
@@ -133,10 +134,9 @@ def _open_head(said: object) -> None:
 
 def _overlay_heads(said: object) -> None:
     """These heads are laid over the opened one as lines, in which they can be seen then."""
-    state = st.session_state
-    if isinstance(said, list) and all(_is_head(state["block"], one) for one in said):
+    if isinstance(said, list) and all(_is_head(state.block, one) for one in said):
         chosen = tuple(dict.fromkeys(map(tuple, said)))
-        state.update(overlay=chosen[-FURTHER:], view="lines")
+        st.session_state.update(overlay=chosen[-FURTHER:], view="lines")
 
 
 def _is_head(block: str, said: object) -> bool:
@@ -147,5 +147,5 @@ def _is_head(block: str, said: object) -> bool:
 
 
 def _known(block: str, layer: int, head: int) -> bool:
-    """Whether there may be such a head; `visit.fit` brings it to those that the model has."""
-    return block in st.session_state[visit.HERE] and layer >= 0 and head >= 0
+    """Whether there may be such a head; `clamp_index` brings it to those that there are."""
+    return block in private.maps and layer >= 0 and head >= 0

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import streamlit as st
 
 from ...i18n import mark, say
-from ..session import visit, widget_sync
+from ..session import query_state, widget_sync
 from ..session.scene import Scene
+from ..session.state import state
 from ..session.url_state import BEAMS, DRAWS
 
 WAYS = {"greedy": mark("Greedy"), "sample": mark("Sampling"), "beam": mark("Beam search")}
@@ -44,7 +45,7 @@ def choices(scene: Scene) -> Way:
             )
             if scene.changes:
                 _run()
-    way = st.session_state["search"]
+    way = state.search
     with st.container(
         horizontal=True, vertical_alignment="center", gap="medium", key="fold-play-choices"
     ):
@@ -62,15 +63,14 @@ def choices(scene: Scene) -> Way:
 
 def chosen_way() -> Way:
     """The way of this visit as it stands."""
-    state = st.session_state
-    if state["search"] == "sample":
-        return Way(drawing=float(state["drawing"]), seed=int(state["seed"] or 0))
-    return Way(beam=int(state["beam"])) if state["search"] == "beam" else Way()
+    if state.search == "sample":
+        return Way(drawing=float(state.drawing), seed=int(state.seed or 0))
+    return Way(beam=int(state.beam)) if state.search == "beam" else Way()
 
 
 def clean(scene: Scene) -> bool:
     """Whether the clean run is played although there are changes."""
-    return not scene.changes or st.session_state["compare"] == "before"
+    return not scene.changes or state.compare == "before"
 
 
 def _question(scene: Scene) -> str:
@@ -112,13 +112,12 @@ def _drawing() -> None:
 
 
 def _redraw() -> None:
-    state = st.session_state
-    state["seed"] = (int(state["seed"] or 0) + 1) % SEEDS
+    state.seed = (int(state.seed or 0) + 1) % SEEDS
 
 
 def _width() -> None:
     """How many texts a beam keeps; the frame has a box of its own for the same number."""
-    widget_sync.show({"wide": st.session_state["beam"]})
+    widget_sync.show({"wide": state.beam})
     st.selectbox(
         say("texts kept at each step"),
         list(BEAMS),
@@ -131,10 +130,9 @@ def _width() -> None:
 
 
 def _widen() -> None:
-    state = st.session_state
-    if state["wide"] in BEAMS and state["wide"] != state["beam"]:
-        state.update(beam=state["wide"], **{WIDENED: True})
-        visit.asked()
+    if st.session_state["wide"] in BEAMS and st.session_state["wide"] != state.beam:
+        st.session_state.update(beam=st.session_state["wide"], **{WIDENED: True})
+        query_state.mark_query_changed()
 
 
 def settle_width() -> None:
@@ -145,7 +143,7 @@ def settle_width() -> None:
 
 def _run() -> None:
     """Which run is played: the changed one, or the clean one."""
-    before = st.session_state["compare"] == "before"
+    before = state.compare == "before"
     widget_sync.show({"run": "before" if before else "now"})
     st.segmented_control(
         say("run"),
@@ -160,4 +158,4 @@ def _run() -> None:
 
 def _choose_run() -> None:
     if st.session_state["run"] in RUNS:
-        st.session_state["compare"] = st.session_state["run"]
+        state.compare = st.session_state["run"]

@@ -16,6 +16,7 @@ from ..render.headline import lead
 from ..session import visit
 from ..session.edit_controls import hidden
 from ..session.scene import Scene
+from ..session.state import state
 from ..ui import components
 from ..ui.text_format import listed, spelled_in_bytes
 
@@ -74,9 +75,9 @@ def _notices(scene: Scene) -> None:
         st.info(say(BYTES[scene.kind.translates], letters=listed(spelled)))
 
 
-def of_map(scene: Scene, found: Cells) -> list[ChipRow]:
+def rows_for_map(scene: Scene, found: Cells) -> list[ChipRow]:
     """Chips that are rows and columns of the opened head; hidden ones are struck out."""
-    place, lit = scene.place, st.session_state["token"]
+    place, lit = scene.place, state.token
     made = []
     for side, tokens in _sides(scene):
         looked_at = scene.now.target is None or side == (
@@ -110,7 +111,7 @@ def lights(scene: Scene, side: str, token: int) -> tuple[str | None, str | None]
     return spot("produced", token - 1) if token else None, spot(sentence, token)
 
 
-def of_stack(scene: Scene, stack: str, lit: int, axis: str) -> list[ChipRow]:
+def rows_for_stack(scene: Scene, stack: str, lit: int, axis: str) -> list[ChipRow]:
     """Chips of which one sentence runs along an axis (``row`` or ``column``) of the picture."""
     sides = _sides(scene)
     own = sides[0][0] if stack == "encoder" else sides[-1][0]
@@ -132,7 +133,7 @@ def of_stack(scene: Scene, stack: str, lit: int, axis: str) -> list[ChipRow]:
 
 
 def sides_of(scene: Scene, stack: str, axis: str) -> tuple[Ruler | None, Ruler | None]:
-    """The sides of a picture of which one sentence runs along an axis (see `of_stack`)."""
+    """The sides of a picture of which one sentence runs along an axis (see `rows_for_stack`)."""
     sides = _sides(scene)
     own, tokens = sides[0] if stack == "encoder" else sides[-1]
     ruler = Ruler(own, tokens.labels, tuple((token,) for token in range(len(tokens))))
@@ -157,21 +158,20 @@ def row_token(block: str, side: str, token: int) -> int | None:
     return token - 1 if side == "target" and token > 0 else None
 
 
-def keep(chip: Picked) -> None:
+def remember_click(chip: Picked) -> None:
     """Keep what was clicked until the map that explains it stands."""
     st.session_state[PICKED] = chip
 
 
-def hide(tokens: Tokens) -> Callable[[Picked], None]:
+def toggle_mask(tokens: Tokens) -> Callable[[Picked], None]:
     """For a masked model: a click puts a word behind the mask, or back; marks stay as they are."""
 
     def turned(chip: Picked) -> None:
-        state = st.session_state
-        masked = set(state["masked"])
+        masked = set(state.masked)
         if chip.token in masked or not tokens.special[chip.token]:
-            state["masked"] = tuple(sorted(masked ^ {chip.token}))
-        state["answer"] = chip.token
-        keep(chip)
+            state.masked = tuple(sorted(masked ^ {chip.token}))
+        state.answer = chip.token
+        remember_click(chip)
 
     return turned
 
@@ -185,6 +185,6 @@ def settle_picked(found: Cells) -> None:
     row, column = chip.row, chip.column
     if row is None and column is not None and column < found.weights.shape[1]:
         row = int(np.argmax(found.weights[:, column]))
-        st.session_state["key"] = found.parts[column][0]
+        state.key = found.parts[column][0]
     if row is not None and row < len(found.members):
-        st.session_state["token"] = found.members[row][0]
+        state.token = found.members[row][0]

@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from ...core.interventions import BlockEdges, BlockKeys, Intervention, ShufflePositions
 from ...i18n import mark, say
 from ..session.scene import Scene
+from ..session.state import state
 from ..ui.progress import Stopped, patiently
 from ..ui.text_format import spoken
 from .outcome_card import freely
@@ -44,7 +45,7 @@ def order_card(scene: Scene) -> Callable[[], None]:
 
 
 def _another() -> None:
-    st.session_state["order"] += 1
+    state.order += 1
 
 
 def _compare(scene: Scene, place: DeltaGenerator, waiting: DeltaGenerator) -> None:
@@ -61,7 +62,7 @@ def _compare(scene: Scene, place: DeltaGenerator, waiting: DeltaGenerator) -> No
 
 
 def _answers(scene: Scene, waiting: DeltaGenerator) -> tuple[list[tuple[str, str]], str]:
-    ids = scene.engine.reordered(scene.question, st.session_state["order"])
+    ids = scene.engine.reordered(scene.question, state.order)
     if ids == scene.answer.trace.source.ids:
         return [], say("This sentence has no other order.")
     numbered = any(isinstance(edit, BY_NUMBER) for edit in scene.changes)

@@ -158,9 +158,8 @@ def _taken_back(name: str, look: Look) -> None:
 
 def _say_otherwise(name: str, words: Sequence[str], look: Look) -> None:
     """A word to choose, its value to type, and a button that opens the model again with it."""
-    state = st.session_state
-    if state.get(WORD) not in words:
-        state.pop(WORD, None)
+    if st.session_state.get(WORD) not in words:
+        st.session_state.pop(WORD, None)
     with (
         st.form("override", border=False),
         st.container(horizontal=True, vertical_alignment="bottom"),
@@ -170,9 +169,10 @@ def _say_otherwise(name: str, words: Sequence[str], look: Look) -> None:
         st.form_submit_button(
             say("open with this"), key="override-open", on_click=_take_form, args=(name, look)
         )
-    if TRIED in state:
+    if TRIED in st.session_state:
         said = say(
-            "{word} takes one value: a number, true, false or a word.", word=state.pop(TRIED)
+            "{word} takes one value: a number, true, false or a word.",
+            word=st.session_state.pop(TRIED),
         )
         st.error(plain(said))
 

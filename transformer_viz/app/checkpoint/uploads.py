@@ -1,4 +1,4 @@
-"""Files that a visitor uploads: they lie in a room of their own, which goes when the visit ends."""
+"""Files that a visitor uploads: they lie in a folder of their own until the visit ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROOM = "_room"
 BESIDE = (".json", ".txt", ".model", ".md")  # what stands beside weights
 
 
-class Room:
+class UploadFolder:
     """A temporary folder for the uploads of one visit.
 
     It stays a little while after the visitor has left, since a connection may only be broken.
@@ -86,7 +86,7 @@ class Room:
         return known
 
     def leave(self) -> None:
-        """The visitor has gone: close the room unless they come back soon."""
+        """The visitor has gone: remove the folder unless they come back soon."""
         self.end = threading.Timer(GRACE, self.close)
         self.end.daemon = True
         self.end.start()
@@ -107,25 +107,24 @@ class Room:
         self.engine.models.forget(lambda name: name.startswith(beginning))
 
 
-@st.cache_resource(scope="session", show_spinner=False, on_release=Room.leave)
-def _attended(name: str, _room: Room) -> Room:
-    """The room of this name, which Streamlit lets go of when the visit ends or its line breaks."""
-    _room.stay()
-    return _room
+@st.cache_resource(scope="session", show_spinner=False, on_release=UploadFolder.leave)
+def _attended(name: str, _folder: UploadFolder) -> UploadFolder:
+    """The folder; Streamlit lets go of it when the visit ends or its line breaks."""
+    _folder.stay()
+    return _folder
 
 
-def room(engine: Engine) -> Room:
-    """The room of this visit."""
-    state = st.session_state
-    if ROOM not in state or not state[ROOM].open:
-        state[ROOM] = Room(engine)
-    attend()
-    found: Room = state[ROOM]
+def room(engine: Engine) -> UploadFolder:
+    """The folder of this visit."""
+    if ROOM not in st.session_state or not st.session_state[ROOM].open:
+        st.session_state[ROOM] = UploadFolder(engine)
+    keep_alive()
+    found: UploadFolder = st.session_state[ROOM]
     return found
 
 
-def attend() -> None:
-    """Keep the room of a visit that has one: its visitor is here."""
+def keep_alive() -> None:
+    """Keep the folder of a visit that has one: its visitor is here."""
     found = st.session_state.get(ROOM)
     if found is not None and found.open:
         _attended(found.name, found)

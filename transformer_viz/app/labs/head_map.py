@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import streamlit as st
-
 from ...components.head_map import map_data
 from ...core.trace import Trace
+from ..session.state import state
 from ..ui import components
 from .bench import Bench
 
@@ -56,7 +55,7 @@ def head(
 def _pick(said: object) -> None:
     match said:
         case {"row": int(row)} if row >= 0:
-            st.session_state["token"] = row
+            state.token = row
 
 
 def _ignore(said: object) -> None:

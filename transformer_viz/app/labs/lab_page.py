@@ -32,8 +32,8 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from ...i18n import say
+from ..session.notices import rewrite_widget
 from ..session.scene import Scene
-from ..session.visit import relabel
 from ..ui.progress import Stopped
 from ..ui.text_format import plain, spoken
 from . import lab_state
@@ -93,7 +93,7 @@ def _beside(names: list[str], name: str) -> None:
 
 
 def _list(labs: dict[str, Lab]) -> None:
-    relabel(lab_state.LAB)
+    rewrite_widget(lab_state.LAB)
     st.pills(
         say("Labs"),
         list(labs),

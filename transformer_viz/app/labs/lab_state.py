@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import streamlit as st
 
 from ...i18n import say
-from ..session import url_state, visit
+from ..session import notices, url_state
+from ..session.keys import private
+from ..session.state import state
 
 LAB, SHOWN, OTHERS = "lab", "_lab", "_tried"  # the key of the link; what other labs were left at
 MAX_NAMED = 9  # values, or digits, that are too many to name
@@ -26,13 +28,13 @@ def write(settings: dict[str, str]) -> str:
 
 def settings() -> dict[str, str]:
     """What is set in the present lab."""
-    return read(st.session_state["tried"])
+    return read(state.tried)
 
 
 def put(name: str, value: str | None) -> None:
     """Set something in the present lab; None takes it back."""
     others = {key: kept for key, kept in settings().items() if key != name}
-    st.session_state["tried"] = write(others | ({} if value is None else {name: value}))
+    state.tried = write(others | ({} if value is None else {name: value}))
 
 
 def settled(name: str, allowed: Sequence[str], default: str) -> str:
@@ -57,47 +59,44 @@ def counted(name: str) -> int:
 def _refuse(name: str, value: str, allowed: str) -> None:
     """Drop a setting that cannot be had; if the link has just asked for it, say so."""
     put(name, None)
-    if st.session_state.get(visit.FRESH):
-        visit.complaints().append(
-            say(
-                "In the link, tried sets {name} to {value}; it can be {allowed}. It was left out.",
-                name=name,
-                value=repr(url_state.shortened(value)),
-                allowed=allowed,
-            )
+    notices.about_link(
+        say(
+            "In the link, tried sets {name} to {value}; it can be {allowed}. It was left out.",
+            name=name,
+            value=repr(url_state.shortened(value)),
+            allowed=allowed,
         )
+    )
 
 
 def opened(names: Sequence[str]) -> str:
     """The lab that is open: the first one unless the link names another that there is."""
-    state = st.session_state
-    if state[LAB] not in names:
-        if state[LAB] and state.get(visit.FRESH):
-            visit.complaints().append(
+    if state.lab not in names:
+        if state.lab:
+            notices.about_link(
                 say(
                     "In the link, lab is {name}, which is not here. It was left out.",
-                    name=repr(url_state.shortened(state[LAB])),
+                    name=repr(url_state.shortened(state.lab)),
                 )
             )
-        state[LAB] = names[0]
-    if state.get(visit.FRESH) and write(settings()) != state["tried"]:
-        visit.complaints().append(
+        state.lab = names[0]
+    if private.fresh and write(settings()) != state.tried:
+        notices.about_link(
             say("In the link, tried has parts that are no settings. They were left out.")
         )
-        state["tried"] = write(settings())
-    state[SHOWN] = state[LAB]
-    return str(state[LAB])
+        state.tried = write(settings())
+    st.session_state[SHOWN] = state.lab
+    return state.lab
 
 
 def turn() -> None:
     """In a callback: another lab was chosen; each finds its settings as they were left."""
-    state = st.session_state
-    others: dict[str, str] = state.setdefault(OTHERS, {})
-    others[state.get(SHOWN, "")] = state["tried"]
-    state["tried"] = others.get(state[LAB], "")
+    others: dict[str, str] = st.session_state.setdefault(OTHERS, {})
+    others[st.session_state.get(SHOWN, "")] = state.tried
+    state.tried = others.get(state.lab, "")
 
 
 def turn_to(name: str) -> None:
     """In a callback: open another lab."""
-    st.session_state[LAB] = name
+    state.lab = name
     turn()

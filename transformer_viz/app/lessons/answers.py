@@ -9,6 +9,7 @@ import streamlit as st
 
 from ...lessons import STATIONS
 from ..engine.query import Question
+from ..session.state import state
 
 ABOUT = "_predicted_about"
 LATER = "_tried_later"  # by station what was chosen after the first answer
@@ -20,7 +21,7 @@ Answers = dict[int, int]
 
 def answers() -> Answers:
     """The chosen option by station; of stations that there are."""
-    pairs: tuple[tuple[int, int], ...] = st.session_state["predicted"]
+    pairs: tuple[tuple[int, int], ...] = state.predicted
     return {number: option for number, option in pairs if 1 <= number <= len(STATIONS)}
 
 
@@ -75,10 +76,10 @@ def settle(question: Question) -> None:
     Every page with a sentence asks this, also without a lesson: a link would say else that the
     answers are about the new one.
     """
-    state, about = st.session_state, (question.model, question.text)
-    if question.text and state.setdefault(ABOUT, about) != about:
-        state[ABOUT] = about
-        state.pop(LATER, None)
+    about = (question.model, question.text)
+    if question.text and st.session_state.setdefault(ABOUT, about) != about:
+        st.session_state[ABOUT] = about
+        st.session_state.pop(LATER, None)
         _keep(dict.fromkeys(answers(), ELSEWHERE))
 
 
@@ -95,4 +96,4 @@ def forget() -> None:
 
 
 def _keep(found: Answers) -> None:
-    st.session_state["predicted"] = tuple(sorted(found.items()))
+    state.predicted = tuple(sorted(found.items()))

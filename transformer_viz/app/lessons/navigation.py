@@ -16,9 +16,10 @@ from ...lessons import STATIONS, Spot, Station, numbered
 from ..engine.engine import Engine
 from ..engine.query import Wanted
 from ..engine.task import Task
-from ..session import visit
+from ..session import changes, notices, visit
 from ..session.edit_controls import Place
 from ..session.scene import Scene
+from ..session.state import state
 from ..session.url_state import DEFAULTS
 from ..ui.progress import patiently
 from . import answers as lessons_answers
@@ -34,11 +35,10 @@ FIRST = "explore"  # the page that has no name in an address
 PLAIN = ("words", "special", "view", "compare", "key", "zoom", "overlay", "number", "top")
 
 
-def know(pages: Sequence[StreamlitPage], chosen: StreamlitPage) -> None:
+def register_pages(pages: Sequence[StreamlitPage], chosen: StreamlitPage) -> None:
     """Note the pages of the app by their addresses, and which one is open."""
-    state = st.session_state
-    state[DOORS] = {page.url_path or FIRST: page for page in pages}
-    state[HERE] = chosen.url_path or FIRST
+    st.session_state[DOORS] = {page.url_path or FIRST: page for page in pages}
+    st.session_state[HERE] = chosen.url_path or FIRST
     _notice()
     context = get_script_run_ctx(suppress_warning=True)
     if context is not None and context.is_history_navigation:
@@ -50,13 +50,12 @@ def _notice() -> None:
 
     Its state may never come about there: no sentence, a stopped run, a model still loading.
     """
-    state = st.session_state
-    if ARRIVING not in state:
+    if ARRIVING not in st.session_state:
         return
-    if state[HERE] == _page():
-        state[ARRIVING] = THERE
-    elif state[ARRIVING] == THERE:
-        state.pop(ARRIVING)
+    if st.session_state[HERE] == _page():
+        st.session_state[ARRIVING] = THERE
+    elif st.session_state[ARRIVING] == THERE:
+        st.session_state.pop(ARRIVING)
 
 
 def _page() -> str:
@@ -77,35 +76,38 @@ def open_station(number: int) -> None:
 
 def leave() -> None:
     """In a callback: put the strip away; all else stays as it is."""
-    st.session_state["station"] = 0
+    state.station = 0
     st.session_state.pop(ARRIVING, None)
 
 
-def enter(engine: Engine) -> None:
+def go_to_station(engine: Engine) -> None:
     """Open the page of the station that was chosen, if it is another one than this."""
-    state = st.session_state
     _notice()
     page = _page()
-    if page == HOME == state[HERE]:
-        state.pop(ARRIVING, None)  # nothing is to be set up there
-    if ARRIVING not in state or state[HERE] == page:
+    if page == HOME == st.session_state[HERE]:
+        st.session_state.pop(ARRIVING, None)  # nothing is to be set up there
+    if ARRIVING not in st.session_state or st.session_state[HERE] == page:
         return
     visit.save(engine)
-    st.switch_page(state[DOORS][page])
+    open_page(page)
 
 
-def arrive(scene: Scene) -> None:
+def open_page(address: str) -> None:
+    """Go to the page of this address; the run ends here."""
+    st.switch_page(st.session_state[DOORS][address])
+
+
+def open_station_state(scene: Scene) -> None:
     """Bring the page into the state that the station begins with, once, and draw it anew.
 
     Raises:
         Stopped: the visitor stopped it; the station is still to be set up.
     """
-    state = st.session_state
-    if ARRIVING not in state:
+    if ARRIVING not in st.session_state:
         return
-    station = numbered(state["station"])
+    station = numbered(state.station)
     if station is None or not serves(station, scene.kind):
-        state.pop(ARRIVING)
+        st.session_state.pop(ARRIVING)
         return
     found = patiently(
         lambda task: set_up(scene, station, task),
@@ -113,9 +115,9 @@ def arrive(scene: Scene) -> None:
         say=say("Opening the station ..."),
         about=(scene.question, station.name),
     )
-    state.pop(ARRIVING)
-    visit.change(Intervention())
-    state.update(found)
+    st.session_state.pop(ARRIVING)
+    changes.change(Intervention())
+    st.session_state.update(found)
     visit.save(scene.engine)
     st.rerun(scope="app")
 
@@ -163,16 +165,14 @@ def _search(scene: Scene, task: Task) -> str:
     return "greedy" if answers[0].text == answers[1].text else "beam"
 
 
-def settle() -> None:
+def clamp_station() -> None:
     """Let the station of the link be one that there is; an unknown one is told."""
-    state = st.session_state
-    if state["station"] > len(STATIONS):
-        if state.get(visit.FRESH):
-            visit.complaints().append(
-                say(
-                    "There is no station {number}; there are 1 to {last}.",
-                    number=state["station"],
-                    last=len(STATIONS),
-                )
+    if state.station > len(STATIONS):
+        notices.about_link(
+            say(
+                "There is no station {number}; there are 1 to {last}.",
+                number=state.station,
+                last=len(STATIONS),
             )
-        state["station"] = 0
+        )
+        state.station = 0

@@ -13,8 +13,9 @@ from ...lessons import STATIONS, Ask, Seen, Station, numbered
 from ...lessons.term_markup import marked
 from ..engine.engine import Engine
 from ..engine.model_kind import Kind
-from ..session import visit
+from ..session import changes, query_state
 from ..session.scene import Scene
+from ..session.state import state
 from ..shell.presenter import presenting
 from ..ui.progress import Stopped, patiently
 from ..ui.text_format import plain, spoken
@@ -30,10 +31,10 @@ def strip(engine: Engine, kind: Kind) -> DeltaGenerator | None:
     None where no lesson is going on, or the model at hand cannot show this station: then the
     strip says which one can.
     """
-    navigation.settle()
-    navigation.enter(engine)
-    answers.settle(visit.question(engine, kind))
-    station = numbered(st.session_state["station"])
+    navigation.clamp_station()
+    navigation.go_to_station(engine)
+    answers.settle(query_state.question(engine, kind))
+    station = numbered(state.station)
     if station is None:
         return None
     with st.container(border=True, key="station"):
@@ -69,7 +70,7 @@ def _text(station: Station) -> str:
 
 def _later() -> str:
     """When the controls come, which are put away while nothing is to be changed."""
-    first = st.session_state["station"]
+    first = state.station
     number = next(n for n, one in enumerate(STATIONS[first:], first + 1) if not one.looks)
     words = say("Sliders and masks are put away; they come with station {number}.", number=number)
     return f'<p class="tv-quiet tv-station-later">{escape(words)}</p>'
@@ -77,18 +78,18 @@ def _later() -> str:
 
 def _asking() -> bool:
     """Whether the class is at the question: it turned to it, or has answered it already."""
-    number = st.session_state["station"]
+    number = state.station
     turned: tuple[int, bool] = st.session_state.get(TURNED, (0, False))
     return turned[1] if turned[0] == number else answers.answered(number)
 
 
 def _turn() -> None:
-    st.session_state[TURNED] = (st.session_state["station"], not _asking())
+    st.session_state[TURNED] = (state.station, not _asking())
 
 
 def ask(scene: Scene, place: DeltaGenerator | None) -> None:
     """Put the station's question into its place: options, and why, when one was chosen."""
-    number = st.session_state["station"]
+    number = state.station
     station = numbered(number)
     if place is None or station is None:
         return
@@ -117,7 +118,7 @@ def _seen(scene: Scene, station: Station, place: DeltaGenerator) -> Seen:
 
 
 def _head(station: Station) -> None:
-    number, last = st.session_state["station"], len(STATIONS)
+    number, last = state.station, len(STATIONS)
     with st.container(
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
     ):
@@ -210,13 +211,13 @@ def _told(asked: Ask, tried: tuple[int, ...], solved: bool) -> str:
 
 def _deed(station: Station, edits: Intervention) -> None:
     """A button for what the station asks to be done, and to take it back; undo knows of both."""
-    now = visit.intervention()
+    now = changes.intervention()
     done = all(edit in now for edit in edits)
     after = [*(edit for edit in now if edit not in edits), *(() if done else edits)]
     st.button(
         say("take it back") if done else say(station.deed),
         key="station-deed",
-        on_click=visit.change,
+        on_click=changes.change,
         args=(Intervention(tuple(after)),),
     )
 
@@ -256,6 +257,6 @@ def _translates(engine: Engine, name: str) -> bool:
 
 def _take(name: str) -> None:
     """Choose a model that can show the station, and begin the station with it."""
-    st.session_state["model"] = name
-    visit.asked()
-    navigation.open_station(st.session_state["station"])
+    state.model = name
+    query_state.mark_query_changed()
+    navigation.open_station(state.station)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from ...i18n import mark, say
+from ..engine.engine import Engine
 
 #: The page, a heading or a paragraph each, as Markdown.
 ABOUT = (
@@ -63,6 +64,6 @@ ABOUT = (
 )
 
 
-def draw() -> None:
+def draw(_: Engine) -> None:
     """The page About."""
     st.markdown("\n\n".join(map(say, ABOUT)))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
-from streamlit.navigation.page import StreamlitPage
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from ...core.errors import is_fault
@@ -17,8 +16,11 @@ from ...i18n import mark, say
 from ..checkpoint import config_table, facts, uploads
 from ..engine import model_names
 from ..engine.engine import Engine
-from ..page_template import failed
-from ..session import visit
+from ..lessons import navigation
+from ..page_template import failed, notices_above
+from ..session import notices, query_state, visit
+from ..session.keys import private
+from ..session.state import state
 from ..ui.progress import Stopped, patiently
 from ..ui.text_format import plain, spoken
 
@@ -35,13 +37,13 @@ PLACED = "_placed"  # the uploaded files that lie in the room already
 ASIDE = "_aside"  # the files before them, which belong to another model
 
 
-def draw(engine: Engine, explore: StreamlitPage) -> None:
-    """The page Checkpoint; ``explore`` is the page to go on to with a model."""
-    state = st.session_state
-    visit.heed(engine)
-    for complaint in visit.complaints():
-        st.warning(plain(complaint))
-    name = state["checkpoint"] or state["model"]
+def draw(engine: Engine) -> None:
+    """The page Checkpoint."""
+    with notices_above(engine):
+        _body(engine, state.checkpoint or state.model)
+
+
+def _body(engine: Engine, name: str) -> None:
     with st.container(key="pictures-checkpoint"):
         left, right = st.columns([5, 13])
         with left.container(border=True, key="card-models"):
@@ -49,18 +51,18 @@ def draw(engine: Engine, explore: StreamlitPage) -> None:
             _path()
             _drop(engine)
         with right:
-            _understood(engine, name, explore)
+            _understood(engine, name)
 
 
 def _box(engine: Engine, name: str) -> None:
     """The models of the box and of this visit, as a choice; each attempt at one only once."""
-    state, place = st.session_state, model_names.parted(name)[0]
-    looked = [one for one in state.get(visit.LOOKED, ()) if one in engine.shelf]
+    place = model_names.parted(name)[0]
+    looked = [one for one in private.looked if one in engine.shelf]
     looked = [one for one in looked if model_names.parted(one)[0] != place]
     names = dict.fromkeys((*visit.models(engine), *looked, name))
     labels = {one: _label(engine, one) for one in names}
-    state[visit.LOOKED] = labels
-    state["checkpoint-box"] = name  # another one may have been opened below
+    private.looked = tuple(labels)
+    st.session_state["checkpoint-box"] = name  # another one may have been opened below
     st.html(f'<h2 class="tv-question">{say("Which model?")}</h2>')
     st.radio(
         say("Which model?"),
@@ -82,7 +84,7 @@ def _choose() -> None:
 
 
 def _look_at(name: str) -> None:
-    st.session_state["checkpoint"] = name
+    state.checkpoint = name
     st.session_state.pop(TROUBLE, None)
 
 
@@ -127,7 +129,7 @@ def _drop(engine: Engine) -> None:
     came = tuple(file.file_id for file in files)
     if not came or came == st.session_state.get(PLACED):
         return
-    room, used = uploads.room(engine), model_names.parted(st.session_state["model"])[0]
+    room, used = uploads.room(engine), model_names.parted(state.model)[0]
     try:
         name = patiently(
             lambda task: room.put([(file.name, file) for file in files], used),
@@ -149,13 +151,12 @@ def _of_one_model(files: list[UploadedFile]) -> list[UploadedFile]:
 
     What stands beside weights may follow them later. Other weights, or a zip, begin anew.
     """
-    state = st.session_state
-    aside, placed = state.get(ASIDE, frozenset()), state.get(PLACED, ())
+    aside, placed = st.session_state.get(ASIDE, frozenset()), st.session_state.get(PLACED, ())
     files = [file for file in files if file.file_id not in aside]
     old = [file for file in files if file.file_id in placed]
     new = [file for file in files if file.file_id not in placed]
     if all(any(uploads.begins(file.name) for file in some) for some in (old, new)):
-        state[ASIDE] = aside | set(placed)
+        st.session_state[ASIDE] = aside | set(placed)
         return new
     return files
 
@@ -166,7 +167,7 @@ def _trouble(where: str) -> None:
         st.error(plain(sentence))
 
 
-def _understood(engine: Engine, name: str, explore: StreamlitPage) -> None:
+def _understood(engine: Engine, name: str) -> None:
     """What was understood of a model, or why it cannot be opened and what might help."""
     waiting = st.container(key="waiting-checkpoint")
     found = _asked(engine, name, waiting)
@@ -175,11 +176,11 @@ def _understood(engine: Engine, name: str, explore: StreamlitPage) -> None:
     with st.container(key="checkpoint-head"):  # however many notes: what follows keeps its place
         facts.head(found, engine.shelf[name].called)
     if st.button(say("Explore this model"), key="explore", type="primary"):
-        st.session_state["model"] = name
+        state.model = name
         visit.bring(engine, name)
-        visit.asked()
-        visit.answered()  # what this model lacks of the last one's state was not asked for
-        st.switch_page(explore)
+        query_state.mark_query_changed()
+        notices.mark_answered()  # what this model lacks of the last one's state was not asked for
+        navigation.open_page(navigation.FIRST)
     facts.trust(found)
     config_table.table(found, name, _look_at)
     facts.contents(found)

@@ -31,8 +31,12 @@ def _body(scene: Scene) -> Callable[[], None] | None:
     scene, found = head_card.settled(scene)
     scene = selection.follow_row(scene)
     source = scene.before.source
-    chosen = token_chips.keep if scene.kind.mask_id is None else token_chips.hide(source)
-    token_chips.sentences(scene, token_chips.of_map(scene, found), chosen)
+    chosen = (
+        token_chips.remember_click
+        if scene.kind.mask_id is None
+        else token_chips.toggle_mask(source)
+    )
+    token_chips.sentences(scene, token_chips.rows_for_map(scene, found), chosen)
     pictures(scene, found, say(QUESTIONS.get(scene.kind.takes, QUESTION)))
     if scene.kind.takes == "image":
         patches(scene)

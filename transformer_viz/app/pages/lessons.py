@@ -16,9 +16,11 @@ from ..engine.model_kind import Kind
 from ..engine.query import Question, Wanted
 from ..lessons import answers, navigation
 from ..lessons.evidence import seen_of, serves
-from ..session import visit
+from ..page_template import notices_above
+from ..session import query_state
+from ..session.state import state
 from ..shell import inputs
-from ..ui.text_format import plain, spoken
+from ..ui.text_format import spoken
 
 LEAD = mark(
     "Each station opens a page of this app with your own sentence in it, and asks a question. "
@@ -36,13 +38,15 @@ TEACHER = mark(
 
 def draw(engine: Engine) -> None:
     """The page."""
-    navigation.settle()
-    navigation.enter(engine)
-    visit.heed(engine)
-    kind = engine.kind(st.session_state["model"]) or Kind()
-    answers.settle(visit.question(engine, kind))
-    for complaint in visit.complaints():
-        st.warning(plain(complaint))
+    navigation.clamp_station()
+    navigation.go_to_station(engine)
+    with notices_above(engine):
+        kind = engine.kind(state.model) or Kind()
+        answers.settle(query_state.question(engine, kind))
+        _body(engine, kind)
+
+
+def _body(engine: Engine, kind: Kind) -> None:
     with st.container(key="pictures-lessons"):
         left, right = st.columns([13, 9], gap="large")
         with left:
@@ -120,7 +124,7 @@ def _beginning(engine: Engine, kind: Kind) -> None:
 
 def _following() -> int:
     """The station to go on with: the open one, or the first that was not answered."""
-    open_now: int = st.session_state["station"]
+    open_now: int = state.station
     if open_now:
         return open_now
     missing = (n for n in range(1, len(STATIONS) + 1) if not answers.answered(n))
@@ -129,9 +133,9 @@ def _following() -> int:
 
 def _sheet(engine: Engine) -> None:
     """The worksheet, made when it is asked for."""
-    model = st.session_state["model"]
+    model = state.model
     kind = engine.kind(model) or Kind()
-    question = visit.question(engine, kind)
+    question = query_state.question(engine, kind)
     with st.container(border=True, key="card-sheet"):
         st.html(f'<h2 class="tv-question">{escape(say("A worksheet to print"))}</h2>')
         told = say(

@@ -29,8 +29,9 @@ from ..cards.overview import compare, sentence
 from ..cards.plotly_chart import chart, clicked
 from ..engine.engine import Engine
 from ..page_template import show
-from ..session import selection, visit
+from ..session import notices, selection, visit
 from ..session.scene import Scene
+from ..session.state import state
 from ..session.url_state import shortened
 from ..ui.text_format import plain, spoken
 
@@ -44,14 +45,14 @@ def draw(engine: Engine) -> None:
 
 
 def _body(scene: Scene) -> Callable[[], None] | None:
-    state, stack = st.session_state, st.session_state["stack"]
-    visit.fit("word", len(scene.now.words_of(stack)), mark("word"))
-    visit.relabel("word")
+    stack = state.stack
+    notices.clamp_index("word", len(scene.now.words_of(stack)), mark("word"))
+    notices.rewrite_widget("word")
     selection.follow_word(scene)
-    rows = token_chips.of_stack(scene, stack, state["word"], "column")
+    rows = token_chips.rows_for_stack(scene, stack, state.word, "column")
     sides = token_chips.sides_of(scene, stack, "column")
     token_chips.sentences(
-        scene, rows, lambda chip: state.update(word=chip.token), "norm-map", sides
+        scene, rows, lambda chip: st.session_state.update(word=chip.token), "norm-map", sides
     )
     _choices(scene)
     try:
@@ -89,23 +90,21 @@ def _choices(scene: Scene) -> None:
 
 def _settle(sites: tuple[str, ...]) -> None:
     """Let the chosen norm be one that this stack has; an unknown one from the link is told."""
-    state = st.session_state
-    if state["site"] not in sites:
-        if state["site"] and state.get(visit.FRESH):
-            visit.complaints().append(
+    if state.site not in sites:
+        if state.site:
+            notices.about_link(
                 say(
                     "There is no norm {norm} in this stack; {shown} is shown.",
-                    norm=repr(shortened(state["site"])),
+                    norm=repr(shortened(state.site)),
                     shown=sites[0],
                 )
             )
-        state["site"] = sites[0]
+        state.site = sites[0]
 
 
 def _map(scene: Scene, stack: str, sites: tuple[str, ...]) -> None:
-    state = st.session_state
     now, before = scene.shown
-    name = state["statistic"]
+    name = state.statistic
     chart(
         "norm-map",
         scene.kind.asked(NAMES[name].question),
@@ -114,8 +113,8 @@ def _map(scene: Scene, stack: str, sites: tuple[str, ...]) -> None:
             name,
             stack,
             before=before,
-            site=sites.index(state["site"]),
-            token=state["word"],
+            site=sites.index(state.site),
+            token=state.word,
             dark=visit.dark(),
         ),
         lambda: _pick(sites),
@@ -141,13 +140,12 @@ def _pick(sites: tuple[str, ...]) -> None:
 
 def _said(scene: Scene, stack: str) -> None:
     """The chosen cell as a number, before and after a change, and what the number is."""
-    state = st.session_state
     told = []
     for trace in (scene.before, scene.now) if scene.changes else (scene.before,):
-        sites, values = norm_statistic(trace, state["statistic"], stack)
-        row, token = sites.index(state["site"]), state["word"]
+        sites, values = norm_statistic(trace, state.statistic, stack)
+        row, token = sites.index(state.site), state.word
         told.append(f"{values[row, token]:.4f}" if token < values.shape[1] else "–")
-    statistic, word = NAMES[state["statistic"]], _labels(scene.now, stack)[state["word"]]
+    statistic, word = NAMES[state.statistic], _labels(scene.now, stack)[state.word]
     said = say(
         "“{word}”: {title} {numbers}",
         word=word,
@@ -168,7 +166,7 @@ def _stream(scene: Scene, stack: str) -> None:
     now, _ = scene.shown
     before = scene.before if now is not scene.before else None
     labels = _labels(now, stack)
-    token = min(st.session_state["word"], len(labels) - 1)
+    token = min(state.word, len(labels) - 1)
     chart(
         "stream",
         scene.kind.asked(mark("How long is a word's vector on its way through the layers?")),
@@ -188,11 +186,11 @@ def _stream(scene: Scene, stack: str) -> None:
 def _pick_word() -> None:
     chosen = clicked("stream")
     if chosen:
-        st.session_state["word"] = chosen[0]
+        state.word = chosen[0]
 
 
 def _gains(scene: Scene) -> None:
-    site = st.session_state["site"]
+    site = state.site
     chart(
         "gains",
         say("What has this norm learned to stretch and to shift?"),
@@ -203,7 +201,7 @@ def _gains(scene: Scene) -> None:
 def _outstanding(scene: Scene, stack: str) -> None:
     """Words, dimensions and gains whose numbers stand far from the rest."""
     now, _ = scene.shown
-    site = st.session_state["site"]
+    site = state.site
     st.html(f'<h3 class="tv-question">{say("What stands out?")}</h3>')
     _found(say("Words"), lambda: outstanding_tokens(now, stack, count=4))
     stream = say("Dimensions of the residual stream")
@@ -233,9 +231,7 @@ def _changes(scene: Scene, stack: str) -> None:
         edit_chips.chips(scene)
         if scene.changes:
             try:
-                said = describe_norm_change(
-                    scene.before, scene.now, st.session_state["statistic"], stack
-                )
+                said = describe_norm_change(scene.before, scene.now, state.statistic, stack)
             except ValueError as error:
                 said = spoken(error)
             st.html(f'<p class="tv-say" data-what="change">{escape(said)}</p>')

@@ -15,8 +15,9 @@ from ..cards.search_options import Way
 from ..engine.engine import Engine
 from ..engine.search_jobs import searched
 from ..page_template import show
-from ..session import visit
+from ..session import notices
 from ..session.scene import Scene
+from ..session.state import state
 from ..session.url_state import shortened
 from ..ui import components
 from ..ui.progress import patiently
@@ -88,34 +89,34 @@ def _settle(scene: Scene, way: Way, changes: Intervention, search: Search) -> in
 
     Another question begins at the first word. Another search of the same one keeps the step.
     """
-    state, question = st.session_state, scene.question
+    question = scene.question
     now = (question.model, question.text), (way, changes.to_json())
-    was = state.get(ABOUT, now)
-    state[ABOUT] = now
+    was = st.session_state.get(ABOUT, now)
+    st.session_state[ABOUT] = now
     if was[0] != now[0]:
-        state["played"] = 0
+        state.played = 0
     if was != now:
-        state["branch"] = ""
-    chosen = _named(search, state["branch"])
-    if state["branch"] and chosen is None:
-        _tell(
+        state.branch = ""
+    chosen = _named(search, state.branch)
+    if state.branch and chosen is None:
+        notices.about_link(
             say(
                 "In the link, branch is {branch}, which this search did not weigh; its best text "
                 "is shown.",
-                branch=repr(shortened(state["branch"])),
+                branch=repr(shortened(state.branch)),
             )
         )
-        state["branch"] = ""
+        state.branch = ""
     last = int(search.steps[search.best[0] if chosen is None else chosen])
-    if state["played"] > last:
-        _tell(
+    if state.played > last:
+        notices.about_link(
             say(
                 "In the link, played is {step}; this text has the steps 0 to {last}.",
-                step=state["played"],
+                step=state.played,
                 last=last,
             )
         )
-        state["played"] = last
+        state.played = last
     return chosen
 
 
@@ -127,18 +128,13 @@ def _named(search: Search, branch: str) -> int | None:
     return search.named(int(step), int(place))
 
 
-def _tell(sentence: str) -> None:
-    if st.session_state.get(visit.FRESH):
-        visit.complaints().append(sentence)
-
-
 # ---- the picture --------------------------------------------------------------------------------
 
 
 def _picture(
     scene: Scene, search: Search, chosen: int | None, before: str | None, about: str
 ) -> None:
-    state, place = st.session_state, scene.place
+    place = scene.place
     if not search.rows:
         st.info(say("No attention was found in this model while it wrote, so nothing is drawn."))
         return
@@ -151,8 +147,8 @@ def _picture(
         about=f"{scene.question.model} {scene.question.text} {about}",
         layer=layer,
         head=min(place.head, search.rows[layer].shape[1] - 1),
-        pooled=state["pooled"],
-        played=state["played"],
+        pooled=state.pooled,
+        played=state.played,
         chosen=chosen,
         start=ending(scene.question.text) if scene.kind.continues else "",
         before=before,

@@ -21,10 +21,11 @@ from ..cards.plotly_chart import chart, clicked
 from ..cards.word_order_card import order_card
 from ..engine.engine import Engine
 from ..page_template import show
-from ..session import position_edits, visit, widget_sync
+from ..session import changes, notices, position_edits, visit, widget_sync
 from ..session.edit_controls import REACHES
 from ..session.position_edits import stack_of
 from ..session.scene import Scene
+from ..session.state import state
 
 KNOWS = {
     "word": mark("How does the model know where each word stands?"),
@@ -45,14 +46,14 @@ def draw(engine: Engine) -> None:
 
 
 def _body(scene: Scene) -> Callable[[], None]:
-    state, stack = st.session_state, st.session_state["stack"]
+    stack = state.stack
     tokens = scene.now.words_of(stack)
-    visit.fit("place", len(tokens), mark("position"))
-    visit.relabel("place")
-    rows = token_chips.of_stack(scene, stack, state["place"], "row")
+    notices.clamp_index("place", len(tokens), mark("position"))
+    notices.rewrite_widget("place")
+    rows = token_chips.rows_for_stack(scene, stack, state.place, "row")
     sides = token_chips.sides_of(scene, stack, "row")
     token_chips.sentences(
-        scene, rows, lambda chip: state.update(place=chip.token), "position-table", sides
+        scene, rows, lambda chip: st.session_state.update(place=chip.token), "position-table", sides
     )
     _choices(scene)
     name = name_of(scene.before, stack)
@@ -66,8 +67,8 @@ def _body(scene: Scene) -> Callable[[], None]:
             )
         )
     else:
-        visit.fit("shift", len(tokens), mark("shift"))
-        visit.fit("pair", max(1, pair_count(scene.now, name)), mark("pair of dimensions"))
+        notices.clamp_index("shift", len(tokens), mark("shift"))
+        notices.clamp_index("pair", max(1, pair_count(scene.now, name)), mark("pair of dimensions"))
         _pictures(scene, name)
         _along(scene, name, tokens)
     _switches(scene)
@@ -100,7 +101,7 @@ def _choices(scene: Scene) -> None:
 
 def _pictures(scene: Scene, name: str) -> None:
     """The table, its wavelengths, and which places it makes alike."""
-    state, dark = st.session_state, visit.dark()
+    dark = visit.dark()
     now, before = scene.shown
     with st.container(key="pictures-table"):
         left, middle, right = st.columns(3)
@@ -113,9 +114,9 @@ def _pictures(scene: Scene, name: str) -> None:
                     name,
                     before=before,
                     most=None if before else _most(scene, name),
-                    token=state["place"],
-                    pair=state["pair"],
-                    head=state["head"],
+                    token=state.place,
+                    pair=state.pair,
+                    head=state.head,
                     dark=dark,
                 ),
                 lambda: _pick("position-table", "place", "pair"),
@@ -124,14 +125,14 @@ def _pictures(scene: Scene, name: str) -> None:
             chart(
                 "wavelengths",
                 say("How long is the wave of each pair of dimensions?"),
-                lambda: views.wavelengths(now, name, pair=state["pair"], dark=dark),
+                lambda: views.wavelengths(now, name, pair=state.pair, dark=dark),
                 lambda: _pick("wavelengths", "pair"),
             )
         with right.container(border=True, height="stretch", key="card-similarity"):
             chart(
                 "position-similarity",
                 say("Which places look alike?"),
-                lambda: views.position_similarity(now, name, token=state["place"], dark=dark),
+                lambda: views.position_similarity(now, name, token=state.place, dark=dark),
                 lambda: _pick("position-similarity", "place"),
             )
 
@@ -152,7 +153,7 @@ def _pick(key: str, *names: str) -> None:
 
 def _along(scene: Scene, name: str, tokens: Tokens) -> None:
     """The chosen pair along the sentence, and the turn that leads k words further."""
-    state, dark = st.session_state, visit.dark()
+    dark = visit.dark()
     now, _ = scene.shown
     with st.container(key="pictures-waves"):
         left, right = st.columns(2)
@@ -160,7 +161,7 @@ def _along(scene: Scene, name: str, tokens: Tokens) -> None:
             chart(
                 "position-waves",
                 scene.kind.asked(mark("What do the chosen two dimensions do along the sentence?")),
-                lambda: views.position_waves(now, name, state["pair"], dark=dark),
+                lambda: views.position_waves(now, name, state.pair, dark=dark),
                 lambda: _pick("position-waves", "place"),
             )
             st.number_input(
@@ -174,7 +175,7 @@ def _along(scene: Scene, name: str, tokens: Tokens) -> None:
             chart(
                 "position-shift",
                 scene.kind.asked(mark("Is k words further always the same turn?")),
-                lambda: views.position_shift(now, name, state["shift"], state["place"], dark=dark),
+                lambda: views.position_shift(now, name, state.shift, state.place, dark=dark),
                 lambda: _pick("position-shift", "pair"),
             )
             with st.container(horizontal=True, vertical_alignment="top"):
@@ -229,7 +230,7 @@ def _switches(scene: Scene) -> None:
         edit_chips.chips(scene)
         with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
             _controls()
-        if st.session_state["reach"] == "both" and position_edits.differ(scene.changes):
+        if state.reach == "both" and position_edits.differ(scene.changes):
             st.caption(
                 say(
                     "The two sentences are changed differently: the switches show the source. "
@@ -239,10 +240,9 @@ def _switches(scene: Scene) -> None:
 
 
 def _controls() -> None:
-    state = st.session_state
     st.select_slider(
         say("scale"),
-        sorted({*SCALES, state["position_scale"]}),
+        sorted({*SCALES, st.session_state["position_scale"]}),
         key="position_scale",
         format_func=lambda value: say("0 (dropped)") if value == 0 else f"{value:g}",
         on_change=_moved,
@@ -270,13 +270,13 @@ def _controls() -> None:
         say("another shuffle"),
         key="reshuffle",
         on_click=_reshuffled,
-        disabled=not state["position_shuffle"],
+        disabled=not st.session_state["position_shuffle"],
     )
 
 
 def _show(scene: Scene) -> None:
     """Let the switches show the edits."""
-    reach = st.session_state["reach"]
+    reach = state.reach
     scale = position_edits.scale(scene.changes, reach)
     widget_sync.show(
         {
@@ -293,18 +293,18 @@ def _moved(name: str) -> None:
 
 def _write(name: str) -> None:
     """Write what a switch says into the edits."""
-    state, now = st.session_state, visit.intervention()
-    value, reach = state[name], state["reach"]
+    now = changes.intervention()
+    value, reach = st.session_state[name], state.reach
     if name == "position_scale":
         now = position_edits.set_scale(now, reach, value)
     elif name == "position_drop":
         now = position_edits.set_scale(now, reach, 0.0 if value else 1.0)
     else:
         now = position_edits.set_shuffled(now, reach, 0 if value else None)
-    visit.change(now)
+    changes.change(now)
 
 
 def _reshuffled() -> None:
-    reach, now = st.session_state["reach"], visit.intervention()
+    reach, now = state.reach, changes.intervention()
     seed = position_edits.shuffled(now, reach) or 0
-    visit.change(position_edits.set_shuffled(now, reach, seed + 1))
+    changes.change(position_edits.set_shuffled(now, reach, seed + 1))

@@ -15,8 +15,9 @@ from ..cards.edit_panel import strip
 from ..engine.engine import Engine
 from ..engine.task import Task
 from ..page_template import show
-from ..session import visit
+from ..session import notices
 from ..session.scene import Scene
+from ..session.state import state
 from ..shell.presenter import presenting
 from ..ui import components
 from ..ui.progress import patiently
@@ -46,11 +47,11 @@ def _body(scene: Scene) -> None:
     found = cells(scene.now, place.block, place.layer, place.head)
     head_card.settle_row(found)
     token_chips.settle_picked(found)
-    token_chips.sentences(scene, token_chips.of_map(scene, found), token_chips.keep)
+    token_chips.sentences(scene, token_chips.rows_for_map(scene, found), token_chips.remember_click)
     _choices(scene, found.rows.labels)
     with st.container(border=True, key="card-inside"):
         waiting = st.container(key="waiting-inside")
-        row = st.session_state["token"]
+        row = state.token
         chain = patiently(
             lambda task: scene.inside(row, task),
             key="inside",
@@ -63,7 +64,7 @@ def _body(scene: Scene) -> None:
             return
         _settle(chain)
         terms = _terms(scene, chain)
-        opened = Opened(row, st.session_state["step"], st.session_state["number"], presenting())
+        opened = Opened(row, state.step, state.number, presenting())
         components.inside(
             _data(scene, chain, terms, opened), key="inside", stepped=_stepped, opened=_open
         )
@@ -73,7 +74,7 @@ def _body(scene: Scene) -> None:
 def _choices(scene: Scene, words: tuple[str, ...]) -> None:
     """Which block, layer, head and word."""
     layers, heads = scene.now.thumbnail(scene.place.block).shape[:2]
-    visit.relabel("token")
+    notices.rewrite_widget("token")
     with st.container(
         horizontal=True,
         horizontal_alignment="distribute",
@@ -108,13 +109,13 @@ def _list(
 
 def _settle(chain: Inside) -> None:
     """Let the open station be one that there is: the same one as before, wherever it stands now."""
-    state, known = st.session_state, [_known_by(stage) for stage in chain]
-    step, name = state.get(STATION, (None, ""))
-    if state["step"] != step or name not in known:
-        visit.fit("step", len(known), say("station"))
+    known = [_known_by(stage) for stage in chain]
+    step, name = st.session_state.get(STATION, (None, ""))
+    if state.step != step or name not in known:
+        notices.clamp_index("step", len(known), say("station"))
     elif known[step : step + 1] != [name]:  # the chain is another one, and has it elsewhere
-        state["step"] = known.index(name)
-    state[STATION] = (state["step"], known[state["step"]])
+        state.step = known.index(name)
+    st.session_state[STATION] = (state.step, known[state.step])
 
 
 def _known_by(stage: Stage) -> str:
@@ -124,18 +125,17 @@ def _known_by(stage: Stage) -> str:
 
 def _number(chain: Inside) -> Number | None:
     """The opened number, if it belongs to the open station; another one is let go."""
-    state = st.session_state
-    if not state["number"]:
+    if not state.number:
         return None
-    here = chain.stages[state["step"]].name
+    here = chain.stages[state.step].name
     try:
-        number = chain.number(state["number"])
+        number = chain.number(state.number)
     except LookupError:
         number = None
-    if number is None and state.get(visit.FRESH):
-        _tell(state["number"])
+    if number is None:
+        _tell(state.number)
     if number is None or number.stage != here:
-        state["number"] = ""
+        state.number = ""
         return None
     return number
 
@@ -148,14 +148,13 @@ def _terms(scene: Scene, chain: Inside) -> Terms | None:
     try:
         return scene.terms(chain, number)
     except LookupError:
-        if st.session_state.get(visit.FRESH):
-            _tell(str(number))
-        st.session_state["number"] = ""
+        _tell(str(number))
+        state.number = ""
         return None
 
 
 def _tell(number: str) -> None:
-    visit.complaints().append(
+    notices.about_link(
         say("In the link, number names {number}, which is no sum of this chain.", number=number)
     )
 
@@ -164,10 +163,9 @@ def _stepped(said: object) -> None:
     """Another station was gone to."""
     match said:
         case {"step": int(step)} if 0 <= step < 1000:
-            state = st.session_state
-            state.pop(STATION, None)
-            if state["step"] != step:
-                state.update(step=step, number="")
+            st.session_state.pop(STATION, None)
+            if state.step != step:
+                st.session_state.update(step=step, number="")
 
 
 def _open(said: object) -> None:
@@ -175,7 +173,7 @@ def _open(said: object) -> None:
     match said:
         case {"step": int(), "number": str(number)}:
             _stepped(said)
-            st.session_state["number"] = number[:LONGEST]
+            state.number = number[:LONGEST]
 
 
 # ---- what is drawn ------------------------------------------------------------------------------

@@ -18,8 +18,9 @@ from ..engine.query import Answer, Question, Wanted
 from ..engine.task import Task
 from ..engine.walkthrough_jobs import inside_of, terms_of
 from ..ui.progress import patiently
-from . import view_options, visit
+from . import changes, notices, view_options
 from .edit_controls import Place
+from .keys import private
 from .url_state import DEFAULTS
 from .view_options import Look
 
@@ -118,25 +119,25 @@ def scene_of(engine: Engine, question: Question, kind: Kind, where: DeltaGenerat
         ValueError: a sentence or an edit that the model cannot take; says why.
         Stopped: the visitor stopped the run.
     """
-    answer = _clean(engine, question, wanted(visit.place(), view_options.look()), where)
+    answer = _clean(engine, question, wanted(changes.place(), view_options.look()), where)
     _settle(answer.trace)
     question = _settle_masks(answer.trace, question)
-    visit.drop_misfits(answer.trace, kind)
-    place, changes = visit.place(), visit.intervention()
-    view_options.settle(answer.trace, place.block, replace(question, masked=()))
+    changes.drop_misfits(answer.trace, kind)
+    place, edits = changes.place(), changes.intervention()
+    view_options.clamp_view_options(answer.trace, place.block, replace(question, masked=()))
     seen = view_options.look()
     wish = wanted(place, seen)
     answer = _clean(engine, question, wish, where)  # the link may have named another one
     now = answer.trace
-    if changes:
+    if edits:
         now = patiently(
-            lambda task: engine.changed(question, answer, changes, wish, task),
+            lambda task: engine.changed(question, answer, edits, wish, task),
             key="changed",
             say=say("Running the changed model ..."),
-            about=(question, changes.to_json()),
+            about=(question, edits.to_json()),
             where=where,
         )
-    return Scene(engine, question, answer, now, place, changes, kind, seen)
+    return Scene(engine, question, answer, now, place, edits, kind, seen)
 
 
 def _clean(engine: Engine, question: Question, wish: Wanted, where: DeltaGenerator) -> Answer:
@@ -161,10 +162,10 @@ def loading(engine: Engine) -> str:
 def _settle(trace: Trace) -> None:
     """Bring block, layer, head and stack to what this model has; what a link named is told."""
     state = st.session_state
-    state[visit.HERE] = trace.maps
+    private.maps = trace.maps
     if state["block"] not in trace.maps:
-        if state.get(visit.FRESH) and state["block"] != DEFAULTS["block"]:
-            visit.complaints().append(
+        if state["block"] != DEFAULTS["block"]:
+            notices.about_link(
                 say(
                     "This model has no {block} attention; it has {blocks}.",
                     block=called(state["block"]),
@@ -178,8 +179,8 @@ def _settle(trace: Trace) -> None:
     if len(stacks) == 1:
         state["reach"] = "both"
     layers, heads = trace.thumbnail(state["block"]).shape[:2]
-    visit.fit("layer", layers, mark("layer"))
-    visit.fit("head", heads, mark("head"))
+    notices.clamp_index("layer", layers, mark("layer"))
+    notices.clamp_index("head", heads, mark("head"))
 
 
 def _settle_masks(trace: Trace, question: Question) -> Question:
@@ -187,13 +188,12 @@ def _settle_masks(trace: Trace, question: Question) -> Question:
     kept = tuple(place for place in question.masked if place < len(trace.source))
     if kept == question.masked:
         return question
-    if st.session_state.get(visit.FRESH):
-        visit.complaints().append(
-            say(
-                "In the link, masked names token {token}; there are 0 to {last}.",
-                token=question.masked[len(kept)],
-                last=len(trace.source) - 1,
-            )
+    notices.about_link(
+        say(
+            "In the link, masked names token {token}; there are 0 to {last}.",
+            token=question.masked[len(kept)],
+            last=len(trace.source) - 1,
         )
+    )
     st.session_state["masked"] = kept
     return replace(question, masked=kept)

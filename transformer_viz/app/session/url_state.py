@@ -6,26 +6,19 @@ session and address bar.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ...core.head_metrics import shown_metrics
-from ...core.interventions import Intervention
 from ...core.palette import RAMPS
 from ...core.sites import MAPS, STACKS
 from ...i18n import languages, say
 from ...metrics.residual.norm_statistics import STATISTICS
 from ..engine import model_names
 from .edit_controls import REACHES, SCOPES
+from .url_edits import CLEAN, pack, read_edits
 
-CLEAN = Intervention().to_json()
-LONG = 200  # characters of edits from which on they are compressed
-MOST = 200_000  # characters that edits may unfold to: a link is no place for more
-PACKED = "z."  # how compressed edits begin
 FIRST_TEXT = "The animal didn't cross the street because it was too tired."
 SET = "set"  # in the link, what a visitor changed in the model's config stands by itself
 COMPARES = ("now", "before", "difference")
@@ -45,12 +38,13 @@ WRITTEN = 400  # characters that what was set in a lab may have
 @dataclass(frozen=True)
 class Key:
     """A word of the link. ``read`` turns its text into a value or raises ValueError with a
-    sentence; ``write`` is the inverse."""
+    sentence; ``write`` is the inverse; ``means`` is for `docs/link-keys.md`."""
 
     name: str
     default: Any
     read: Callable[[str], Any]
     write: Callable[[Any], str] = str
+    means: str = ""
 
 
 def _one_of(*allowed: str) -> Callable[[str], str]:
@@ -180,116 +174,162 @@ def shortened(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def pack(edits: str) -> str:
-    """Edits as the link holds them: their canonical JSON, compressed when long."""
-    if len(edits) < LONG:
-        return edits
-    return PACKED + base64.urlsafe_b64encode(zlib.compress(edits.encode(), 9)).decode().rstrip("=")
-
-
-def unpack(text: str) -> str:
-    """The canonical JSON of edits from a link.
-
-    Raises:
-        ValueError: no edits, or damaged ones; says what is wrong.
-    """
-    if text.startswith(PACKED):
-        text = _unfold(text.removeprefix(PACKED))
-    return Intervention.from_json(text).to_json()
-
-
-def _unfold(text: str) -> str:
-    unfold = zlib.decompressobj()
-    try:
-        packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        found = unfold.decompress(packed, MOST)
-        if unfold.unconsumed_tail or not unfold.eof:
-            raise ValueError(say("they are cut off, or larger than a link may hold"))
-        return found.decode()
-    except (binascii.Error, zlib.error, UnicodeDecodeError) as error:
-        raise ValueError(say("the compressed text is damaged")) from error
-
-
-def _edits(text: str) -> str:
-    try:
-        return unpack(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(say("cannot be read: {reason}", reason=error)) from error
-
-
 def _model(name: str) -> str:
     """The place of a model; what was changed in its config has a key of its own."""
     return model_names.parted(model_names.shared(name))[0]
 
 
-#: Every key of the link, in the order in which it is written. `scope` is what a change applies to,
-#: `answer` the target row whose candidates are shown. The last ones belong to Positions and Norms:
-#: whose sentence, which position, shift, pair of dimensions, word, norm, statistic, whose
-#: positions change, and which other order of the words. Some belong to kinds of models: the second
-#: text of a pair, the tokens behind a mask, the example picture, the seed of random vectors, what
-#: is laid over a picture, and the class it is about (None: the most probable). `checkpoint` is the
-#: model that the page of this name looks at; where it is empty, that of the visit. Those behind it
-#: say how the pictures of heads look (see `look.Look`), in which language, and whether they are
-#: shown to a class. `station` is that of the lessons (0: none), `predicted` what was answered at
-#: each (station, option). Step inside has its `step` and the opened `number`; Play how words are
-#: searched, the `drawing` temperature of the output, the step that is `played`, the `branch` of
-#: the tree, and whether all heads of a layer are `pooled`; Labs the `lab` and what was `tried` in
-#: it. Streamlit keeps `path` for itself: a link with such a key leads nowhere.
+#: Every key of the link, in the order in which it is written.
+#: Streamlit keeps `path` for itself: a link with such a key leads nowhere.
 KEYS: tuple[Key, ...] = (
-    Key("model", "", str, _model),
-    Key("text", FIRST_TEXT, str),
-    Key("target", "", str),
-    Key("beam", 4, _beam),
-    Key("edits", CLEAN, _edits, pack),
-    Key("block", "cross", _one_of(*MAPS)),
-    Key("layer", 0, _number),
-    Key("head", 0, _number),
-    Key("token", 0, _number),
-    Key("compare", "now", _one_of(*COMPARES)),
-    Key("words", False, _switch, lambda on: "on" if on else "off"),
-    Key("special", True, _switch, lambda on: "on" if on else "off"),
-    Key("scope", "head", _one_of(*SCOPES)),
-    Key("answer", 0, _number),
-    Key("stack", "encoder", _one_of(*STACKS)),
-    Key("place", 0, _number),
-    Key("shift", 1, _number),
-    Key("pair", 0, _number),
-    Key("word", 0, _number),
-    Key("site", "", str),
-    Key("statistic", "input_norm", _one_of(*(s.name for s in STATISTICS))),
-    Key("reach", "both", _one_of(*REACHES)),
-    Key("order", 0, _number),
-    Key("second", "", str),
-    Key("masked", (), _places, _listed),
-    Key("picture", "", str),
-    Key("seed", 0, _number),
-    Key("over", "weights", _one_of(*OVERS)),
-    Key("chosen", None, _number),
-    Key("checkpoint", "", str, model_names.shared),
-    Key("view", "map", _one_of(*VIEWS)),
-    Key("key", None, _number),
-    Key("blocks", "one", _one_of(*BLOCKS)),
-    Key("sort", "layer", _one_of(*SORTS)),
-    Key("scale", "head", _one_of(*SCALES)),
-    Key("ramp", "ink", _one_of(*RAMPS)),
-    Key("gamma", 1.0, _amount(*GAMMAS), "{:g}".format),
-    Key("threshold", 0.0, _amount(0, 1), "{:g}".format),
-    Key("top", 0, _number),
-    Key("overlay", (), _heads, _listed_heads),
-    Key("zoom", None, _region, _listed_region),
-    Key("lang", "en", _one_of(*languages())),
-    Key("present", False, _switch, lambda on: "on" if on else "off"),
-    Key("station", 0, _number),
-    Key("predicted", (), _heads, _listed_heads),
-    Key("step", 0, _number),
-    Key("number", "", _short),
-    Key("search", "beam", _one_of(*SEARCHES)),
-    Key("drawing", 1.0, _amount(*DRAWS), "{:g}".format),
-    Key("played", 0, _number),
-    Key("branch", "", _short),
-    Key("pooled", True, _switch, lambda on: "on" if on else "off"),
-    Key("lab", "", _short),
-    Key("tried", "", _short),
+    # What the model is asked.
+    Key(
+        "model",
+        "",
+        str,
+        _model,
+        means="the model: a name in the box, a path on the server, or an upload of this visit",
+    ),
+    Key("text", FIRST_TEXT, str, means="the sentence"),
+    Key("target", "", str, means="the translation that is held; empty: the model's own"),
+    Key("beam", 4, _beam, means="how many texts the search keeps"),
+    Key(
+        "edits",
+        CLEAN,
+        read_edits,
+        pack,
+        means="the changes inside the model, as JSON, compressed when long",
+    ),
+    # The selected head, and how runs are shown.
+    Key("block", "cross", _one_of(*MAPS), means="the attention map of the selected head"),
+    Key("layer", 0, _number, means="the layer of the selected head"),
+    Key("head", 0, _number, means="the selected head"),
+    Key("token", 0, _number, means="the selected row of the map"),
+    Key(
+        "compare",
+        "now",
+        _one_of(*COMPARES),
+        means="which run is shown: the changed one, the clean one, or their difference",
+    ),
+    Key(
+        "words",
+        False,
+        _switch,
+        lambda on: "on" if on else "off",
+        means="pieces of a word are joined",
+    ),
+    Key(
+        "special", True, _switch, lambda on: "on" if on else "off", means="special tokens are shown"
+    ),
+    Key("scope", "head", _one_of(*SCOPES), means="what a change applies to"),
+    Key("answer", 0, _number, means="the target row whose candidates are shown"),
+    # Positions and Norms, and the order of the words.
+    Key("stack", "encoder", _one_of(*STACKS), means="Positions, Norms: whose sentence"),
+    Key("place", 0, _number, means="Positions: the position"),
+    Key("shift", 1, _number, means="Positions: how far the compared position is away"),
+    Key("pair", 0, _number, means="Positions: the pair of dimensions"),
+    Key("word", 0, _number, means="Norms: the word"),
+    Key("site", "", str, means="Norms: the norm"),
+    Key(
+        "statistic",
+        "input_norm",
+        _one_of(*(s.name for s in STATISTICS)),
+        means="Norms: what is shown of each norm",
+    ),
+    Key("reach", "both", _one_of(*REACHES), means="Positions: whose positions change"),
+    Key("order", 0, _number, means="which other order of the words; 0: none"),
+    # What belongs to kinds of models.
+    Key("second", "", str, means="models of two texts: the second text"),
+    Key("masked", (), _places, _listed, means="models that fill masks: the tokens behind a mask"),
+    Key("picture", "", str, means="models of pictures: the example; empty: the first"),
+    Key("seed", 0, _number, means="models of vectors: the seed of the random ones"),
+    Key(
+        "over",
+        "weights",
+        _one_of(*OVERS),
+        means="models of pictures: what is laid over the picture",
+    ),
+    Key(
+        "chosen",
+        None,
+        _number,
+        means="models with classes: the class it is about; absent: the most probable",
+    ),
+    # Checkpoint.
+    Key(
+        "checkpoint",
+        "",
+        str,
+        model_names.shared,
+        means="Checkpoint: the model that it looks at; empty: that of the visit",
+    ),
+    # How the pictures of heads look.
+    Key("view", "map", _one_of(*VIEWS), means="Explore: how the head is drawn"),
+    Key("key", None, _number, means="the selected column of the map; absent: none"),
+    Key("blocks", "one", _one_of(*BLOCKS), means="Explore: heads of one block, or of all"),
+    Key("sort", "layer", _one_of(*SORTS), means="the order of the heads"),
+    Key(
+        "scale",
+        "head",
+        _one_of(*SCALES),
+        means="what colours are scaled to: each head, or all heads alike",
+    ),
+    Key("ramp", "ink", _one_of(*RAMPS), means="the colours"),
+    Key("gamma", 1.0, _amount(*GAMMAS), "{:g}".format, means="the exponent of the colours"),
+    Key("threshold", 0.0, _amount(0, 1), "{:g}".format, means="weights below it are left out"),
+    Key("top", 0, _number, means="how many weights of each row are shown; 0: all"),
+    Key(
+        "overlay",
+        (),
+        _heads,
+        _listed_heads,
+        means="further heads whose lines are drawn, as layer.head",
+    ),
+    Key(
+        "zoom",
+        None,
+        _region,
+        _listed_region,
+        means="the part of the map that is enlarged, as rows,columns, each first-last",
+    ),
+    # The screen.
+    Key("lang", "en", _one_of(*languages()), means="the language"),
+    Key(
+        "present",
+        False,
+        _switch,
+        lambda on: "on" if on else "off",
+        means="shown to a class: large and without controls",
+    ),
+    # Lessons.
+    Key("station", 0, _number, means="the station of the lesson that is open; 0: none"),
+    Key(
+        "predicted",
+        (),
+        _heads,
+        _listed_heads,
+        means="what was answered at each station, as station.option",
+    ),
+    # Step inside.
+    Key("step", 0, _number, means="Step inside: the open step"),
+    Key("number", "", _short, means="Step inside: the opened number"),
+    # Play.
+    Key("search", "beam", _one_of(*SEARCHES), means="Play: how words are searched"),
+    Key(
+        "drawing", 1.0, _amount(*DRAWS), "{:g}".format, means="Play: the temperature of the output"
+    ),
+    Key("played", 0, _number, means="Play: the step of the search that is shown"),
+    Key("branch", "", _short, means="Play: the branch of the tree, as step.place"),
+    Key(
+        "pooled",
+        True,
+        _switch,
+        lambda on: "on" if on else "off",
+        means="Play: all heads of a layer are pooled",
+    ),
+    # Labs.
+    Key("lab", "", _short, means="Labs: the open lab; empty: the first"),
+    Key("tried", "", _short, means="Labs: what was set in it, as name=value;..."),
 )
 #: What a picture itself says about how it is drawn.
 DRAWN = ("sort", "scale", "ramp", "gamma", "threshold", "top")

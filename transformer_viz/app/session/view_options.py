@@ -11,7 +11,7 @@ import streamlit as st
 from ...core.trace import Trace
 from ...i18n import say
 from ...metrics.attention.thumbnails import sentences
-from . import visit
+from . import notices, visit
 
 SEQ = "_seq"  # the number of the newest change that the server has heard of
 ABOUT = "_about"  # what the key, the zoom and the overlaid heads were chosen for
@@ -73,7 +73,7 @@ def newest() -> int:
     return int(st.session_state.setdefault(SEQ, time.time_ns() // 1_000_000))
 
 
-def settle(trace: Trace, block: str, about: object) -> None:
+def clamp_view_options(trace: Trace, block: str, about: object) -> None:
     """Bring what is chosen to what this map has; what a link named in vain is told.
 
     Args:
@@ -87,7 +87,7 @@ def settle(trace: Trace, block: str, about: object) -> None:
     layers, heads = trace.thumbnail(block).shape[:2]
     rows, columns = map(len, sentences(trace, block))
     if state["key"] is not None and state["key"] >= columns:
-        _tell(
+        notices.about_link(
             say(
                 "There is no column {column} here; there are 0 to {last}.",
                 column=state["key"],
@@ -97,7 +97,7 @@ def settle(trace: Trace, block: str, about: object) -> None:
         state["key"] = None
     known = tuple(at for at in state["overlay"] if at[0] < layers and at[1] < heads)[:FURTHER]
     if known != state["overlay"]:
-        _tell(
+        notices.about_link(
             say(
                 "In the link, overlay names heads that are not in this block, or more than "
                 "{most}; those were left out.",
@@ -109,7 +109,7 @@ def settle(trace: Trace, block: str, about: object) -> None:
         0 <= first < last <= count
         for (first, last), count in zip(state["zoom"], (rows, columns), strict=True)
     ):
-        _tell(
+        notices.about_link(
             say(
                 "In the link, zoom is no part of a map of {rows} rows and {columns} columns.",
                 rows=rows,
@@ -117,8 +117,3 @@ def settle(trace: Trace, block: str, about: object) -> None:
             )
         )
         state["zoom"] = None
-
-
-def _tell(sentence: str) -> None:
-    if st.session_state.get(visit.FRESH):
-        visit.complaints().append(sentence)

@@ -12,7 +12,8 @@ from typing import Any
 
 import streamlit as st
 
-from . import url_state, visit
+from . import url_state
+from .keys import private
 
 MOVES = "_moves"
 ECHOES = "_echoes"
@@ -33,15 +34,15 @@ def show(wanted: Mapping[str, Any]) -> None:
 
 
 def moved(name: str, act: Callable[[], None]) -> None:
-    """Note in a callback that a control seems to have been moved; `settle` decides."""
+    """Note in a callback that a control seems to have been moved; `apply_pending` decides."""
     st.session_state.setdefault(MOVES, {})[name] = act
 
 
-def settle() -> None:
+def apply_pending() -> None:
     """At the start of a run: do what the visitor really moved."""
     state = st.session_state
     moves: dict[str, Callable[[], None]] = state.pop(MOVES, {})
-    kept, echoes = state.get(visit.KEPT, {}), state.get(ECHOES, {})
+    kept, echoes = private.kept, state.get(ECHOES, {})
     other = any(state.get(name) != kept.get(name) for name in url_state.DEFAULTS)
     alone = len(moves) == 1 and not other
     for name, act in moves.items():

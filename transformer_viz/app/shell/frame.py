@@ -13,7 +13,8 @@ from ...core.trace import Trace
 from ...i18n import ENGLISH, languages, say, spoken_language
 from ..engine.engine import Engine
 from ..engine.model_kind import Kind
-from ..session import visit
+from ..session import notices, query_state, visit
+from ..session.state import state
 from . import inputs
 from .presenter import button, keys, presenting
 from .share import share
@@ -63,7 +64,7 @@ def _respoken() -> None:
     """Another language was chosen: all choices are written again, as options bear new words."""
     for name, value in st.session_state.items():
         if _is_choice(value):
-            visit.relabel(str(name))
+            notices.rewrite_widget(str(name))
 
 
 def _is_choice(value: object) -> bool:
@@ -78,9 +79,9 @@ def sentence_box(engine: Engine) -> None:
 
     A class is shown the sentence alone.
     """
-    kind = engine.kind(st.session_state["model"]) or Kind()
+    kind = engine.kind(state.model) or Kind()
     if presenting() and kind.takes == "text":
-        texts = filter(None, (st.session_state["text"], st.session_state["second"]))
+        texts = filter(None, (state.text, state.second))
         st.html(f'<p class="tv-presented">{" · ".join(map(escape, texts))}</p>')
     with st.container(horizontal=True, vertical_alignment="bottom", key="fold-frame"):
         framed = inputs.box(engine, kind)
@@ -88,7 +89,7 @@ def sentence_box(engine: Engine) -> None:
             say("Model"),
             visit.models(engine),
             key="model",
-            on_change=visit.asked,
+            on_change=query_state.mark_query_changed,
             format_func=lambda name: engine.shelf[name].label,
             width=210,
         )
@@ -99,7 +100,7 @@ def sentence_box(engine: Engine) -> None:
 
 def footer(engine: Engine, trace: Trace | None, seconds: float | None) -> None:
     """Model, checkpoint, device, and how long the last change took on the server."""
-    shelved = engine.shelf[st.session_state["model"]]
+    shelved = engine.shelf[state.model]
     parts = [shelved.called]
     if shelved.hash:
         parts[0] += f" · sha256 {shelved.hash[:8]}"

@@ -10,7 +10,8 @@ from ...i18n import mark, say
 from ..engine.engine import Engine
 from ..engine.model_kind import Kind
 from ..engine.query import File
-from ..session import visit
+from ..session import query_state
+from ..session.state import state
 from ..session.url_state import BEAMS
 from ..ui.text_format import plain
 
@@ -65,7 +66,7 @@ def box(engine: Engine, kind: Kind) -> tuple[str, ...]:
         if kind.spelled
         else say("such as 2 45 3"),
         max_chars=20_000,
-        on_change=visit.typed,
+        on_change=query_state.mark_text_changed,
         help=None
         if kind.spelled
         else say("This model came without a vocabulary: it is given ids."),
@@ -77,7 +78,7 @@ def box(engine: Engine, kind: Kind) -> tuple[str, ...]:
         key="second",
         placeholder=say("if there is one"),
         max_chars=20_000,
-        on_change=visit.typed,
+        on_change=query_state.mark_text_changed,
     )
     return ("text", "second")
 
@@ -94,7 +95,7 @@ def choices(kind: Kind) -> tuple[str, ...]:
         st.text_input(
             say("Hold these target words"),
             key="target",
-            on_change=visit.asked,
+            on_change=query_state.mark_query_changed,
             placeholder=say("leave empty: the model translates"),
             help=say("A translation of your own. The model is then asked about its words."),
         )
@@ -104,7 +105,7 @@ def choices(kind: Kind) -> tuple[str, ...]:
 
 def examples(engine: Engine, kind: Kind) -> None:
     """A few sentences to click, or nothing where there is nothing to offer."""
-    own = visit.file_of(kind)
+    own = query_state.file_of(kind)
     if own is not None:
         _own_file(kind, own)
     if kind.takes != "text" or not kind.spelled:
@@ -150,23 +151,24 @@ def _article(kind: Kind) -> str:
 
 
 def _beam(words: str) -> None:
-    st.selectbox(say("Beam"), list(BEAMS), key="beam", on_change=visit.asked, help=words)
+    st.selectbox(
+        say("Beam"), list(BEAMS), key="beam", on_change=query_state.mark_query_changed, help=words
+    )
 
 
 def _take(engine: Engine, kind: Kind, text: str) -> None:
     """Type an example; the word in brackets is hidden where the model can fill it in."""
-    state = st.session_state
-    state.update(text=unmarked(text), second="", target="")
-    visit.typed()
+    st.session_state.update(text=unmarked(text), second="", target="")
+    query_state.mark_text_changed()
     if kind.mask_id is not None:
         word = text.partition("[")[2].partition("]")[0]
-        state["masked"] = engine.places_of(state["model"], unmarked(text), word)
+        state.masked = engine.places_of(state.model, unmarked(text), word)
 
 
 def _picture(engine: Engine) -> tuple[str, ...]:
-    names = list(engine.shelf[st.session_state["model"]].pictures)
-    if names and st.session_state["picture"] not in names:
-        st.session_state["picture"] = names[0]
+    names = list(engine.shelf[state.model].pictures)
+    if names and state.picture not in names:
+        state.picture = names[0]
     if names:
         st.selectbox(
             say("Picture"),
@@ -200,7 +202,7 @@ def _vectors(kind: Kind) -> tuple[str, ...]:
 
 def _example(takes: str) -> None:
     """An example was chosen: the visitor's own file steps back."""
-    visit.give(takes, None)
+    query_state.set_own_file(takes, None)
 
 
 def _upload(takes: str, label: str, types: list[str]) -> None:
@@ -220,10 +222,10 @@ def _upload(takes: str, label: str, types: list[str]) -> None:
 def _given(takes: str) -> None:
     given = st.session_state[f"{OWN}-{takes}"]
     if given is None:
-        visit.give(takes, None)
+        query_state.set_own_file(takes, None)
         return
     content = given.getvalue()
-    visit.give(takes, File(sha256(content).hexdigest(), given.name, content))
+    query_state.set_own_file(takes, File(sha256(content).hexdigest(), given.name, content))
 
 
 def _own_file(kind: Kind, own: File) -> None:

@@ -13,6 +13,7 @@ import streamlit as st
 from ...components.blob import pack
 from ...i18n import say
 from ..session.scene import Scene
+from ..session.state import state
 from ..ui import components
 
 LETTERS = 22  # pixels
@@ -21,7 +22,7 @@ SCALE = LETTERS / 14  # to what an ordinary page has at least, as --tv-scale in 
 
 def presenting() -> bool:
     """Whether this visit is shown to a class."""
-    return bool(st.session_state["present"])
+    return bool(state.present)
 
 
 def button() -> None:
@@ -67,14 +68,13 @@ def steps(scene: Scene) -> None:
 
 
 def _step(layers: int, heads: int, by: int) -> None:
-    state = st.session_state
-    number = (state["layer"] * heads + state["head"] + by) % (layers * heads)
-    state["layer"], state["head"] = divmod(number, heads)
+    number = (state.layer * heads + state.head + by) % (layers * heads)
+    state.layer, state.head = divmod(number, heads)
 
 
 def _turn() -> None:
-    st.session_state["present"] = not presenting()
+    state.present = not presenting()
 
 
 def _leave() -> None:
-    st.session_state["present"] = False
+    state.present = False

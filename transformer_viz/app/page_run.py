@@ -1,0 +1,66 @@
+"""One run of the script around the page that is open: what comes before it, and what after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import streamlit as st
+from streamlit.navigation.page import StreamlitPage
+
+from ..i18n import say
+from .checkpoint import uploads
+from .engine.engine import Engine
+from .lessons import navigation
+from .page_template import Page
+from .session import visit
+from .shell import frame
+from .ui import components
+
+
+@contextmanager
+def page_run(engine: Engine, pages: Sequence[Page]) -> Iterator[StreamlitPage]:
+    """Everything around the page that is open, in the only order that works; gives that page.
+
+    1. `visit.speak_first`: the navigation spells the pages' titles, so the language comes first.
+    2. `st.navigation`: tells which page is open; all that follows depends on it.
+    3. `uploads.keep_alive`: before anything may stop the run, or the visit loses its files.
+    4. `navigation.register_pages`: before a button of a lesson wants to go to one of them.
+    5. `visit.begin`: from here on the state is there; no widget with a key of the link may come
+       earlier, or Streamlit would begin it at its own default.
+    6. The style and the corner, then the sentence box, which notes the keys that have a widget in
+       the frame. A page without a sentence has only the corner's, and writes the others once more
+       (`visit.keep_unmounted_keys`) before Streamlit drops them; a page with one does this itself,
+       at the end of its fragment (`page_template.show`).
+    7. The page. It runs between `clear_answered_notices` and the notices themselves; see
+       `page_template.notices_above`.
+    8. `visit.save` last: the link says what the page has settled.
+    """
+    visit.speak_first()
+    entries = {_entry(engine, page): page for page in pages}
+    chosen = st.navigation(list(entries), position="top")
+    uploads.keep_alive()
+    navigation.register_pages(list(entries), chosen)
+    framed = next(page.framed for page in pages if page.path == chosen.url_path)
+    visit.begin(engine, framed)
+    frame.style()
+    frame.corner()
+    if framed:
+        frame.sentence_box(engine)
+    else:
+        visit.frame_has(frame.CORNER)
+        visit.keep_unmounted_keys()
+    yield chosen
+    if not framed:
+        components.language()
+    visit.save(engine)
+
+
+def _entry(engine: Engine, page: Page) -> StreamlitPage:
+    """A page as the navigation takes it."""
+    return st.Page(
+        lambda: page.draw(engine),
+        title=say(page.title),
+        url_path=page.address,
+        default=page.first,
+    )

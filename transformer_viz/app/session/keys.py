@@ -1,0 +1,70 @@
+"""What the session keeps besides the keys of the link: one typed attribute a private key.
+
+``private.fresh`` is ``st.session_state["_fresh"]``, or its default where nothing was written yet.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+import streamlit as st
+
+from ...core.sites import MAPS
+from ..engine.query import File
+from .undo_history import History
+
+T = TypeVar("T")
+
+
+class Slot(Generic[T]):
+    """One private key of ``st.session_state``, read and written as an attribute.
+
+    The default is never written to; assign a new value instead of changing the old one.
+    """
+
+    def __init__(self, default: T) -> None:
+        self.default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.key = f"_{name}"
+
+    def __get__(self, instance: object, owner: type | None = None) -> T:
+        value: T = st.session_state.get(self.key, self.default)
+        return value
+
+    def __set__(self, instance: object, value: T) -> None:
+        st.session_state[self.key] = value
+
+    def __delete__(self, instance: object) -> None:
+        st.session_state.pop(self.key, None)
+
+
+class Private:
+    """The private keys. Delete one to have it at its default again."""
+
+    # The life of a visit.
+    opened = Slot(False)  # the state was taken from the link
+    page = Slot[str | None](None)  # the hash of the page that was drawn last
+    unwritten = Slot(False)  # Back led to a page as it was before its link was written
+    address = Slot[dict[str, str] | None](None)  # what was written into the address bar last
+    kept = Slot[dict[str, Any]]({})  # the values of the link's keys that were saved last
+    held = Slot[tuple[str, ...]](())  # the keys without a widget in the last run
+    framed = Slot[tuple[str, ...]](())  # the keys that have a widget in the frame
+    recolour = Slot[bool | None](None)  # light and dark were switched: draw all anew
+    # Notices.
+    complaints = Slot[list[str]]([])
+    fresh = Slot(False)  # the link has just been read, and nothing was chosen since
+    counts = Slot[dict[str, int]]({})  # how many options each clamped index had
+    # Model and query.
+    asked = Slot(False)  # the sentence, or what stands beside it, was changed just now
+    suited = Slot[str | None](None)  # the model that the rest of the state was fitted to
+    switched = Slot(False)  # another model was chosen, and the edits are still those of the last
+    files = Slot[dict[str, File | None]]({})  # the visitor's own pictures and vectors
+    own = Slot[tuple[str, ...]](())  # the models that the visitor brought, besides those in the box
+    looked = Slot[tuple[str, ...]](())  # those that the page Checkpoint has looked at
+    # Edits and selection.
+    maps = Slot[tuple[str, ...]](tuple(MAPS))  # the attention maps that the model has
+    history = Slot(History())
+
+
+private = Private()

@@ -1,0 +1,53 @@
+"""Edits as the link holds them: their canonical JSON, compressed when long."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zlib
+
+from ...core.interventions import Intervention
+from ...i18n import say
+
+CLEAN = Intervention().to_json()
+LONG = 200  # characters of edits from which on they are compressed
+MOST = 200_000  # characters that edits may unfold to: a link is no place for more
+PACKED = "z."  # how compressed edits begin
+
+
+def pack(edits: str) -> str:
+    """Edits as the link holds them: their canonical JSON, compressed when long."""
+    if len(edits) < LONG:
+        return edits
+    return PACKED + base64.urlsafe_b64encode(zlib.compress(edits.encode(), 9)).decode().rstrip("=")
+
+
+def unpack(text: str) -> str:
+    """The canonical JSON of edits from a link.
+
+    Raises:
+        ValueError: no edits, or damaged ones; says what is wrong.
+    """
+    if text.startswith(PACKED):
+        text = _unfold(text.removeprefix(PACKED))
+    return Intervention.from_json(text).to_json()
+
+
+def _unfold(text: str) -> str:
+    unfold = zlib.decompressobj()
+    try:
+        packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        found = unfold.decompress(packed, MOST)
+        if unfold.unconsumed_tail or not unfold.eof:
+            raise ValueError(say("they are cut off, or larger than a link may hold"))
+        return found.decode()
+    except (binascii.Error, zlib.error, UnicodeDecodeError) as error:
+        raise ValueError(say("the compressed text is damaged")) from error
+
+
+def read_edits(text: str) -> str:
+    """As `unpack`; its error ends a sentence that begins with the name of the key."""
+    try:
+        return unpack(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(say("cannot be read: {reason}", reason=error)) from error
