@@ -71,8 +71,9 @@ def test_a_metric_gives_one_finite_number_a_head(name: str) -> None:
 def test_a_metric_that_is_shown_has_its_texts(metric: HeadMetric) -> None:
     assert bool(metric.title) == bool(metric.ranked)
     assert metric.name.isidentifier() and metric.combined in ("mean", "max")
+    assert metric.unit in metric.heading, "the table says the unit"
     for text in (metric.heard, metric.below_map):
-        assert not text or "{number" in text
+        assert not text or ("{number" in text and metric.unit in text)
 
 
 @settings(deadline=None)  # a busy machine is no reason to fail
