@@ -1,6 +1,6 @@
 # One verb each, the same on a laptop and in CI. Needs Python 3.11 or newer, git and make.
 # Choose another Python with: make app PYTHON=python3.12
-# Tests run in two processes, a file of them in one; with: make test WORKERS=4
+# Tests run in two processes; with: make test WORKERS=4. What each tier holds: docs/tests.md
 
 PYTHON ?= python3
 WORKERS ?= 2
@@ -8,9 +8,12 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 RUN := .venv/installed
 DEV := .venv/installed-dev
+PYTEST := $(BIN)/python -m pytest --durations 25
+SPREAD := --numprocesses $(WORKERS) --dist worksteal
+LIGHT := not browser and not app and not shipped and not process and not slow and not soak
 
 .DEFAULT_GOAL := help
-.PHONY: help app test check coverage docs-check bench soak train screenshots
+.PHONY: help app test quick test-of check coverage docs-check bench soak train screenshots
 
 help: ## say what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /:	/' | expand -t 14
@@ -20,7 +23,14 @@ app: $(RUN) ## install what is missing and start the app on http://127.0.0.1:850
 
 test: $(DEV) ## install what tests need and run all of them, the browser's too
 	@./.ci/chromium
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
+	$(PYTEST) $(SPREAD) -m 'not soak' $(ARGS)
+
+quick: $(DEV) ## run what needs no browser, app, shipped model or second Python
+	$(PYTEST) $(SPREAD) -m '$(LIGHT)' --ignore tests/browser $(ARGS)
+
+test-of: $(DEV) ## run a folder or a file of tests: make test-of tests/metrics
+	@./.ci/chromium
+	$(PYTEST) $(or $(OF),$(filter-out $@,$(MAKECMDGOALS))) $(ARGS)
 
 check: $(DEV) ## format, lint and types, of the JavaScript too
 	$(BIN)/ruff format --check .
@@ -42,6 +52,7 @@ bench: $(DEV) ## measure, and write benchmarks/RESULTS.md
 soak: $(DEV) ## a monkey for ten minutes, two visitors at once, and other tools beside ours
 	@./.ci/chromium
 	$(BIN)/python -m benchmarks.soak $(ARGS)
+	$(PYTEST) $(SPREAD) -m soak
 
 train: $(RUN) ## train the model in the box again: make train DATA=folder
 	@test -n "$(DATA)" || { echo "make train needs the folder of sentence pairs:" \

@@ -17,8 +17,8 @@ from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import Locator, Page
 
 from benchmarks.memory import Diary
-from benchmarks.rest import rest
 from tests.support.browser import watched
+from tests.support.rest import rest
 from transformer_viz.app.pages import PAGES
 from transformer_viz.app.session.url_state import DEFAULTS
 from transformer_viz.core.interventions import Intervention, Pad, Temperature

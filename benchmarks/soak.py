@@ -21,10 +21,10 @@ from benchmarks.monkey import Found, play
 from benchmarks.peers import peers
 from benchmarks.pupils import Truth, lesson, mixed, section
 from benchmarks.report import Budget, Row, Section, write
-from benchmarks.rest import rest
 from benchmarks.visitors import Tale, together
 from benchmarks.visits import browser, needs_model, visitor
 from tests.support.browser import running_app
+from tests.support.rest import rest
 from transformer_viz.core.interventions import Intervention, Temperature
 
 CACHE = 256  # megabytes of runs that the app's cache may hold

@@ -16,10 +16,10 @@ from typing import Any
 from playwright.sync_api import Browser, Locator, Page
 
 from benchmarks.memory import heap_of
-from benchmarks.rest import rest
 from benchmarks.witness import Witness, differences, state_of
 from tests.support import page_actions
 from tests.support.browser import PATIENCE, watched
+from tests.support.rest import rest
 from transformer_viz.app.session.url_state import DEFAULTS
 
 TRIES = 25  # looks at a screen that is not yet as it should be, STEP apart

@@ -27,10 +27,10 @@ from playwright.sync_api import Browser, Page, sync_playwright
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.rest import rest  # noqa: E402
 from tests.browser.app.test_checkpoint import FILES, drop  # noqa: E402
 from tests.support.browser import FLAGS, chromium, running_app  # noqa: E402
 from tests.support.odd_inputs import ODD, OPENED, TYPED, Input, do, odd_app, said  # noqa: E402
+from tests.support.rest import rest  # noqa: E402
 from transformer_viz.checkpoints import available  # noqa: E402
 from transformer_viz.core.interventions import Intervention, ScalePositions, Temperature  # noqa: E402
 from transformer_viz.views.paper import fonts  # noqa: E402

@@ -15,6 +15,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from torch import nn
 
+from tests.support.paths import ROOT
 from tests.support.tiny_labs import labs, tiny_box
 from transformer_viz.checkpoints.common import native
 from transformer_viz.checkpoints.common.model import Model
@@ -24,6 +25,8 @@ from transformer_viz.preprocessing.tokenizers import PlainIds
 __all__ = ["labs", "tiny_box"]  # fixtures for every test
 
 torch.set_num_threads(1)
+
+BROWSER = ROOT / "tests" / "browser"
 
 #: An encoder-decoder of 2 heads, 3 + 2 layers, and vocabularies of 37 and 41 tokens.
 TINY = ModelConfig(
@@ -87,13 +90,13 @@ def make_model(config: ModelConfig = TINY, **words: Any) -> Model:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test in a real browser may try once more: others may use the machine at the same moment.
-
-    What needed it is listed at the end, so that it is not forgotten. No other test has two tries.
-    """
+    """A test carries `browser` or `app` by where it stands or what it uses: docs/tests.md."""
     for item in items:
-        if "browser" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.flaky(reruns=1))
+        uses = getattr(item, "fixturenames", ())
+        if BROWSER in item.path.parents or "browser" in uses:
+            item.add_marker(pytest.mark.browser)
+        elif "AppTest" in vars(getattr(item, "module", None) or object) or "visit" in uses:
+            item.add_marker(pytest.mark.app)
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -50,30 +48,6 @@ def test_no_module_bears_the_name_of_a_public_function() -> None:
     assert rooms & PUBLIC == {"views"}
 
 
-def test_functions_stay_functions_after_every_room_is_imported() -> None:
-    """Importing ``transformer_viz.x`` sets ``x`` on the package, whatever stood there."""
-    rooms = [path.stem for path in (ROOT / "transformer_viz").iterdir() if path.suffix == ".py"]
-    lines = [f"import transformer_viz.{room}" for room in rooms if not room.startswith("__")]
-    lines += ["import transformer_viz as tv, types"]
-    lines += [f"assert not isinstance(tv.{n}, types.ModuleType)" for n in PUBLIC - {"views"}]
-    run("\n".join(lines))
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "import transformer_viz",
-        "import transformer_viz; dir(transformer_viz)",
-        "import transformer_viz as tv; tv.available(); tv.Intervention; tv.Trace",
-        "import transformer_viz.cli.main",
-        "import transformer_viz.metrics",
-    ],
-)
-def test_no_torch_and_no_streamlit_comes_along(line: str) -> None:
-    heavy = "{'torch', 'streamlit', 'transformers'}"
-    run(f"{line}\nimport sys\nassert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)")
-
-
 def test_the_changelog_tells_of_this_version() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     versions = re.findall(r"^## \[(\d+\.\d+\.\d+)\]", text, re.MULTILINE)
@@ -108,11 +82,3 @@ def test_the_page_of_public_names_agrees_with_the_code() -> None:
     wanted |= {name: getattr(tv.views, name) for name in set(tv.views.__all__) - classes}
     parameters = {name: list(inspect.signature(it).parameters) for name, it in wanted.items()}
     assert shown() == parameters
-
-
-def run(code: str) -> None:
-    """Run code in a fresh interpreter, where nothing was imported before."""
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr

@@ -213,8 +213,11 @@ def test_what_is_refused_is_refused_by_translate(tiny_model, build_model):
 
 
 @pytest.mark.shipped
+@pytest.mark.parametrize(
+    "every", [pytest.param(9, id="few"), pytest.param(1, id="all", marks=pytest.mark.soak)]
+)
 @pytest.mark.parametrize("way", ["greedy", "sample", "beam"])
-def test_twenty_sentences_of_a_shipped_model(way):
+def test_twenty_sentences_of_a_shipped_model(way, every):
     """Probabilities and rows of each played translation against one forced pass over it."""
     model = load("en-de-small", device="cpu")
     lines = [*EXAMPLES["translation"], *EXAMPLES["sentence"][:2], *EXAMPLES["continues"]]
@@ -222,7 +225,7 @@ def test_twenty_sentences_of_a_shipped_model(way):
     lines += ["Thank you!", "No.", "Who is it?", "Come in.", "It is late.", "We won."]
     assert len(lines) == 20
     hot = Intervention((Temperature(value=2.0, stack="decoder", block="cross"),))
-    for number, line in enumerate(lines):
+    for number, line in list(enumerate(lines))[::every]:
         edits = hot if number % 2 else Intervention()
         seen = record(model, line, **SHIPPED[way], intervention=edits)
         one = seen.best[0]

@@ -17,9 +17,9 @@ import pytest
 from playwright.sync_api import Page
 from safetensors.torch import save_file
 
-from benchmarks.rest import rest
 from tests.conftest import make_module
 from tests.support.browser import running_app
+from tests.support.rest import rest
 from transformer_viz.checkpoints import available
 from transformer_viz.checkpoints.common.bundled import CONFIG, WEIGHTS
 from transformer_viz.core.interventions import Edit, Intervention, Pad, Temperature

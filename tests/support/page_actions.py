@@ -13,6 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.support.browser import PATIENCE
+from tests.support.rest import rest
 from transformer_viz.app.session.url_edits import unpack
 
 Look = dict[str, Any]
@@ -161,9 +162,13 @@ def look(page: Page) -> Look:
 def still(page: Page) -> Look:
     """What stands on the screen when nothing moves any more.
 
+    Pixels are read only once the page says that it rests.
+
     Raises:
-        AssertionError: the page shows a traceback, or never rests.
+        AssertionError: the page shows a traceback, or changes all the time.
+        playwright.sync_api.TimeoutError: it never rests.
     """
+    rest(page, still=0, patience=1000 * PATIENCE)
     end = time.monotonic() + PATIENCE
     before, now = None, look(page)
     while not (now == before and _finished(now)):

@@ -115,6 +115,7 @@ Run(Recipe.read(recipe), data, folder, "cpu").train(tell)
 """
 
 
+@pytest.mark.process
 def test_a_killed_run_ends_with_the_same_weights_bit_for_bit(recipe, data, tmp_path):
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     command.run(recipe, data, straight, device="cpu", threads=1)

@@ -115,6 +115,7 @@ def test_a_sum_of_two_by_hand():
     assert opened.products.tolist() == a.astype(np.float64).tolist()
 
 
+@pytest.mark.shipped
 def test_what_a_screen_shows_adds_up():
     """With the digits that a sum asks for, it comes out right to the fourth decimal."""
     model = tv.load("en-de", device="cpu")

@@ -26,6 +26,7 @@ from transformer_viz.core.interventions import (
 )
 from transformer_viz.core.stages import PROBLEM
 
+pytestmark = pytest.mark.shipped
 CHANGES = (
     Intervention(),
     Intervention((Temperature(value=2.0, stack="decoder"), ScaleHead(value=0.0, layer=1, head=2))),

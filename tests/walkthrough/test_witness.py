@@ -41,6 +41,7 @@ SENTENCES = (
     "Three young people stand in front of a theatre and laugh.",
     "Green ideas sleep.",
 )
+FEW = (*SENTENCES[:2], SENTENCES[-1])  # long, ordinary, short
 BLOCKS = (("encoder", "self"), ("decoder", "self"), ("decoder", "cross"))
 SOURCE, TARGET = [4, 9, 6, 21, 9, 30, 3], [2, 7, 11, 19, 5]
 
@@ -56,11 +57,16 @@ def file_of(name: str) -> Witness:
     return Witness(load_file(PRETRAINED / name / "weights.safetensors"), words)
 
 
-def test_twenty_sentences_on_the_shipped_model(en_de):
-    """20 sentences x 3 blocks x a head and a row drawn for each."""
+@pytest.mark.shipped
+@pytest.mark.parametrize(
+    "sentences",
+    [pytest.param(FEW, id="few"), pytest.param(SENTENCES, id="all", marks=pytest.mark.soak)],
+)
+def test_sentences_on_the_shipped_model(en_de, sentences):
+    """Each sentence x 3 blocks x a head and a row drawn for each."""
     witness, draw = file_of("en-de"), np.random.default_rng(6)
     worst: dict[str, float] = {}
-    for sentence in SENTENCES:
+    for sentence in sentences:
         best = tv.translate(en_de, sentence)[0]
         source, target = en_de.tokenizer.source_ids(sentence), [2, *best.ids[:-1]]
         for stack, block in BLOCKS:
@@ -77,6 +83,7 @@ def test_twenty_sentences_on_the_shipped_model(en_de):
     assert len(worst) > 60
 
 
+@pytest.mark.shipped
 def test_every_number_opens_as_a_sum_on_the_shipped_model(en_de):
     for number, (stack, block) in enumerate(BLOCKS):
         site = Site(stack, block, number, 5 - number)
@@ -85,6 +92,7 @@ def test_every_number_opens_as_a_sum_on_the_shipped_model(en_de):
 
 
 @pytest.mark.parametrize("name", ["en-lm", "en-mlm", "en-de-small"])
+@pytest.mark.shipped
 def test_the_other_shipped_text_models(name):
     model, witness = tv.load(name, device="cpu"), file_of(name)
     text, target = "The animal was too tired.", [2, 11, 7, 15]

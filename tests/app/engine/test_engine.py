@@ -219,6 +219,7 @@ def test_an_old_stored_run_is_no_example(engine: Engine, tmp_path: Path, shelf: 
     assert not stored(norms=trace.norms.assign(output_mean=float("nan")))
 
 
+@pytest.mark.process
 def test_the_vocabulary_is_read_without_torch(shelf: Path, engine: Engine) -> None:
     code = (
         "import sys; from transformer_viz.app.engine.engine import Engine; "

@@ -136,6 +136,7 @@ print(json.dumps({"one": one, "sizes": sizes}))
 """
 
 
+@pytest.mark.process
 def test_memory_comes_back_when_the_model_is_changed(tmp_path: Path) -> None:
     """Four models of 100 MB one after the other take less than one and a half of them."""
     words = [sys.executable, "-c", MEMORY, str(tmp_path)]

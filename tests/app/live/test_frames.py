@@ -8,6 +8,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from tests.support.page_content import address, component
 from transformer_viz.app.engine.engine import Engine
 from transformer_viz.app.engine.model_kind import of_model
 from transformer_viz.app.engine.query import Question
-from transformer_viz.app.engine.task import Abandoned
+from transformer_viz.app.engine.task import Abandoned, Task
 from transformer_viz.app.live import frames as live
 from transformer_viz.app.live import registry, server
 from transformer_viz.app.live.registry import EXCHANGE, Exchange, Line, View
@@ -98,29 +99,25 @@ def test_a_frame_changes_one_edit_and_keeps_the_others(make_line: Callable[..., 
 
 
 def test_the_newest_frame_of_a_visit_lets_older_ones_give_up(
-    make_line: Callable[..., Line], engine: Engine
+    make_line: Callable[..., Line], engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine, other = make_line("A dog ran."), make_line("The cat ran.")
     for line in (mine, other):
         live.frame(line, TEMPERATURE, 1.0, 0)  # the clean runs
-    taken = engine.gate.free
-    engine.gate.free = 0  # as if others were inside
-    try:
-        with ThreadPoolExecutor(3) as pool:
-            old = pool.submit(live.frame, mine, TEMPERATURE, 2.0, 1)
-            beside = pool.submit(live.frame, other, TEMPERATURE, 2.0, 1)
-            while len(engine.gate._line) < 2:
-                pass
-            new = pool.submit(live.frame, mine, TEMPERATURE, 3.0, 2)
-            with pytest.raises(Abandoned):
-                old.result(30)
-            assert not new.done() and not beside.done()
-            with engine.gate._change:
-                engine.gate.free = taken
-                engine.gate._change.notify_all()
-            assert decoded(new.result(30))[0]["seq"] == 2 and beside.result(30)
-    finally:
-        engine.gate.free = taken
+    with ThreadPoolExecutor(3) as pool, ExitStack() as others:
+        for _ in range(engine.gate.free):
+            others.enter_context(engine.gate.place(Task()))
+        place, arrived = engine.gate.place, threading.Semaphore(0)
+        monkeypatch.setattr(engine.gate, "place", lambda task: arrived.release() or place(task))
+        old = pool.submit(live.frame, mine, TEMPERATURE, 2.0, 1)
+        beside = pool.submit(live.frame, other, TEMPERATURE, 2.0, 1)
+        assert arrived.acquire(timeout=30) and arrived.acquire(timeout=30)
+        new = pool.submit(live.frame, mine, TEMPERATURE, 3.0, 2)
+        with pytest.raises(Abandoned):
+            old.result(30)
+        assert not new.done() and not beside.done()
+        others.close()
+        assert decoded(new.result(30))[0]["seq"] == 2 and beside.result(30)
 
 
 def test_two_visitors_at_once_are_never_mixed(make_line: Callable[..., Line]) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +12,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.support.component_stage import decoded
-from tests.support.paths import ROOT
 from transformer_viz.app import page_template
 from transformer_viz.app.engine.engine import Engine, Question, whole_layer
 from transformer_viz.app.session.url_edits import LONG
@@ -303,15 +300,6 @@ def test_a_typed_target_is_held(visit: Visit) -> None:
     slide(app, "temperature", "3")
     for what in ("held", "before", "after"):
         assert f'data-what="{what}"' in html(app)
-
-
-def test_the_pages_import_no_torch() -> None:
-    code = (
-        "import sys; from transformer_viz.app.pages import PAGES; "
-        "from transformer_viz.app.engine import engine; "
-        "sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
 def test_the_stored_example_answers_without_a_model(

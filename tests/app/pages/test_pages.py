@@ -20,6 +20,8 @@ from transformer_viz.app.session.url_state import (
     SEARCHES,
     SORTS,
     VIEWS,
+    read,
+    write,
 )
 from transformer_viz.core.interventions import (
     BlockKeys,
@@ -118,7 +120,15 @@ def random_state(seed: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("seed", range(12))
+def test_a_thousand_random_states_are_what_their_links_say() -> None:
+    for state in map(random_state, range(1000)):
+        assert read(write(state, DEFAULTS), DEFAULTS) == (state, [])
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [0, 1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 12))],
+)
 def test_a_random_state_comes_back_from_its_link_on_every_page(visit: Visit, seed: int) -> None:
     state = random_state(seed)
     assert set(state) == {key.name for key in KEYS}

@@ -9,7 +9,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 from playwright.sync_api import Browser, Page, expect
 
@@ -20,8 +19,6 @@ from tests.support.browser import visit
 from tests.support.page_actions import query
 from transformer_viz import load
 from transformer_viz.inference.inspection import inspect
-
-pytestmark = pytest.mark.browser
 
 HEADING = '[data-what="checkpoint"]'
 FACTS = '[data-what="facts"]'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,10 @@ from playwright.sync_api import Browser, Page, expect
 from tests.support import page_actions
 from tests.support.browser import running_app, visit
 from tests.support.page_actions import after, go, query
+from tests.support.rest import rest
 from transformer_viz.app.pages import PAGES
 from transformer_viz.app.session.url_state import KEYS
 from transformer_viz.core.interventions import BlockKeys, Intervention, Temperature
-
-pytestmark = pytest.mark.browser
 
 #: The address of each page by its name in the navigation.
 PATHS = {page.title: page.path for page in PAGES}
@@ -127,6 +127,7 @@ def stations(browser: Browser, url: str) -> dict[str, dict[str, str]]:
 def _arrived(page: Page, name: str) -> None:
     if name in STANDS:
         expect(page.locator(STANDS[name]).first).to_be_visible()
+        rest(page)
         return
     expect(page.locator(MARKS[name]).first).to_be_visible()
     page_actions.still(page)
@@ -220,9 +221,17 @@ WIDE = """() => {
 }"""
 
 
+@pytest.fixture(scope="module")
+def narrow(browser: Browser) -> Iterator[Page]:
+    """One visit that opens every page: the second one has its scripts already."""
+    with visit(browser) as page:
+        yield page
+
+
 @pytest.mark.parametrize("name", PATHS)
-def test_nothing_is_wider_than_a_narrow_window(page: Page, url: str, name: str) -> None:
+def test_nothing_is_wider_than_a_narrow_window(narrow: Page, url: str, name: str) -> None:
     """Opened at 800 pixels, and made narrower while it is open."""
+    page = narrow
     page.set_viewport_size({"width": 800, "height": 1100})
     page.goto(page_actions.address(url, PATHS[name], edits=CHANGED.to_json()))
     for width in (800, 640):

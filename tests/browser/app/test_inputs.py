@@ -10,8 +10,6 @@ from playwright.sync_api import Browser, Page
 from ...support.odd_inputs import BOX, ODD, OPENED, TYPED, Input, do, odd_app, said
 from ..conftest import visit
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.fixture(scope="module")
 def tab(browser: Browser) -> Iterator[Page]:

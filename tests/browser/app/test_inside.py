@@ -10,8 +10,6 @@ from playwright.sync_api import Locator, Page, expect
 from tests.support import page_actions
 from tests.support.page_actions import address, go, query
 
-pytestmark = pytest.mark.browser
-
 STATIONS = {"encoder": 18, "decoder": 19, "cross": 19}
 PLACE = {"layer": 1, "head": 3, "token": 10}
 
@@ -26,7 +24,13 @@ def value(text: str) -> float:
 
 
 @pytest.mark.shipped
-@pytest.mark.parametrize("block", STATIONS)
+@pytest.mark.parametrize(
+    "block",
+    [
+        "cross",
+        *(pytest.param(block, marks=pytest.mark.soak) for block in STATIONS if block != "cross"),
+    ],
+)
 def test_a_walk_over_all_stations(page: Page, url: str, block: str) -> None:
     """By the keys of the keyboard; at each a number is opened, and its terms add up."""
     go(page, address(url, "step-inside", block=block, **PLACE))

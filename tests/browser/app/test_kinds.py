@@ -15,8 +15,6 @@ from tests.support.browser import running_app, visit
 from tests.support.model_kinds import NAMES, write_kinds
 from tests.support.page_actions import address, after, go, query
 
-pytestmark = pytest.mark.browser
-
 TEXT = "The cat sat on the mat."
 MAP, OVER = "charts.head-view", "charts.over-image"
 PAGES = ("", "positions", "norms")
@@ -130,8 +128,15 @@ def test_vectors_and_ids(page: Page, kinds_url: str) -> None:
     assert last["alerts"] == [] and last["said"]["translation"]
 
 
-@pytest.mark.parametrize("colours", ["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 800])
+@pytest.mark.parametrize(
+    ("width", "colours"),
+    [
+        (800, "light"),
+        (1440, "dark"),
+        pytest.param(800, "dark", marks=pytest.mark.soak),
+        pytest.param(1440, "light", marks=pytest.mark.soak),
+    ],
+)
 def test_every_page_of_every_kind_fits_and_complains_about_nothing(
     browser: Browser, kinds_url: str, width: int, colours: Any
 ) -> None:

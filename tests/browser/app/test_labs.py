@@ -8,8 +8,6 @@ from playwright.sync_api import Browser, Page, expect
 from tests.support.browser import visit
 from tests.support.page_actions import address, go
 
-pytestmark = pytest.mark.browser
-
 
 def room(page: Page) -> tuple[float, float]:
     """The height of the place of prediction and verdict, and the one kept free for both."""

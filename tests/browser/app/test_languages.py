@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support import page_actions
 from tests.support.page_actions import address, go, look
 
-pytestmark = pytest.mark.browser
 WORDS = re.compile(r"[A-Za-z]{3,} [a-z]{2,} [a-z]{2,}")  # three words of English in a row
 
 #: What is written inside of our own pictures, their names for screen readers too.

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support import page_actions
 
-pytestmark = pytest.mark.browser
 SLIDER = "[class*=st-key-try-learning-step] input[type=range]"
 
 

@@ -14,7 +14,7 @@ from transformer_viz.lessons import STATIONS
 
 from ...support.page_actions import address, edits, go, query, still, type_sentence
 
-pytestmark = [pytest.mark.browser, pytest.mark.shipped]
+pytestmark = pytest.mark.shipped
 MODEL = "en-de-small"
 TEXT = "She gave him the book that he wanted to read."
 WARM = Intervention((Temperature(value=3.0),)).to_json()
@@ -45,7 +45,7 @@ def answer(page: Page, number: int, option: int, words: tuple[str, str]) -> bool
     return right
 
 
-@pytest.mark.parametrize("language", list(WORDS))
+@pytest.mark.parametrize("language", ["en", pytest.param("zh", marks=pytest.mark.soak)])
 def test_ten_stations_are_walked_and_answered(page: Page, url: str, language: str) -> None:
     station, right, wrong = WORDS[language]
     page.goto(address(url, "lessons", model=MODEL, text=TEXT, lang=language, beam=1))

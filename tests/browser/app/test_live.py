@@ -16,8 +16,6 @@ from tests.support.browser import free_port, running_app, visit, wait_for
 from tests.support.page_actions import go
 from tests.support.paths import ROOT
 
-pytestmark = pytest.mark.browser
-
 LINK = {"block": "cross", "layer": 1, "head": 3}
 STOPS, OWN = 22, 11  # of the temperature slider: its last stop, and where it stands at first
 PICTURES = ("charts.atlas", "charts.head-view", "tiles.L1 H3", "said.numbers", "chances")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import Browser
 
 from benchmarks.memory import Diary, server_of
 from benchmarks.monkey import play
 from tests.support.browser import visit
-
-pytestmark = pytest.mark.browser
 
 
 def test_a_monkey_breaks_nothing_in_twenty_seconds(browser: Browser, url: str) -> None:

@@ -18,8 +18,6 @@ from transformer_viz.app.session.url_state import FIRST_TEXT
 from transformer_viz.core.interventions import BlockKeys, Temperature
 from transformer_viz.metrics.residual.norm_statistics import norm_table
 
-pytestmark = pytest.mark.browser
-
 TABLE, MAP = "charts.position-table", "charts.head-view"
 Step = tuple[Callable[[Page], object], dict[str, str], tuple[str, ...]]
 

@@ -12,7 +12,6 @@ from transformer_viz import Intervention, load, trace
 from transformer_viz.app.session.url_state import FIRST_TEXT
 from transformer_viz.core.interventions import Temperature
 
-pytestmark = pytest.mark.browser
 HOT = Intervention((Temperature(value=3.0, stack="decoder", block="cross"),))
 
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from playwright.sync_api import Browser
 
 from benchmarks.pupils import LEAST, Truth, lesson, mixed, section, sentence_of
-
-pytestmark = pytest.mark.browser
 
 PUPILS, SECONDS = 6, 20
 

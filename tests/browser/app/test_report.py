@@ -20,8 +20,6 @@ from transformer_viz.metrics import describe_row
 from transformer_viz.views.export.html_report import report
 from transformer_viz.views.export.lines import lines
 
-pytestmark = pytest.mark.browser
-
 
 class Offline:
     """Opens pages from a folder, and counts what they ask of anybody else."""

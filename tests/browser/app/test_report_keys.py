@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.browser.app.test_report import Offline, offline, painted
@@ -11,7 +10,6 @@ from transformer_viz.metrics import describe_row
 from transformer_viz.views.export.html_report import report
 
 __all__ = ["offline"]
-pytestmark = pytest.mark.browser
 
 
 def test_the_sentence_speaks_of_the_run_that_is_drawn(offline: Offline) -> None:

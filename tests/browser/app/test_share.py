@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.page_actions import address, go, press, query
-
-pytestmark = pytest.mark.browser
 
 
 def test_the_link_follows_a_slider_that_is_moved_beside_it(page: Page, url: str) -> None:

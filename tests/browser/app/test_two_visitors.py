@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import Browser
 
 from benchmarks.visitors import together
-
-pytestmark = pytest.mark.browser
 
 CHANGES = 16
 

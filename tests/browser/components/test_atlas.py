@@ -17,8 +17,6 @@ from transformer_viz.components.atlas import atlas_data
 from transformer_viz.core.palette import DARK, LIGHT, OKABE_ITO, Ramp, ramps
 from transformer_viz.core.trace import Trace
 
-pytestmark = pytest.mark.browser
-
 #: The pixel at a place of a tile, given in parts of it; places outside are frames and names.
 PIXELS = """([block, layer, head, places, canvas]) => {
   const { picture } = window.view, { left, top, width, height } =

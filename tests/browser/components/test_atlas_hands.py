@@ -17,8 +17,6 @@ from transformer_viz.components.atlas import atlas_data
 from transformer_viz.core.palette import LIGHT
 from transformer_viz.core.trace import Trace
 
-pytestmark = pytest.mark.browser
-
 BLOCKS = ("encoder", "decoder", "cross")
 BOX = "([block, layer, head]) => view.picture.boxOf({ block, layer, head })"
 SHINE = """([row, column]) =>

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-pytestmark = pytest.mark.browser
+from tests.support.browser import visit
 
 BANDS = ".tv-band:visible"
 SAY = """detail => dispatchEvent(new CustomEvent("tv-light", { detail }))"""
 
 
+@pytest.fixture(scope="module")
+def page(browser: Browser) -> Iterator[Page]:
+    """One visit for all tests here: each opens the app anew, with what the browser has kept."""
+    with visit(browser) as page:
+        yield page
+
+
 def _open(page: Page, url: str) -> None:
+    page.mouse.move(5, 5)
     page.goto(url)
     expect(page.locator("[data-painted]")).to_have_count(2)
     expect(page.locator(".heatmaplayer image").last).to_be_visible()  # two while it is drawn anew

@@ -23,7 +23,6 @@ from transformer_viz.components.head_map import map_data, map_height
 from transformer_viz.components.lines import lines_data
 from transformer_viz.core.palette import DARK, LIGHT, VIRIDIS
 
-pytestmark = pytest.mark.browser
 CLEAN, WARM = make_trace(), make_trace(temperature=3.0, probability=0.25)
 TIP = ".tip"
 LIGHTEN = "detail => dispatchEvent(new CustomEvent('tv-light', { detail }))"

@@ -11,8 +11,6 @@ from playwright.sync_api import Browser, Page, Route
 
 from transformer_viz.components.blob import pack
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.fixture
 def alone(browser: Browser, modules: str) -> Iterator[Page]:

@@ -23,7 +23,6 @@ def test_exports_are_found() -> None:
     assert EXPORT.findall(source + "export const d = 1;\nexport default b;\n") == list("Acd")
 
 
-@pytest.mark.browser
 def test_each_module_loads_alone(stage: Page) -> None:
     exported = stage.evaluate(
         """async names => Object.fromEntries(await Promise.all(names.map(async name =>
@@ -46,7 +45,6 @@ def test_a_folder_of_scripts_is_read_at_a_glance() -> None:
     assert {f.name for f in folders if len(list(f.glob("*.js"))) > FILES} == set()
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize("entry", [*ENTRIES, STARTS])
 def test_a_joined_script_runs_and_holds_all_that_is_exported(stage: Page, entry: str) -> None:
     script = bundle(entry)

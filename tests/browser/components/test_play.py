@@ -16,7 +16,6 @@ from transformer_viz.core.search_tree import CUT, ENDED, KEPT, LEFT_OUT, Search
 from transformer_viz.inference.generation import length_norm
 from transformer_viz.inference.search_recorder import record
 
-pytestmark = pytest.mark.browser
 SOURCE = [5, 9, 31, 7, 3]
 PIECES = [f"w{n}" for n in range(41)]
 WORDS = [f"s{n}" for n in SOURCE]

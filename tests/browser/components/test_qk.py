@@ -15,7 +15,6 @@ from transformer_viz.core.interventions import Temperature, Window
 from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_parts import Tokens, read_only
 
-pytestmark = pytest.mark.browser
 PIXEL = """([strip, at, up]) => {
   const root = document.getElementById('host').shadowRoot;
   const canvas = root.querySelectorAll('canvas')[strip];

@@ -19,7 +19,6 @@ from transformer_viz.components.blob import pack
 from transformer_viz.components.slider import Stop, slider_data
 from transformer_viz.core.interventions import Intervention, Temperature
 
-pytestmark = pytest.mark.browser
 STOPS = [Stop(f"{n}.0", f"n{n}", f"{n} of them") for n in range(11)]
 LINE = "/live/token"
 SPEED = re.compile(r"^\d+ ms$")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support import component_stage as stages
 from transformer_viz.components import Chip, ChipRow, tokens_data
-
-pytestmark = pytest.mark.browser
 
 LATE = """async () => {
   const { showIn } = await import('/shared/streamlit_view.js');

@@ -15,8 +15,6 @@ from transformer_viz.components.walkthrough.data import inside_data
 from transformer_viz.core.stages import Inside
 from transformer_viz.walkthrough import terms
 
-pytestmark = pytest.mark.browser
-
 FOCUSED = "document.getElementById('host').shadowRoot.activeElement"
 
 

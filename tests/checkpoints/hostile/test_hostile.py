@@ -98,6 +98,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.heavy], ids=lambda c: c.name)
+@pytest.mark.process
 def test_a_heavy_checkpoint_is_refused_at_little_cost(
     case: Case, measured: dict[str, dict[str, Any]]
 ) -> None:

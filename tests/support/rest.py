@@ -1,4 +1,4 @@
-"""When has a page come to rest? What screenshots, monkeys and two visitors at once wait for."""
+"""When has a page come to rest? What tests, screenshots and `make soak` wait for."""
 
 from __future__ import annotations
 
