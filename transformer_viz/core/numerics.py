@@ -1,6 +1,8 @@
-"""Thresholds that several rooms must share: what is a mask, what is no temperature."""
+"""The softmax in numpy, and thresholds that several rooms share."""
 
 from __future__ import annotations
+
+import numpy as np
 
 #: At most this much, added to a score, is a mask: models mask with -1e4 (float16 holds no more than
 #: 65504), -1e9 or minus infinity, and no score of a trained model comes near -1000.
@@ -11,3 +13,13 @@ MASK_SCORE = -1e3
 VERY_LOW = -1e8
 #: Temperatures below it are 0 (hard attention): scores divided by them would outgrow float32.
 COLD = 1e-30
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    """Scores ``[..., key]`` to weights that sum to 1 over the last axis, in the type of the scores.
+
+    A score of -inf gets 0; a row of nothing else gives NaN, as it does in torch.
+    """
+    with np.errstate(invalid="ignore"):  # -inf less -inf
+        raised = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
