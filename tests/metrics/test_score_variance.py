@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from transformer_viz.checkpoints.common.model import Model
+from transformer_viz.core.numerics import softmax
 from transformer_viz.inference.tracing import trace
 from transformer_viz.metrics.attention.qk_steps import NoProduct
 from transformer_viz.metrics.attention.score_variance import (
@@ -16,7 +17,6 @@ from transformer_viz.metrics.attention.score_variance import (
     jacobian_norms,
     random_scores,
     random_spread,
-    softmax,
     softness,
 )
 

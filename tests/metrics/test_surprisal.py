@@ -25,7 +25,6 @@ from transformer_viz.metrics.output.surprisal import (
     cost,
     held_bits,
     later,
-    typical_probability,
     weight_on,
 )
 from transformer_viz.model import ModelConfig
@@ -45,7 +44,6 @@ def test_bits_are_those_of_the_models_own_softmax(tiny_model: Model) -> None:
     logs = logits.double().log_softmax(-1)[range(4), [9, 10, 21, 3]].numpy() / np.log(2)
     trace = traced(tiny_model)
     assert np.allclose(held_bits(trace), -logs, rtol=1e-5)
-    assert typical_probability(trace) == pytest.approx(2 ** logs.mean(), rel=1e-5)
 
 
 def test_a_change_costs_the_difference_of_the_whole_text(tiny_model: Model) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..core.numerics import MASK_SCORE
 from .axis_layout import Layout
 from .edit_plan import Plan, matching
-from .lineage import MASK, Mark, Scores
+from .lineage import Mark, Scores
 from .run import AttentionRecord
 from .score_scale import scale_of
 from .torch_function_mode import Mode
@@ -48,7 +49,7 @@ def begin(
         offset = mode.numbering.before((path, depth), (queries, keys), q_origin, k_origin)
         mode.offset, first_key = offset, offset + queries - keys
     if path not in mode.numbering.stacks and hidden is None:
-        hidden = first <= MASK
+        hidden = first <= MASK_SCORE
     stack = mode.numbering.stack(path, kind, hidden, offset - first_key)
     heads = layout.canonical(x).shape[1]
     place = mode.numbering.place(stack, kind, depth, path, heads)

@@ -20,12 +20,12 @@ from ..core.interventions import (
     Window,
 )
 from ..core.masking import hidden as hides
+from ..core.numerics import COLD
 from ..core.sites import Site
 
 Kind = TypeVar("Kind", bound=Edit)
 SCORE_EDITS = (Temperature, Causal, Window, BlockKeys, BlockEdges, UniformHead)
 ATTENTION_EDITS = (*SCORE_EDITS, ScaleHead)
-COLD = 1e-30  # temperatures below it are 0: scores divided by them would outgrow float32
 
 
 def matching(intervention: Intervention, site: Site, heads: int, first: int) -> list[Edit]:

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-#: At most this much added to a score is a mask (DESIGN: masked cells stay masked).
-MASK = -1e3
+from ..core.numerics import MASK_SCORE
+
 NOWHERE: frozenset[int] = frozenset()
 _serial = itertools.count(1)
 
@@ -136,6 +136,6 @@ def split_mask(constant: Tensor) -> tuple[Tensor | None, Tensor | None]:
     """The mask (bool, true = hidden) and the bias of a tensor added to scores; None if absent."""
     if constant.dtype == torch.bool or not constant.is_floating_point():
         return None, constant
-    hidden = constant <= MASK
+    hidden = constant <= MASK_SCORE
     bias = constant.masked_fill(hidden, 0.0)
     return (hidden if hidden.any() else None), (bias if bias.any() else None)

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from ..core.interventions import Edit, Intervention
+from ..core.numerics import MASK_SCORE
 from . import torch_calls
 from .edit_plan import SCORE_EDITS
 from .lineage import (
-    MASK,
     NOWHERE,
     Biased,
     Context,
@@ -119,7 +119,7 @@ class Mode(TorchFunctionMode):
         if x.dim() < 2 or not x.is_floating_point():
             return NOWHERE
         if id(x) not in self.leaves:
-            masked = x <= MASK
+            masked = x <= MASK_SCORE
             mask = bool(masked.any()) and bool((masked | (x == 0)).all())
             self.leaves[id(x)] = (x, NOWHERE if mask else self.stream(x.shape[:-1]))
         return self.leaves[id(x)][1]

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..capture.edit_plan import COLD, HeadPlan
+from ..capture.edit_plan import HeadPlan
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
+from ..core.numerics import COLD, VERY_LOW
 from ..core.sites import Site
 from ..core.stages import NO_PRODUCT, PROBLEM, Inside, Stage
 from ..core.trace import Trace
@@ -26,7 +27,6 @@ from .attention_stages import mix_stage
 from .check_site import check_row
 from .softmax_stages import exponentials_of
 
-LOW = -1e8  # scores as low as this are masked
 CLOSE = 1e-5  # of the largest number
 
 
@@ -116,7 +116,7 @@ def _compared(
     yield Stage(
         "score", block, {"q": plain(q), "k": plain(k), "out": product}, words={"score": "dot"}
     )
-    seen = scores > LOW
+    seen = scores > VERY_LOW
     scale = 0.0 if attention.scale is None else attention.scale
     known = _close(product[seen] * (scale / temperature), scores[seen])
     yield Stage(

@@ -8,9 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ..capture.edit_plan import COLD, HeadPlan
+from ..capture.edit_plan import HeadPlan
 from ..core.interventions import Causal, Edit, Intervention
 from ..core.masking import hidden, hiding
+from ..core.numerics import COLD
 from ..core.sites import Site
 from ..core.stages import Stage
 from .arrays import plain

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..lineage import MASK, Ids, Scores
+from ...core.numerics import MASK_SCORE
+from ..lineage import Ids, Scores
 from ..torch_function_mode import Mode, in_place
 from .positions import filled
 
@@ -68,8 +69,8 @@ def masked(mode: Mode, func: Any, args: Any, kwargs: Any, x: Any, mask: Any, val
 def low(value: Any) -> bool:
     """Whether a fill value is a mask's."""
     if isinstance(value, Tensor):
-        return value.numel() > 0 and value.is_floating_point() and bool((value <= MASK).all())
-    return isinstance(value, int | float) and value <= MASK
+        return value.numel() > 0 and value.is_floating_point() and bool((value <= MASK_SCORE).all())
+    return isinstance(value, int | float) and value <= MASK_SCORE
 
 
 def merged(hidden: Tensor | None, more: Tensor) -> Tensor:

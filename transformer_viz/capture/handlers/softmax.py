@@ -8,15 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...core.numerics import VERY_LOW
 from ..attention_site import begin, heads_of, keep, plan_of, positions_of
 from ..axis_layout import Layout, oriented
 from ..edit_plan import Plan
 from ..lineage import Scores, Weights
 from ..run import AttentionRecord
 from ..torch_function_mode import Mode
-
-# Masks are known from how they came about; a score as low as this is one that was not seen coming.
-VERY_LOW = -1e8
 
 
 def on_softmax(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

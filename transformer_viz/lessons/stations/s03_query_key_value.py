@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ...core.numerics import MASK_SCORE
 from ...i18n import mark, say
-from ...metrics.attention.map_cells import MASK_SCORE, axes
+from ...metrics.attention.map_cells import axes
 from ..find_spot import SHORT, telling
 from ..lesson_types import Ask, Exercise, Notes, NotHere, Seen, Spot, Station
 from ..number_format import exact, quoted, rough, share

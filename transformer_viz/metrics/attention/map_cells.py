@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...core.interventions import Temperature
+from ...core.numerics import MASK_SCORE
 from ...core.trace import Trace
 from ...core.trace_parts import Attention
 from .word_merging import Axis, Regrouped, axis, merge_words, produced_axis, without_special
-
-MASK_SCORE = -1e3  # a score of at most this is a mask (interventions and models alike)
 
 
 @dataclass(frozen=True, eq=False)

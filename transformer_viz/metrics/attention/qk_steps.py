@@ -14,14 +14,13 @@ import numpy as np
 
 from ...core.interventions import Edit, Intervention, ScaleHead, Temperature, UniformHead
 from ...core.masking import hidden, hiding
+from ...core.numerics import COLD, VERY_LOW
 from ...core.sites import Site, called
 from ...core.trace import Trace
 from ...core.trace_parts import Attention
 from ...i18n import say
 from .map_cells import visible
 
-COLD = 1e-30  # temperatures below it are 0, as for the probe
-EMPTY = -1e8  # a row whose scores are all as low as this has nothing to look at
 #: Of a score's largest part: less than this is rounding, by the type that the model computes in.
 ROUNDING = {"float64": 1e-6, "float32": 1e-5, "float16": 1e-2, "bfloat16": 5e-2}
 
@@ -346,7 +345,7 @@ def _seen(trace: Trace, attention: Attention, site: Site) -> np.ndarray:
     scores = attention.scores[..., :keys]  # without sinks
     words = replace(attention, scores=scores)
     seen = visible(words, site.head, _temperature(trace, site) is not None) > 0
-    empty = (scores[site.head] <= EMPTY).all(axis=1, keepdims=True)
+    empty = (scores[site.head] <= VERY_LOW).all(axis=1, keepdims=True)
     return np.asarray(seen & ~empty)
 
 

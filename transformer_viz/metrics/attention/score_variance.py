@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from ...core.numerics import softmax
 from ...core.trace import Trace
 from ...core.trace_parts import Attention
 from .map_cells import visible
@@ -52,12 +53,6 @@ class HeadSpread:
     head: int
     scale: float
     spread: Spread
-
-
-def softmax(scores: np.ndarray) -> np.ndarray:
-    """Scores ``[..., key]`` to weights that sum to 1; a score of -inf gets 0."""
-    raised = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
 
 
 def jacobian_norms(weights: np.ndarray) -> np.ndarray:

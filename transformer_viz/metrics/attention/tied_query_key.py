@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...core.numerics import softmax
+
 
 @dataclass(frozen=True, eq=False)
 class Shared:
@@ -44,7 +46,7 @@ def share_keys(q: np.ndarray, k: np.ndarray, scale: float, visible: np.ndarray) 
         )
     exact, keys = q.astype(np.float64), k.astype(np.float64)
     scores = [scale * exact @ other.swapaxes(1, 2) for other in (keys, exact)]
-    weights = [_softmax(np.where(visible, score, -np.inf)) for score in scores]
+    weights = [softmax(np.where(visible, score, -np.inf)) for score in scores]
     return Shared(
         own=scores[0],
         shared=scores[1],
@@ -73,11 +75,6 @@ def lopsidedness(scores: np.ndarray) -> np.ndarray:
     whole = np.square(exact).sum(axis=(-2, -1))
     part = np.square(odd).sum(axis=(-2, -1))
     return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)
-
-
-def _softmax(scores: np.ndarray) -> np.ndarray:
-    raised = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return raised / raised.sum(axis=-1, keepdims=True)
 
 
 def _diagonal(weights: np.ndarray) -> np.ndarray:

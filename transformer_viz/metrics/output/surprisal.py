@@ -22,14 +22,6 @@ def held_bits(trace: Trace) -> np.ndarray:
     return -np.log2(np.maximum(trace.produced.probability.astype(np.float64), least))
 
 
-def typical_probability(trace: Trace) -> float:
-    """The probability of a held word, on the geometric mean over the words: 2^-(mean bits).
-
-    To the power of their number it is the probability of the whole text.
-    """
-    return float(2 ** -held_bits(trace).mean())
-
-
 def cost(before: Trace, after: Trace) -> float:
     """How many bits more the held words cost after a change; below 0 they became more probable.
 

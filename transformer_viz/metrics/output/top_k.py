@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from ...core.numerics import softmax
 from ...core.trace import Trace
 
 
@@ -21,9 +22,7 @@ def probabilities(trace: Trace, row: int) -> np.ndarray:
     Raises:
         LookupError: a model that gives no words, or a row that is not there; says which.
     """
-    logits = _logits(trace, row)
-    powers = np.exp(logits - logits.max())
-    return np.asarray(powers / powers.sum())
+    return softmax(_logits(trace, row))
 
 
 def _logits(trace: Trace, row: int) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 import streamlit as st
 
 from .... import views
+from ....core.numerics import softmax
 from ....core.sites import called
 from ....i18n import mark, say
 from ....metrics.attention.score_variance import (
@@ -16,7 +17,6 @@ from ....metrics.attention.score_variance import (
     Spread,
     random_scores,
     random_spread,
-    softmax,
 )
 from ....views.charts.curves import Curve
 from .. import jobs
