@@ -26,7 +26,7 @@ DOCUMENTED = {
     "export": "manifest",
     "colours": "palette",
     "sites": "MAPS",
-    "metrics.heads": "METRICS",
+    "metrics.heads": "head_statistics",
     "views.theme": "figure",
 }
 
@@ -94,6 +94,7 @@ def test_an_unknown_name_stays_unknown() -> None:
     assert not hasattr(module, "nobody")
 
 
+@pytest.mark.process
 def test_the_finder_stands_once_and_last_and_costs_nothing() -> None:
     install()
     assert sum(isinstance(finder, OldNames) for finder in sys.meta_path) == 1

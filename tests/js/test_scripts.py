@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import subprocess
 
+import pytest
+
 from tests.support.paths import ROOT
 
 FAILED = re.compile(r"^ *not ok \d+ - .*\n *---\n(?:.*\n)*? *\.\.\.$", re.MULTILINE)
 PASSED = re.compile(r"^# pass (\d+)$", re.MULTILINE)
 
 
+@pytest.mark.process
 def test_every_case_in_node() -> None:
     files = [str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("tests/js/*.test.js"))]
     command = ["./.ci/node", "node", "--test", "--test-reporter=tap", *files]

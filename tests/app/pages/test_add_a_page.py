@@ -24,9 +24,9 @@ GUIDE = ROOT / "docs" / "add-a-page.md"
 def from_guide() -> Page:
     """The page that the guide's two blocks of code make."""
     file, entry = re.findall(r"```python\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
-    names: dict[str, Any] = {"Page": Page}
-    exec(compile(file, str(GUIDE), "exec"), names)
-    page = eval(entry.strip(), names)
+    names: dict[str, Any] = {}
+    exec(compile(file + entry, str(GUIDE), "exec", dont_inherit=True), names)
+    page = names["ENTRY"]
     assert isinstance(page, Page)
     return page
 
