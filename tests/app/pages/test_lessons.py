@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 from unittest.mock import ANY
 
 import pytest
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.testing.v1 import AppTest
 
 from transformer_viz.app.engine.task import Task
@@ -276,12 +274,8 @@ def test_answers_of_a_link_are_about_its_sentence(
 ) -> None:
     app = press(press(visit("lessons", text=TEXT), "open-2"), "option-2-0")
 
-    def back() -> Any:  # as the browser's Back does
-        context = get_script_run_ctx()
-        return context and replace(context, is_history_navigation=True)
-
-    for module in ("session.visit", "lessons.navigation"):
-        monkeypatch.setattr(f"transformer_viz.app.{module}.get_script_run_ctx", lambda **_: back())
+    for module in ("session.visit", "lessons.navigation"):  # as the browser's Back does
+        monkeypatch.setattr(f"transformer_viz.app.{module}.came_by_history", lambda: True)
     app.query_params["text"] = "A dog sat on the mat and the cat."
     app.query_params["predicted"] = "2.1"
     app.run()

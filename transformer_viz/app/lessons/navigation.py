@@ -8,7 +8,6 @@ from typing import Any
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from ...core.interventions import Intervention
 from ...i18n import say
@@ -22,6 +21,7 @@ from ..session.scene import Scene
 from ..session.state import state
 from ..session.url_state import DEFAULTS
 from ..ui.progress import patiently
+from ..ui.streamlit_private import came_by_history
 from . import answers as lessons_answers
 from .evidence import serves, spot_of
 
@@ -40,8 +40,7 @@ def register_pages(pages: Sequence[StreamlitPage], chosen: StreamlitPage) -> Non
     st.session_state[DOORS] = {page.url_path or FIRST: page for page in pages}
     st.session_state[HERE] = chosen.url_path or FIRST
     _notice()
-    context = get_script_run_ctx(suppress_warning=True)
-    if context is not None and context.is_history_navigation:
+    if came_by_history():
         lessons_answers.read_again()
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from ...i18n import say, speak
 from ..engine import model_names
 from ..engine.engine import Engine
+from ..ui.streamlit_private import came_by_history, page_hash
 from . import url_state
 from .keys import private
 from .notices import about_link, complain, rewrite_widget
@@ -43,9 +43,8 @@ def begin(engine: Engine, framed: bool = True) -> None:
             second time, as it was before its link was written: then nothing is taken from there.
     """
     state = st.session_state
-    context = get_script_run_ctx()
     given = st.query_params.to_dict()
-    back = context is not None and context.is_history_navigation
+    back = came_by_history()
     private.unwritten = back and not framed and private.opened and url_state.others(given) == given
     if not private.opened or (back and not private.unwritten):
         values, complaints = url_state.read(given, defaults(engine, given.get("model")))
@@ -57,12 +56,12 @@ def begin(engine: Engine, framed: bool = True) -> None:
         del private.held  # all of them have just been written
         private.complaints, private.opened, private.fresh = complaints, True, True
         _settle_model(engine)
-        private.page = None if context is None else context.page_script_hash
+        private.page = page_hash()
         private.suited = None if engine.kind(values["model"]) is None else values["model"]
         adapt_to_model(engine)
         speak(values["lang"])
         return
-    page = None if context is None else context.page_script_hash
+    page = page_hash()
     moved = private.page != page
     private.page = page
     if moved:

@@ -13,11 +13,10 @@ from typing import TypeVar
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
-from streamlit.runtime.scriptrunner import get_script_run_ctx
-from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestType
 
 from ...i18n import say, speaking, spoken_language
 from ..engine.task import POLL, Task
+from .streamlit_private import is_in_fragment, is_rerun_wanted
 from .text_format import plain
 
 T = TypeVar("T")
@@ -102,16 +101,9 @@ def _stop_button(mark: tuple[str, object]) -> None:
 
 
 def _make_way() -> None:
-    """End this run of the page if its visitor has done something since.
-
-    For most wishes any call of Streamlit does that. But a wish from within a fragment, and a page
-    is one, would wait for the run to end; Streamlit keeps it where only its own code looks.
-    """
-    context = get_script_run_ctx(suppress_warning=True)
-    if context is None:
-        return
-    if getattr(context.script_requests, "_state", None) is ScriptRequestType.RERUN:
-        st.rerun(scope="fragment" if context.fragment_ids_this_run else "app")
+    """End this run of the page if its visitor has done something since."""
+    if is_rerun_wanted():
+        st.rerun(scope="fragment" if is_in_fragment() else "app")
 
 
 def _words(task: Task, say: str) -> str:

@@ -1,0 +1,55 @@
+"""What we ask of Streamlit beyond its documented interface is there, and means what we think."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from streamlit.runtime.scriptrunner import RerunData, ScriptRunContext
+from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequests, ScriptRequestType
+from streamlit.testing.v1 import AppTest
+
+from transformer_viz.app.ui import streamlit_private
+
+NAMES = ("is_history_navigation", "page_script_hash", "fragment_ids_this_run", "script_requests")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_still_knows(name: str) -> None:
+    fields = {field.name for field in dataclasses.fields(ScriptRunContext)}
+    assert name in fields or isinstance(getattr(ScriptRunContext, name, None), property)
+
+
+def test_a_wish_of_the_visitor_is_seen() -> None:
+    requests = ScriptRequests()
+    assert requests._state is ScriptRequestType.CONTINUE
+    requests.request_rerun(RerunData())
+    assert requests._state is ScriptRequestType.RERUN
+
+
+def test_outside_a_run_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streamlit_private, "get_script_run_ctx", lambda **words: None)
+    assert streamlit_private.page_hash() is None
+    assert not streamlit_private.came_by_history()
+    assert not streamlit_private.is_in_fragment()
+    assert not streamlit_private.is_rerun_wanted()
+
+
+def test_in_a_run_all_is_told() -> None:
+    def page() -> None:
+        import streamlit as st
+
+        from transformer_viz.app.ui import streamlit_private as private
+
+        @st.fragment
+        def part() -> None:
+            asked = (private.came_by_history(), private.is_rerun_wanted())
+            st.session_state["told"] = (*asked, private.is_in_fragment(), private.page_hash())
+            st.button("again")
+
+        part()
+
+    app = AppTest.from_function(page).run()
+    assert not app.exception
+    back, wanted, fragment, page_hash = app.session_state["told"]
+    assert (back, wanted, fragment) == (False, False, False) and page_hash

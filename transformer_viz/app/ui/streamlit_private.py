@@ -1,0 +1,39 @@
+"""What we ask of Streamlit beyond its documented interface, each held by a test.
+
+An upgrade may rename any of it; then `tests/app/ui/test_streamlit_private.py` fails, instead of a
+stop button or the browser's Back that silently does nothing.
+"""
+
+from __future__ import annotations
+
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestType
+
+
+def came_by_history() -> bool:
+    """Whether the browser's Back or Forward led to this run."""
+    context = get_script_run_ctx(suppress_warning=True)
+    return context is not None and context.is_history_navigation
+
+
+def page_hash() -> str | None:
+    """Which page this run draws; None outside a run."""
+    context = get_script_run_ctx(suppress_warning=True)
+    return None if context is None else context.page_script_hash
+
+
+def is_in_fragment() -> bool:
+    """Whether this run draws a fragment alone, and not the whole page."""
+    context = get_script_run_ctx(suppress_warning=True)
+    return context is not None and bool(context.fragment_ids_this_run)
+
+
+def is_rerun_wanted() -> bool:
+    """Whether the visitor has done something since this run began.
+
+    For most wishes any call of Streamlit ends the run. One from within a fragment, and a page is
+    one, would wait for its end; Streamlit keeps it where only its own code looks.
+    """
+    context = get_script_run_ctx(suppress_warning=True)
+    requests = None if context is None else context.script_requests
+    return getattr(requests, "_state", None) is ScriptRequestType.RERUN
