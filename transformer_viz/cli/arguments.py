@@ -7,13 +7,12 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core.interventions import Intervention, Pad
+from ..core.interventions import Intervention
 from ..core.sites import MAPS
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..checkpoints.common.model import Model
     from ..core.trace import Trace
 
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients")
@@ -110,19 +109,6 @@ def vectors_file(flag: str, path: Path) -> np.ndarray:
         came = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else "an archive"
         raise ValueError(f"{flag} needs floats [token, d_model]; {path} holds {came}.")
     return array
-
-
-def held(model: Model, clean: Trace, target: Any, edits: Intervention) -> dict[str, Any]:
-    """What a changed run is asked about, so that it speaks about the clean run's words."""
-    found: dict[str, Any] = {"target": target}
-    if clean.target is not None and clean.target.ids:
-        found["target"] = list(clean.target.ids)
-    if clean.produced is not None:
-        found["produced"] = list(clean.produced.ids)
-        if clean.target is None and model.gives == "words":  # padding makes rows of its own
-            padding = sum(edit.count for edit in edits if isinstance(edit, Pad))
-            found["produced"] += [model.pad_id] * padding
-    return found
 
 
 def stored_run(path: str) -> Trace:

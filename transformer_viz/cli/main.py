@@ -20,7 +20,6 @@ from ..core.version import __version__
 from .arguments import (
     KEEP,
     config_word,
-    held,
     kept_parts,
     known_checkpoint,
     new_file,
@@ -214,6 +213,7 @@ def report(path: str, title: str, out: str, words: tuple[str, ...], **given: Any
     file = new_file(out, "page")
     model = _load(path, words)
     _require_picture(model, path, given["image"])
+    from ..inference.held_words import held_words
     from ..inference.tracing import trace as run
     from ..views.export.html_report import report as page
 
@@ -221,7 +221,7 @@ def report(path: str, title: str, out: str, words: tuple[str, ...], **given: Any
     with after_a_second("Running"):
         found, before = run(model, source, target=aim, keep=keep), None
         if edits:
-            before, about = found, held(model, found, aim, edits)
+            before, about = found, {"target": aim, **held_words(model, found, edits)}
             found = run(model, source, intervention=edits, keep=keep, **about)
         content = page(found, before, title=title)
     file.write_text(content, encoding="utf-8")

@@ -12,6 +12,11 @@ START = -1  # the number of the empty text, from which a search sets out
 LEFT_OUT, KEPT, ENDED, CUT = range(4)  # what became of a text: CUT ended by its length
 
 
+def usual_limit(source: int) -> int:
+    """How many tokens a translation of so many may have, where nobody says."""
+    return int(1.4 * source) + 8
+
+
 @dataclass(frozen=True, eq=False)
 class Search:
     """How a model came to its words: what it weighed at each step, and what it looked at.

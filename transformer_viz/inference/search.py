@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
+from ..core.search_tree import usual_limit
 from ..core.sites import Site
 from .token_ids import padded_source
 
@@ -235,7 +236,7 @@ def edited(
 def limit_of(model: Model, source: int, max_tokens: int | None) -> int:
     """How many tokens may be produced for a source of this many tokens."""
     generates = model.kind == "decoder-only"
-    wanted = max_tokens or (NEW_TOKENS if generates else int(1.4 * source) + 8)
+    wanted = max_tokens or (NEW_TOKENS if generates else usual_limit(source))
     if model.max_tokens is None:
         return wanted
     # the last token produced is never read, so it needs no position

@@ -357,11 +357,8 @@ class Engine:
         tokens = trace_jobs.length(model, question, intervention)
         if wanted.vectors:
             return wanted.sites[:1], (*trace_jobs.KEEP, "qkv")
-        heads = int(model.config.get("heads", 12))
-        layers = sum(
-            int(model.config.get(f"{stack}_layers", 12)) for stack in ("encoder", "decoder")
-        )
-        few = 3 * layers * heads * tokens**2 * 4 <= WHOLE
+        layers = model.size("encoder_layers") + model.size("decoder_layers")
+        few = 3 * layers * model.size("heads") * tokens**2 * 4 <= WHOLE
         return (None if few else tuple(sorted(wanted.sites))), trace_jobs.KEEP
 
 

@@ -57,7 +57,7 @@ def _require_room(model: Model, source: str, beam: int) -> None:
     tokens = len(source_ids(model, source))
     steps = limit_of(model, tokens, None)
     keys = tokens + (steps if model.kind == "decoder-only" else 0)
-    rows = int(model.config.get("decoder_layers") or 12) * int(model.config.get("heads") or 12)
+    rows = model.size("decoder_layers") * model.size("heads")
     if 4 * beam * steps * rows * keys > MAX_ROWS_BYTES:
         raise ValueError(
             say(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...core.interventions import Intervention, Pad
+from ...core.search_tree import usual_limit
 from ...core.sites import Site
 from ...core.trace import Trace
 from ...i18n import mark, say
@@ -93,14 +94,10 @@ def held_of(model: Model, question: Question, clean: Trace | None, changes: Inte
             return {}
         ids = plain_ids(model, question)
         return {"produced": ids, "masked": [n for n in question.masked if n < len(ids)]}
+    from ...inference.held_words import held_words
+
     held: Held = {"masked": question.masked} if question.masked else {}
-    if clean.target is not None:
-        held["target"] = list(clean.target.ids)
-    if clean.produced is not None:
-        held["produced"] = list(clean.produced.ids)
-        if clean.target is None and model.gives == "words":  # padding makes rows of its own
-            held["produced"] += [model.pad_id] * _padding(changes)
-    return held
+    return held | held_words(model, clean, changes)
 
 
 def traced(
@@ -159,7 +156,7 @@ def length(model: Model, question: Question, intervention: Intervention) -> int:
                 most=MAX_TOKENS,
             )
         )
-    return max(tokens + padding, target, int(1.4 * tokens) + 8)  # as long as decoding may go
+    return max(tokens + padding, target, usual_limit(tokens))
 
 
 def _check_length(name: str, count: int) -> None:

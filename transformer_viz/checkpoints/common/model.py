@@ -13,6 +13,8 @@ from ...preprocessing.images import ImageReader
 from ...preprocessing.tokenizers import Tokenizer
 from .provenance import GUESSES
 
+BASE_SIZE = 12  # heads, and layers of a stack, of the usual base models (BERT, GPT-2)
+
 
 @dataclass(frozen=True)
 class Calls:
@@ -89,6 +91,11 @@ class Model:
     def parameters(self) -> int:
         """How many numbers the model learned; shared tables count once."""
         return sum(p.numel() for p in self.module.parameters())
+
+    def size(self, word: str) -> int:
+        """A size of the config such as ``heads``; where it says none, that of a base model."""
+        known = self.config.get(word)
+        return BASE_SIZE if known is None else int(known)
 
     def to(self, device: str) -> Model:
         """The same model with its module moved to a device (in place, as PyTorch moves modules)."""
