@@ -1,11 +1,11 @@
-"""The softmax in numpy, against that of torch in float64."""
+"""Softmax and its logarithm in numpy, against those of torch in float64."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
 
-from transformer_viz.core.numerics import softmax
+from transformer_viz.core.numerics import log_softmax, softmax
 
 
 def test_softmax_is_that_of_torch() -> None:
@@ -15,3 +15,11 @@ def test_softmax_is_that_of_torch() -> None:
     expected = torch.from_numpy(scores).softmax(-1).numpy()
     np.testing.assert_allclose(softmax(scores), expected, rtol=1e-13, atol=0)
     assert softmax(scores)[0, 1, 2] == 0 and np.isnan(softmax(scores)[1, 2]).all()
+
+
+def test_log_softmax_is_that_of_torch() -> None:
+    scores = 30 * np.random.default_rng(1).standard_normal((3, 5, 11)).astype(np.float32)
+    scores[0, 2, 4:] = -np.inf
+    expected = torch.from_numpy(scores).double().log_softmax(-1).numpy()
+    np.testing.assert_allclose(log_softmax(scores), expected, rtol=1e-13, atol=1e-13)
+    assert log_softmax(scores).dtype == np.float64 and log_softmax(scores)[0, 2, 4] == -np.inf

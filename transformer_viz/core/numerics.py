@@ -23,3 +23,11 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):  # -inf less -inf
         raised = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
+
+
+def log_softmax(scores: np.ndarray) -> np.ndarray:
+    """The natural logarithm of `softmax`, ``[..., key]`` float64: finite where a weight is tiny."""
+    exact = np.asarray(scores, np.float64)
+    with np.errstate(invalid="ignore"):
+        shifted = exact - exact.max(axis=-1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))

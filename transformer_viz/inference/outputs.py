@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
+from ..core.numerics import log_softmax
 from ..core.trace_parts import Produced, read_only
 from ..preprocessing.tokenizers import target_side
 from .capture_to_numpy import to_numpy
@@ -91,11 +92,9 @@ def _scored(
     ids: tuple[int, ...], pieces: tuple[str, ...], labels: tuple[str, ...], logits: np.ndarray
 ) -> Produced:
     """Probability and rank of one id in each row of ``logits`` ``[row, choice]``."""
-    exact = logits.astype(np.float64)
-    exact -= exact.max(axis=1, keepdims=True)
-    chosen = exact[np.arange(len(ids)), ids]
-    probability = np.exp(chosen - np.log(np.exp(exact).sum(axis=1)))
-    rank = 1 + (exact > chosen[:, None]).sum(axis=1)
+    rows = np.arange(len(ids))
+    probability = np.exp(log_softmax(logits)[rows, ids])
+    rank = 1 + (logits > logits[rows, ids][:, None]).sum(axis=1)
     return Produced(
         ids=tuple(int(i) for i in ids),
         pieces=pieces,

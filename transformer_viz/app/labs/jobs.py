@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...core.interventions import Intervention, Pad
+from ...core.numerics import log_softmax
 from ...core.trace import Trace
 from ...core.trace_parts import read_only
 from ...metrics.attention.score_variance import HeadSpread, head_spreads
@@ -77,9 +78,7 @@ def chances(model: Model, text: str, target: Ids, produced: Ids) -> np.ndarray:
     """ln p of given target tokens for a source: float64 ``[row]``."""
     found = watched(model, text, target, Intervention().to_json(), ("weights",))
     assert found.logits is not None
-    logits = found.logits.astype(np.float64)
-    logs = logits - logits.max(axis=-1, keepdims=True)
-    logs -= np.log(np.exp(logs).sum(axis=-1, keepdims=True))
+    logs = log_softmax(found.logits)
     return read_only(logs[np.arange(len(produced)), list(produced)])
 
 
