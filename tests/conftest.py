@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import hypothesis
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -25,6 +26,9 @@ from transformer_viz.preprocessing.tokenizers import PlainIds
 __all__ = ["labs", "tiny_box"]  # fixtures for every test
 
 torch.set_num_threads(1)
+# A busy machine is no reason to fail.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 BROWSER = ROOT / "tests" / "browser"
 

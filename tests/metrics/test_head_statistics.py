@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.head_formulas import FORMULAS
@@ -76,7 +76,6 @@ def test_a_metric_that_is_shown_has_its_texts(metric: HeadMetric) -> None:
         assert not text or ("{number" in text and metric.unit in text)
 
 
-@settings(deadline=None)  # a busy machine is no reason to fail
 @given(st.integers(1, 60), st.integers(1, 9))
 def test_a_uniform_row_over_n_keys_has_entropy_log2_n(keys: int, queries: int) -> None:
     statistics = head_statistics(np.full((1, queries, keys), 1 / keys))

@@ -87,7 +87,6 @@ def test_quarter_turns_by_hand() -> None:
     assert back.turn == pytest.approx(-np.pi / 2) and back.wavelength == pytest.approx(4)
 
 
-@settings(deadline=None)
 @given(
     st.floats(0.001, 3.1),
     st.floats(-3.1, 3.1),
@@ -189,7 +188,6 @@ def test_similarity_by_hand() -> None:
     assert similarity(table) == pytest.approx(np.array(expected))
 
 
-@settings(deadline=None)
 @given(st.integers(1, 12), st.integers(2, 9), st.integers(0, 999))
 def test_similarity_is_symmetric_and_knows_no_scale(rows: int, width: int, seed: int) -> None:
     table = np.random.default_rng(seed).normal(size=(rows, width))
@@ -334,7 +332,7 @@ def test_angles_have_the_wavelengths_of_their_frequencies(written: str) -> None:
         waves(position_rows(a_trace(rotary_decoder=0 * angles), "rotary.decoder"))
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.integers(2, 20), st.integers(0, 99))
 def test_similarity_of_angles_is_the_mean_cosine_of_their_difference(rows: int, seed: int) -> None:
     angles = np.random.default_rng(seed).normal(size=(rows, 5))

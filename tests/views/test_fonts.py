@@ -157,6 +157,7 @@ def test_any_font_that_has_the_signs_is_used_whatever_its_name(
     forget()
 
 
+@pytest.mark.process
 def test_a_font_put_on_the_computer_is_found_by_a_fresh_process(tmp_path: Path) -> None:
     sign = chr(0xE123)  # a place for private use, which no other font fills
     build_font(tmp_path / "data" / "fonts" / "any.ttf", f"{sign}𓀀")
