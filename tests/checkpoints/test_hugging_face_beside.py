@@ -339,6 +339,18 @@ def test_a_tokenizer_that_would_fill_the_memory_is_not_opened(case: str, tmp_pat
     refuse_growth(tmp_path)
 
 
+def test_the_id_of_a_padding_token_may_be_large(tmp_path: Path) -> None:
+    """That of Qwen 2 is 151,643: a number of a token, and not of how many there are."""
+    padding = {"strategy": {"Fixed": 512}, "direction": "Right", "pad_to_multiple_of": 8}
+    whole = whole_file(padding=padding | {"pad_id": 151_643, "pad_type_id": 0})
+    (tmp_path / "tokenizer.json").write_text(whole)
+    refuse_growth(tmp_path)
+    multiple = whole_file(padding=padding | {"pad_to_multiple_of": 10**9})
+    (tmp_path / "tokenizer.json").write_text(multiple)
+    with pytest.raises(ValueError, match="pads to 1,000,000,000 tokens"):
+        refuse_growth(tmp_path)
+
+
 def test_a_panic_of_the_tokenizer_is_a_sentence() -> None:
     """Oniguruma gives up on this pattern, and the library panics: no Exception is raised."""
     slow = {"type": "Split", "pattern": {"Regex": "(?:a|a){40}[bc]"}, "behavior": "Isolated"}
