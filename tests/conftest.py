@@ -94,16 +94,11 @@ def make_model(config: ModelConfig = TINY, **words: Any) -> Model:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test carries `browser` or `app` by where it stands or what it uses: docs/tests.md.
-
-    One in a browser may try once more: a race in ten thousand clicks must not stop the others. What
-    needed it is listed at the end (RERUN) and is a bug to be found. No other test has two tries.
-    """
+    """A test carries `browser` or `app` by where it stands or what it uses: docs/tests.md."""
     for item in items:
         uses = getattr(item, "fixturenames", ())
         if BROWSER in item.path.parents or "browser" in uses:
             item.add_marker(pytest.mark.browser)
-            item.add_marker(pytest.mark.flaky(reruns=1))
         elif "AppTest" in vars(getattr(item, "module", None) or object) or "visit" in uses:
             item.add_marker(pytest.mark.app)
 

@@ -150,9 +150,7 @@ def _pick(said: object) -> None:
     if not isinstance(said, Mapping):
         return
     row, column = (_number(said.get(name)) for name in ("row", "column"))
-    if row is not None:
-        state.token = row
-    state.key = column
+    widget_sync.choose(key=column, **({} if row is None else {"token": row}))
 
 
 def _number(said: object) -> int | None:

@@ -16,7 +16,7 @@ from ...core.trace import Trace
 from ...i18n import mark, say
 from ..engine.engine import whole_layer
 from ..render.outcome_html import class_names
-from ..session import notices, visit
+from ..session import notices, visit, widget_sync
 from ..session.scene import Scene
 from ..session.state import state
 from ..ui.progress import patiently
@@ -144,4 +144,4 @@ def _moved(scene: Scene, chosen: int, changes: Intervention) -> Trace:
 def _pick() -> None:
     chosen = clicked(CHART)
     if chosen:
-        state.token = chosen[0]
+        widget_sync.choose(token=chosen[0])

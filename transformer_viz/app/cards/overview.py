@@ -8,6 +8,7 @@ from ...components.atlas import TITLES
 from ...i18n import mark, say
 from ...metrics.attention.map_cells import Cells
 from ..render import payloads
+from ..session import widget_sync
 from ..session.keys import private
 from ..session.scene import Scene
 from ..session.state import state
@@ -129,14 +130,15 @@ def _open_head(said: object) -> None:
     """A click on a tile opens that head."""
     match said:
         case [str(block), int(layer), int(head)] if _known(block, layer, head):
-            st.session_state.update(block=block, layer=layer, head=head)
+            widget_sync.choose(block=block, layer=layer, head=head)
 
 
 def _overlay_heads(said: object) -> None:
     """These heads are laid over the opened one as lines, in which they can be seen then."""
     if isinstance(said, list) and all(_is_head(state.block, one) for one in said):
         chosen = tuple(dict.fromkeys(map(tuple, said)))
-        st.session_state.update(overlay=chosen[-FURTHER:], view="lines")
+        state.overlay = chosen[-FURTHER:]
+        widget_sync.choose(view="lines")
 
 
 def _is_head(block: str, said: object) -> bool:

@@ -13,7 +13,7 @@ from ...core.trace_parts import Tokens
 from ...i18n import mark, say
 from ...metrics.attention.map_cells import Cells
 from ..render.headline import lead
-from ..session import visit
+from ..session import visit, widget_sync
 from ..session.edit_controls import hidden
 from ..session.scene import Scene
 from ..session.state import state
@@ -170,7 +170,7 @@ def toggle_mask(tokens: Tokens) -> Callable[[Picked], None]:
         masked = set(state.masked)
         if chip.token in masked or not tokens.special[chip.token]:
             state.masked = tuple(sorted(masked ^ {chip.token}))
-        state.answer = chip.token
+        widget_sync.choose(answer=chip.token)
         remember_click(chip)
 
     return turned
@@ -185,6 +185,6 @@ def settle_picked(found: Cells) -> None:
     row, column = chip.row, chip.column
     if row is None and column is not None and column < found.weights.shape[1]:
         row = int(np.argmax(found.weights[:, column]))
-        state.key = found.parts[column][0]
+        widget_sync.choose(key=found.parts[column][0])
     if row is not None and row < len(found.members):
-        state.token = found.members[row][0]
+        widget_sync.choose(token=found.members[row][0])

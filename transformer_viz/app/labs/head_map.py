@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...components.head_map import map_data
 from ...core.trace import Trace
-from ..session.state import state
+from ..session import widget_sync
 from ..ui import components
 from .bench import Bench
 
@@ -55,7 +55,7 @@ def head(
 def _pick(said: object) -> None:
     match said:
         case {"row": int(row)} if row >= 0:
-            state.token = row
+            widget_sync.choose(token=row)
 
 
 def _ignore(said: object) -> None:

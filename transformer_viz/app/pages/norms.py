@@ -29,7 +29,7 @@ from ..cards.overview import compare, sentence
 from ..cards.plotly_chart import chart, clicked
 from ..engine.engine import Engine
 from ..page_template import show
-from ..session import notices, selection, visit
+from ..session import notices, selection, visit, widget_sync
 from ..session.scene import Scene
 from ..session.state import state
 from ..session.url_state import shortened
@@ -52,7 +52,7 @@ def _body(scene: Scene) -> Callable[[], None] | None:
     rows = token_chips.rows_for_stack(scene, stack, state.word, "column")
     sides = token_chips.sides_of(scene, stack, "column")
     token_chips.sentences(
-        scene, rows, lambda chip: st.session_state.update(word=chip.token), "norm-map", sides
+        scene, rows, lambda chip: widget_sync.choose(word=chip.token), "norm-map", sides
     )
     _choices(scene)
     try:
@@ -135,7 +135,7 @@ def _title(name: str) -> str:
 def _pick(sites: tuple[str, ...]) -> None:
     chosen = clicked("norm-map")
     if chosen:
-        st.session_state.update(site=sites[chosen[0]], word=chosen[1])
+        widget_sync.choose(site=sites[chosen[0]], word=chosen[1])
 
 
 def _said(scene: Scene, stack: str) -> None:
@@ -186,7 +186,7 @@ def _stream(scene: Scene, stack: str) -> None:
 def _pick_word() -> None:
     chosen = clicked("stream")
     if chosen:
-        state.word = chosen[0]
+        widget_sync.choose(word=chosen[0])
 
 
 def _gains(scene: Scene) -> None:

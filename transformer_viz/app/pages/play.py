@@ -15,7 +15,7 @@ from ..cards.search_options import Way
 from ..engine.engine import Engine
 from ..engine.search_jobs import searched
 from ..page_template import show
-from ..session import notices
+from ..session import notices, widget_sync
 from ..session.scene import Scene
 from ..session.state import state
 from ..session.url_state import shortened
@@ -177,4 +177,5 @@ def _looked(said: object) -> None:
     match said:
         case {"layer": int(layer), "head": int(head), "pooled": bool(pooled)}:
             if 0 <= layer < 1000 and 0 <= head < 1000:
-                st.session_state.update(layer=layer, head=head, pooled=pooled)
+                state.pooled = pooled
+                widget_sync.choose(layer=layer, head=head)

@@ -53,7 +53,7 @@ def _body(scene: Scene) -> Callable[[], None]:
     rows = token_chips.rows_for_stack(scene, stack, state.place, "row")
     sides = token_chips.sides_of(scene, stack, "row")
     token_chips.sentences(
-        scene, rows, lambda chip: st.session_state.update(place=chip.token), "position-table", sides
+        scene, rows, lambda chip: widget_sync.choose(place=chip.token), "position-table", sides
     )
     _choices(scene)
     name = name_of(scene.before, stack)

@@ -49,6 +49,7 @@ class Private:
     address = Slot[dict[str, str] | None](None)  # what was written into the address bar last
     kept = Slot[dict[str, Any]]({})  # the values of the link's keys that were saved last
     held = Slot[tuple[str, ...]](())  # the keys without a widget in the last run
+    stale = Slot[dict[str, frozenset[Any]]]({})  # by key: what its control may still send unasked
     framed = Slot[tuple[str, ...]](())  # the keys that have a widget in the frame
     recolour = Slot[bool | None](None)  # light and dark were switched: draw all anew
     # Notices.

@@ -53,7 +53,7 @@ def begin(engine: Engine, framed: bool = True) -> None:
         for name in ("model", "checkpoint"):
             values[name] = _known(values[name])
         state.update(values)
-        del private.held  # all of them have just been written
+        del private.held, private.stale  # all of them have just been written
         private.complaints, private.opened, private.fresh = complaints, True, True
         _settle_model(engine)
         private.page = page_hash()

@@ -33,18 +33,41 @@ def show(wanted: Mapping[str, Any]) -> None:
             state[name] = value
 
 
+def choose(**values: Any) -> None:
+    """In a callback, write choices of the link that have a control of their own as well.
+
+    Until the browser has heard of it, that control sends the old value along with whatever the
+    visitor does next; `apply_pending` knows by these which values are such stale ones.
+    """
+    for name, value in values.items():
+        older = {st.session_state.get(name), private.kept.get(name)}
+        older |= private.stale.get(name, frozenset())
+        private.stale = private.stale | {name: frozenset(older - {value})}
+        st.session_state[name] = value
+
+
 def moved(name: str, act: Callable[[], None]) -> None:
     """Note in a callback that a control seems to have been moved; `apply_pending` decides."""
     st.session_state.setdefault(MOVES, {})[name] = act
 
 
 def apply_pending() -> None:
-    """At the start of a run: do what the visitor really moved."""
+    """At the start of a run: do what the visitor really moved, and nothing but that."""
     state = st.session_state
     moves: dict[str, Callable[[], None]] = state.pop(MOVES, {})
     kept, echoes = private.kept, state.get(ECHOES, {})
-    other = any(state.get(name) != kept.get(name) for name in url_state.DEFAULTS)
-    alone = len(moves) == 1 and not other
+    changed = [name for name in url_state.DEFAULTS if state.get(name) != kept.get(name)]
+    if len(changed) + len(moves) > 1:
+        _take_back_stale(changed)
+    elif changed:  # by hand: whoever goes back to an older value means it
+        private.stale = {name: old for name, old in private.stale.items() if name not in changed}
+    alone = len(moves) == 1 and not changed
     for name, act in moves.items():
         if alone or name not in echoes or state.get(name) != echoes[name]:
             act()
+
+
+def _take_back_stale(changed: list[str]) -> None:
+    for name in changed:
+        if st.session_state.get(name) in private.stale.get(name, ()):
+            st.session_state[name] = private.kept[name]

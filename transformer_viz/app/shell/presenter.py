@@ -12,6 +12,8 @@ import streamlit as st
 
 from ...components.blob import pack
 from ...i18n import say
+from ..session import widget_sync
+from ..session.keys import private
 from ..session.scene import Scene
 from ..session.state import state
 from ..ui import components
@@ -68,8 +70,10 @@ def steps(scene: Scene) -> None:
 
 
 def _step(layers: int, heads: int, by: int) -> None:
-    number = (state.layer * heads + state.head + by) % (layers * heads)
-    state.layer, state.head = divmod(number, heads)
+    """From the head that was shown last: the lists may still say the one before it."""
+    shown = private.kept["layer"] * heads + private.kept["head"]
+    layer, head = divmod((shown + by) % (layers * heads), heads)
+    widget_sync.choose(layer=layer, head=head)
 
 
 def _turn() -> None:

@@ -79,8 +79,9 @@ export class Presenter {
     if (field || modified(event) || event.isComposing) return;
     const opened = [...document.querySelectorAll(OPENED)].some((one) => one.checkVisibility());
     const arrowed = at instanceof Element && !!at.closest(ARROWED);
-    window.addEventListener("keydown", () => {
-      if (!event.defaultPrevented && !opened) this.act(event, arrowed);
+    window.addEventListener("keydown", (later) => {
+      const same = later === event; // another one, if somebody kept this one to himself
+      if (same && !event.defaultPrevented && !opened) this.act(event, arrowed);
     }, { once: true, signal: this.ending.signal });
   }
 
