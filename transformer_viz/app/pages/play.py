@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from ...components.play import play_data
+from ...components.play import PlayLook, play_data
 from ...core.interventions import Intervention
 from ...core.search_tree import Search
 from ...i18n import say
@@ -140,20 +140,23 @@ def _picture(
         return
     layer = min(place.layer, len(search.rows) - 1)
     run = scene.before if search_options.clean(scene) else scene.now  # an edit may add padding
-    data = play_data(
-        search,
-        scene.engine.pieces(scene.question.model),
-        run.source.labels,
-        about=f"{scene.question.model} {scene.question.text} {about}",
+    look = PlayLook(
         layer=layer,
         head=min(place.head, search.rows[layer].shape[1] - 1),
         pooled=state.pooled,
         played=state.played,
         chosen=chosen,
-        start=ending(scene.question.text) if scene.kind.continues else "",
-        before=before,
         ramp=scene.look.ramp,
         seq=scene.look.seq,
+    )
+    data = play_data(
+        search,
+        scene.engine.pieces(scene.question.model),
+        run.source.labels,
+        look,
+        about=f"{scene.question.model} {scene.question.text} {about}",
+        start=ending(scene.question.text) if scene.kind.continues else "",
+        before=before,
     )
     components.play(data, key="play", moved=_moved, looked=_looked)
     st.caption(
