@@ -68,18 +68,15 @@ def map_data(
     shown = difference(now, was) if was else now.weights.astype(np.float32)
     limit = _limit(shown, most, was is not None)
     look = replace(look, zoom=_within(look.zoom, shown.shape))
-    sheets, arrays = _sheets(shown, now.masked, look.zoom, limit, was is not None)
     row = now.row_of(look.token)
-    if row is not None and "pooled" in arrays:
-        arrays |= {"chosen": shown[row], "chosen_masked": now.masked[row].astype(np.uint8)}
+    sheets, arrays = _sheets(shown, now.masked, look.zoom, limit, was is not None)
+    if "pooled" in arrays:
+        arrays |= _exact_row(shown, now.masked, row)
     if numbers is None:
         site = Site(*MAPS[block], layer, head)
         numbers = head_numbers(before or trace, trace, site, bool(now.note))
-    header = {
-        "part": "head",
-        "view": "map",
-        "seq": look.seq,
-        "colours": both_palettes(),
+    header = {"part": "head", "view": "map", "seq": look.seq, "colours": both_palettes()}
+    header |= {
         "title": f"{called(block)} L{layer} H{head}",
         **_sides(trace, block, now, was),
         "most": limit,
@@ -147,6 +144,13 @@ def _sheets(
         part = tuple(slice(*span) for span in region)
         arrays |= {"weights": shown[part], "masked": hidden[part]}
     return words | {"region": region}, arrays
+
+
+def _exact_row(shown: np.ndarray, masked: np.ndarray, row: int | None) -> dict[str, np.ndarray]:
+    """The chosen row of a pooled map, as it is."""
+    if row is None:
+        return {}
+    return {"chosen": shown[row], "chosen_masked": masked[row].astype(np.uint8)}
 
 
 def pooled(shown: np.ndarray, stride: list[int]) -> np.ndarray:
