@@ -19,7 +19,7 @@ from ..session import notices
 from ..session.scene import Scene
 from ..session.state import state
 from ..session.url_state import shortened
-from ..ui import components
+from ..ui import components, layout
 from ..ui.progress import patiently
 from ..ui.text_format import ending, plain
 
@@ -33,7 +33,7 @@ def draw(engine: Engine) -> None:
 
 def _body(scene: Scene) -> None:
     if not scene.kind.writes:
-        st.html(f'<h2 class="tv-question">{say("How does the model write?")}</h2>')
+        layout.heading(say("How does the model write?"))
         st.info(plain(_silent(scene)))
         return
     search_options.settle_width()

@@ -19,7 +19,7 @@ from ..session import notices
 from ..session.scene import Scene
 from ..session.state import state
 from ..shell.presenter import presenting
-from ..ui import components
+from ..ui import components, layout
 from ..ui.progress import patiently
 from ..ui.text_format import plain
 
@@ -75,16 +75,9 @@ def _choices(scene: Scene, words: tuple[str, ...]) -> None:
     """Which block, layer, head and word."""
     layers, heads = scene.now.thumbnail(scene.place.block).shape[:2]
     notices.rewrite_widget("token")
-    with st.container(
-        horizontal=True,
-        horizontal_alignment="distribute",
-        vertical_alignment="center",
-        key="fold-inside",
-    ):
-        st.html(
-            f'<h2 class="tv-question">{say("What happens inside a head?")}</h2>', width="content"
-        )
-        with st.container(horizontal=True, width="content", vertical_alignment="center"):
+    with layout.row("center", spread=True, key="fold-inside"):
+        layout.heading(say("What happens inside a head?"), fit=True)
+        with layout.row("center", fit=True):
             overview.block(scene)
             _list(say("layer"), range(layers), "layer", [f"L{n}" for n in range(layers)], 84)
             _list(say("head"), range(heads), "head", [f"H{n}" for n in range(heads)], 84)
