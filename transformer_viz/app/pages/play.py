@@ -9,7 +9,7 @@ import streamlit as st
 from ...components.play import PlayLook, play_data
 from ...core.interventions import Intervention
 from ...core.search_tree import Search
-from ...i18n import say
+from ...i18n import mark, say
 from ..cards import search_options
 from ..cards.search_options import Way
 from ..engine.engine import Engine
@@ -23,6 +23,7 @@ from ..ui import components, layout
 from ..ui.progress import patiently
 from ..ui.text_format import ending, plain
 
+QUESTION = mark("How does the model write?")
 ABOUT = "_played"  # the question and the search that the step and the text were chosen for
 
 
@@ -33,7 +34,7 @@ def draw(engine: Engine) -> None:
 
 def _body(scene: Scene) -> None:
     if not scene.kind.writes:
-        layout.heading(say("How does the model write?"))
+        layout.heading(say(QUESTION))
         st.info(plain(_silent(scene)))
         return
     search_options.settle_width()

@@ -8,7 +8,7 @@ import streamlit as st
 
 from ...components.walkthrough.data import inside_data
 from ...core.stages import Inside, Number, Stage, Terms
-from ...i18n import say
+from ...i18n import mark, say
 from ...metrics.attention.map_cells import cells
 from ..cards import head_card, overview, token_chips
 from ..cards.edit_panel import strip
@@ -23,6 +23,7 @@ from ..ui import components, layout
 from ..ui.progress import patiently
 from ..ui.text_format import plain
 
+QUESTION = mark("What happens inside a head?")
 LONGEST = 200  # letters of an address
 STATION = "_station"  # the number of the open station and what it is, as they were last
 
@@ -76,7 +77,7 @@ def _choices(scene: Scene, words: tuple[str, ...]) -> None:
     layers, heads = scene.now.thumbnail(scene.place.block).shape[:2]
     notices.rewrite_widget("token")
     with layout.row("center", spread=True, key="fold-inside"):
-        layout.heading(say("What happens inside a head?"), fit=True)
+        layout.heading(say(QUESTION), fit=True)
         with layout.row("center", fit=True):
             overview.block(scene)
             _list(say("layer"), range(layers), "layer", [f"L{n}" for n in range(layers)], 84)
