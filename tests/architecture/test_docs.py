@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import click
 import pytest
 
 from tests.support.paths import ROOT
+from transformer_viz.app import pages
 from transformer_viz.cli.main import main
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -89,3 +91,11 @@ def test_the_tour_names_every_kind_of_edit() -> None:
 def test_readme_names_every_command() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [name for name in main.commands if f"transformer-viz {name}" not in readme] == []
+
+
+def test_every_page_has_its_picture() -> None:
+    script = runpy.run_path(str(ROOT / "docs" / "make_screenshots.py"))
+    shots = [*script["SHOTS"], *script["VIEWS"], *script["KINDS"], *script["CLASS"]]
+    assert {path for _, path, _ in shots} == {page.path for page in pages.PAGES}
+    assert set(script["STANDS"]) <= {page.path for page in pages.PAGES}
+    assert len({name for name, _, _ in shots}) == len(shots)

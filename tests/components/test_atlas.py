@@ -12,6 +12,7 @@ from tests.support.component_stage import decoded
 from tests.support.many_heads import blocks_max, many, repeated, sentence
 from tests.views.conftest import make_trace
 from transformer_viz.components.atlas import atlas_data, atlas_height
+from transformer_viz.components.map_look import MapLook
 from transformer_viz.core.trace import Trace
 from transformer_viz.i18n import speaking
 
@@ -34,7 +35,7 @@ def rows(trace: Trace, stack: str, kind: str) -> Any:
 
 
 def test_the_pictures_travel_as_they_were_captured(clean: Trace) -> None:
-    header, arrays = decoded(atlas_data(clean, BLOCKS, seq=5, words="so it is"))
+    header, arrays = decoded(atlas_data(clean, BLOCKS, MapLook(seq=5), words="so it is"))
     for number, block in enumerate(BLOCKS):
         assert np.array_equal(arrays[f"tiles{number}"], clean.thumbnail(block))
         assert arrays[f"tiles{number}"].dtype == np.uint8

@@ -13,6 +13,7 @@ from tests.support.component_stage import decoded
 from tests.support.long_text import long_trace, sentence
 from tests.views.conftest import make_trace
 from transformer_viz.components.head_map import map_data, map_height
+from transformer_viz.components.map_look import MapLook
 from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_parts import Attention
 
@@ -34,8 +35,13 @@ def long() -> Trace:
     return long_trace(523, causal=True)
 
 
-def sent(trace: Trace, block: str, layer: int = 1, head: int = 2, **words: Any) -> Decoded:
-    return decoded(map_data(trace, block, layer, head, **words))
+OWN = ("before", "most", "numbers")
+
+
+def sent(trace: Trace, block: str, layer: int = 1, head: int = 2, **chosen: Any) -> Decoded:
+    """What is sent of a head; words that `map_data` does not know are the look's."""
+    own = {name: chosen.pop(name) for name in OWN if name in chosen}
+    return decoded(map_data(trace, block, layer, head, MapLook(**chosen), **own))
 
 
 def other_weights(trace: Trace, block: str, weights: np.ndarray) -> Trace:
@@ -138,7 +144,7 @@ def test_long_maps_are_pooled_to_their_largest_weights(count: int) -> None:
 def test_an_update_stays_below_a_megabyte(count: int) -> None:
     trace = long_trace(count, causal=True)
     zoom = ((200, 456), (0, 256))
-    assert len(map_data(trace, "encoder", 0, 0, token=7, zoom=zoom)) <= 1e6
+    assert len(map_data(trace, "encoder", 0, 0, MapLook(token=7, zoom=zoom))) <= 1e6
 
 
 @pytest.mark.parametrize(

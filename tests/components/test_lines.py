@@ -9,6 +9,7 @@ import pytest
 
 from tests.views.conftest import make_trace
 from transformer_viz.components.lines import lines_data, lines_height
+from transformer_viz.components.map_look import MapLook
 from transformer_viz.core.trace import Trace
 from transformer_viz.metrics import merge_words, without_special
 from transformer_viz.metrics.attention.word_merging import axis, produced_axis
@@ -28,7 +29,7 @@ def warm() -> Trace:
 
 
 def test_weights_of_each_head_are_the_runs_own(clean: Trace) -> None:
-    header, arrays = decoded(lines_data(clean, "cross", [(1, 2), (0, 0), (1, 2)], seq=7))
+    header, arrays = decoded(lines_data(clean, "cross", [(1, 2), (0, 0), (1, 2)], MapLook(seq=7)))
     weights = clean.attention("cross")
     assert header["heads"] == [{"layer": 1, "head": 2}, {"layer": 0, "head": 0}]
     assert np.array_equal(arrays["weights"], np.stack([weights[1, 2], weights[0, 0]]))
@@ -41,14 +42,16 @@ def test_weights_of_each_head_are_the_runs_own(clean: Trace) -> None:
 
 
 def test_words_stand_in_columns_where_a_sentence_looks_at_itself(clean: Trace) -> None:
-    header, _ = decoded(lines_data(clean, "encoder", [(0, 1)], token=2, key=3, top=3))
+    header, _ = decoded(lines_data(clean, "encoder", [(0, 1)], MapLook(token=2, key=3), top=3))
     assert not header["across"]
     assert header["caption"] == "words on the left look at words on the right"
     assert [header[word] for word in ("token", "key", "top")] == [2, 3, 3]
 
 
 def test_without_special_tokens_rows_sum_to_one_again(clean: Trace) -> None:
-    header, arrays = decoded(lines_data(clean, "cross", [(1, 2)], special=False, words=True))
+    header, arrays = decoded(
+        lines_data(clean, "cross", [(1, 2)], MapLook(special=False, words=True))
+    )
     assert clean.produced is not None and clean.target is not None
     rows, columns = produced_axis(clean.produced, clean.target), axis(clean.source)
     kept = without_special(clean.attention("cross")[1, 2], rows, columns)
@@ -97,7 +100,7 @@ def test_what_heads_do_not_share_is_said_of_each() -> None:
     trace = made(weights)
     marked = dataclasses.replace(trace.source, special=(False, True, False))
     trace = dataclasses.replace(trace, source=marked)
-    header, _ = decoded(lines_data(trace, "encoder", [(0, 0), (0, 1)], special=False))
+    header, _ = decoded(lines_data(trace, "encoder", [(0, 0), (0, 1)], MapLook(special=False)))
     assert header["note"].startswith("L0 H0: Special tokens are hidden")
     assert "L0 H1: " in header["note"] and "2 rows looked at special tokens" in header["note"]
 

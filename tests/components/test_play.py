@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.component_stage import decoded
-from transformer_viz.components.play import play_data
+from transformer_viz.components.play import PlayLook, play_data
 from transformer_viz.core.search_tree import Search
 from transformer_viz.inference.search_recorder import record
 
@@ -24,7 +24,7 @@ def search(request, tiny_model) -> Search:
 
 
 def test_the_arrays_are_those_of_the_search(search):
-    header, arrays = decoded(play_data(search, PIECES, WORDS, about="a", layer=1))
+    header, arrays = decoded(play_data(search, PIECES, WORDS, PlayLook(layer=1), about="a"))
     names = header["names"]
     assert [names[n] for n in arrays["tokens"]] == [PIECES[n] for n in search.tokens]
     assert [[names[n] for n in row] for row in arrays["top"]] == [
@@ -40,7 +40,9 @@ def test_the_arrays_are_those_of_the_search(search):
 
 def test_the_header_says_how_it_was_searched(search):
     header, _ = decoded(
-        play_data(search, PIECES, WORDS, about="a", head=1, pooled=False, played=3, before="x")
+        play_data(
+            search, PIECES, WORDS, PlayLook(head=1, pooled=False, played=3), about="a", before="x"
+        )
     )
     assert header["way"] == {1: "greedy", 3: "beam"}[search.beam] or header["way"] == "sample"
     assert (header["drawing"] is None) == (header["way"] != "sample")
@@ -53,9 +55,9 @@ def test_the_header_says_how_it_was_searched(search):
 
 def test_only_what_is_there_can_be_shown(search):
     with pytest.raises(LookupError, match="There are layers 0 to 1; got 2"):
-        play_data(search, PIECES, WORDS, about="a", layer=2)
+        play_data(search, PIECES, WORDS, PlayLook(layer=2), about="a")
     with pytest.raises(LookupError, match=r"This search weighed \d+ texts"):
-        play_data(search, PIECES, WORDS, about="a", chosen=10**6)
+        play_data(search, PIECES, WORDS, PlayLook(chosen=10**6), about="a")
 
 
 def test_a_play_is_small(tiny_model):

@@ -112,3 +112,15 @@ def test_the_finder_stands_once_and_last_and_costs_nothing() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), {"METRICS": "HEAD_METRICS", "Metric": "HeadMetric"}.items()
+)
+def test_the_old_names_of_the_head_metrics_open_with_a_warning(old: str, new: str) -> None:
+    metrics = import_module("transformer_viz.metrics")
+    with pytest.warns(DeprecationWarning, match=f"{new} now and computes by rows"):
+        found = getattr(metrics, old)
+    assert found is getattr(import_module("transformer_viz.core.head_metrics"), new)
+    with pytest.raises(AttributeError, match="no 'METRIC'; its names are Axis, "):
+        metrics.METRIC  # noqa: B018

@@ -40,14 +40,19 @@ def _name(function: ast.expr) -> str:
 
 
 def merge(language: str, files: list[Path]) -> list[str]:
-    """Put translations into a language's file; texts that nobody says any more go. What lacks."""
+    """Put translations into a language's file, its texts in alphabetical order; texts that nobody
+    says any more go.
+
+    Returns:
+        The texts that lack a translation.
+    """
     path = HERE / f"{language}.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {NAME: language}
     for file in files:
         found = json.loads(file.read_text(encoding="utf-8"))
         known |= {text: ours for text, ours in found.items() if ours}
     wanted = texts()
-    kept = {NAME: known[NAME]} | {text: known[text] for text in wanted if text in known}
+    kept = {NAME: known[NAME]} | {text: known[text] for text in sorted(wanted) if text in known}
     temporary = path.with_suffix(".part")
     temporary.write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     temporary.replace(path)

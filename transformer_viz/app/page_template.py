@@ -31,8 +31,9 @@ class Page:
     """A page of the app.
 
     ``address`` is its place in the URL, ``title`` its marked text in the navigation, ``question``
-    what it answers, ``draw`` what draws it. ``framed`` pages have the sentence box above them; the
-    others ask the model at hand nothing. The ``first`` page opens where the URL names none.
+    the marked text of what it answers, ``draw`` what draws it. ``framed`` pages have the sentence
+    box above them; the others ask the model at hand nothing. The ``first`` page opens where the URL
+    names none.
     """
 
     address: str

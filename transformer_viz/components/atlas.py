@@ -19,6 +19,7 @@ from ..core.trace import Trace
 from ..i18n import mark, say
 from ..metrics.attention.thumbnails import halved, head_tiles, largest_change, stride, strongest
 from .blob import both_palettes, pack
+from .map_look import PLAIN, MapLook
 from .ruler import rulers
 
 STRONGEST = "max"  # the column that gives the ends of the scale
@@ -46,16 +47,13 @@ class _Tiles:
 def atlas_data(
     trace: Trace,
     blocks: Sequence[str],
+    look: MapLook = PLAIN,
     *,
     before: Trace | None = None,
     opened: tuple[str, int, int] | None = None,
     overlaid: Sequence[tuple[int, int]] = (),
     sort: str = "layer",
     scale: str = "head",
-    ramp: str = "ink",
-    gamma: float = 1.0,
-    threshold: float = 0.0,
-    seq: int = 0,
     words: str = "",
 ) -> bytes:
     """Every layer and head of one block, or of several side by side, as bytes for the browser.
@@ -67,15 +65,12 @@ def atlas_data(
     Args:
         trace: the run to show.
         blocks: of ``encoder``, ``decoder`` and ``cross``, in the order in which they stand.
+        look: the colours, and the number of this state.
         before: another run over the same words; then what changed since is drawn.
         opened: block, layer and head of the one that stands beside.
         overlaid: layers and heads of the opened block that are laid over it as lines.
         sort: ``layer``, or the name of the metric that heads are ranked by, or ``change``.
         scale: ``head`` (each by its own largest weight) or ``common``.
-        ramp: one of :data:`transformer_viz.core.palette.RAMPS`.
-        gamma: power that amounts are raised to before they are coloured.
-        threshold: weights below it are blank, 0...1.
-        seq: the number of the change that this picture belongs to.
         words: a sentence to show below.
 
     Raises:
@@ -86,17 +81,16 @@ def atlas_data(
         raise ValueError("An atlas needs a block: encoder, decoder or cross; got none.")
     found = _pooled([_tiles(trace, block, before) for block in blocks])
     limit = 0.0 if before is None else max(largest_change(tiles.cells) for tiles in found)
-    how = {"sort": sort, "scale": scale, "ramp": ramp, "gamma": gamma, "threshold": threshold}
     tables = [_numbers(trace, before, tiles) for tiles in found]
     header = {
         "part": "atlas",
-        "seq": seq,
+        "seq": look.seq,
         "colours": both_palettes(),
         "height": atlas_height(trace, blocks),
         "words": words,
         "opened": opened and list(opened),
         "overlaid": [list(place) for place in overlaid],
-        "how": how,
+        "how": {"sort": sort, "scale": scale, **look.colours()},
         "limit": limit,
         "metrics": [_told(metric, before is not None) for metric in shown_metrics()]
         + ([] if before is None else [_change()]),

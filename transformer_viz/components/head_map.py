@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import isnan
 from typing import Any
 
@@ -12,10 +13,11 @@ from ..core.sites import MAPS, Site, called
 from ..core.trace import Trace
 from ..i18n import listed, say
 from ..metrics import describe_row, statistic_change
-from ..metrics.attention.map_cells import Cells, cells
+from ..metrics.attention.map_cells import Cells
 from ..metrics.attention.map_difference import appended, difference
 from ..metrics.attention.thumbnails import largest_change
 from .blob import both_palettes, pack
+from .map_look import PLAIN, MapLook, Span, Zoom
 from .ruler import rulers
 
 WHOLE = 256  # rows and columns up to which every weight is sent
@@ -24,29 +26,18 @@ HEIGHTS = (340, 720)  # the picture's size stays between these, so that a page d
 TOP = 96  # pixels that the names of the columns take at most
 BLIND = 5  # rows without anything to look at that are named; the others are counted
 
-Span = tuple[int, int]
-Zoom = tuple[Span, Span]
-
 
 def map_data(
     trace: Trace,
     block: str,
     layer: int,
     head: int,
+    look: MapLook = PLAIN,
     *,
     before: Trace | None = None,
     most: float | None = None,
-    token: int | None = None,
-    key: int | None = None,
-    words: bool = False,
-    special: bool = True,
-    ramp: str = "ink",
-    gamma: float = 1.0,
-    threshold: float = 0.0,
-    zoom: Zoom | None = None,
     numbers: str | None = None,
     direction: str | None = None,
-    seq: int = 0,
 ) -> bytes:
     """One head as a map, for ``map.js``.
 
@@ -62,60 +53,63 @@ def map_data(
         trace: the run to show.
         block: ``encoder``, ``decoder`` or ``cross``.
         layer, head: from 0.
+        look: what is chosen, how tokens are grouped, and the colours.
         before: another run over the same words; then the change since it is drawn instead.
         most: the weight at the dark end of the colours, unless the head has a larger one.
-        token, key: one of the model's rows and columns that is chosen.
-        words: merge pieces to whole words.
-        special: show start and end marks too.
-        ramp, gamma, threshold: the colours, as in the atlas; see `colours.RAMPS`.
-        zoom: the rows and columns to enlarge, each from the first to behind the last.
         numbers: what to say about the head; left out, the metrics for below a map.
         direction: what rows and columns are to each other; left out, that rows look at columns.
-        seq: the number of this state, which the browser gives back when it is painted.
 
     Raises:
         LookupError: a map, layer or head that the trace lacks; names those it has.
         ValueError: the two runs speak about different words, or the earlier one about more.
     """
-    shown_as = {"words": words, "special": special}
-    now = cells(trace, block, layer, head, **shown_as)
-    was = cells(before, block, layer, head, **shown_as) if before else None
+    now = look.cells(trace, block, layer, head)
+    was = look.cells(before, block, layer, head) if before else None
     shown = difference(now, was) if was else now.weights.astype(np.float32)
-    largest = max(most or 0.0, float(np.nanmax(shown, initial=0)))
-    limit = largest_change(shown) if was else largest or 1.0
-    zoom = _within(zoom, shown.shape)
-    sheets, arrays = _sheets(shown, now.masked, zoom, limit, was is not None)
-    row = now.row_of(token)
-    if row is not None and "pooled" in arrays:
-        arrays |= {"chosen": shown[row], "chosen_masked": now.masked[row].astype(np.uint8)}
+    limit = _limit(shown, most, was is not None)
+    look = replace(look, zoom=_within(look.zoom, shown.shape))
+    row = now.row_of(look.token)
+    sheets, arrays = _sheets(shown, now.masked, look.zoom, limit, was is not None)
+    if "pooled" in arrays:
+        arrays |= _exact_row(shown, now.masked, row)
     if numbers is None:
         site = Site(*MAPS[block], layer, head)
         numbers = head_numbers(before or trace, trace, site, bool(now.note))
-    rows, columns = rulers(trace, block, now)
-    header = {
-        "part": "head",
-        "view": "map",
-        "seq": seq,
-        "colours": both_palettes(),
+    header = {"part": "head", "view": "map", "seq": look.seq, "colours": both_palettes()}
+    header |= {
         "title": f"{called(block)} L{layer} H{head}",
-        "rows": rows.to_dict(),
-        "columns": columns.to_dict(),
-        "height": map_height(len(now.rows)),
-        "change": was is not None,
-        "old": len(was.rows) if was else len(now.rows),
+        **_sides(trace, block, now, was),
         "most": limit,
-        "token": token,
-        "key": key,
-        "ramp": ramp,
-        "gamma": gamma,
-        "threshold": threshold,
-        "zoom": zoom,
+        **_chosen(look),
         "said": "" if row is None else _said(now, row, was is not None),
         "numbers": numbers,
         "direction": say("rows look at columns") if direction is None else direction,
         "note": _note(now, was),
     }
     return pack(header | sheets, **arrays)
+
+
+def _sides(trace: Trace, block: str, now: Cells, was: Cells | None) -> dict[str, Any]:
+    """What stands along the sides, and how many rows the earlier run had, for the header."""
+    rows, columns = rulers(trace, block, now)
+    return {
+        "rows": rows.to_dict(),
+        "columns": columns.to_dict(),
+        "height": map_height(len(now.rows)),
+        "change": was is not None,
+        "old": len(was.rows) if was else len(now.rows),
+    }
+
+
+def _chosen(look: MapLook) -> dict[str, Any]:
+    return {"token": look.token, "key": look.key, **look.colours(), "zoom": look.zoom}
+
+
+def _limit(shown: np.ndarray, most: float | None, change: bool) -> float:
+    """The weight, or the size of a change, at the end of the colours."""
+    if change:
+        return largest_change(shown)
+    return max(most or 0.0, float(np.nanmax(shown, initial=0))) or 1.0
 
 
 def map_height(rows: int) -> int:
@@ -150,6 +144,13 @@ def _sheets(
         part = tuple(slice(*span) for span in region)
         arrays |= {"weights": shown[part], "masked": hidden[part]}
     return words | {"region": region}, arrays
+
+
+def _exact_row(shown: np.ndarray, masked: np.ndarray, row: int | None) -> dict[str, np.ndarray]:
+    """The chosen row of a pooled map, as it is."""
+    if row is None:
+        return {}
+    return {"chosen": shown[row], "chosen_masked": masked[row].astype(np.uint8)}
 
 
 def pooled(shown: np.ndarray, stride: list[int]) -> np.ndarray:

@@ -54,4 +54,4 @@ def taught() -> Iterator[None]:
 @cache
 def _texts(language: str) -> dict[str, str]:
     found = catalogue(language)
-    return {english: found[english] for english in browser_texts() if english in found}
+    return {english: found[english] for english in sorted(browser_texts()) if english in found}

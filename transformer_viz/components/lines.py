@@ -9,9 +9,10 @@ import numpy as np
 
 from ..core.trace import Trace
 from ..i18n import say
-from ..metrics.attention.map_cells import Cells, cells
+from ..metrics.attention.map_cells import Cells
 from ..metrics.attention.map_difference import appended, difference
 from .blob import both_palettes, pack
+from .map_look import PLAIN, MapLook
 from .ruler import Ruler, rulers
 
 MOST_HEADS = 8  # colours that everybody can tell apart
@@ -28,15 +29,10 @@ def lines_data(
     trace: Trace,
     block: str,
     heads: Sequence[Head],
+    look: MapLook = PLAIN,
     *,
     before: Trace | None = None,
-    token: int | None = None,
-    key: int | None = None,
-    words: bool = False,
-    special: bool = True,
     top: int = 0,
-    threshold: float = 0.0,
-    seq: int = 0,
 ) -> bytes:
     """One or more heads as lines, for ``lines.js``.
 
@@ -48,28 +44,23 @@ def lines_data(
         trace: the run to show.
         block: ``encoder``, ``decoder`` or ``cross``.
         heads: layer and head of each, from 0; at most eight, and the same one counts once.
+        look: what is chosen, how tokens are grouped, and the ``threshold`` to draw from at first.
         before: another run over the same words; then the change since it is drawn instead.
-        token, key: one of the model's rows and columns that is chosen.
-        words: merge pieces to whole words.
-        special: show start and end marks too.
         top: how many lines of each word to draw at first, 0 for all.
-        threshold: the least weight (or size of a change) to draw at first.
-        seq: the number of this state, which the browser gives back when it is painted.
 
     Raises:
         LookupError: a map, layer or head that the trace lacks; names those it has.
         ValueError: no head, more than eight, or two runs that cannot be compared; says why.
     """
     chosen = _at_most_eight(heads)
-    shown = {"words": words, "special": special}
-    now = [cells(trace, block, *head, **shown) for head in chosen]
-    was = [cells(before, block, *head, **shown) for head in chosen] if before else []
+    now = [look.cells(trace, block, *head) for head in chosen]
+    was = [look.cells(before, block, *head) for head in chosen] if before else []
     arrays, beyond = _links(_weights(now, was))
     rows, columns = rulers(trace, block, now[0])
     header = {
         "part": "head",
         "view": "lines",
-        "seq": seq,
+        "seq": look.seq,
         "colours": both_palettes(),
         "block": block,
         "across": block == "cross",
@@ -78,10 +69,10 @@ def lines_data(
         "rows": rows.to_dict(),
         "columns": columns.to_dict(),
         "change": before is not None,
-        "token": token,
-        "key": key,
+        "token": look.token,
+        "key": look.key,
         "top": top,
-        "threshold": threshold,
+        "threshold": look.threshold,
         "beyond": beyond,
         "caption": _caption(block, rows),
         "note": _note(chosen, now, was),

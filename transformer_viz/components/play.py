@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,21 +15,41 @@ from .head_map import map_height
 HIGHEST = 520  # pixels of the history
 
 
+@dataclass(frozen=True)
+class PlayLook:
+    """Which step, text and head of a search are shown, and in which colours.
+
+    Args:
+        layer, head: whose row of weights is shown, from 0.
+        pooled: show the mean over that layer's heads instead of the one head.
+        played: the step that is shown, from 0.
+        chosen: the candidate whose text is shown; None is the best one.
+        ramp: the colours of the history, one of :data:`transformer_viz.core.palette.RAMPS`.
+        seq: the number of this state, which the browser gives back when it is painted.
+    """
+
+    layer: int = 0
+    head: int = 0
+    pooled: bool = True
+    played: int = 0
+    chosen: int | None = None
+    ramp: str = "ink"
+    seq: int = 0
+
+
+#: The look that a search has unless another is given.
+PLAIN = PlayLook()
+
+
 def play_data(
     search: Search,
     pieces: Sequence[str],
     words: Sequence[str],
+    look: PlayLook = PLAIN,
     *,
     about: str,
-    layer: int = 0,
-    head: int = 0,
-    pooled: bool = True,
-    played: int = 0,
-    chosen: int | None = None,
     start: str = "",
     before: str | None = None,
-    ramp: str = "ink",
-    seq: int = 0,
 ) -> bytes:
     """A search for ``play.js``.
 
@@ -36,56 +57,59 @@ def play_data(
     ``ranks`` int32, ``logs``, ``totals``, ``scores``, ``chances`` float32, ``fates`` uint8; by pass
     ``owners`` int32 ``[pass]``, ``top`` int32 ``[pass, 10]`` with ``top_logs`` and ``top_chances``
     float32, ``keys`` int32, and ``rows`` float32 ``[pass, head, key]`` of one layer. What they mean
-    is said in :class:`decoding_steps.Search`.
+    is said in :class:`transformer_viz.core.search_tree.Search`.
 
     Args:
-        search: what `decoding_record.record` gave.
+        search: what `search_recorder.record` gave.
         pieces: the name of every token that the model writes, ``[id]``.
         words: the tokens that are looked at, as far as they were there before the first step.
+        look: the step, the text and the head that are shown, and the colours.
         about: what was searched for and how, so that another search is told from this one.
-        layer, head: whose row is shown, from 0; ``pooled``: the mean of that layer's heads.
-        played: the step that is shown, from 0.
-        chosen: the candidate whose text is shown; None is the best one.
         start: the text that is gone on with.
         before: what the clean run writes, where this is a changed one.
-        ramp: the colours of the history; see `colours.RAMPS`.
-        seq: the number of this state, which the browser gives back when it is painted.
 
     Raises:
         LookupError: a layer that was not watched, or no such candidate; says which there are.
     """
-    if not 0 <= layer < len(search.rows):
-        raise LookupError(f"There are layers 0 to {len(search.rows) - 1}; got {layer}.")
-    chosen = search.best[0] if chosen is None else chosen
+    if not 0 <= look.layer < len(search.rows):
+        raise LookupError(f"There are layers 0 to {len(search.rows) - 1}; got {look.layer}.")
+    chosen = search.best[0] if look.chosen is None else look.chosen
     search.line(chosen)  # says so where there is no such candidate
     ids = sorted({*search.tokens.tolist(), *search.top_tokens.ravel().tolist()})
     place = {token: number for number, token in enumerate(ids)}
     header: dict[str, Any] = {
         "part": "play",
-        "seq": seq,
+        "seq": look.seq,
         "colours": both_palettes(),
         "about": about,
-        "way": "sample" if search.drawing else "beam" if search.beam > 1 else "greedy",
-        "beam": search.beam,
-        "drawing": search.drawing,
-        "penalty": search.penalty,
-        "block": search.block,
-        "layers": len(search.rows),
-        "layer": layer,
-        "head": head,
-        "pooled": pooled,
+        **_searched(search),
+        "layer": look.layer,
+        "head": look.head,
+        "pooled": look.pooled,
         "names": [pieces[token] for token in ids],
         "words": list(words),
         "start": start,
         "before": before,
         "best": list(search.best),
         "written": list(search.texts),
-        "played": played,
+        "played": look.played,
         "chosen": chosen,
-        "ramp": ramp,
+        "ramp": look.ramp,
         "height": min(HIGHEST, map_height(int(search.steps.max()) + 1)),
     }
-    return pack(header, **_candidates(search, place), **_passes(search, place, layer))
+    return pack(header, **_candidates(search, place), **_passes(search, place, look.layer))
+
+
+def _searched(search: Search) -> dict[str, Any]:
+    """How was searched, for the header."""
+    return {
+        "way": "sample" if search.drawing else "beam" if search.beam > 1 else "greedy",
+        "beam": search.beam,
+        "drawing": search.drawing,
+        "penalty": search.penalty,
+        "block": search.block,
+        "layers": len(search.rows),
+    }
 
 
 def _candidates(search: Search, place: dict[int, int]) -> dict[str, np.ndarray]:

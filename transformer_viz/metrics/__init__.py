@@ -1,5 +1,9 @@
 """Numbers about a trace: pure functions of plain arrays, each with a name, a unit and a law."""
 
+import warnings
+from typing import Any
+
+from ..core import head_metrics
 from .attention.head_statistics import head_statistics
 from .attention.word_merging import (
     Axis,
@@ -31,3 +35,18 @@ __all__ = [
     "vector_changes",
     "without_special",
 ]
+
+#: Names of 0.1.0: they open with a warning for one minor release.
+RENAMED = {"METRICS": "HEAD_METRICS", "Metric": "HeadMetric"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in RENAMED:
+        raise AttributeError(f"{__name__} has no {name!r}; its names are {', '.join(__all__)}.")
+    warnings.warn(
+        f"{__name__}.{name} is core.head_metrics.{RENAMED[name]} now and computes by rows (whole "
+        "matrices: head_statistics); the old name goes with the next minor release.",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return getattr(head_metrics, RENAMED[name])

@@ -14,6 +14,7 @@ from tests.support.paths import ROOT
 from transformer_viz.app import pages
 from transformer_viz.app.lessons.navigation import FIRST, HOME
 from transformer_viz.app.page_template import Page
+from transformer_viz.i18n import catalogue
 from transformer_viz.lessons import STATIONS
 
 pytestmark = pytest.mark.app
@@ -73,6 +74,12 @@ def test_addresses_are_unique_and_the_first_page_is_the_one_without() -> None:
     assert len({*found}) == len(found)
     assert [page.address for page in pages.PAGES if page.first] == [FIRST]
     assert pages.PAGES[0].path == "" and all(page.path for page in pages.PAGES[1:])
+
+
+def test_titles_and_questions_are_translated() -> None:
+    known = catalogue("zh")
+    for page in pages.PAGES:
+        assert {page.title, page.question} <= set(known), page.address
 
 
 def test_stations_stand_on_pages_that_there_are() -> None:

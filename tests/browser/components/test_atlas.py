@@ -14,6 +14,7 @@ from tests.support.component_stage import decoded, update
 from tests.support.many_heads import blocks_max, many, repeated
 from tests.views.conftest import make_trace
 from transformer_viz.components.atlas import atlas_data
+from transformer_viz.components.map_look import MapLook
 from transformer_viz.core.palette import DARK, LIGHT, OKABE_ITO, Ramp, ramps
 from transformer_viz.core.trace import Trace
 
@@ -98,7 +99,7 @@ def test_each_head_is_drawn_on_its_own_scale(stage: Page, clean: Trace, dark: bo
 
 @pytest.mark.parametrize("ramp", ["viridis", "cividis", "grey"])
 def test_all_heads_share_a_scale_when_asked(stage: Page, clean: Trace, ramp: str) -> None:
-    show(stage, atlas_data(clean, ["encoder", "cross"], scale="common", ramp=ramp))
+    show(stage, atlas_data(clean, ["encoder", "cross"], MapLook(ramp=ramp), scale="common"))
     most = max(clean.thumbnail(block).max() for block in ("encoder", "cross"))
     for layer, head in np.ndindex(2, 3):
         tile = clean.thumbnail("cross")[layer, head].astype(float)
@@ -107,7 +108,7 @@ def test_all_heads_share_a_scale_when_asked(stage: Page, clean: Trace, ramp: str
 
 
 def test_gamma_and_threshold_change_what_is_seen(stage: Page, clean: Trace) -> None:
-    show(stage, atlas_data(clean, ["cross"], gamma=0.5, threshold=0.2))
+    show(stage, atlas_data(clean, ["cross"], MapLook(gamma=0.5, threshold=0.2)))
     tile = clean.thumbnail("cross")[1, 0].astype(float)
     amounts = np.where(tile / 255 < 0.2, 0, np.floor(tile / tile.max() * 255 + 0.5) / 255)
     assert 5 < (amounts == 0).sum() < 18  # some are blank, some are not
@@ -119,7 +120,7 @@ def test_gamma_and_threshold_change_what_is_seen(stage: Page, clean: Trace) -> N
 
 
 def test_a_change_is_drawn_around_zero(stage: Page, clean: Trace, warm: Trace) -> None:
-    data = atlas_data(warm, ["encoder", "cross"], before=clean, threshold=0.1)
+    data = atlas_data(warm, ["encoder", "cross"], MapLook(threshold=0.1), before=clean)
     show(stage, data)
     _, arrays = decoded(data)
     limit = max(

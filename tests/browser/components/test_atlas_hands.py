@@ -14,6 +14,7 @@ from tests.support.component_stage import said, update
 from tests.support.many_heads import many
 from tests.views.conftest import make_trace
 from transformer_viz.components.atlas import atlas_data
+from transformer_viz.components.map_look import MapLook
 from transformer_viz.core.palette import LIGHT
 from transformer_viz.core.trace import Trace
 
@@ -157,9 +158,9 @@ def test_a_click_opens_a_head(stage: Page, clean: Trace) -> None:
     (found,) = pixels(stage, (1, 1, 2), [(-0.01, 0.5)])
     accent = [int(LIGHT.accent[n : n + 2], 16) for n in (1, 3, 5)]
     assert found[:3].tolist() == accent  # at once, before anybody answers
-    update(stage, atlas_data(clean, BLOCKS, opened=("cross", 0, 0), seq=1))  # a live frame
+    update(stage, atlas_data(clean, BLOCKS, MapLook(seq=1), opened=("cross", 0, 0)))  # a live frame
     assert pixels(stage, (1, 1, 2), [(-0.01, 0.5)])[0][:3].tolist() == accent
-    update(stage, atlas_data(clean, BLOCKS, opened=("encoder", 0, 0), seq=2))
+    update(stage, atlas_data(clean, BLOCKS, MapLook(seq=2), opened=("encoder", 0, 0)))
     assert pixels(stage, (1, 1, 2), [(-0.01, 0.5)])[0][:3].tolist() != accent
 
 
@@ -208,7 +209,7 @@ def test_the_keyboard_walks_over_blocks_and_opens(stage: Page, clean: Trace) -> 
     press(stage, "o", "ArrowRight", "o")
     assert said(stage)[2:] == [("overlaid", [[1, 1]])]
     assert live(stage) == "L1 H1 added to the lines"
-    update(stage, atlas_data(clean, BLOCKS, opened=("encoder", 1, 0), seq=4))
+    update(stage, atlas_data(clean, BLOCKS, MapLook(seq=4), opened=("encoder", 1, 0)))
     expect(grid).to_be_focused()
     assert cell.inner_text().startswith("Encoder L1 H1, ")  # the keyboard keeps its place
     press(stage, "Escape")
@@ -224,7 +225,7 @@ def test_escape_puts_the_tip_away_while_the_pointer_rests(stage: Page, clean: Tr
     expect(tip).to_be_visible()
     press(stage, "Escape")  # nothing here has the focus
     expect(tip).to_be_hidden()
-    update(stage, atlas_data(clean, BLOCKS, seq=1))
+    update(stage, atlas_data(clean, BLOCKS, MapLook(seq=1)))
     expect(tip).to_be_hidden()  # other data do not bring it back
     point(stage, 2, 1, 0, 0.1, 0.1)
     expect(tip).to_be_visible()
@@ -238,13 +239,13 @@ def test_of_two_quick_presses_both_heads_arrive(stage: Page) -> None:
     one, two = [(0, 1)], [(0, 1), (0, 2)]
     assert said(stage)[-1] == ("overlaid", [list(place) for place in two])
     words = {"opened": ("encoder", 0, 0)}
-    update(stage, atlas_data(trace, ["encoder"], overlaid=one, seq=1, **words))
+    update(stage, atlas_data(trace, ["encoder"], MapLook(seq=1), overlaid=one, **words))
     press(stage, "ArrowRight", "o")  # while Python has answered the first press only
     assert said(stage)[-1] == ("overlaid", [[0, 1], [0, 2], [0, 3]])
-    update(stage, atlas_data(trace, ["encoder"], overlaid=two, seq=2, **words))
+    update(stage, atlas_data(trace, ["encoder"], MapLook(seq=2), overlaid=two, **words))
     assert stage.evaluate("view.overlaid") == [[0, 1], [0, 2], [0, 3]]
-    update(stage, atlas_data(trace, ["encoder"], overlaid=[*two, (0, 3)], seq=3, **words))
-    update(stage, atlas_data(trace, ["encoder"], overlaid=one, seq=4, **words))
+    update(stage, atlas_data(trace, ["encoder"], MapLook(seq=3), overlaid=[*two, (0, 3)], **words))
+    update(stage, atlas_data(trace, ["encoder"], MapLook(seq=4), overlaid=one, **words))
     assert stage.evaluate("view.overlaid") == [[0, 1]]  # the menu of the lines took two away
 
 
@@ -254,9 +255,10 @@ def test_a_head_added_and_taken_away_at_once_leaves_nothing_behind(stage: Page) 
     show(stage, atlas_data(trace, ["encoder"], **words))
     stage.locator(".tv-frame").focus()
     press(stage, "ArrowRight", "o", "o")
-    update(stage, atlas_data(trace, ["encoder"], seq=1, **words))  # Python heard the last one only
+    # Python heard the last one only
+    update(stage, atlas_data(trace, ["encoder"], MapLook(seq=1), **words))
     assert stage.evaluate("view.overlaid") == []
-    update(stage, atlas_data(trace, ["encoder"], overlaid=[(0, 1)], seq=2, **words))
+    update(stage, atlas_data(trace, ["encoder"], MapLook(seq=2), overlaid=[(0, 1)], **words))
     assert stage.evaluate("view.overlaid") == [[0, 1]]  # chosen elsewhere
 
 
@@ -270,7 +272,7 @@ def test_heads_without_numbers_leave_the_legend_empty(
     assert legend.inner_text().startswith("no numbers")
     assert "Infinity" not in legend.inner_text()
     assert not legend.locator("canvas").is_visible()
-    update(stage, atlas_data(clean, ["cross"], scale=scale, seq=1))
+    update(stage, atlas_data(clean, ["cross"], MapLook(seq=1), scale=scale))
     assert legend.locator("canvas").is_visible() and "no numbers" not in legend.inner_text()
 
 
@@ -307,12 +309,12 @@ def test_a_live_frame_leaves_what_was_chosen_and_a_link_does_not(stage: Page, cl
     show(stage, atlas_data(clean, ["cross"]))
     ramp = stage.get_by_role("combobox", name="palette")
     ramp.select_option("viridis")
-    update(stage, atlas_data(clean, ["cross"], seq=1))
+    update(stage, atlas_data(clean, ["cross"], MapLook(seq=1)))
     expect(ramp).to_have_value("viridis")
     stage.wait_for_function("window.said.length > 0")
-    update(stage, atlas_data(clean, ["cross"], ramp="viridis", seq=2))
+    update(stage, atlas_data(clean, ["cross"], MapLook(ramp="viridis", seq=2)))
     expect(ramp).to_have_value("viridis")
-    update(stage, atlas_data(clean, ["cross"], ramp="grey", gamma=2, seq=3))
+    update(stage, atlas_data(clean, ["cross"], MapLook(ramp="grey", gamma=2, seq=3)))
     expect(ramp).to_have_value("grey")
     assert stage.get_by_role("slider", name="gamma").get_attribute("aria-valuetext") == "2"
 

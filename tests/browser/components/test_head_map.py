@@ -21,6 +21,7 @@ from tests.views.conftest import make_trace
 from transformer_viz.components.blob import pack
 from transformer_viz.components.head_map import map_data, map_height
 from transformer_viz.components.lines import lines_data
+from transformer_viz.components.map_look import MapLook
 from transformer_viz.core.palette import DARK, LIGHT, VIRIDIS
 
 CLEAN, WARM = make_trace(), make_trace(temperature=3.0, probability=0.25)
@@ -46,9 +47,9 @@ def show(page: Page, data: bytes, **words: Any) -> None:
     stages.show(page, "head_map/map.js", "HeadMap", data, css="head_map/map.css", **words)
 
 
-def crossed(**words: Any) -> bytes:
+def crossed(most: float | None = None, numbers: str | None = None, **look: Any) -> bytes:
     """Four produced words looking at five source words."""
-    return map_data(CLEAN, "cross", 1, 2, **words)
+    return map_data(CLEAN, "cross", 1, 2, MapLook(**look), most=most, numbers=numbers)
 
 
 def centre(page: Page, row: float, column: float) -> tuple[float, float]:
@@ -266,7 +267,7 @@ def test_a_click_chooses_row_and_column_and_again_lets_go(stage: Page) -> None:
 
 
 def test_the_table_tells_the_chosen_row(stage: Page) -> None:
-    show(stage, map_data(CLEAN, "decoder", 1, 2, token=1))
+    show(stage, map_data(CLEAN, "decoder", 1, 2, MapLook(token=1)))
     button = stage.get_by_role("button", name="the chosen row as a table")
     expect(stage.locator("table")).to_have_count(0)
     button.focus()
@@ -315,13 +316,13 @@ def test_a_long_map_is_exact_where_it_is_enlarged(stage: Page) -> None:
     assert top <= 100 < bottom and left <= 200 < right and bottom - top == right - left < 256
     expect(note).to_contain_text(f"Enlarged: rows {top + 1} to {bottom} of 512")
     expect(note).to_contain_text("Each cell holds up to 2 × 2")
-    answer = map_data(trace, "encoder", 0, 0, zoom=((top, bottom), (left, right)))
+    answer = map_data(trace, "encoder", 0, 0, MapLook(zoom=((top, bottom), (left, right))))
     stages.update(stage, answer)
     expect(note).to_contain_text("Every cell is one weight.")
     hover(stage, 101, 203)
     expect(tip).to_have_text(f"wordl101 → wo203: {weights[101, 203]:.4f}")
     stage.get_by_role("button", name="the chosen row as a table").click()
-    stages.update(stage, map_data(trace, "encoder", 0, 0, token=500))
+    stages.update(stage, map_data(trace, "encoder", 0, 0, MapLook(token=500)))
     expect(stage.locator("tbody td").nth(7)).to_have_text(f"{weights[500, 7]:.4f}")
 
 
@@ -377,7 +378,7 @@ def test_buttons_and_a_double_click_zoom(stage: Page) -> None:
 
 def test_dragging_moves_what_is_enlarged(stage: Page) -> None:
     zoom = ((5, 15), (5, 15))
-    show(stage, map_data(long_trace(20), "encoder", 0, 0, zoom=zoom))
+    show(stage, map_data(long_trace(20), "encoder", 0, 0, MapLook(zoom=zoom)))
     stage.mouse.move(*centre(stage, 10, 10))
     stage.mouse.down()
     stage.mouse.move(*centre(stage, 8, 10), steps=3)
@@ -393,7 +394,7 @@ def test_dragging_moves_what_is_enlarged(stage: Page) -> None:
 
 
 def test_a_press_that_ends_outside_does_not_hold_on(stage: Page) -> None:
-    show(stage, map_data(long_trace(20), "encoder", 0, 0, zoom=((5, 15), (5, 15))))
+    show(stage, map_data(long_trace(20), "encoder", 0, 0, MapLook(zoom=((5, 15), (5, 15)))))
     stage.mouse.move(*centre(stage, 14, 14))
     stage.mouse.down()
     box = stage.locator(".picture").bounding_box()
@@ -421,14 +422,14 @@ def test_an_old_answer_does_not_take_the_picture_away(stage: Page) -> None:
     first = zoomed(stage)
     larger.click()
     spans = (tuple(first["rows"]), tuple(first["columns"]))
-    late = map_data(trace, "encoder", 0, 0, zoom=spans)  # type: ignore[arg-type]
+    late = map_data(trace, "encoder", 0, 0, MapLook(zoom=spans))  # type: ignore[arg-type]
     stages.update(stage, late)
     assert stage.evaluate("view.view.rows") == [8, 13]
     second = zoomed(stage)
     stages.update(stage, late)  # a step of a slider that began before Python heard
-    stages.update(stage, map_data(trace, "encoder", 0, 0, zoom=((8, 13), (8, 13))))
+    stages.update(stage, map_data(trace, "encoder", 0, 0, MapLook(zoom=((8, 13), (8, 13)))))
     assert stage.evaluate("view.view.rows") == second["rows"] == [8, 13]
-    stages.update(stage, map_data(trace, "encoder", 0, 0, zoom=((0, 4), (2, 9))))
+    stages.update(stage, map_data(trace, "encoder", 0, 0, MapLook(zoom=((0, 4), (2, 9)))))
     assert stage.evaluate("view.view") == {"rows": [0, 4], "columns": [2, 9]}
     stages.update(stage, map_data(long_trace(7), "encoder", 0, 0))
     assert stage.evaluate("view.view") == {"rows": [0, 7], "columns": [0, 7]}
@@ -440,7 +441,7 @@ def test_an_old_answer_does_not_take_the_picture_away(stage: Page) -> None:
 def test_the_keyboard_reads_chooses_and_zooms(stage: Page) -> None:
     trace = long_trace(23)
     weights = trace.attention("encoder", 0)[0]
-    show(stage, map_data(trace, "encoder", 0, 0, token=2, key=3))
+    show(stage, map_data(trace, "encoder", 0, 0, MapLook(token=2, key=3)))
     live = stage.locator(".live")
 
     def heard(row: int, column: int) -> None:
@@ -504,7 +505,8 @@ def crossing(one: list[list[float]], other: list[list[float]]) -> bool:
 @pytest.mark.parametrize("width", ["700px", "320px"])
 @pytest.mark.parametrize("count", [20, 60, 128, 512])
 def test_names_never_touch_each_other(stage: Page, count: int, width: str) -> None:
-    show(stage, map_data(long_trace(count), "encoder", 0, 0, token=11, key=12), width=width)
+    data = map_data(long_trace(count), "encoder", 0, 0, MapLook(token=11, key=12))
+    show(stage, data, width=width)
     for place in (None, (10, 13), (count - 1, count - 1)):
         if place:
             hover(stage, *place)
@@ -523,7 +525,7 @@ def test_names_never_touch_each_other(stage: Page, count: int, width: str) -> No
 
 
 def test_a_chosen_and_a_pointed_name_is_there_however_dense(stage: Page) -> None:
-    show(stage, map_data(long_trace(128), "encoder", 0, 0, token=51, key=77))
+    show(stage, map_data(long_trace(128), "encoder", 0, 0, MapLook(token=51, key=77)))
     hover(stage, 91, 13)
     names = {name["text"] for name in stage.evaluate("view.picture.names")}
     assert {"word51", "wo77", "wo91", "wordlike13"} <= names
@@ -536,7 +538,7 @@ def test_an_update_keeps_size_tip_and_table(stage: Page) -> None:
     sizes = "[view.place.offsetHeight, view.picture.place.offsetHeight]"
     before = stage.evaluate(sizes)
     assert before[1] == map_height(4)
-    stages.update(stage, map_data(WARM, "cross", 1, 2, token=0))
+    stages.update(stage, map_data(WARM, "cross", 1, 2, MapLook(token=0)))
     weight = WARM.attention("cross", 1)[2]
     expect(stage.locator(TIP)).to_have_text(f"tze → c: {weight[2, 1]:.4f}")
     expect(stage.locator("tbody td").first).to_have_text(f"{weight[0, 0]:.4f}")

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from transformer_viz.components.lines import lines_data
+from transformer_viz.components.map_look import MapLook
 from transformer_viz.core.palette import DARK, LIGHT, OKABE_ITO
 from transformer_viz.core.trace import Trace
 
@@ -23,9 +24,12 @@ HEADS = [(0, 0), (0, 1), (0, 2)]
 
 
 def show(page: Page, trace: Trace, block: str = "encoder", **words: Any) -> None:
-    """Show heads of a run; ``dark`` and ``width`` are the stage's, the others lines_data's."""
+    """Show heads of a run; ``dark`` and ``width`` are the stage's, the others the look's,
+    but for those that `lines_data` itself takes: ``heads``, ``before`` and ``top``."""
     place = {name: words.pop(name) for name in ("dark", "width") if name in words}
-    data = lines_data(trace, block, words.pop("heads", [(0, 0)]), **words)
+    own = {name: words.pop(name) for name in ("before", "top") if name in words}
+    heads = words.pop("heads", [(0, 0)])
+    data = lines_data(trace, block, heads, MapLook(**words), **own)
     stages.show(page, "lines/lines.js", "Lines", data, css="lines/lines.css", **place)
 
 
@@ -84,7 +88,7 @@ def test_as_many_lines_as_numpy_counts(stage: Page) -> None:
     trace = made(WEIGHTS)
     show(stage, trace, heads=HEADS)
     for top, threshold in itertools.product([0, 1, 3], [0.0, 0.05, 0.3]):
-        data = lines_data(trace, "encoder", HEADS, top=top, threshold=threshold)
+        data = lines_data(trace, "encoder", HEADS, MapLook(threshold=threshold), top=top)
         stages.update(stage, data)
         expected = chosen(WEIGHTS, top, threshold)
         assert links(stage) == expected
@@ -414,6 +418,6 @@ def test_an_open_menu_stays_as_it_is_when_data_arrive(stage: Page) -> None:
     show(stage, made(WEIGHTS), top=2)
     menu = stage.get_by_role("combobox")
     menu.evaluate("menu => { window.options = [...menu.options]; }")
-    stages.update(stage, lines_data(made(WEIGHTS), "encoder", HEADS[:1], top=3, seq=1))
+    stages.update(stage, lines_data(made(WEIGHTS), "encoder", HEADS[:1], MapLook(seq=1), top=3))
     expect(menu).to_have_value("3")
     assert menu.evaluate("menu => options.every((one, n) => menu.options[n] === one)")

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.support.component_stage import said, show, update
 from transformer_viz.checkpoints import Model
-from transformer_viz.components.play import play_data
+from transformer_viz.components.play import PlayLook, play_data
 from transformer_viz.core.search_tree import CUT, ENDED, KEPT, LEFT_OUT, Search
 from transformer_viz.inference.generation import length_norm
 from transformer_viz.inference.search_recorder import record
@@ -27,8 +27,8 @@ def beam(tiny_model: Model) -> Search:
     return record(tiny_model, SOURCE, 3, max_tokens=6)
 
 
-def begin(page: Page, search: Search, dark: bool = False, **words: Any) -> None:
-    data = play_data(search, PIECES, WORDS, about="a", **words)
+def begin(page: Page, search: Search, dark: bool = False, start: str = "", **words: Any) -> None:
+    data = play_data(search, PIECES, WORDS, PlayLook(**words), about="a", start=start)
     show(page, "play/play.js", "Play", data, css="pictures.css", dark=dark, width="1200px")
 
 
@@ -174,18 +174,20 @@ def test_python_s_step_counts_unless_the_hand_was_faster(stage: Page, beam: Sear
     begin(stage, beam)
     for _ in range(3):
         stage.keyboard.press("ArrowRight")
-    update(stage, play_data(beam, PIECES, WORDS, about="a", played=0))  # the echo of a layer
+    # the echo of a layer
+    update(stage, play_data(beam, PIECES, WORDS, PlayLook(played=0), about="a"))
     assert texts(stage, ".chip.now") == [PIECES[beam.ids(beam.best[0])[3]]]
     stage.wait_for_timeout(600)
     assert said(stage) == [("moved", {"played": 3, "branch": ""})]
     stage.keyboard.press("ArrowLeft")
-    update(stage, play_data(beam, PIECES, WORDS, about="a", played=3))  # and its own, late
+    # and its own, late
+    update(stage, play_data(beam, PIECES, WORDS, PlayLook(played=3), about="a"))
     assert len(texts(stage, ".chip")) == 3
     stage.wait_for_timeout(600)
-    update(stage, play_data(beam, PIECES, WORDS, about="a", played=2))
-    update(stage, play_data(beam, PIECES, WORDS, about="a", played=4))  # the link, Back
+    update(stage, play_data(beam, PIECES, WORDS, PlayLook(played=2), about="a"))
+    update(stage, play_data(beam, PIECES, WORDS, PlayLook(played=4), about="a"))  # the link, Back
     assert len(texts(stage, ".chip")) == 5
-    update(stage, play_data(beam, PIECES, WORDS, about="b", played=1))
+    update(stage, play_data(beam, PIECES, WORDS, PlayLook(played=1), about="b"))
     assert len(texts(stage, ".chip")) == 2
 
 
@@ -196,9 +198,10 @@ def test_back_moves_the_picture_after_a_step_that_python_never_answered(
     stage.keyboard.press("ArrowRight")
     stage.wait_for_timeout(600)
     assert said(stage) == [("moved", {"played": 1, "branch": ""})]  # and its run is given up
-    update(stage, play_data(beam, PIECES, WORDS, about="a", played=3))
+    update(stage, play_data(beam, PIECES, WORDS, PlayLook(played=3), about="a"))
     assert len(texts(stage, ".chip")) == 4
-    update(stage, play_data(beam, PIECES, WORDS, about="a", played=1))  # Back, to that very step
+    # Back, to that very step
+    update(stage, play_data(beam, PIECES, WORDS, PlayLook(played=1), about="a"))
     assert len(texts(stage, ".chip")) == 2
 
 
@@ -207,10 +210,10 @@ def test_a_step_that_shows_did_not_answer_is_forgotten(stage: Page, beam: Search
     stage.keyboard.press("ArrowRight")
     stage.wait_for_timeout(600)
     for _ in range(3):
-        update(stage, play_data(beam, PIECES, WORDS, about="a", played=0))
+        update(stage, play_data(beam, PIECES, WORDS, PlayLook(played=0), about="a"))
     assert len(texts(stage, ".chip")) == 2  # the hand's own step stays until there is news
     stage.keyboard.press("ArrowRight")
-    update(stage, play_data(beam, PIECES, WORDS, about="a", played=1))
+    update(stage, play_data(beam, PIECES, WORDS, PlayLook(played=1), about="a"))
     assert len(texts(stage, ".chip")) == 2
 
 

@@ -12,6 +12,7 @@ import streamlit as st
 from ...i18n import mark, say, speaking
 from ...views.export.file_formats import FORMATS, exported
 from ..session.scene import Scene, scene_at
+from ..ui import layout
 
 PRINTED = ("png", "svg", "pdf")
 MOST_WORDS = 256  # along a side, up to which lines can be read on paper
@@ -53,7 +54,7 @@ def address() -> str:
 
 def _row(scene: Scene, title: str, kinds: dict[str, str]) -> None:
     st.markdown(f"**{title}**")
-    with st.container(horizontal=True):
+    with layout.row():
         for kind, shown in kinds.items():
             st.download_button(
                 say(LABELS[kind]) if kind in LABELS else kind.upper(),

@@ -10,6 +10,7 @@ from ...core.trace import Trace
 from ...i18n import listed, mark, say
 from ..session import changes
 from ..session.scene import Scene
+from ..ui import layout
 from ..ui.text_format import plain
 
 NOTHING = mark("nothing is changed: this is the model as trained")
@@ -25,9 +26,9 @@ def ways_back(*, disabled: bool) -> None:
 
 def chips(scene: Scene) -> None:
     """The active edits in words; a click takes one away. The room is there also when empty."""
-    with st.container(horizontal=True, key="chips", vertical_alignment="center"):
+    with layout.row("center", key="chips"):
         if not scene.changes:
-            st.html(f'<span class="tv-quiet">{say(NOTHING)}</span>')
+            layout.quiet(say(NOTHING))
         for number, edit in enumerate(scene.changes):
             text = plain(said(edit, scene.before))
             st.button(f"{text} ✕", key=f"edit-{number}", on_click=_remove, args=(edit,))

@@ -23,7 +23,7 @@ from ..session.keys import private
 from ..session.scene import Scene
 from ..session.state import state
 from ..session.view_options import SEQ, newest
-from ..ui import components
+from ..ui import components, layout
 from .edit_chips import at, chips, ways_back
 
 CROSSED = mark(
@@ -45,15 +45,10 @@ def controls(scene: Scene) -> None:
     keys = keys_of(scene.now, place.block)
     _show(place, scene.changes)
     with st.container(border=True, key="card-change"):
-        with st.container(
-            horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
-        ):
-            with st.container(horizontal=True, vertical_alignment="center", width="content"):
-                st.html(
-                    f'<h2 class="tv-question">{say("Change it")} '
-                    f'<span class="tv-quiet">{say("applies to")}</span></h2>',
-                    width="content",
-                )
+        with layout.row("center", spread=True):
+            with layout.row("center", fit=True):
+                what = layout.quiet_span(say("applies to"))
+                layout.heading(f"{say('Change it')} {what}", fit=True)
                 st.segmented_control(
                     say("applies to"),
                     list(SCOPES),
@@ -62,15 +57,15 @@ def controls(scene: Scene) -> None:
                     required=True,
                     label_visibility="collapsed",
                 )
-            with st.container(horizontal=True, width="content"):
+            with layout.row(fit=True):
                 ways_back(disabled=not scene.changes)
         chips(scene)
-        with st.container(horizontal=True, vertical_alignment="top", gap="medium"):
+        with layout.row(gap="medium"):
             _slider(scene, TEMPERATURE, 300)
             _causal(scene)
-            _slider(scene, WINDOW, 260)
+            _slider(scene, WINDOW, layout.SLIDER_WIDTH)
             _head_state()
-        with st.container(horizontal=True, vertical_alignment="top", gap="medium"):
+        with layout.row(gap="medium"):
             _hide(keys, scene.kind)
             _edge(keys)
             if scene.kind.padded:
@@ -85,17 +80,15 @@ def strip(scene: Scene, parts: frames.Parts) -> None:
     """
     _show(scene.place, scene.changes)
     with st.container(key="strip"), st.container(border=True, key="card-change"):
-        with st.container(horizontal=True, vertical_alignment="top", gap="medium"):
+        with layout.row(gap="medium"):
             _slider(scene, TEMPERATURE, 210, parts)
             _causal(scene)
             _slider(scene, WINDOW, 160, parts)
             _head_state()
             _hide(keys_of(scene.now, scene.place.block), scene.kind, 230)
-        with st.container(
-            horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
-        ):
+        with layout.row("center", spread=True):
             chips(scene)
-            with st.container(horizontal=True, width="content"):
+            with layout.row(fit=True):
                 ways_back(disabled=not scene.changes)
 
 
@@ -159,7 +152,7 @@ def _no_causal(place: Place) -> bool:
 
 def _head_state() -> None:
     scaling, factor = st.session_state["head_state"] == "scale", st.session_state["factor"]
-    with st.container(horizontal=True, width="content", vertical_alignment="top"):
+    with layout.row(fit=True):
         st.segmented_control(
             say("heads"),
             list(HEAD_STATES),
@@ -182,7 +175,7 @@ def _head_state() -> None:
             on_change=_moved,
             args=("factor",),
             disabled=not scaling,
-            width=130,
+            width=layout.NUMBER_WIDTH,
         )
 
 
@@ -216,7 +209,7 @@ def _edge(keys: Tokens) -> None:
 
 
 def _padding() -> None:
-    with st.container(horizontal=True, width="content", vertical_alignment="bottom"):
+    with layout.row("bottom", fit=True):
         st.number_input(
             say("padding"),
             key="pad",
@@ -224,7 +217,7 @@ def _padding() -> None:
             max_value=max(MOST_PADDING, st.session_state["pad"]),
             on_change=_moved,
             args=("pad",),
-            width=130,
+            width=layout.NUMBER_WIDTH,
             help=say(
                 "Empty places behind the text, as shorter sentences get them when several are "
                 "read together. The mask hides them; without it the model looks at them."

@@ -16,7 +16,7 @@ from ..session.scene import Scene
 from ..session.state import state
 from ..session.view_options import FURTHER
 from ..shell import presenter
-from ..ui import components
+from ..ui import components, layout
 from ..ui.text_format import plain, spoken
 from . import token_chips
 from .downloads import take
@@ -64,15 +64,10 @@ def settle_row(found: Cells) -> None:
 def opened(scene: Scene, found: Cells) -> None:
     """The card of the opened head."""
     place = scene.place
-    with st.container(
-        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
-    ):
-        st.html(
-            f'<h2 class="tv-question">{place.site.label} '
-            f'<span class="tv-quiet">{called(place.block)}</span></h2>',
-            width="content",
-        )
-        with st.container(horizontal=True, width="content"):
+    with layout.row("center", spread=True):
+        kind = layout.quiet_span(called(place.block))
+        layout.heading(f"{place.site.label} {kind}", fit=True)
+        with layout.row(fit=True):
             presenter.steps(scene)
             st.segmented_control(
                 say("view"),
@@ -91,7 +86,7 @@ def opened(scene: Scene, found: Cells) -> None:
         st.caption(plain(spoken(error)))
     if scene.look.view == "qk" and scene.shown[1] is not None:
         st.caption(say(CHANGED))
-    with st.container(horizontal=True, vertical_alignment="bottom", key="fold-row"):
+    with layout.row("bottom", key="fold-row"):
         _words(scene, found)
         if scene.look.view == "lines":
             _further(scene)
@@ -107,7 +102,7 @@ def _words(scene: Scene, found: Cells) -> None:
         [tokens[0] for tokens in found.members],
         key="token",
         format_func=lambda token: rows[found.row_of(token) or 0],
-        width=170,
+        width=layout.TOKEN_WIDTH,
         help=say("The word that looks; a click into the picture chooses it too."),
     )
     st.selectbox(
@@ -117,7 +112,7 @@ def _words(scene: Scene, found: Cells) -> None:
         key="key",
         format_func=lambda token: columns[found.column_of(token) or 0],
         placeholder=say("the strongest") if scene.look.view == "qk" else say(NO_COLUMN),
-        width=170,
+        width=layout.TOKEN_WIDTH,
         help=say("The word that is looked at."),
     )
 

@@ -19,6 +19,7 @@ from ..render.outcome_html import class_names
 from ..session import notices, visit, widget_sync
 from ..session.scene import Scene
 from ..session.state import state
+from ..ui import layout
 from ..ui.progress import patiently
 from .plotly_chart import STILL, clicked
 
@@ -35,11 +36,9 @@ TALL = 150  # pixels of the plain picture's height
 def patches(scene: Scene) -> None:
     """The picture with the chosen row of the opened head laid over it; a click chooses a row."""
     with st.container(border=True, key="card-patches"):
-        with st.container(
-            horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
-        ):
+        with layout.row("center", spread=True):
             over = state.over
-            st.html(f'<h2 class="tv-question">{say(QUESTIONS[over])}</h2>', width="content")
+            layout.heading(say(QUESTIONS[over]), fit=True)
             st.segmented_control(
                 say("over the picture"),
                 list(OVER),
@@ -49,7 +48,7 @@ def patches(scene: Scene) -> None:
                 label_visibility="collapsed",
             )
         with st.container(key="pictures-patches"):
-            left, right = st.columns([10, 9])
+            left, right = st.columns(layout.WIDER_LEFT)
             shown = scene.engine.picture(scene.question)
             with right:
                 _plain(shown)

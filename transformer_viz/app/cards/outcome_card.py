@@ -15,7 +15,7 @@ from ..render import outcome_html, payloads
 from ..session import notices, selection, view_options
 from ..session.edit_controls import answers_itself
 from ..session.scene import Scene
-from ..ui import components
+from ..ui import components, layout
 from ..ui.progress import Stopped, patiently
 from ..ui.text_format import changed_words, ending, spoken
 
@@ -41,7 +41,7 @@ RESHUFFLED = mark(
 def came_of_it(scene: Scene) -> Callable[[], None] | None:
     """The card of what the model says; what is given back fills in what it writes freely."""
     with st.container(border=True, key="card-outcome"):
-        st.html(f'<h2 class="tv-question">{say("What came of it")}</h2>')
+        layout.heading(say("What came of it"))
         if not scene.kind.writes:
             _probabilities(scene)
             return None
@@ -81,15 +81,15 @@ def _choose_place(labels: Sequence[str]) -> None:
     """Which place is asked about, in a box beside the question."""
     notices.clamp_index("answer", len(labels), mark("word"))
     notices.rewrite_widget("answer")
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with layout.row("center"):
         question = say("What else could stand here?")
-        st.html(f'<h3 class="tv-question">{question}</h3>', width="content")
+        layout.heading(question, 3, fit=True)
         st.selectbox(
             say("instead of"),
             range(len(labels)),
             key="answer",
             format_func=labels.__getitem__,
-            width=170,
+            width=layout.TOKEN_WIDTH,
             label_visibility="collapsed",
         )
 

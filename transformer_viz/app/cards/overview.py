@@ -13,7 +13,7 @@ from ..session.keys import private
 from ..session.scene import Scene
 from ..session.state import state
 from ..session.view_options import FURTHER
-from ..ui import components
+from ..ui import components, layout
 from ..ui.text_format import plain, spoken
 from . import head_card
 
@@ -27,7 +27,7 @@ def pictures(scene: Scene, found: Cells, question: str) -> None:
     _choices(scene, question)
     wide = scene.look.blocks == "all"
     with st.container(key="pictures-wide" if wide else "pictures"):
-        left, right = st.columns([10, 9])
+        left, right = st.columns(layout.WIDER_LEFT)
         with left.container(border=True, height="stretch", key="card-overview"):
             _overview(scene)
         with right.container(border=True, height="stretch", key="card-head"):
@@ -35,11 +35,9 @@ def pictures(scene: Scene, found: Cells, question: str) -> None:
 
 
 def _choices(scene: Scene, question: str) -> None:
-    with st.container(
-        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
-    ):
-        st.html(f'<h2 class="tv-question">{question}</h2>', width="content")
-        with st.container(horizontal=True, width="content"):
+    with layout.row("center", spread=True):
+        layout.heading(question, fit=True)
+        with layout.row(fit=True):
             block(scene)
             if len(scene.before.maps) > 1:
                 st.segmented_control(
@@ -105,12 +103,20 @@ def _overview(scene: Scene) -> None:
     except (ValueError, LookupError) as error:
         st.caption(plain(spoken(error)))
     layers, heads = scene.now.thumbnail(scene.place.block).shape[:2]
-    with st.container(horizontal=True, vertical_alignment="bottom", key="fold-overview"):
+    with layout.row("bottom", key="fold-overview"):
         st.selectbox(
-            say("layer"), range(layers), key="layer", format_func=lambda n: f"L{n}", width=100
+            say("layer"),
+            range(layers),
+            key="layer",
+            format_func=lambda n: f"L{n}",
+            width=layout.INDEX_WIDTH,
         )
         st.selectbox(
-            say("head"), range(heads), key="head", format_func=lambda n: f"H{n}", width=100
+            say("head"),
+            range(heads),
+            key="head",
+            format_func=lambda n: f"H{n}",
+            width=layout.INDEX_WIDTH,
         )
         if scene.kind.takes == "text" and scene.kind.spelled:
             help_words = say("Pieces of a word are put together.")

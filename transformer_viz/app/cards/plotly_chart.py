@@ -11,6 +11,7 @@ import streamlit as st
 
 from ...i18n import say
 from ..shell import presenter
+from ..ui import layout
 from ..ui.text_format import plain, spoken
 
 STILL = {"displayModeBar": False, "scrollZoom": False, "doubleClick": False}
@@ -20,7 +21,7 @@ def chart(
     key: str, question: str, draw: Callable[[], Any], on_pick: Callable[[], None] | None = None
 ) -> None:
     """A picture under its question, or the sentence that says why there is none."""
-    st.html(f'<h3 class="tv-question">{question}</h3>')
+    layout.heading(question, 3)
     try:
         picture = presenter.enlarged(draw())
     except (ValueError, LookupError) as error:
@@ -36,7 +37,7 @@ def chart(
         selection_mode="points",
         alt=picture.layout.meta["alt"],
     )
-    st.html(f'<span class="tv-quiet">{caption}</span>')
+    layout.quiet(caption)
     _table(key, picture)
 
 

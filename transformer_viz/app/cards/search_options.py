@@ -11,6 +11,7 @@ from ..session import query_state, widget_sync
 from ..session.scene import Scene
 from ..session.state import state
 from ..session.url_state import BEAMS, DRAWS
+from ..ui import layout
 
 WAYS = {"greedy": mark("Greedy"), "sample": mark("Sampling"), "beam": mark("Beam search")}
 RUNS = {"now": mark("Changed run"), "before": mark("Clean run")}
@@ -30,11 +31,9 @@ class Way:
 
 def choices(scene: Scene) -> Way:
     """The question, the ways to search, and what belongs to the chosen one."""
-    with st.container(
-        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
-    ):
-        st.html(f'<h2 class="tv-question">{_question(scene)}</h2>', width="content")
-        with st.container(horizontal=True, width="content", key="fold-play"):
+    with layout.row("center", spread=True):
+        layout.heading(_question(scene), fit=True)
+        with layout.row(fit=True, key="fold-play"):
             st.segmented_control(
                 say("search"),
                 list(WAYS),
@@ -46,9 +45,7 @@ def choices(scene: Scene) -> Way:
             if scene.changes:
                 _run()
     way = state.search
-    with st.container(
-        horizontal=True, vertical_alignment="center", gap="medium", key="fold-play-choices"
-    ):
+    with layout.row("center", gap="medium", key="fold-play-choices"):
         if way == "sample":
             _drawing()
         if way == "beam":

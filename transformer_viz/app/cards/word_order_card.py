@@ -12,6 +12,7 @@ from ...core.interventions import BlockEdges, BlockKeys, Intervention, ShufflePo
 from ...i18n import mark, say
 from ..session.scene import Scene
 from ..session.state import state
+from ..ui import layout
 from ..ui.progress import Stopped, patiently
 from ..ui.text_format import spoken
 from .outcome_card import freely
@@ -32,10 +33,8 @@ NUMBERED = mark(
 def order_card(scene: Scene) -> Callable[[], None]:
     """The sentence in another order; what is given back translates both and compares them."""
     with st.container(border=True, key="card-order"):
-        with st.container(
-            horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
-        ):
-            st.html(f'<h2 class="tv-question">{say(QUESTION)}</h2>', width="content")
+        with layout.row("center", spread=True):
+            layout.heading(say(QUESTION), fit=True)
             st.button(say("another order"), key="reorder", on_click=_another)
         place = st.empty()
         with place:

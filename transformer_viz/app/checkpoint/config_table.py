@@ -16,6 +16,7 @@ import streamlit as st
 from ...i18n import say
 from ..engine import model_names
 from ..session.url_state import shortened
+from ..ui import layout
 from ..ui.text_format import plain
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def table(found: Inspection, name: str, look: Look) -> None:
     """Every word with its value and where it came from; guesses first, each with its control."""
     guesses = [row for row in found.config if row.guess]
     with st.container(border=True, key="card-config"):
-        st.html(f'<h2 class="tv-question">{say("How is it built, and how do we know?")}</h2>')
+        layout.heading(say("How is it built, and how do we know?"))
         with st.container(key="guesses"):  # always there: what follows keeps its place
             if guesses:
                 st.html(f'<p class="tv-say">{_counted(len(guesses))}</p>')
@@ -61,7 +62,7 @@ def rescue(path: Path | None, name: str, sentence: str, look: Look) -> None:
         return
     with st.container(border=True, key="card-rescue"):
         question = say("Do you know what the files do not say?")
-        st.html(f'<h2 class="tv-question">{question}</h2>')
+        layout.heading(question)
         _taken_back(name, look)
         if st.session_state.get(SENTENCE) != sentence:
             st.session_state[SENTENCE] = sentence
@@ -105,7 +106,7 @@ def _guess(row: Word, name: str, look: Look) -> None:
     key = f"guess-{row.word}-{zlib.crc32(name.encode())}"
     options = _options(row)
     take = partial(_take, name, row.word, key, look)
-    with st.container(horizontal=True, vertical_alignment="center", key=f"row-{row.word}"):
+    with layout.row("center", key=f"row-{row.word}"):
         if options:
             at = options.index(str(row.value))
             st.selectbox(
@@ -114,7 +115,7 @@ def _guess(row: Word, name: str, look: Look) -> None:
                 at,
                 key=key,
                 on_change=take,
-                width=180,
+                width=layout.VALUE_WIDTH,
                 label_visibility="collapsed",
             )
         else:
@@ -123,7 +124,7 @@ def _guess(row: Word, name: str, look: Look) -> None:
                 str(row.value),
                 key=key,
                 on_change=take,
-                width=180,
+                width=layout.VALUE_WIDTH,
                 label_visibility="collapsed",
             )
         st.html(
@@ -145,9 +146,9 @@ def _options(row: Word) -> list[str]:
 def _taken_back(name: str, look: Look) -> None:
     """What the visitor said, each with a click to take it back."""
     place, changed = model_names.parted(name)
-    with st.container(horizontal=True, key="said", vertical_alignment="center"):
+    with layout.row("center", key="said"):
         if changed:
-            st.html(f'<span class="tv-quiet">{say("you said")}</span>', width="content")
+            layout.quiet(say("you said"), fit=True)
         for word, value in changed.items():
             rest = {other: changed[other] for other in changed if other != word}
             text = plain(f"{word} = {value} ✕")
@@ -162,10 +163,12 @@ def _say_otherwise(name: str, words: Sequence[str], look: Look) -> None:
         st.session_state.pop(WORD, None)
     with (
         st.form("override", border=False),
-        st.container(horizontal=True, vertical_alignment="bottom"),
+        layout.row("bottom"),
     ):
-        st.selectbox(say("say what a word is"), words, key=WORD, width=200)
-        st.text_input(say("value"), key=VALUE, width=200, placeholder="8, 0.1, true, post ...")
+        st.selectbox(say("say what a word is"), words, key=WORD, width=layout.NAME_WIDTH)
+        st.text_input(
+            say("value"), key=VALUE, width=layout.NAME_WIDTH, placeholder="8, 0.1, true, post ..."
+        )
         st.form_submit_button(
             say("open with this"), key="override-open", on_click=_take_form, args=(name, look)
         )
@@ -231,7 +234,7 @@ def _origin(row: Word) -> str:
     """Where a value came from; what is not settled by the files is marked."""
     if row.origin == "override":
         return f'<span class="tv-badge tv-badge-you">{escape(say(row.meaning))}</span>'
-    return f'{_badge(row)}<span class="tv-quiet">{escape(_reason(row))}</span>'
+    return _badge(row) + layout.quiet_span(escape(_reason(row)))
 
 
 def _badge(row: Word) -> str:

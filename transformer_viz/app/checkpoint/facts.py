@@ -13,6 +13,7 @@ from ...core.sites import called
 from ...i18n import mark, say
 from ..cards.plotly_chart import chart
 from ..session import visit
+from ..ui import layout
 
 if TYPE_CHECKING:
     from ...inference.inspection import Finding, Inspection, Vocabulary
@@ -33,8 +34,8 @@ def head(found: Inspection, called: str) -> None:
         found: what was understood.
         called: the model's name, with the words that were changed.
     """
-    title = f' <span class="tv-quiet">{escape(found.title)}</span>' if found.title else ""
-    st.html(f'<h2 class="tv-question" data-what="checkpoint">{escape(called)}{title}</h2>')
+    title = " " + layout.quiet_span(escape(found.title)) if found.title else ""
+    layout.heading(f"{escape(called)}{title}", what="checkpoint")
     size = f", {found.size / 1e6:,.1f} MB" if found.size else ""
     types = found.file_dtype or found.dtype
     if types != found.dtype:
@@ -62,7 +63,7 @@ def trust(found: Inspection) -> None:
     """The capture report: three sentences with their marks, and every detail folded away."""
     with st.container(border=True, key="card-trust"):
         question = say("Is what you will see what the model did?")
-        st.html(f'<h2 class="tv-question">{question}</h2>')
+        layout.heading(question)
         for number, finding in enumerate(found.findings):
             st.html(
                 f'<p class="tv-say" data-what="finding-{number}" data-status="{finding.status}">'
@@ -100,7 +101,7 @@ def contents(found: Inspection) -> None:
         _vocabulary(found)
     if found.card or found.licence:
         with st.container(border=True, key="card-card"):
-            st.html(f'<h2 class="tv-question">{say("What do its makers say?")}</h2>')
+            layout.heading(say("What do its makers say?"))
             if found.licence:
                 st.html(f'<pre class="tv-card-text">{escape(found.licence)}</pre>')
             if found.card:
@@ -133,15 +134,15 @@ def block_table(found: Inspection) -> pd.DataFrame:
 
 def _vocabulary(found: Inspection) -> None:
     if found.takes == "text":
-        st.html(f'<h2 class="tv-question">{say("What does its vocabulary hold?")}</h2>')
+        layout.heading(say("What does its vocabulary hold?"))
         st.html(_words(found.vocabulary))
     elif not found.labels:
-        st.html(f'<h2 class="tv-question">{say("What does it read?")}</h2>')
+        layout.heading(say("What does it read?"))
         said = say("It reads {taken}: no vocabulary.", taken=say(found.takes))
-        st.html(f'<span class="tv-quiet">{escape(said)}</span>')
+        layout.quiet(escape(said))
     if found.labels:
         question = say("Which {count} classes does it know?", count=len(found.labels))
-        st.html(f'<h2 class="tv-question">{question}</h2>')
+        layout.heading(question)
         st.html(f'<div class="tv-pieces">{_pieces(found.labels[:40])}</div>')
 
 
@@ -158,7 +159,7 @@ def _words(vocabulary: Vocabulary) -> str:
                 count=vocabulary.size,
             )
         said = say("{said}.", said=said + marks)
-        return f'<span class="tv-quiet">{escape(said)}</span>'
+        return layout.quiet_span(escape(said))
     said = say("{count:,} pieces, these from all over", count=vocabulary.size)
     return (
         f'<div class="tv-pieces">{_pieces(vocabulary.sample)}</div><span class="tv-quiet">'

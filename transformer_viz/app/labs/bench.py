@@ -19,6 +19,7 @@ from ..engine.engine import whole_maps
 from ..engine.query import Wanted
 from ..session import visit, widget_sync
 from ..session.scene import Scene, wanted
+from ..ui import layout
 from ..ui.progress import patiently
 from . import lab_state
 
@@ -201,7 +202,7 @@ class Bench:
 
     def quiet(self, *sentences: str) -> None:
         """What must be said of a measurement, small below it."""
-        st.html(f'<span class="tv-quiet">{" ".join(map(escape, sentences))}</span>')
+        layout.quiet(" ".join(map(escape, sentences)))
 
     def table(
         self,

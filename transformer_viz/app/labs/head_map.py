@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...components.head_map import map_data
+from ...components.map_look import MapLook
 from ...core.trace import Trace
 from ..session import widget_sync
 from ..ui import components
@@ -33,19 +34,15 @@ def head(
     """
     look = bench.scene.look
     rows = trace.thumbnail(block).shape[-2]
-    data = map_data(
-        trace,
-        block,
-        layer,
-        head,
-        most=most,
+    drawn = MapLook(
         token=look.token if look.token < rows else None,
         special=look.special,
         ramp=look.ramp,
         gamma=look.gamma,
-        numbers=numbers,
         seq=look.seq,
-        direction=direction,
+    )
+    data = map_data(
+        trace, block, layer, head, drawn, most=most, numbers=numbers, direction=direction
     )
     components.head(
         data, key=f"lab-{bench.lab}-{name}", picked=_pick, zoomed=_ignore, drawn=_ignore

@@ -34,6 +34,7 @@ from streamlit.delta_generator import DeltaGenerator
 from ...i18n import say
 from ..session.notices import rewrite_widget
 from ..session.scene import Scene
+from ..ui import layout
 from ..ui.progress import Stopped
 from ..ui.text_format import plain, spoken
 from . import lab_state
@@ -76,7 +77,7 @@ def _open(scene: Scene, lab: Lab) -> None:
 def _beside(names: list[str], name: str) -> None:
     """The lab before this one, and the one after it."""
     place = names.index(name)
-    with st.container(horizontal=True, horizontal_alignment="distribute", key="lab-steps"):
+    with layout.row(spread=True, key="lab-steps"):
         for key, label, at in (
             ("step-back", say("← previous lab"), place - 1),
             ("step-on", say("next lab →"), place + 1),
@@ -132,9 +133,7 @@ def _options(lab: Lab) -> None:
 
 
 def _predicted(lab: Lab, guess: str) -> None:
-    with st.container(
-        horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
-    ):
+    with layout.row("center", spread=True):
         said = (
             say("Shown without a prediction.")
             if guess == SHOW

@@ -17,6 +17,7 @@ from ..session import changes, query_state
 from ..session.scene import Scene
 from ..session.state import state
 from ..shell.presenter import presenting
+from ..ui import layout
 from ..ui.progress import Stopped, patiently
 from ..ui.text_format import plain, spoken
 from . import answers, navigation
@@ -51,7 +52,7 @@ def strip(engine: Engine, kind: Kind) -> DeltaGenerator | None:
 
 def _both_sides(station: Station, only_looks: bool) -> DeltaGenerator:
     """The text, and the place of the question beside it."""
-    text, question = st.columns([10, 9], gap="medium")
+    text, question = st.columns(layout.WIDER_LEFT, gap="medium")
     text.html(_text(station) + (_later() if only_looks else ""))
     return question.container(key="station-question")
 
@@ -119,16 +120,14 @@ def _seen(scene: Scene, station: Station, place: DeltaGenerator) -> Seen:
 
 def _head(station: Station) -> None:
     number, last = state.station, len(STATIONS)
-    with st.container(
-        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
-    ):
+    with layout.row("center", spread=True):
         count = say("Station {number} of {last}", number=number, last=last)
         st.html(
             f'<h2 class="tv-question tv-station"><span class="tv-quiet">{escape(count)}</span>'
             f"{escape(say(station.title))}</h2>",
             width="content",
         )
-        with st.container(horizontal=True, width="content", gap="small"):
+        with layout.row(fit=True):
             if presenting():
                 other = say("the text") if _asking() else say("the question")
                 st.button(other, key="station-turn", on_click=_turn)
@@ -147,7 +146,7 @@ def _ways(number: int, last: int) -> None:
     )
     on = say("finish") if number == last else say("next station ›")
     st.button(on, key="station-on", on_click=go, args=((number + 1) % (last + 1),), type="primary")
-    with st.container(horizontal=True, width="content", gap="small", key="fold-station"):
+    with layout.row(fit=True, key="fold-station"):
         st.button(
             say("reset this page"),
             key="station-again",
@@ -170,7 +169,7 @@ def _question(asked: Ask, number: int, station: Station, seen: Seen) -> None:
     count = len(asked.options)
     tried = answers.tried(number, count)
     solved = asked.right in tried or len(set(tried)) > 1
-    with st.container(horizontal=True, key="station-options", gap="small"):
+    with layout.row(key="station-options"):
         for option, text in enumerate(asked.options):
             right = solved and option == asked.right
             st.button(
@@ -181,7 +180,7 @@ def _question(asked: Ask, number: int, station: Station, seen: Seen) -> None:
                 type="primary" if right else "secondary",
             )
     why = _told(asked, tried, solved) if tried else _first(number, station)
-    with st.container(horizontal=True, key="station-told", gap="small"):
+    with layout.row(key="station-told"):
         st.html(f'<p class="tv-station-why" role="status">{why}</p>')
         with st.container(width="content", gap="xsmall"):
             if station.deed:
@@ -229,7 +228,7 @@ def _first(number: int, station: Station) -> str:
         if answers.answered(number)
         else say(station.first)
     )
-    return f'<span class="tv-quiet">{escape(said)}</span>'
+    return layout.quiet_span(escape(said))
 
 
 def _offer(engine: Engine) -> None:

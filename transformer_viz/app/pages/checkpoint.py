@@ -21,6 +21,7 @@ from ..page_template import failed, notices_above
 from ..session import notices, query_state, visit
 from ..session.keys import private
 from ..session.state import state
+from ..ui import layout
 from ..ui.progress import Stopped, patiently
 from ..ui.text_format import plain, spoken
 
@@ -63,7 +64,7 @@ def _box(engine: Engine, name: str) -> None:
     labels = {one: _label(engine, one) for one in names}
     private.looked = tuple(labels)
     st.session_state["checkpoint-box"] = name  # another one may have been opened below
-    st.html(f'<h2 class="tv-question">{say("Which model?")}</h2>')
+    layout.heading(say("Which model?"))
     st.radio(
         say("Which model?"),
         list(labels),
@@ -92,7 +93,7 @@ def _path() -> None:
     names = (say("“{word}”", word=root.resolve().name) for root in model_names.roots())
     folders = say(" or ").join(names)
     said = say("A weights file or a folder below the folder {folders}", folders=folders)
-    st.html(f'<h3 class="tv-question">{say("Open a path on the server")}</h3>')
+    layout.heading(say("Open a path on the server"), 3)
     st.text_input(
         say("Path on the server"),
         key="checkpoint-path",
@@ -101,7 +102,7 @@ def _path() -> None:
         label_visibility="collapsed",
     )
     _trouble("path")
-    st.html(f'<span class="tv-quiet">{escape(said)}</span>')
+    layout.quiet(escape(said))
 
 
 def _open_path() -> None:
@@ -116,7 +117,7 @@ def _open_path() -> None:
 
 def _drop(engine: Engine) -> None:
     """Files from the visitor's own machine; what came is placed once."""
-    st.html(f'<h3 class="tv-question">{say("Or drop files")}</h3>')
+    layout.heading(say("Or drop files"), 3)
     files = st.file_uploader(
         say("Files of a checkpoint"),
         accept_multiple_files=True,
@@ -124,7 +125,7 @@ def _drop(engine: Engine) -> None:
         label_visibility="collapsed",
     )
     _trouble("files")
-    st.html(f'<span class="tv-quiet">{say(FILES)}</span>')
+    layout.quiet(say(FILES))
     files = _of_one_model(files)
     came = tuple(file.file_id for file in files)
     if not came or came == st.session_state.get(PLACED):
@@ -212,7 +213,7 @@ def _asked(engine: Engine, name: str, waiting: DeltaGenerator) -> Inspection | N
         sentence = failed(error)
     shelved = engine.shelf.get(name)
     called = model_names.shared(name) if shelved is None else shelved.called
-    st.html(f'<h2 class="tv-question" data-what="checkpoint">{escape(called)}</h2>')
+    layout.heading(escape(called), what="checkpoint")
     st.error(plain(sentence))
     config_table.rescue(None if shelved is None else shelved.path, name, sentence, _look_at)
     return None

@@ -20,6 +20,7 @@ from ..page_template import notices_above
 from ..session import query_state
 from ..session.state import state
 from ..shell import inputs
+from ..ui import layout
 from ..ui.text_format import spoken
 
 LEAD = mark(
@@ -63,7 +64,7 @@ def _path() -> None:
     minutes = sum(station.minutes for station in STATIONS)
     title = escape(say("An hour in ten stations"))
     length = escape(say("{minutes} minutes", minutes=minutes))
-    st.html(f'<h2 class="tv-question">{title} <span class="tv-quiet">{length}</span></h2>')
+    layout.heading(f"{title} {layout.quiet_span(length)}")
     with st.container(key="path", gap="small"):
         for number, station in enumerate(STATIONS, 1):
             _row(number, station)
@@ -93,7 +94,7 @@ def _beginning(engine: Engine, kind: Kind) -> None:
     """What the lesson is, the sentence, and the button to begin or to go on."""
     done = len([n for n in answers.answers() if n])
     with st.container(border=True, key="card-begin"):
-        st.html(f'<h2 class="tv-question">{escape(say("Your sentence, ten questions"))}</h2>')
+        layout.heading(escape(say("Your sentence, ten questions")))
         st.html(
             f'<p class="tv-notes">{escape(say(LEAD))}</p><p class="tv-notes tv-quiet">'
             f"{escape(say('{done} of {all} questions answered', done=done, all=len(STATIONS)))}</p>"
@@ -102,7 +103,7 @@ def _beginning(engine: Engine, kind: Kind) -> None:
             inputs.box(engine, kind)
         kept = say("Your answers are kept in this page's address: bookmark it.")
         st.html(f'<p class="tv-notes tv-quiet">{escape(kept)}</p>')
-        with st.container(horizontal=True):
+        with layout.row():
             following = _following()
             st.button(
                 say("begin")
@@ -137,7 +138,7 @@ def _sheet(engine: Engine) -> None:
     kind = engine.kind(model) or Kind()
     question = query_state.question(engine, kind)
     with st.container(border=True, key="card-sheet"):
-        st.html(f'<h2 class="tv-question">{escape(say("A worksheet to print"))}</h2>')
+        layout.heading(escape(say("A worksheet to print")))
         told = say(
             "All ten questions, two exercises to calculate by hand, the words of the lesson, and "
             "the answers on a last page for the teacher. The numbers are those of your sentence "

@@ -33,6 +33,7 @@ from ..session import notices, selection, visit, widget_sync
 from ..session.scene import Scene
 from ..session.state import state
 from ..session.url_state import shortened
+from ..ui import layout
 from ..ui.text_format import plain, spoken
 
 QUESTION = mark("What does each layer norm see, and what does it make of it?")
@@ -62,13 +63,13 @@ def _body(scene: Scene) -> Callable[[], None] | None:
         return None
     _settle(sites)
     with st.container(key="pictures-norms"):
-        left, right = st.columns([10, 9])
+        left, right = st.columns(layout.WIDER_LEFT)
         with left.container(border=True, height="stretch", key="card-norms"):
             _map(scene, stack, sites)
         with right.container(border=True, height="stretch", key="card-stream"):
             _stream(scene, stack)
     with st.container(key="pictures-gains"):
-        left, right = st.columns([10, 9])
+        left, right = st.columns(layout.WIDER_LEFT)
         with left.container(border=True, height="stretch", key="card-gains"):
             _gains(scene)
         with right.container(border=True, height="stretch", key="card-outstanding"):
@@ -79,11 +80,9 @@ def _body(scene: Scene) -> Callable[[], None] | None:
 
 
 def _choices(scene: Scene) -> None:
-    with st.container(
-        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
-    ):
-        st.html(f'<h2 class="tv-question">{say(QUESTION)}</h2>', width="content")
-        with st.container(horizontal=True, width="content"):
+    with layout.row("center", spread=True):
+        layout.heading(say(QUESTION), fit=True)
+        with layout.row(fit=True):
             sentence(scene)
             compare(scene)
 
@@ -119,8 +118,10 @@ def _map(scene: Scene, stack: str, sites: tuple[str, ...]) -> None:
         ),
         lambda: _pick(sites),
     )
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.selectbox(say("number"), list(NAMES), key="statistic", format_func=_title, width=200)
+    with layout.row("bottom"):
+        st.selectbox(
+            say("number"), list(NAMES), key="statistic", format_func=_title, width=layout.NAME_WIDTH
+        )
         labels = dict(zip(sites, norm_labels(scene.before, sites), strict=True))
         st.selectbox(
             say("norm"), list(sites), key="site", format_func=labels.__getitem__, width=280
@@ -179,7 +180,7 @@ def _stream(scene: Scene, stack: str) -> None:
         range(len(every)),
         key="word",
         format_func=lambda place: f"{place} {every[place]}",
-        width=190,
+        width=layout.POSITION_WIDTH,
     )
 
 
@@ -202,7 +203,7 @@ def _outstanding(scene: Scene, stack: str) -> None:
     """Words, dimensions and gains whose numbers stand far from the rest."""
     now, _ = scene.shown
     site = state.site
-    st.html(f'<h3 class="tv-question">{say("What stands out?")}</h3>')
+    layout.heading(say("What stands out?"), 3)
     _found(say("Words"), lambda: outstanding_tokens(now, stack, count=4))
     stream = say("Dimensions of the residual stream")
     _found(stream, lambda: outstanding_dimensions(now, stack, count=4))
@@ -221,12 +222,10 @@ def _found(title: str, find: Callable[[], pd.DataFrame]) -> None:
 def _changes(scene: Scene, stack: str) -> None:
     """The edits that were made on other pages, and what they did to the norms, in a sentence."""
     with st.container(border=True, key="card-changes"):
-        with st.container(
-            horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
-        ):
+        with layout.row("center", spread=True):
             question = say("What did the changes do here?")
-            st.html(f'<h2 class="tv-question">{question}</h2>', width="content")
-            with st.container(horizontal=True, width="content"):
+            layout.heading(question, fit=True)
+            with layout.row(fit=True):
                 edit_chips.ways_back(disabled=not scene.changes)
         edit_chips.chips(scene)
         if scene.changes:
@@ -249,10 +248,8 @@ def _table(scene: Scene, stack: str) -> None:
     with speaking(ENGLISH):  # data are the same for everybody
         table = numbers(scene, stack)
     with st.container(border=True, key="card-table"):
-        with st.container(
-            horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
-        ):
-            st.html(f'<h2 class="tv-question">{say("All numbers")}</h2>', width="content")
+        with layout.row("center", spread=True):
+            layout.heading(say("All numbers"), fit=True)
             st.download_button(
                 "CSV",
                 data=table.to_csv(index=False).encode(),

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from ...components.play import play_data
+from ...components.play import PlayLook, play_data
 from ...core.interventions import Intervention
 from ...core.search_tree import Search
-from ...i18n import say
+from ...i18n import mark, say
 from ..cards import search_options
 from ..cards.search_options import Way
 from ..engine.engine import Engine
@@ -19,10 +19,11 @@ from ..session import notices, widget_sync
 from ..session.scene import Scene
 from ..session.state import state
 from ..session.url_state import shortened
-from ..ui import components
+from ..ui import components, layout
 from ..ui.progress import patiently
 from ..ui.text_format import ending, plain
 
+QUESTION = mark("How does the model write?")
 ABOUT = "_played"  # the question and the search that the step and the text were chosen for
 
 
@@ -33,7 +34,7 @@ def draw(engine: Engine) -> None:
 
 def _body(scene: Scene) -> None:
     if not scene.kind.writes:
-        st.html(f'<h2 class="tv-question">{say("How does the model write?")}</h2>')
+        layout.heading(say(QUESTION))
         st.info(plain(_silent(scene)))
         return
     search_options.settle_width()
@@ -140,20 +141,23 @@ def _picture(
         return
     layer = min(place.layer, len(search.rows) - 1)
     run = scene.before if search_options.clean(scene) else scene.now  # an edit may add padding
-    data = play_data(
-        search,
-        scene.engine.pieces(scene.question.model),
-        run.source.labels,
-        about=f"{scene.question.model} {scene.question.text} {about}",
+    look = PlayLook(
         layer=layer,
         head=min(place.head, search.rows[layer].shape[1] - 1),
         pooled=state.pooled,
         played=state.played,
         chosen=chosen,
-        start=ending(scene.question.text) if scene.kind.continues else "",
-        before=before,
         ramp=scene.look.ramp,
         seq=scene.look.seq,
+    )
+    data = play_data(
+        search,
+        scene.engine.pieces(scene.question.model),
+        run.source.labels,
+        look,
+        about=f"{scene.question.model} {scene.question.text} {about}",
+        start=ending(scene.question.text) if scene.kind.continues else "",
+        before=before,
     )
     components.play(data, key="play", moved=_moved, looked=_looked)
     st.caption(

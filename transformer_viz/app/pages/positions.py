@@ -26,6 +26,7 @@ from ..session.edit_controls import REACHES
 from ..session.position_edits import stack_of
 from ..session.scene import Scene
 from ..session.state import state
+from ..ui import layout
 
 KNOWS = {
     "word": mark("How does the model know where each word stands?"),
@@ -91,11 +92,9 @@ def name_of(trace: Trace, stack: str) -> str | None:
 
 
 def _choices(scene: Scene) -> None:
-    with st.container(
-        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
-    ):
+    with layout.row("center", spread=True):
         question = say(KNOWS[scene.kind.thing])
-        st.html(f'<h2 class="tv-question">{question}</h2>', width="content")
+        layout.heading(question, fit=True)
         sentence(scene)
 
 
@@ -169,7 +168,7 @@ def _along(scene: Scene, name: str, tokens: Tokens) -> None:
                 key="pair",
                 min_value=0,
                 max_value=max(1, pair_count(now, name)) - 1,
-                width=190,
+                width=layout.POSITION_WIDTH,
             )
         with right.container(border=True, height="stretch", key="card-shift"):
             chart(
@@ -178,7 +177,7 @@ def _along(scene: Scene, name: str, tokens: Tokens) -> None:
                 lambda: views.position_shift(now, name, state.shift, state.place, dark=dark),
                 lambda: _pick("position-shift", "pair"),
             )
-            with st.container(horizontal=True, vertical_alignment="top"):
+            with layout.row():
                 _place(tokens)
                 _steps(tokens)
 
@@ -189,7 +188,7 @@ def _place(tokens: Tokens) -> None:
         range(len(tokens)),
         key="place",
         format_func=lambda place: f"{place} {tokens.labels[place]}",
-        width=190,
+        width=layout.POSITION_WIDTH,
     )
 
 
@@ -200,7 +199,7 @@ def _steps(tokens: Tokens) -> None:
             min_value=0,
             max_value=len(tokens) - 1,
             key="shift",
-            width=260,
+            width=layout.SLIDER_WIDTH,
         )
 
 
@@ -208,14 +207,12 @@ def _switches(scene: Scene) -> None:
     """Scale, drop, shuffle: what the model is told about places."""
     _show(scene)
     with st.container(border=True, key="card-switches"):
-        with st.container(
-            horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
-        ):
-            with st.container(horizontal=True, vertical_alignment="center", width="content"):
+        with layout.row("center", spread=True):
+            with layout.row("center", fit=True):
                 two = len(scene.kind.stacks) > 1
-                of = f'<span class="tv-quiet">{say("the positions of")}</span>'
+                of = layout.quiet_span(say("the positions of"))
                 heading = f"{say('Change it')} {of}" if two else say("Change the positions")
-                st.html(f'<h2 class="tv-question">{heading}</h2>', width="content")
+                layout.heading(heading, fit=True)
                 if two:
                     st.segmented_control(
                         say("the positions of"),
@@ -225,10 +222,10 @@ def _switches(scene: Scene) -> None:
                         required=True,
                         label_visibility="collapsed",
                     )
-            with st.container(horizontal=True, width="content"):
+            with layout.row(fit=True):
                 ways_back(disabled=not scene.changes)
         edit_chips.chips(scene)
-        with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        with layout.row("bottom", gap="medium"):
             _controls()
         if state.reach == "both" and position_edits.differ(scene.changes):
             st.caption(

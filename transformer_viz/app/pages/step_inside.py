@@ -8,7 +8,7 @@ import streamlit as st
 
 from ...components.walkthrough.data import inside_data
 from ...core.stages import Inside, Number, Stage, Terms
-from ...i18n import say
+from ...i18n import mark, say
 from ...metrics.attention.map_cells import cells
 from ..cards import head_card, overview, token_chips
 from ..cards.edit_panel import strip
@@ -19,10 +19,11 @@ from ..session import notices
 from ..session.scene import Scene
 from ..session.state import state
 from ..shell.presenter import presenting
-from ..ui import components
+from ..ui import components, layout
 from ..ui.progress import patiently
 from ..ui.text_format import plain
 
+QUESTION = mark("What happens inside a head?")
 LONGEST = 200  # letters of an address
 STATION = "_station"  # the number of the open station and what it is, as they were last
 
@@ -75,16 +76,9 @@ def _choices(scene: Scene, words: tuple[str, ...]) -> None:
     """Which block, layer, head and word."""
     layers, heads = scene.now.thumbnail(scene.place.block).shape[:2]
     notices.rewrite_widget("token")
-    with st.container(
-        horizontal=True,
-        horizontal_alignment="distribute",
-        vertical_alignment="center",
-        key="fold-inside",
-    ):
-        st.html(
-            f'<h2 class="tv-question">{say("What happens inside a head?")}</h2>', width="content"
-        )
-        with st.container(horizontal=True, width="content", vertical_alignment="center"):
+    with layout.row("center", spread=True, key="fold-inside"):
+        layout.heading(say(QUESTION), fit=True)
+        with layout.row("center", fit=True):
             overview.block(scene)
             _list(say("layer"), range(layers), "layer", [f"L{n}" for n in range(layers)], 84)
             _list(say("head"), range(heads), "head", [f"H{n}" for n in range(heads)], 84)

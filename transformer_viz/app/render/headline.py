@@ -6,6 +6,7 @@ from html import escape
 
 from ...i18n import say
 from ..session.scene import Scene
+from ..ui import layout
 from ..ui.text_format import ending
 from .outcome_html import class_names
 
@@ -18,7 +19,7 @@ def lead(scene: Scene) -> str:
     if kind.gives == "classes":
         return _class(scene)
     if kind.translates:
-        held = f'<span class="tv-quiet">{say("held")}</span> ' if scene.question.target else ""
+        held = layout.quiet_span(say("held")) + " " if scene.question.target else ""
         return f'{held}<span data-what="translation">{escape(scene.answer.text)}</span>'
     said = _next_word(scene) if kind.continues else _filled(scene)
     return f'<span data-what="lead">{said}</span>'
@@ -29,7 +30,7 @@ def _class(scene: Scene) -> str:
     assert produced is not None
     name = class_names(scene)[produced.ids[0]]
     chance = say("with probability {probability:.3f}", probability=produced.probability[0])
-    return f'<span data-what="lead">{escape(name)}</span> <span class="tv-quiet">{chance}</span>'
+    return f'<span data-what="lead">{escape(name)}</span> {layout.quiet_span(chance)}'
 
 
 def _next_word(scene: Scene) -> str:

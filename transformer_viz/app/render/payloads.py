@@ -6,12 +6,12 @@ Each part is a component on the page; a live frame exchanges all of them at once
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ...components.atlas import atlas_data
 from ...components.blob import both_palettes, pack
 from ...components.head_map import head_numbers, map_data
 from ...components.lines import lines_data
+from ...components.map_look import MapLook
 from ...components.qk import qk_data
 from ...i18n import say
 from ..session.scene import Scene
@@ -30,15 +30,12 @@ def atlas(scene: Scene) -> bytes:
     return atlas_data(
         now,
         blocks,
+        _look(scene),
         before=before,
         opened=(place.block, place.layer, place.head),
         overlaid=look.overlay,
         sort=look.sort if ranked else "layer",
         scale=look.scale,
-        ramp=look.ramp,
-        gamma=look.gamma,
-        threshold=look.threshold,
-        seq=look.seq,
     )
 
 
@@ -52,19 +49,15 @@ def head(scene: Scene) -> bytes:
 
 
 def _map(scene: Scene) -> bytes:
-    (now, before), place, look = scene.shown, scene.place, scene.look
+    (now, before), place = scene.shown, scene.place
     return map_data(
         now,
         place.block,
         place.layer,
         place.head,
-        **_grouped(scene),
+        _look(scene),
         before=before,
         most=scene.most,
-        ramp=look.ramp,
-        gamma=look.gamma,
-        threshold=look.threshold,
-        zoom=look.zoom,
         numbers=numbers(scene),
         direction=say("rows say their word and look at columns") if scene.kind.continues else None,
     )
@@ -77,10 +70,9 @@ def _lines(scene: Scene) -> bytes:
         now,
         place.block,
         (opened, *(at for at in look.overlay if at != opened)),
-        **_grouped(scene),
+        _look(scene),
         before=before,
         top=look.top,
-        threshold=look.threshold,
     )
 
 
@@ -97,10 +89,20 @@ def _qk(scene: Scene) -> bytes:
     )
 
 
-def _grouped(scene: Scene) -> dict[str, Any]:
+def _look(scene: Scene) -> MapLook:
+    """The visit's look, as far as maps, lines and the atlas have it in common."""
     look = scene.look
-    chosen = {"token": look.token, "key": look.key, "seq": look.seq}
-    return chosen | {"words": look.words, "special": look.special}
+    return MapLook(
+        token=look.token,
+        key=look.key,
+        words=look.words,
+        special=look.special,
+        ramp=look.ramp,
+        gamma=look.gamma,
+        threshold=look.threshold,
+        zoom=look.zoom,
+        seq=look.seq,
+    )
 
 
 HEADS = {"map": _map, "lines": _lines, "qk": _qk}

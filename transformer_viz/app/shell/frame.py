@@ -15,6 +15,7 @@ from ..engine.engine import Engine
 from ..engine.model_kind import Kind
 from ..session import notices, query_state, visit
 from ..session.state import state
+from ..ui import layout
 from . import inputs
 from .presenter import button, keys, presenting
 from .share import share
@@ -45,7 +46,7 @@ def _folded_names() -> str:
 
 def corner() -> None:
     """The right end of the navigation: share, present, and the language."""
-    with st.container(horizontal=True, key="corner", vertical_alignment="center", gap="xsmall"):
+    with layout.row("center", gap="xsmall", key="corner"):
         share()
         button()
         st.segmented_control(
@@ -83,7 +84,7 @@ def sentence_box(engine: Engine) -> None:
     if presenting() and kind.takes == "text":
         texts = filter(None, (state.text, state.second))
         st.html(f'<p class="tv-presented">{" · ".join(map(escape, texts))}</p>')
-    with st.container(horizontal=True, vertical_alignment="bottom", key="fold-frame"):
+    with layout.row("bottom", key="fold-frame"):
         framed = inputs.box(engine, kind)
         st.selectbox(
             say("Model"),

@@ -13,6 +13,7 @@ from ..engine.query import File
 from ..session import query_state
 from ..session.state import state
 from ..session.url_state import BEAMS
+from ..ui import layout
 from ..ui.text_format import plain
 
 EXAMPLES = {
@@ -112,8 +113,8 @@ def examples(engine: Engine, kind: Kind) -> None:
         return
     name = "fills" if kind.fills else "continues" if kind.continues else "sentence"
     texts = EXAMPLES["translation" if kind.translates else name]
-    with st.container(horizontal=True, key="examples", gap="small", vertical_alignment="center"):
-        st.html(f'<span class="tv-quiet">{say("try")}</span>', width="content")
+    with layout.row("center", key="examples"):
+        layout.quiet(say("try"), fit=True)
         for number, text in enumerate(texts):
             st.button(
                 unmarked(text),
@@ -230,6 +231,6 @@ def _given(takes: str) -> None:
 
 def _own_file(kind: Kind, own: File) -> None:
     """Whose file is shown, what a link cannot hold, and the way back."""
-    with st.container(horizontal=True, key="own-file", vertical_alignment="center"):
+    with layout.row("center", key="own-file"):
         st.caption(say(SHOWN["image" if kind.takes == "image" else "file"]), width="content")
         st.button(f"{plain(own.name)} ✕", key="own-back", on_click=_example, args=(kind.takes,))

@@ -16,6 +16,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from ...i18n import say, speaking, spoken_language
 from ..engine.task import POLL, Task
+from . import layout
 from .streamlit_private import is_in_fragment, is_rerun_wanted
 from .text_format import plain
 
@@ -86,7 +87,7 @@ def _watch(
 ) -> None:
     """Show how far the work is until it ends, or the visitor wants something else."""
     shown = task.done, _words(task, say)
-    with place.container(horizontal=True, vertical_alignment="center"):
+    with layout.row("center", place=place):
         bar = st.progress(*shown)
         _stop_button(mark)
     while not wait([run], POLL).done:
@@ -111,8 +112,8 @@ def _words(task: Task, say: str) -> str:
 
 
 def _offer_to_go_on(place: DeltaGenerator, key: str) -> None:
-    with place.container(horizontal=True, vertical_alignment="center"):
-        st.html(f'<span class="tv-quiet">{say("Stopped.")}</span>', width="content")
+    with layout.row("center", place=place):
+        layout.quiet(say("Stopped."), fit=True)
         st.button(say("go on"), key=_widget("go-on", key), on_click=_go_on, args=(key,))
 
 

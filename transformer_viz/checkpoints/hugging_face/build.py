@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ...preprocessing.hugging_face import HuggingFaceText
 from ...preprocessing.images import ImageReader
 from ...preprocessing.tokenizers import PlainIds, Tokenizer
-from ..common.model import Model
+from ..common.model import Calls, Model
 from ..files.errors import CheckpointError
 from .calls import TARGET, make_calls
 from .config import require_shown
@@ -117,18 +117,11 @@ def build_model(
     own = tokenizer if of_library(tokenizer) else None
     decodes = TARGET in inspect.signature(module.forward).parameters and config.is_encoder_decoder
     ids, named = special_ids(config, beside, own, overrides, decodes=decodes, origin=origin)
-    image: ImageReader | None = None
-    seen: dict[str, Any] = {}
-    told: dict[str, str] = {}
-    if takes(type(module), config) == "image":
-        image, seen, told = reader_of(folder, config)
+    image, seen, told = _reader(module, config, folder)
     sample = _sample(module, image, ids, decodes)
     trial = try_out(module, make_calls(module), *sample)
     kind = "encoder-decoder" if decodes else "decoder-only" if trial.causal else "encoder-only"
     gives = _gives(module, trial, decodes)
-    calls = make_calls(module, causal=kind == "decoder-only", pad_id=ids.get("pad_id"))
-    if sample[1] is None or not runs_apart(calls, sample[0], sample[1]):
-        calls = dataclasses.replace(calls, encode=None, decode=None)
     words, origins = described(config.to_dict(), file, said, kind, gives, origin)
     first = next(module.parameters())
     return Model(
@@ -138,7 +131,7 @@ def build_model(
         config=words | ids | seen,
         tokenizer=_face(tokenizer, own, ids, config, decodes),
         device=str(first.device),
-        calls=calls,
+        calls=_calls(module, kind, ids, sample),
         layout=NAME,
         pad_id=ids.get("pad_id"),
         bos_id=ids.get("bos_id"),
@@ -157,8 +150,26 @@ def build_model(
     )
 
 
+def _reader(
+    module: nn.Module, config: Any, folder: Path | None
+) -> tuple[ImageReader | None, dict[str, Any], dict[str, str]]:
+    """What makes a picture the module's input, its words and their origins; nothing for text."""
+    return reader_of(folder, config) if takes(type(module), config) == "image" else (None, {}, {})
+
+
 def _masks(kind: str, gives: str) -> bool:
     return kind == "encoder-only" and gives == "words"
+
+
+def _calls(
+    module: nn.Module, kind: str, ids: Mapping[str, Any], sample: tuple[Tensor, Tensor | None]
+) -> Calls:
+    """How the module is run; in two halves only where these give what the whole gives."""
+    calls = make_calls(module, causal=kind == "decoder-only", pad_id=ids.get("pad_id"))
+    source, target = sample
+    if target is None or not runs_apart(calls, source, target):
+        return dataclasses.replace(calls, encode=None, decode=None)
+    return calls
 
 
 def _sample(

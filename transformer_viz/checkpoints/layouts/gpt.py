@@ -7,6 +7,7 @@ Pre-norm, learned positions from 0, no scale on embeddings, a causal mask of -in
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -155,28 +156,15 @@ def opened(
         add(words, origins, "sidecar", end)
     add(words, origins, "layout", PLAIN | NO_IDS)
     rows = dict.fromkeys(("d_k", "d_v"), words["d_model"])
+    read = weights, tokenizer, optional, stored or {}
+    plan = ReferencePlan(name, words, origins, table, *read, closed=TYPED)
 
     def made(chosen: dict[str, Any]) -> Model:
         final, where = words | chosen, origins | dict.fromkeys(chosen, "override")
         add(final, where, where["heads"], widths(final["heads"], rows))
-        return build_reference_model(
-            found,
-            ReferencePlan(
-                name,
-                final,
-                where,
-                table,
-                weights=weights,
-                tokenizer=tokenizer,
-                optional=optional,
-                stored=stored or {},
-                closed=TYPED,
-            ),
-        )
+        return build_reference_model(found, replace(plan, words=final, origins=where))
 
-    if "heads" in words:
-        return made({})
-    return calibrated_heads(rows, made)
+    return made({}) if "heads" in words else calibrated_heads(rows, made)
 
 
 def vocabulary(folder: Path, dataset: str, size: int) -> tuple[Tokenizer | None, dict[str, int]]:

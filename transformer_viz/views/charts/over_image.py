@@ -66,6 +66,17 @@ def over_image(
     limit = most or float(np.nanmax(np.abs(row.values), initial=0)) or 1.0
     picture = figure(dark, height=height, hovermode="closest")
     _axes(picture, row, shown.shape, colours)
+    _underlay(picture, row, shown.shape, source)
+    _shade(picture, row, _shades(both_ways, colours), (-limit if both_ways else 0.0, limit))
+    picture.add_traces(_clicks(row, height))
+    _outline(picture, row, query, colours.ink)
+    place = f"{called(block)} L{layer} H{head}"
+    kind = what, minus is not None
+    return captioned(picture, _caption(trace, place, row, query, kind, limit))
+
+
+def _underlay(picture: go.Figure, row: PatchRow, size: tuple[int, ...], source: str) -> None:
+    """The picture itself, pale, below the shades."""
     rows, columns = row.patches.shape
     picture.add_layout_image(
         source=source,
@@ -73,31 +84,27 @@ def over_image(
         yref="y",
         x=-0.5,
         y=-0.5,
-        sizex=shown.shape[1] / (shown.shape[1] // columns),
-        sizey=shown.shape[0] / (shown.shape[0] // rows),
+        sizex=size[1] / (size[1] // columns),
+        sizey=size[0] / (size[0] // rows),
         sizing="stretch",
         opacity=PALE,
         layer="below",
     )
-    shades = _shades(both_ways, colours)
-    words = {
-        "zmin": -limit if both_ways else 0.0,
-        "zmax": limit,
-        "colorscale": shades,
-        "showscale": False,
-    }
+
+
+def _shade(
+    picture: go.Figure,
+    row: PatchRow,
+    shades: list[list[float | str]],
+    limits: tuple[float, float],
+) -> None:
+    """The shades of the patches, and of the tokens before them."""
+    low, high = limits
+    drawn = {"zmin": low, "zmax": high, "colorscale": shades, "showscale": False}
     front = row.front[:, None]
-    picture.add_trace(go.Heatmap(z=row.patches, hoverinfo="skip", **words))
+    picture.add_trace(go.Heatmap(z=row.patches, hoverinfo="skip", **drawn))
     picture.add_trace(
-        go.Heatmap(z=front, hoverinfo="skip", ygap=6, xaxis="x2", yaxis="y2", **words)
-    )
-    picture.add_traces(_clicks(row, height))
-    _outline(picture, row, query, colours.ink)
-    return captioned(
-        picture,
-        _caption(
-            trace, f"{called(block)} L{layer} H{head}", row, query, (what, minus is not None), limit
-        ),
+        go.Heatmap(z=front, hoverinfo="skip", ygap=6, xaxis="x2", yaxis="y2", **drawn)
     )
 
 

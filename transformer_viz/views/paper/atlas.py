@@ -12,6 +12,7 @@ from ...core.trace import Trace
 from ...i18n import say
 from ...metrics.attention.thumbnails import head_tiles, largest_change, sentences
 from . import sheet
+from .paper_look import PaperLook
 
 MAX_CELLS = 100_000  # cells of a whole atlas; more would be a file that few programs open
 SIDE = 32  # cells along a tile: finer ones cannot be told apart on paper
@@ -23,21 +24,16 @@ FLAT = 1.6  # how much wider than high, or higher than wide, a tile may be
 def printed_atlas(
     trace: Trace,
     block: str,
-    *,
+    look: PaperLook,
     before: Trace | None = None,
-    dark: bool = False,
-    width: float = 160,
-    ramp: str = "ink",
 ) -> tuple[Figure, list[str]]:
     """All heads of a block for print; rows are layers, columns are heads.
 
     Args:
         trace: the run to show.
         block: ``encoder``, ``decoder`` or ``cross``.
+        look: the colours and the size.
         before: another run over the same words; then the change since it is drawn instead.
-        dark: colours for a dark background.
-        width: of the sheet, in millimetres.
-        ramp: the colours of amounts, one of `colours.RAMPS`.
 
     Returns:
         The figure, and what a reader must know of this picture, in sentences.
@@ -48,7 +44,7 @@ def printed_atlas(
     """
     tiles = head_tiles(trace, block, before)
     layers, heads, rows, columns = tiles.shape
-    colours, points = palette(dark), width * sheet.POINTS
+    colours, points = palette(look.dark), look.width * sheet.POINTS
     left = sheet.longest([f"L{layers - 1}"], sheet.SIZE) + 6
     place = min(TILE, (points - 2 * sheet.MARGIN - left) / heads)
     high = place * float(np.clip(rows / columns, 1 / FLAT, FLAT))
@@ -62,7 +58,7 @@ def printed_atlas(
     cells = np.concatenate(
         [sheet.grid(x, y, across, down, small.shape[2:]) for x, y, across, down in boxes]
     )
-    shades = colours.changes if change else ramps(dark)[ramp]
+    shades = colours.changes if change else ramps(look.dark)[look.ramp]
     sheet.cells(axes, cells, sheet.levels(small, limit, change).reshape(-1), shades, colours.card)
     sheet.frame(axes, boxes, colours.line, 0.4)
     _names(axes, boxes, (layers, heads), colours)

@@ -6,13 +6,15 @@ They are drawn with matplotlib, which is imported only here and only when one is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ...core.palette import palette
 from ...core.trace import Trace
 from ...i18n import listed, mark, say, speaking, spoken_language
 from ...metrics.attention.map_difference import require_same_words
 from ..numbers import as_text, manifest, whose
+from .paper_look import PaperLook
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,6 +71,24 @@ def printed(
     _require(picture, kind, width)
     if before is not None:
         require_same_words(trace, before, block)
+    heads = tuple(dict.fromkeys([(layer, head), *also]))
+    look = PaperLook(words, special, ramp, threshold, dark, width)
+    fonts, paper = _matplotlib()
+    language = spoken_language()
+    with paper.printing(), speaking(fonts.readable(language)):
+        title = _title(picture, block, heads, before is not None)
+        figure, notes = _drawn(trace, picture, block, heads, look, before)
+        lines = [say("{said}.", said=title), whose(trace, before), *notes, say(HONEST)]
+        lines += fonts.advice(paper.undrawn(figure, lines), language)
+        _captioned(figure, lines, dark)
+        text = " ".join(lines)
+        shown = [] if picture == "atlas" else [list(one) for one in heads]
+        about = {"picture": picture, "block": block, "heads": shown, "caption": text}
+        return paper.written(figure, kind, title, text, as_text(manifest(trace, before, **about)))
+
+
+def _matplotlib() -> tuple[ModuleType, ModuleType]:
+    """The modules `fonts` and `sheet`, which need matplotlib."""
     try:
         from . import fonts
         from . import sheet as paper
@@ -80,23 +100,7 @@ def printed(
                 error=error,
             )
         ) from error
-    heads = tuple(dict.fromkeys([(layer, head), *also]))
-    sheet = {"before": before, "dark": dark, "width": width}
-    grouped: dict[str, Any] = {"words": words, "special": special}
-    language = spoken_language()
-    with paper.printing(), speaking(fonts.readable(language)):
-        title = _title(picture, block, heads)
-        if before:
-            title = say("{title}: change since the other run", title=title)
-        drawn = {"ramp": ramp, "threshold": threshold}
-        figure, notes = _drawn(trace, picture, block, heads, drawn, sheet, grouped)
-        lines = [say("{said}.", said=title), whose(trace, before), *notes, say(HONEST)]
-        lines += fonts.advice(paper.undrawn(figure, lines), language)
-        _captioned(figure, lines, dark)
-        text = " ".join(lines)
-        shown = [] if picture == "atlas" else [list(one) for one in heads]
-        about = {"picture": picture, "block": block, "heads": shown, "caption": text}
-        return paper.written(figure, kind, title, text, as_text(manifest(trace, before, **about)))
+    return fonts, paper
 
 
 def _require(picture: str, kind: str, width: float) -> None:
@@ -118,31 +122,30 @@ def _drawn(
     picture: str,
     block: str,
     heads: Sequence[tuple[int, int]],
-    how: dict[str, Any],
-    sheet: dict[str, Any],
-    grouped: dict[str, Any],
+    look: PaperLook,
+    before: Trace | None,
 ) -> tuple[Figure, list[str]]:
     """The figure, and what must be known of it."""
     if picture == "atlas":
         from .atlas import printed_atlas
 
-        return printed_atlas(trace, block, ramp=how["ramp"], **sheet)
+        return printed_atlas(trace, block, look, before)
     if picture == "lines":
-        from .lines import MIN_DRAWN_WEIGHT, printed_lines
+        from .lines import printed_lines
 
-        least = max(MIN_DRAWN_WEIGHT, how["threshold"])
-        return printed_lines(trace, block, heads, least=least, **sheet, **grouped)
+        return printed_lines(trace, block, heads, look, before)
     from .head_map import printed_map
 
-    layer, head = heads[0]
-    return printed_map(trace, block, layer, head, ramp=how["ramp"], **sheet, **grouped)
+    return printed_map(trace, block, *heads[0], look, before)
 
 
-def _title(picture: str, block: str, heads: Sequence[tuple[int, int]]) -> str:
+def _title(picture: str, block: str, heads: Sequence[tuple[int, int]], change: bool) -> str:
     if picture == "atlas":
-        return say("{block}, all heads", block=say(NAMES[block]))
-    shown = heads[:1] if picture == "map" else heads
-    return f"{say(NAMES[block])} {listed(f'L{layer} H{head}' for layer, head in shown)}"
+        title = say("{block}, all heads", block=say(NAMES[block]))
+    else:
+        shown = heads[:1] if picture == "map" else heads
+        title = f"{say(NAMES[block])} {listed(f'L{layer} H{head}' for layer, head in shown)}"
+    return say("{title}: change since the other run", title=title) if change else title
 
 
 def _captioned(figure: Figure, lines: list[str], dark: bool) -> None:

@@ -16,6 +16,7 @@ from ...metrics.attention.map_cells import Cells, cells
 from ...metrics.attention.map_difference import appended, difference
 from ...metrics.attention.thumbnails import largest_change
 from . import sheet
+from .paper_look import PaperLook
 
 MAX_SIDE_CELLS = 256  # cells along a side; longer sentences are pooled
 CELL = 40.0  # points of a cell at most
@@ -41,13 +42,8 @@ def printed_map(
     block: str,
     layer: int,
     head: int,
-    *,
+    look: PaperLook,
     before: Trace | None = None,
-    words: bool = False,
-    special: bool = True,
-    dark: bool = False,
-    width: float = 160,
-    ramp: str = "ink",
 ) -> tuple[Figure, list[str]]:
     """One head as a map for print: rows look at columns, masked cells hatched.
 
@@ -55,12 +51,8 @@ def printed_map(
         trace: the run to show.
         block: ``encoder``, ``decoder`` or ``cross``.
         layer, head: from 0.
+        look: how tokens are grouped, the colours and the size.
         before: another run over the same words; then the change since it is drawn instead.
-        words: merge pieces to whole words.
-        special: show start and end marks too.
-        dark: colours for a dark background.
-        width: of the sheet, in millimetres.
-        ramp: the colours of amounts, one of `colours.RAMPS`.
 
     Returns:
         The figure, and what a reader must know of this picture, in sentences.
@@ -69,20 +61,21 @@ def printed_map(
         LookupError: a map, layer or head that the trace lacks; names those it has.
         ValueError: the two runs speak about different words, or no row or column is shown.
     """
-    now = cells(trace, block, layer, head, words=words, special=special)
-    was = before and cells(before, block, layer, head, words=words, special=special)
+    grouped = {"words": look.words, "special": look.special}
+    now = cells(trace, block, layer, head, **grouped)
+    was = before and cells(before, block, layer, head, **grouped)
     values = difference(now, was) if was else np.where(now.masked, np.nan, now.weights)
-    colours = palette(dark)
+    colours = palette(look.dark)
     limit = largest_change(values) if was else float(np.nanmax(values, initial=0.0))
-    plan = _plan(now, width * sheet.POINTS)
+    plan = _plan(now, look.width * sheet.POINTS)
     notes = [
         say("Rows look at columns."),
         now.note,
         appended(now, was) if was else "",
         _pooled(plan),
     ]
-    figure, axes = sheet.sheet(width * sheet.POINTS, _height(now, plan), colours)
-    shades = colours.changes if was else ramps(dark)[ramp]
+    figure, axes = sheet.sheet(look.width * sheet.POINTS, _height(now, plan), colours)
+    shades = colours.changes if was else ramps(look.dark)[look.ramp]
     _draw(axes, values, now, plan, colours, shades, limit)
     _names(axes, now, plan, colours)
     _legend(axes, plan, now, colours, shades, limit, change=bool(was))

@@ -20,6 +20,7 @@ from ...metrics.attention.map_cells import Cells, cells
 from ...metrics.attention.map_difference import appended, difference
 from ...metrics.attention.thumbnails import largest_change
 from . import sheet
+from .paper_look import PaperLook
 
 HEADS = 8  # that can be told apart by colour
 MAX_WORDS = 256  # words along a side that can be read on paper
@@ -58,13 +59,8 @@ def printed_lines(
     trace: Trace,
     block: str,
     heads: Sequence[tuple[int, int]],
-    *,
+    look: PaperLook,
     before: Trace | None = None,
-    words: bool = False,
-    special: bool = True,
-    least: float = MIN_DRAWN_WEIGHT,
-    dark: bool = False,
-    width: float = 160,
 ) -> tuple[Figure, list[str]]:
     """Heads as lines between words: the more weight, the stronger the line.
 
@@ -74,12 +70,8 @@ def printed_lines(
         trace: the run to show.
         block: ``encoder``, ``decoder`` or ``cross``.
         heads: layer and head of those to draw, at most eight; each has its colour.
+        look: how tokens are grouped, from which weight a line is drawn, and the size.
         before: another run over the same words; then the change since it is drawn instead.
-        words: merge pieces to whole words.
-        special: show start and end marks too.
-        least: the weight (or change) from which a line is drawn.
-        dark: colours for a dark background.
-        width: of the sheet, in millimetres.
 
     Returns:
         The figure, and what a reader must know of this picture, in sentences.
@@ -90,24 +82,17 @@ def printed_lines(
     """
     if not 0 < len(heads) <= HEADS:
         raise ValueError(f"Lines show 1 to {HEADS} heads in colours; got {len(heads)}.")
-    chosen = [cells(trace, block, *place, words=words, special=special) for place in heads]
+    grouped = {"words": look.words, "special": look.special}
+    chosen = [cells(trace, block, *place, **grouped) for place in heads]
     first = chosen[0]
-    if max(len(first.rows), len(first.columns)) > MAX_WORDS:
-        raise ValueError(
-            say(
-                "Lines between more than {most} words cannot be read on paper; this run has "
-                "{rows} and {columns}. Print the map instead.",
-                most=MAX_WORDS,
-                rows=len(first.rows),
-                columns=len(first.columns),
-            )
-        )
+    _require_readable(first)
+    least = max(MIN_DRAWN_WEIGHT, look.threshold)
     values, news = [now.weights for now in chosen], ""
     if before is not None:
-        olds = [cells(before, block, *place, words=words, special=special) for place in heads]
+        olds = [cells(before, block, *place, **grouped) for place in heads]
         values = [difference(*pair) for pair in zip(chosen, olds, strict=True)]
         news = appended(first, olds[0])
-    colours, points = palette(dark), width * sheet.POINTS
+    colours, points = palette(look.dark), look.width * sheet.POINTS
     ends = (_above if block == "cross" else _beside)(first, points)
     figure, axes = sheet.sheet(points, ends.height + 24, colours)
     limit = None if before is None else max(map(largest_change, values))
@@ -119,6 +104,19 @@ def printed_lines(
     _legend(axes, names, pens, colours.ink, ends.height + 10, limit)
     notes = [say(ends.said), first.note, news, _left_out(values, least)]
     return figure, [note for note in notes if note]
+
+
+def _require_readable(first: Cells) -> None:
+    if max(len(first.rows), len(first.columns)) > MAX_WORDS:
+        raise ValueError(
+            say(
+                "Lines between more than {most} words cannot be read on paper; this run has "
+                "{rows} and {columns}. Print the map instead.",
+                most=MAX_WORDS,
+                rows=len(first.rows),
+                columns=len(first.columns),
+            )
+        )
 
 
 @dataclass(frozen=True)

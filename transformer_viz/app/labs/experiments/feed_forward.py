@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import streamlit as st
 
 from .... import views
 from ....i18n import mark, say
 from ....views.charts.curves import Curve
 from ...session.scene import Scene
+from ...ui import layout
 from ..bench import Bench
 from ..lab import Lab
 
@@ -41,7 +41,7 @@ def experiment(bench: Bench) -> FeedForwardResult:
     stack = scene.kind.stacks[0]
     labels = scene.before.words_of(stack).labels
     layers = scene.before.layers(stack)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with layout.row("bottom"):
         named = {str(n): f"{n} {label}" for n, label in enumerate(labels)}
         token = int(bench.pick("word", say("change this word"), named, str(len(labels) // 2)))
         layer = int(

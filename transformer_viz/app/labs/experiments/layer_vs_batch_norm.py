@@ -13,6 +13,7 @@ from ....i18n import mark, say
 from ....metrics.residual.batch_norm import batch_normed, layer_normed
 from ....views.charts.curves import Curve
 from ...session.scene import Scene
+from ...ui import layout
 from .. import jobs
 from ..bench import Bench
 from ..lab import Lab
@@ -67,7 +68,7 @@ def experiment(bench: Bench) -> NormResult:
     scene, stack = bench.scene, bench.scene.kind.stacks[0]
     layers = scene.before.layers(stack)
     tokens = scene.before.source
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+    with layout.row("bottom", gap="medium"):
         words = {str(n): f"{n} {label}" for n, label in enumerate(tokens.labels)}
         word = int(bench.pick("word", say("word"), words, "0"))
         places = {str(n): say("before layer {n}", n=f"L{n}") for n in range(layers)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import streamlit as st
 
 from .... import views
 from ....core.trace import Trace
@@ -14,6 +13,7 @@ from ....metrics.attention.distance_profile import Reach, reach
 from ....metrics.attention.map_cells import visible
 from ....views.charts.curves import Curve
 from ...session.scene import Scene
+from ...ui import layout
 from ..bench import Bench
 from ..lab import Lab
 from ..whole_runs import too_long
@@ -37,7 +37,7 @@ def experiment(bench: Bench) -> LongRangeResult:
     scene = bench.scene
     blocks = [name for name in ("encoder", "decoder") if name in scene.before.maps]
     named = {"encoder": say("encoder"), "decoder": say("decoder")}
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with layout.row("bottom"):
         block = (
             bench.choose("block", say("self-attention"), {b: named[b] for b in blocks}, blocks[0])
             if len(blocks) > 1

@@ -13,6 +13,7 @@ from ....core.interventions import Intervention
 from ....i18n import mark, say
 from ....metrics.residual.residual_stream import stream_lengths
 from ....views.charts.curves import Curve
+from ...ui import layout
 from .. import jobs
 from ..bench import Bench
 from ..lab import Lab
@@ -45,7 +46,7 @@ class PreVsPostResult:
 
 def experiment(bench: Bench) -> PreVsPostResult:
     """How deep, which stack; fresh models are made and one batch is sent through them."""
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+    with layout.row("bottom", gap="medium"):
         depth = int(bench.slide("layers", say("layers of each stack"), DEPTHS, 6))
         stacks = {"encoder": say("Encoder"), "decoder": say("Decoder")}
         stack = bench.choose("stack", say("stack"), stacks, "decoder")

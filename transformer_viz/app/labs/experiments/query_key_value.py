@@ -17,6 +17,7 @@ from ....metrics.attention.qk_steps import require_product
 from ....metrics.attention.tied_query_key import Shared, share_keys
 from ...engine.query import Wanted
 from ...session.scene import Scene
+from ...ui import layout
 from ...ui.progress import patiently
 from .. import head_map, held_runs
 from ..bench import Bench
@@ -68,7 +69,7 @@ def _place(bench: Bench) -> tuple[str, int, int]:
     blocks = {name: name for name in SELF if name in before.maps}
     opened = place.block if place.block in blocks else next(iter(blocks))
     named = {"encoder": say("encoder"), "decoder": say("decoder")}
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with layout.row("bottom"):
         block = (
             bench.choose("block", say("self-attention"), {n: named[n] for n in blocks}, opened)
             if len(blocks) > 1
@@ -122,7 +123,7 @@ def _maps(bench: Bench, trace: Trace, attention: Attention, found: Shared, head:
         st.columns(2), titles, (trace, made), ("own", "shared"), strict=True
     ):
         with side:
-            st.html(f'<h3 class="tv-question">{title}</h3>')
+            layout.heading(title, 3)
             head_map.head(bench, name, run, block, layer, head, most=most, numbers="")
 
 

@@ -16,6 +16,7 @@ from ....i18n import mark, say
 from ....metrics.residual.similarity import alikeness
 from ....views.charts.curves import Curve
 from ...session.scene import Scene
+from ...ui import layout
 from .. import held_runs
 from ..bench import Bench
 from ..lab import Lab
@@ -38,7 +39,7 @@ class Cut:
 
 def cut(bench: Bench) -> Cut:
     scene = bench.scene
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with layout.row("bottom"):
         stack = _stack(bench)
         layers = len(scene.before.hidden(stack)) - 1
         where = _layer(bench, layers)

@@ -9,6 +9,7 @@ import streamlit as st
 
 from ....core.interventions import Edit, Intervention, Temperature, Window
 from ....i18n import mark, say
+from ...ui import layout
 from .. import head_map
 from ..bench import Bench
 from ..lab import Lab
@@ -57,7 +58,7 @@ def experiment(bench: Bench) -> ScoreFunctionResult:
 
 
 def _controls(bench: Bench) -> tuple[Intervention, int, str]:
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+    with layout.row("bottom", gap="medium"):
         soft = {"soft": say("soft"), "hard": say("hard (one key takes all)")}
         hard = bench.choose("softness", say("cross-attention of all five"), soft, "soft") == "hard"
         reach = bench.slide(
@@ -66,7 +67,7 @@ def _controls(bench: Bench) -> tuple[Intervention, int, str]:
             (*range(7), 99),
             99,
             lambda text: say("global") if text == "99" else text,
-            width=260,
+            width=layout.SLIDER_WIDTH,
         )
         layer = bench.choose("layer", say("layer"), {"0": "L0", "1": "L1"}, "1")
         heads = {SHARPEST: say("most decided"), **{str(n): f"H{n}" for n in range(4)}}
@@ -104,7 +105,7 @@ def _maps(bench: Bench, found: ScoreFunctionResult, layer: int, head: str) -> No
                 with place:
                     chosen = _head(model, layer, head)
                     named = f"{say(title)} · L{layer} H{chosen}"
-                    st.html(f'<h3 class="tv-question">{escape(named)}</h3>')
+                    layout.heading(escape(named), 3)
                     head_map.head(bench, model.name, model.trace, "cross", layer, chosen)
 
 

@@ -19,6 +19,7 @@ from ....metrics.attention.score_variance import (
     random_spread,
 )
 from ....views.charts.curves import Curve
+from ...ui import layout
 from .. import jobs
 from ..bench import Bench
 from ..lab import Lab
@@ -49,7 +50,7 @@ class ScalingResult:
 
 def experiment(bench: Bench) -> ScalingResult:
     """Random vectors of any width, and the heads of the scene's model."""
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+    with layout.row("bottom", gap="medium"):
         width = int(bench.slide("width", say("dₖ: numbers in q and in k"), WIDTHS, 64))
         names = {name: say(title) for name, title in SOFT.items()}
         shown = bench.choose("show", say("what of the softmax"), names, "entropy")

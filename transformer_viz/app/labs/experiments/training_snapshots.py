@@ -18,7 +18,7 @@ from ....i18n import mark, say
 from ....metrics.output.surprisal import held_bits
 from ...engine.query import Question, Wanted
 from ...session import url_state
-from ...ui import components
+from ...ui import components, layout
 from ...ui.progress import patiently
 from .. import head_map, held_runs, lab_state
 from ..bench import Bench
@@ -53,7 +53,7 @@ def experiment(bench: Bench) -> SnapshotResult:
     bits = np.array([held_bits(trace)[:-1].sum() for trace in traces])
     found = SnapshotResult(moments, texts, entropies(traces), bits)
     steps = [moment.step for moment in moments]
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with layout.row("bottom"):
         step = int(bench.slide("step", say("after update"), steps, steps[0], _counted))
         options = {name: say(TITLES[name]) for name in traces[0].maps}
         block = bench.choose("block", say("attention"), options, "cross")
@@ -122,16 +122,16 @@ def _attention(bench: Bench, trace: Trace, block: str, step: int) -> None:
     names = [f"L{r}H{c}" for r in range(layers) for c in range(heads)]
     chosen = lab_state.settled("head", names, names[-heads])
     layer, head = (int(part) for part in chosen.removeprefix("L").split("H"))
-    left, right = st.columns([10, 9])
+    left, right = st.columns(layout.WIDER_LEFT)
     with left:
         title = say("Which words does each head look at, after update {step:,}?", step=step)
-        st.html(f'<h3 class="tv-question">{title}</h3>')
+        layout.heading(title, 3)
         data = atlas_data(trace, [block], opened=(block, layer, head), scale="common")
         components.atlas(
             data, key="lab-learning-atlas", opened=_open, overlaid=_ignore, drawn=_ignore
         )
     with right:
-        st.html(f'<h3 class="tv-question">L{layer} H{head}</h3>')
+        layout.heading(f"L{layer} H{head}", 3)
         head_map.head(bench, "head", trace, block, layer, head)
 
 

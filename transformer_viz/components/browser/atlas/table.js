@@ -1,7 +1,7 @@
 // The heads of an atlas as a table: the same numbers for those who read instead of look.
 
 import { metricsOf, nameOf, placesIn, ranked, strongestLink, written } from "./heads.js";
-import { element, set } from "../shared/dom.js";
+import { activeAround, element, set } from "../shared/dom.js";
 import { tell } from "../shared/i18n.js";
 
 /** @typedef {import("./heads.js").AtlasData} AtlasData */
@@ -27,8 +27,8 @@ export function fillTable(place, data, sort, does) {
   const places = ranked(data, placesIn(data), sort);
   const lines = places.map((place) => headLine(data, place, metrics, does.open));
   const heading = element("caption", "", tell("Every head and its numbers"));
-  const root = /** @type {ShadowRoot | Document} */ (place.getRootNode());
-  const focused = place.contains(root.activeElement) ? root.activeElement?.textContent : null;
+  const active = activeAround(place);
+  const focused = place.contains(active) ? active?.textContent : null;
   place.replaceChildren(element("table", "", heading, element("thead", "", top),
     element("tbody", "", ...lines)));
   const again = [...place.querySelectorAll("button")].find((b) => b.textContent === focused);

@@ -1,6 +1,6 @@
 // The row of the softmax: every key with its score, exp(score − max) and weight; one is chosen.
 
-import { element, fit, listener, modified, set } from "../shared/dom.js";
+import { activeAround, element, fit, listener, modified, set } from "../shared/dom.js";
 import { lit, onLight, placesOn, shine, spotOn } from "../shared/hover_link.js";
 import { figure } from "../shared/number_format.js";
 import { tell } from "../shared/i18n.js";
@@ -59,8 +59,8 @@ export class Keys {
     this.buttons.forEach((button, n) => dressKey(button, data, this.listed[n], most));
     set(this.list, "aria-label", tell("keys of {word}", { word: data.row }));
     this.sums.textContent = rowSums(data, this.listed);
-    const root = /** @type {ShadowRoot | Document} */ (this.list.getRootNode());
-    const focused = this.buttons.findIndex((button) => button === root.activeElement);
+    const active = activeAround(this.list);
+    const focused = this.buttons.findIndex((button) => button === active);
     const here = this.listed.indexOf(data.key);
     this.reach(focused >= 0 ? focused : here);
     if (chosen !== data.key) uncover(this.list, this.buttons[here]);

@@ -27,6 +27,24 @@ export function dataNear({ target }, query, name) {
 }
 
 /**
+ * The HTML elements within another one that fit a query.
+ * @param {ParentNode} place
+ * @param {string} query
+ */
+export function elementsIn(place, query) {
+  return /** @type {HTMLElement[]} */ ([...place.querySelectorAll(query)]);
+}
+
+/**
+ * The HTML element that has the keyboard within the same document or shadow root, if there is one.
+ * @param {Node} place
+ */
+export function activeAround(place) {
+  const root = /** @type {ShadowRoot | Document} */ (place.getRootNode());
+  return /** @type {HTMLElement | null} */ (root.activeElement);
+}
+
+/**
  * Listen until the signal says that the view has ended.
  * @param {AbortSignal} signal
  * @returns {(where: EventTarget, what: string, does: (event: any) => void, more?: object) => void}

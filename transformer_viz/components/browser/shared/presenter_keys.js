@@ -1,7 +1,7 @@
 // Presenter mode: keys that press the page's own buttons to step, unfold the controls, and leave.
 // A quiet line at the bottom names them; what has no button of its own on the page has one there.
 
-import { element, listener, modified, rested, set } from "./dom.js";
+import { element, elementsIn, listener, modified, rested, set } from "./dom.js";
 import { tell } from "./i18n.js";
 
 /** @typedef {"back" | "on"} Way */
@@ -119,8 +119,7 @@ function stepButtons(kind, way) {
     `.st-key-${kind}-${one} button`,
     ...(kind === "step" ? [`[data-step="${one}"]`] : []),
   ]).join();
-  const found = roots.flatMap((root) => [...root.querySelectorAll(query)]);
-  return /** @type {HTMLElement[]} */ (found.filter((one) => one.checkVisibility()));
+  return roots.flatMap((root) => elementsIn(root, query)).filter((one) => one.checkVisibility());
 }
 
 /**

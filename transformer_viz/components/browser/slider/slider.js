@@ -7,9 +7,9 @@ import { Gate } from "../shared/newest_wins.js";
 import { Pending } from "../shared/pending.js";
 import { liveFrame } from "../shared/live_frame.js";
 import { afterPainting } from "../shared/streamlit_view.js";
-import { SliderFace } from "./slider_face.js";
+import { SliderFace } from "./face.js";
 
-/** @typedef {import("./slider_face.js").SliderData} SliderData */
+/** @typedef {import("./face.js").SliderData} SliderData */
 /** @typedef {{value: string, seq: number, since: number}} Step */
 
 const SLIDER_REST = 300; // milliseconds without a step after which the hand rests

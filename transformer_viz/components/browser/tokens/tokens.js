@@ -2,7 +2,7 @@
 // what is lit in a picture lights its chips. A Plotly chart on the page takes part too.
 
 import { isDark } from "../shared/colour.js";
-import { fit, listener, modified, set } from "../shared/dom.js";
+import { activeAround, fit, listener, modified, set } from "../shared/dom.js";
 import { lit, meet, onLight, shine, spotOf } from "../shared/hover_link.js";
 import { tell } from "../shared/i18n.js";
 import { PlotlyLight } from "../shared/plotly_light.js";
@@ -79,8 +79,8 @@ export class Chips {
     const buttons = this.rows[number];
     fit(buttons, row.chips.length, chips);
     row.chips.forEach((chip, n) => dress(buttons[n], chip));
-    const root = /** @type {ShadowRoot | Document} */ (this.place.getRootNode());
-    const current = buttons.findIndex((button) => button === root.activeElement);
+    const active = activeAround(this.place);
+    const current = buttons.findIndex((button) => button === active);
     const chosen = Math.max(0, row.chips.findIndex((chip) => chip.on));
     this.reach(number, current >= 0 ? current : chosen);
   }

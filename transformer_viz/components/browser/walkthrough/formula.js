@@ -1,6 +1,6 @@
 // A station's formula: each symbol can be pointed at, and its numbers in the picture light up.
 
-import { dataNear, element, listener, set } from "../shared/dom.js";
+import { dataNear, element, elementsIn, listener, set } from "../shared/dom.js";
 
 /** @typedef {{text: string, says: string, numbers: string}} FormulaSymbol
  *   text: "W_Q" stands with Q lowered; says: what it is; numbers: the first of them, or "" */
@@ -64,8 +64,8 @@ export class Formula {
       this.place.replaceChildren(...formula.split(/(\{\w+\})/).filter(Boolean).map((part) =>
         part[0] === "{" ? this.symbol(part.slice(1, -1)) : part));
     }
-    for (const button of this.place.querySelectorAll("[data-symbol]")) {
-      const name = /** @type {HTMLElement} */ (button).dataset.symbol ?? "";
+    for (const button of elementsIn(this.place, "[data-symbol]")) {
+      const name = button.dataset.symbol ?? "";
       set(button, "aria-label", `${plainSymbol(symbols[name].text)}: ${this.saying(name)}`);
     }
   }

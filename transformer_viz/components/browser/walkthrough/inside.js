@@ -1,11 +1,12 @@
 // Step inside a head: the chain of one word, one station at a time, with every number of it.
 
 import { paletteOf } from "../shared/colour.js";
-import { element, listener, modified, rested, set } from "../shared/dom.js";
+import { element, elementsIn, listener, modified, rested, set } from "../shared/dom.js";
 import { cellColours } from "./cells.js";
 import { Rail } from "./rail.js";
 import { Station } from "./station.js";
 import { SumSheet } from "./sum.js";
+import { Pending } from "../shared/pending.js";
 import { onLight, shine, spotOn } from "../shared/hover_link.js";
 import { tell } from "../shared/i18n.js";
 
@@ -31,7 +32,7 @@ export class Inside {
     /** @type {InsideData | null} */
     this.data = null;
     this.step = 0;
-    this.wanted = /** @type {number | null} */ (null); // a step that Python has not answered yet
+    this.pending = new Pending(); // steps
     place.classList.add("tv-in");
     this.problem = element("p", "tv-in-problem");
     const rail = element("nav", "tv-in-rail"), station = element("section", "tv-in-station");
@@ -48,7 +49,10 @@ export class Inside {
     this.rail = new Rail(rail, (step) => this.go(step));
     this.station = new Station(station, (address) => this.open(address), (key) => this.light(key));
     this.sum = new SumSheet(this.sheet, () => this.open(""));
-    this.told = rested(TOLD_AFTER, (/** @type {number} */ step) => say("stepped", { step }));
+    this.told = rested(TOLD_AFTER, (/** @type {number} */ step) => {
+      this.pending.tell(step);
+      say("stepped", { step });
+    });
     this.ending = new AbortController();
     const { signal } = this.ending;
     listener(signal)(window, "keydown", (event) => this.key(event));
@@ -76,10 +80,8 @@ export class Inside {
     this.problem.textContent = data.problem;
     this.problem.hidden = !data.problem;
     this.place.classList.toggle("tv-in-present", data.present);
-    if (this.wanted === null || this.wanted === data.step || this.wanted >= data.stations.length) {
-      this.wanted = null;
-      this.step = data.step;
-    }
+    if (this.step >= data.stations.length) this.pending.forget();
+    if (this.pending.hear(data.step)) this.step = data.step;
     this.draw();
     if (data.sum && data.sum.address !== opened) this.uncover();
   }
@@ -115,7 +117,8 @@ export class Inside {
   go(step) {
     const last = (this.data?.stations.length ?? 0) - 1, to = Math.max(0, Math.min(last, step));
     if (to === this.step) return;
-    this.step = this.wanted = to;
+    this.step = to;
+    this.pending.choose();
     this.draw();
     this.told.ask(to);
   }
@@ -126,6 +129,7 @@ export class Inside {
    */
   open(number) {
     this.told.end();
+    if (this.pending.unsaid) this.pending.tell(this.step);
     this.say("opened", { number, step: this.step });
   }
 
@@ -146,9 +150,8 @@ export class Inside {
    */
   lit(column) {
     const same = column && column.sentence === this.data?.columns.sentence ? column.tokens : [];
-    for (const line of this.place.querySelectorAll("[data-key]")) {
-      const { key } = /** @type {HTMLElement} */ (line).dataset;
-      line.classList.toggle("tv-in-lit-key", same.includes(Number(key)));
+    for (const line of elementsIn(this.place, "[data-key]")) {
+      line.classList.toggle("tv-in-lit-key", same.includes(Number(line.dataset.key)));
     }
   }
 

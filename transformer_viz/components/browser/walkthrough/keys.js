@@ -1,7 +1,7 @@
 // One row for each word that is looked at: its vectors as strips, its numbers, and what hides it.
 
 import { stripCellAt, largestOf, paintStrip } from "./cells.js";
-import { dataNear, element, modified, set } from "../shared/dom.js";
+import { activeAround, dataNear, element, elementsIn, modified, set } from "../shared/dom.js";
 import { plainSymbol, symbolName } from "./formula.js";
 import { stepAlong, watched } from "./strips.js";
 import { figure } from "../shared/number_format.js";
@@ -76,14 +76,13 @@ export class KeyTable {
     set(this.frame, "aria-label", panel.name);
     this.frame.replaceChildren(this.head(), ...this.extra(false),
       ...this.listed.map((key) => this.row(key, opened)), ...this.extra(true), ...this.totals());
-    if (focused) /** @type {HTMLElement | null} */ (this.frame.querySelector(focused))?.focus();
+    if (focused) elementsIn(this.frame, focused)[0]?.focus();
     this.paint();
   }
 
   /** How to find the number or strip that has the keyboard. */
   focused() {
-    const root = /** @type {ShadowRoot | Document} */ (this.frame.getRootNode());
-    const active = /** @type {HTMLElement | null} */ (root.activeElement);
+    const active = activeAround(this.frame);
     if (!active || !this.frame.contains(active)) return "";
     const { address, array, key } = active.dataset;
     return address ? `[data-address="${address}"]` : `[data-array="${array}"][data-key="${key}"]`;

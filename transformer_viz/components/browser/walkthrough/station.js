@@ -1,6 +1,6 @@
 // One stage of the chain: its title, its formula, why it is there, and its pictures.
 
-import { element, listener, set } from "../shared/dom.js";
+import { element, elementsIn, listener, set } from "../shared/dom.js";
 import { Formula, plainSymbol, symbolName } from "./formula.js";
 import { KeyTable } from "./keys.js";
 import { Legend } from "./legend.js";
@@ -93,9 +93,8 @@ export class Station {
 
   /** @param {string | null} symbol */
   point(symbol) {
-    for (const one of this.place.querySelectorAll("[data-symbol]")) {
-      one.classList.toggle("tv-in-lit",
-        /** @type {HTMLElement} */ (one).dataset.symbol === symbol);
+    for (const one of elementsIn(this.place, "[data-symbol]")) {
+      one.classList.toggle("tv-in-lit", one.dataset.symbol === symbol);
     }
   }
 
