@@ -29,7 +29,7 @@ UNCHANGED = 128  # in a picture of changes; 0 is a row that was not there before
 CELLS = 900_000  # more cells than this are pooled, so that an atlas stays below a megabyte
 AROUND = (154, 126)  # pixels for names, legend and controls, of one block and of several
 ROW = (18, 150)  # a layer's tiles are at least and at most so high, their gap included
-MOST = 460  # pixels that the rows of tiles share while they can shrink
+MAX_ROWS_HEIGHT = 460  # pixels that the rows of tiles share while they can shrink
 TALLEST = 1.4  # a tile is at most so much higher than wide
 ROOM = (600, 1140)  # pixels that the tiles of one block, and of several, probably have across
 
@@ -106,8 +106,8 @@ def atlas_height(trace: Trace, blocks: Sequence[str]) -> int:
     layers, heads = zip(*(trace.thumbnail(block).shape[:2] for block in blocks), strict=True)
     several = len(blocks) > 1
     wide = TALLEST * ROOM[several] / sum(heads)
-    row = int(np.clip(min(MOST // max(layers), wide), *ROW))
-    return AROUND[several] + min(MOST, max(layers) * row)
+    row = int(np.clip(min(MAX_ROWS_HEIGHT // max(layers), wide), *ROW))
+    return AROUND[several] + min(MAX_ROWS_HEIGHT, max(layers) * row)
 
 
 def _tiles(trace: Trace, block: str, before: Trace | None) -> _Tiles:

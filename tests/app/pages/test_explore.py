@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 from tests.support.component_stage import decoded
 from transformer_viz.app import page_template
 from transformer_viz.app.engine.engine import Engine, Question, whole_layer
-from transformer_viz.app.session.url_edits import LONG
+from transformer_viz.app.session.url_edits import PACK_FROM_CHARS
 from transformer_viz.checkpoints.common.bundled import EXAMPLE, WEIGHTS
 from transformer_viz.core.interventions import Intervention, Pad, ScaleHead, Temperature
 
@@ -190,7 +190,7 @@ def test_long_edits_are_compressed_in_the_link(visit: Visit) -> None:
         )
     )
     app = visit(edits=heads.to_json())
-    assert len(heads.to_json()) > LONG
+    assert len(heads.to_json()) > PACK_FROM_CHARS
     assert address(app)["edits"].startswith("z.")
     assert visit(edits=address(app)["edits"]).session_state["edits"] == heads.to_json()
 

@@ -24,7 +24,7 @@ from ..ui.progress import patiently
 from ..ui.text_format import plain
 
 QUESTION = mark("What happens inside a head?")
-LONGEST = 200  # letters of an address
+MAX_ADDRESS_CHARS = 200  # letters of an address
 STATION = "_station"  # the number of the open station and what it is, as they were last
 
 
@@ -167,7 +167,7 @@ def _open(said: object) -> None:
     match said:
         case {"step": int(), "number": str(number)}:
             _stepped(said)
-            state.number = number[:LONGEST]
+            state.number = number[:MAX_ADDRESS_CHARS]
 
 
 # ---- what is drawn ------------------------------------------------------------------------------

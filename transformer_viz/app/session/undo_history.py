@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MOST = 100  # steps that a visit remembers
+MAX_UNDO_STEPS = 100  # steps that a visit remembers
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class History:
 
     def did(self, before: str) -> History:
         """After a change away from ``before``: what had been undone is gone."""
-        return History((*self.past, before)[-MOST:])
+        return History((*self.past, before)[-MAX_UNDO_STEPS:])
 
     def undo(self, now: str) -> tuple[History, str]:
         """The history and the edits one step back; the same where nothing was done."""

@@ -10,16 +10,18 @@ from ...core.interventions import Intervention
 from ...i18n import say
 
 CLEAN = Intervention().to_json()
-LONG = 200  # characters of edits from which on they are compressed
-MOST = 200_000  # characters that edits may unfold to: a link is no place for more
-PACKED = "z."  # how compressed edits begin
+PACK_FROM_CHARS = 200  # characters of edits from which on they are compressed
+MAX_UNPACKED_CHARS = 200_000  # characters that edits may unfold to: a link is no place for more
+PACKED_PREFIX = "z."  # how compressed edits begin
 
 
 def pack(edits: str) -> str:
     """Edits as the link holds them: their canonical JSON, compressed when long."""
-    if len(edits) < LONG:
+    if len(edits) < PACK_FROM_CHARS:
         return edits
-    return PACKED + base64.urlsafe_b64encode(zlib.compress(edits.encode(), 9)).decode().rstrip("=")
+    return PACKED_PREFIX + base64.urlsafe_b64encode(
+        zlib.compress(edits.encode(), 9)
+    ).decode().rstrip("=")
 
 
 def unpack(text: str) -> str:
@@ -28,8 +30,8 @@ def unpack(text: str) -> str:
     Raises:
         ValueError: no edits, or damaged ones; says what is wrong.
     """
-    if text.startswith(PACKED):
-        text = _unfold(text.removeprefix(PACKED))
+    if text.startswith(PACKED_PREFIX):
+        text = _unfold(text.removeprefix(PACKED_PREFIX))
     return Intervention.from_json(text).to_json()
 
 
@@ -37,7 +39,7 @@ def _unfold(text: str) -> str:
     unfold = zlib.decompressobj()
     try:
         packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        found = unfold.decompress(packed, MOST)
+        found = unfold.decompress(packed, MAX_UNPACKED_CHARS)
         if unfold.unconsumed_tail or not unfold.eof:
             raise ValueError(say("they are cut off, or larger than a link may hold"))
         return found.decode()

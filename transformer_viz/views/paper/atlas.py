@@ -84,7 +84,7 @@ def _places(x: float, y: float, across: float, down: float, shape: tuple[int, in
 
 def _names(axes: Axes, boxes: sheet.Boxes, shape: tuple[int, int], colours: Palette) -> None:
     layers, heads = shape
-    size = float(np.clip(0.4 * min(boxes[0, 2:]), sheet.LEAST, sheet.SIZE))
+    size = float(np.clip(0.4 * min(boxes[0, 2:]), sheet.MIN_LETTER_SIZE, sheet.SIZE))
     across = max(1, int(np.ceil(2.6 * size / boxes[0, 2])))
     for head in range(0, heads, across):
         x, y, width, _ = boxes[head]

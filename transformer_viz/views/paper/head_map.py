@@ -98,7 +98,7 @@ def _plan(now: Cells, width: float) -> _Plan:
     room = width - 2 * sheet.MARGIN - left - min(hang, MAX_NAMES_SHARE * width)
     across = min(CELL, room / columns)
     down = min(across, TALL * width / rows)
-    size = float(np.clip(0.9 * down, sheet.LEAST, sheet.SIZE))
+    size = float(np.clip(0.9 * down, sheet.MIN_LETTER_SIZE, sheet.SIZE))
     top = min(sheet.longest(now.columns.labels, size), MAX_NAMES_SHARE * width) * np.sin(SLANT)
     x = sheet.MARGIN + left + (room - across * columns) / 2
     return _Plan(x, sheet.MARGIN + float(top) + size + 4, across, down, size, pooled)

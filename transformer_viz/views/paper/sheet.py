@@ -31,7 +31,7 @@ from .fonts import families, family_of, missing
 POINTS = 72 / 25.4  # points in a millimetre
 DOTS = 300  # per inch, in a PNG
 SIZE = 8  # points of words, and the least where a map is dense
-LEAST = 5
+MIN_LETTER_SIZE = 5
 MARGIN = 8  # points around a picture
 STEPS = 255  # colours of a ramp: uneven, so that an unchanged cell has one of its own
 CHUNK = 400  # cells drawn in one go; longer outlines are more than matplotlib's painter takes
