@@ -11,8 +11,6 @@ from typing import Any
 from streamlit.components.v2.bidi_component.main import _make_trigger_id
 from streamlit.testing.v1 import AppTest
 
-from transformer_viz.app.session.view_options import SEQ
-
 
 def trigger(app: AppTest, key: str, name: str, value: Any) -> AppTest:
     """Let the component of that key say something, and run the page.
@@ -35,5 +33,5 @@ def trigger(app: AppTest, key: str, name: str, value: Any) -> AppTest:
 
 def slide(app: AppTest, key: str, value: str) -> AppTest:
     """Move a slider (``temperature`` or ``window``) to a value, such as ``2`` or ``off``."""
-    seq = app.session_state[SEQ] + 1
+    seq = app.session_state["_frame_number"] + 1
     return trigger(app, key, "moved", {"value": value, "seq": seq, "stroke": seq})

@@ -33,7 +33,7 @@ from transformer_viz.app.live.sliders import SLIDERS, TEMPERATURE, WINDOW
 from transformer_viz.app.render.payloads import PARTS
 from transformer_viz.app.session.edit_controls import Place
 from transformer_viz.app.session.scene import scene_at
-from transformer_viz.app.session.view_options import SEQ, Look
+from transformer_viz.app.session.view_options import Look
 from transformer_viz.core.interventions import Intervention, Temperature, Window
 
 pytestmark = pytest.mark.app
@@ -340,14 +340,14 @@ def test_a_page_that_outlives_its_visit_finds_the_next_one_newer(visit: Visit) -
     # The server was started anew: the page stays, and with it what it knows to be the newest.
     before = visit()
     slide(before, "temperature", "2.0")
-    seen = before.session_state[SEQ]
+    seen = before.session_state["_frame_number"]
     after = {header["seq"] for header in sliders(visit()).values()}
     assert min(after) > seen
 
 
 def test_what_python_has_heard_of_is_told_to_every_part(visit: Visit) -> None:
     app = visit()
-    seq = app.session_state[SEQ] + 41
+    seq = app.session_state["_frame_number"] + 41
     trigger(app, "temperature", "moved", {"value": "2.0", "seq": seq, "stroke": 1})
     trigger(app, "window", "moved", {"value": "3", "seq": seq - 1, "stroke": 1})  # overtaken
     assert {header["seq"] for header in sliders(app).values()} == {seq}
@@ -392,7 +392,7 @@ def test_a_line_stands_below_the_path_of_the_server(
 def test_a_live_frame_is_what_the_page_then_sends(visit: Visit, opened: Exchange) -> None:
     app = visit(block="cross", layer="1")
     path = sliders(app)["temperature"]["line"]
-    seq = app.session_state[SEQ] + 7
+    seq = app.session_state["_frame_number"] + 7
     status, (_, body) = ask(path.rpartition("/")[2], temperature="2.5", seq=seq)
     assert status == 200
     frame = parts(body)

@@ -280,6 +280,13 @@ def test_a_value_that_is_none_is_refused(visit: Visit, value: str) -> None:
     assert "checkpoint" not in address(app)
 
 
+def test_what_was_tried_in_a_lab_is_no_value_that_was_refused_here(visit: Visit) -> None:
+    app = go(visit(), "labs")
+    app.button(key="step-on").click().run()
+    assert app.session_state["_other_labs"]
+    assert not go(app, PAGE).error
+
+
 def test_a_state_dict_without_config_says_what_it_needs_and_opens_when_told(
     visit: Visit, below: Path
 ) -> None:
@@ -397,7 +404,7 @@ def test_several_files_and_a_zip_open_like_the_folder(visit: Visit, below: Path)
 
 def test_an_upload_goes_when_its_visit_ends(visit: Visit, below: Path) -> None:
     app = drop(look(visit), **files_of(below / "mine"))
-    room = app.session_state[uploads.ROOM]
+    room = app.session_state["_upload_folder"]
     folder = room.folder
     engine = room.engine
     name = app.session_state["checkpoint"]
@@ -413,7 +420,7 @@ def test_a_visit_that_comes_back_in_time_keeps_its_files(
     visit: Visit, below: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = drop(look(visit), **files_of(below / "mine"))
-    room = app.session_state[uploads.ROOM]
+    room = app.session_state["_upload_folder"]
     monkeypatch.setattr(uploads, "GRACE", 60.0)
     clear_session_resource_cache("test session id")
     assert room.end.is_alive()
@@ -428,7 +435,7 @@ def test_only_the_last_uploads_of_a_visit_are_kept(visit: Visit, below: Path) ->
     for number in range(uploads.MAX_UPLOADS + 1):
         app = drop(app, **{f"my{number}__zip": zipped(below / "mine")})
         names.append(app.session_state["checkpoint"])
-    room = app.session_state[uploads.ROOM]
+    room = app.session_state["_upload_folder"]
     kept = [name in room.engine.shelf for name in names]
     assert kept == [False] + [True] * uploads.MAX_UPLOADS
     assert len(list(room.folder.iterdir())) == uploads.MAX_UPLOADS
@@ -464,7 +471,7 @@ def test_the_upload_that_is_explored_stays(visit: Visit, below: Path) -> None:
     for number in range(uploads.MAX_UPLOADS + 1):
         app = drop(app, **{f"my{number}__zip": zipped(below / "mine")})
         assert app.session_state["model"] == name and not app.error
-    room = app.session_state[uploads.ROOM]
+    room = app.session_state["_upload_folder"]
     assert name in room.engine.shelf and len(list(room.folder.iterdir())) == uploads.MAX_UPLOADS
     room.close()
 

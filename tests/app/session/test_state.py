@@ -42,6 +42,17 @@ def test_outside_the_session_a_key_of_the_link_is_read_by_its_typed_name() -> No
     assert found == EARLY, "write state.token instead (transformer_viz/app/session/state.py)"
 
 
+def test_no_two_rooms_keep_something_under_the_same_key() -> None:
+    spelled = re.compile(r'^[A-Z_, ]+ = .*"_[a-z]', re.MULTILINE)
+    found = [
+        f"{path.relative_to(APP)}: {match[0]}"
+        for path in OUTSIDE
+        for match in spelled.finditer(path.read_text("utf-8"))
+    ]
+    alone = [one for one in found if not one.startswith("ui/progress.py")]  # stands below
+    assert alone == [], "give it a Slot in transformer_viz/app/session/keys.py"
+
+
 @pytest.mark.app
 def test_typed_names_read_and_write_the_session(visit: Callable[..., AppTest]) -> None:
     app = visit(layer="1", token="1", special="off")

@@ -22,7 +22,7 @@ from ..session.edit_controls import HALF, HEAD_STATES, SCOPES, Place
 from ..session.keys import private
 from ..session.scene import Scene
 from ..session.state import state
-from ..session.view_options import SEQ, newest
+from ..session.view_options import newest
 from ..ui import components, layout
 from .edit_chips import at, chips, ways_back
 
@@ -36,7 +36,6 @@ HIDE = {
     "vector": (mark("hide vectors"), mark("choose vectors that nobody may look at")),
 }
 MOST_PADDING = 20  # tokens; more would say nothing new
-STROKE = "_stroke"  # the hand that moved a slider last, and the edits that it left
 
 
 def controls(scene: Scene) -> None:
@@ -277,7 +276,7 @@ def _slid(slider: Slider, said: object) -> None:
     seq, stroke, text = said.get("seq"), said.get("stroke"), said.get("value")
     if not isinstance(seq, int) or not 0 <= seq <= NEWEST:
         return
-    st.session_state[SEQ] = max(newest(), seq)  # also of what is refused: the browser waits for it
+    private.frame_number = max(newest(), seq)  # of what is refused too: the browser waits for it
     try:
         value = slider.read(str(text))
     except ValueError:
@@ -289,8 +288,8 @@ def _leave(slider: Slider, value: Any, stroke: object) -> None:
     """Write where a slider was left. One stroke of the hand is one step back, however often the
     hand rested on its way."""
     history = private.history
-    if history.past and st.session_state.get(STROKE) == (stroke, state.edits):
+    if history.past and private.stroke == (stroke, state.edits):
         state.edits = history.past[-1]
         private.history = replace(history, past=history.past[:-1])
     changes.change(slider.moved(changes.intervention(), changes.place(), value))
-    st.session_state[STROKE] = (stroke, state.edits)
+    private.stroke = (stroke, state.edits)

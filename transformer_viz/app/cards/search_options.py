@@ -8,6 +8,7 @@ import streamlit as st
 
 from ...i18n import mark, say
 from ..session import query_state, widget_sync
+from ..session.keys import private
 from ..session.scene import Scene
 from ..session.state import state
 from ..session.url_state import BEAMS, DRAWS
@@ -16,7 +17,6 @@ from ..ui import layout
 WAYS = {"greedy": mark("Greedy"), "sample": mark("Sampling"), "beam": mark("Beam search")}
 RUNS = {"now": mark("Changed run"), "before": mark("Clean run")}
 SEEDS = 100_000
-WIDENED = "_widened"
 TOLD = {"greedy": 900, "sample": 860, "beam": 900}  # pixels of what is said of each
 
 
@@ -128,13 +128,14 @@ def _width() -> None:
 
 def _widen() -> None:
     if st.session_state["wide"] in BEAMS and st.session_state["wide"] != state.beam:
-        st.session_state.update(beam=st.session_state["wide"], **{WIDENED: True})
+        state.beam, private.widened = st.session_state["wide"], True
         query_state.mark_query_changed()
 
 
 def settle_width() -> None:
     """Draw the frame anew after the width of the beam was chosen here: its box shows it too."""
-    if st.session_state.pop(WIDENED, False):
+    if private.widened:
+        del private.widened
         st.rerun(scope="app")
 
 

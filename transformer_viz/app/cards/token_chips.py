@@ -15,12 +15,12 @@ from ...metrics.attention.map_cells import Cells
 from ..render.headline import lead
 from ..session import visit, widget_sync
 from ..session.edit_controls import hidden
+from ..session.keys import private
 from ..session.scene import Scene
 from ..session.state import state
 from ..ui import components
 from ..ui.text_format import listed, spelled_in_bytes
 
-PICKED = "_picked"
 #: What is said of characters that are read as bytes: by a model that translates, or by another.
 BYTES = {
     True: mark(
@@ -160,7 +160,7 @@ def row_token(block: str, side: str, token: int) -> int | None:
 
 def remember_click(chip: Picked) -> None:
     """Keep what was clicked until the map that explains it stands."""
-    st.session_state[PICKED] = chip
+    private.picked = chip
 
 
 def toggle_mask(tokens: Tokens) -> Callable[[Picked], None]:
@@ -179,7 +179,8 @@ def toggle_mask(tokens: Tokens) -> Callable[[Picked], None]:
 def settle_picked(found: Cells) -> None:
     """A clicked chip chooses its row; one that is only a column, that column and
     the row that looks at it most."""
-    chip = st.session_state.pop(PICKED, None)
+    chip = private.picked
+    del private.picked
     if chip is None:
         return
     row, column = chip.row, chip.column

@@ -15,6 +15,7 @@ import streamlit as st
 
 from ...i18n import say
 from ..engine import model_names
+from ..session.keys import private
 from ..session.url_state import shortened
 from ..ui import layout
 from ..ui.text_format import plain
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from ...inference.inspection import Inspection, Word
 
 WORD, VALUE = "override-word", "override-value"
-TRIED = "_tried"  # the word whose value could not be read
-SENTENCE = "_sentence"  # the last sentence about what cannot be opened
 MORE_WORDS = ("layout", "allow_nonfinite")  # what every layout lets one say
 Look = Callable[[str], None]  # opens the model of a name
 
@@ -64,8 +63,8 @@ def rescue(path: Path | None, name: str, sentence: str, look: Look) -> None:
         question = say("Do you know what the files do not say?")
         layout.heading(question)
         _taken_back(name, look)
-        if st.session_state.get(SENTENCE) != sentence:
-            st.session_state[SENTENCE] = sentence
+        if private.unopened != sentence:
+            private.unopened = sentence
             st.session_state.pop(WORD, None)
         _say_otherwise(name, list(dict.fromkeys((*named, *words))), look)
 
@@ -172,12 +171,13 @@ def _say_otherwise(name: str, words: Sequence[str], look: Look) -> None:
         st.form_submit_button(
             say("open with this"), key="override-open", on_click=_take_form, args=(name, look)
         )
-    if TRIED in st.session_state:
+    if private.refused:
         said = say(
             "{word} takes one value: a number, true, false or a word.",
-            word=st.session_state.pop(TRIED),
+            word=private.refused,
         )
         st.error(plain(said))
+        del private.refused
 
 
 def _take_form(name: str, look: Look) -> None:
@@ -193,7 +193,7 @@ def _take(name: str, word: str, key: str, look: Look) -> None:
             model_names.written(changed | {word: _value(st.session_state[key])})
         )
     except ValueError:
-        st.session_state[TRIED] = word
+        private.refused = word
         return
     look(model_names.named(place, words))
 

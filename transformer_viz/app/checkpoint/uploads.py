@@ -17,10 +17,10 @@ import streamlit as st
 from ...i18n import say
 from ..engine import model_names
 from ..engine.engine import Engine
+from ..session.keys import private
 
 GRACE = 120.0  # seconds in which a visit that lost its connection may come back to its files
 MAX_UPLOADS = 3  # uploads that one visit keeps
-ROOM = "_room"
 BESIDE = (".json", ".txt", ".model", ".md")  # what stands beside weights
 
 
@@ -116,16 +116,16 @@ def _attended(name: str, _folder: UploadFolder) -> UploadFolder:
 
 def room(engine: Engine) -> UploadFolder:
     """The folder of this visit."""
-    if ROOM not in st.session_state or not st.session_state[ROOM].open:
-        st.session_state[ROOM] = UploadFolder(engine)
+    if private.upload_folder is None or not private.upload_folder.open:
+        private.upload_folder = UploadFolder(engine)
     keep_alive()
-    found: UploadFolder = st.session_state[ROOM]
+    found: UploadFolder = private.upload_folder
     return found
 
 
 def keep_alive() -> None:
     """Keep the folder of a visit that has one: its visitor is here."""
-    found = st.session_state.get(ROOM)
+    found = private.upload_folder
     if found is not None and found.open:
         _attended(found.name, found)
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import streamlit as st
-
 from ...i18n import say
 from ..session import notices, url_state
 from ..session.keys import private
 from ..session.state import state
 
-LAB, SHOWN, OTHERS = "lab", "_lab", "_tried"  # the key of the link; what other labs were left at
+LAB = "lab"  # the key of the link
 MAX_NAMED = 9  # values, or digits, that are too many to name
 
 
@@ -85,15 +83,14 @@ def opened(names: Sequence[str]) -> str:
             say("In the link, tried has parts that are no settings. They were left out.")
         )
         state.tried = write(settings())
-    st.session_state[SHOWN] = state.lab
+    private.lab = state.lab
     return state.lab
 
 
 def turn() -> None:
     """In a callback: another lab was chosen; each finds its settings as they were left."""
-    others: dict[str, str] = st.session_state.setdefault(OTHERS, {})
-    others[st.session_state.get(SHOWN, "")] = state.tried
-    state.tried = others.get(state.lab, "")
+    private.other_labs = private.other_labs | {private.lab: state.tried}
+    state.tried = private.other_labs.get(state.lab, "")
 
 
 def turn_to(name: str) -> None:

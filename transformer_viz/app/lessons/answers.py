@@ -5,14 +5,11 @@ The first answer counts, and is what the link keeps. What is tried after it is k
 
 from __future__ import annotations
 
-import streamlit as st
-
 from ...lessons import STATIONS
 from ..engine.query import Question
+from ..session.keys import private
 from ..session.state import state
 
-ABOUT = "_predicted_about"
-LATER = "_tried_later"  # by station what was chosen after the first answer
 SHOWN = -1  # among those: the answer was asked for
 ELSEWHERE = 9  # in the place of an option: answered about an earlier sentence or model
 
@@ -42,14 +39,14 @@ def tried(number: int, options: int) -> tuple[int, ...]:
     Empty where nothing was chosen for the sentence of now.
     """
     first = chosen(number, options)
-    return () if first is None else (first, *_later().get(number, ()))
+    return () if first is None else (first, *private.tried_later.get(number, ()))
 
 
 def answer(number: int, option: int, options: int) -> None:
     """In a callback: keep a prediction, or, after the first one, another try."""
     if chosen(number, options) is None:
         _keep(answers() | {number: option})
-        _later().pop(number, None)
+        private.tried_later = {n: one for n, one in private.tried_later.items() if n != number}
     else:
         _try(number, option)
 
@@ -60,13 +57,8 @@ def show(number: int) -> None:
 
 
 def _try(number: int, option: int) -> None:
-    before = (one for one in _later().get(number, ()) if one != option)
-    _later()[number] = (*before, option)
-
-
-def _later() -> dict[int, tuple[int, ...]]:
-    found: dict[int, tuple[int, ...]] = st.session_state.setdefault(LATER, {})
-    return found
+    before = (one for one in private.tried_later.get(number, ()) if one != option)
+    private.tried_later = private.tried_later | {number: (*before, option)}
 
 
 def settle(question: Question) -> None:
@@ -77,21 +69,22 @@ def settle(question: Question) -> None:
     answers are about the new one.
     """
     about = (question.model, question.text)
-    if question.text and st.session_state.setdefault(ABOUT, about) != about:
-        st.session_state[ABOUT] = about
-        st.session_state.pop(LATER, None)
+    if not question.text:
+        return
+    before, private.predicted_about = private.predicted_about, about
+    if before not in (None, about):
+        del private.tried_later
         _keep(dict.fromkeys(answers(), ELSEWHERE))
 
 
 def read_again() -> None:
     """The state is about to be read from a link: its answers are about the sentence there."""
-    for name in (ABOUT, LATER):
-        st.session_state.pop(name, None)
+    del private.predicted_about, private.tried_later
 
 
 def forget() -> None:
     """In a callback: begin the lesson anew."""
-    st.session_state.pop(LATER, None)
+    del private.tried_later
     _keep({})
 
 

@@ -17,6 +17,7 @@ from ..engine.query import Wanted
 from ..engine.task import Task
 from ..session import changes, notices, visit
 from ..session.edit_controls import Place
+from ..session.keys import private
 from ..session.scene import Scene
 from ..session.state import state
 from ..session.url_state import DEFAULTS
@@ -25,10 +26,7 @@ from ..ui.streamlit_private import came_by_history
 from . import answers as lessons_answers
 from .evidence import serves, spot_of
 
-DOORS = "_doors"
-HERE = "_here"
-ARRIVING = "_arriving"  # a station was chosen, and its page does not stand in its state yet
-THERE = "there"  # its value once the page is open: who goes on from there is not brought back
+CHOSEN, THERE = "chosen", "there"  # who goes on from an arriving station's page is not brought back
 HOME = "lessons"
 FIRST = "explore"  # the page that has no name in an address
 #: What every station begins with, whatever was chosen before: the model's own pieces, no changes.
@@ -37,8 +35,8 @@ PLAIN = ("words", "special", "view", "compare", "key", "zoom", "overlay", "numbe
 
 def register_pages(pages: Sequence[StreamlitPage], chosen: StreamlitPage) -> None:
     """Note the pages of the app by their addresses, and which one is open."""
-    st.session_state[DOORS] = {page.url_path or FIRST: page for page in pages}
-    st.session_state[HERE] = chosen.url_path or FIRST
+    private.pages = {page.url_path or FIRST: page for page in pages}
+    private.here = chosen.url_path or FIRST
     _notice()
     if came_by_history():
         lessons_answers.read_again()
@@ -49,12 +47,12 @@ def _notice() -> None:
 
     Its state may never come about there: no sentence, a stopped run, a model still loading.
     """
-    if ARRIVING not in st.session_state:
+    if not private.arriving:
         return
-    if st.session_state[HERE] == _page():
-        st.session_state[ARRIVING] = THERE
-    elif st.session_state[ARRIVING] == THERE:
-        st.session_state.pop(ARRIVING)
+    if private.here == _page():
+        private.arriving = THERE
+    elif private.arriving == THERE:
+        del private.arriving
 
 
 def _page() -> str:
@@ -65,27 +63,27 @@ def _page() -> str:
 
 def at(station: Station) -> bool:
     """Whether the page of this station is the one that is open."""
-    return bool(st.session_state[HERE] == station.page)
+    return private.here == station.page
 
 
 def open_station(number: int) -> None:
     """In a callback: go to a station; 0 goes back to the page Lessons, and leaves the lesson."""
-    st.session_state.update({"station": number, ARRIVING: True})
+    state.station, private.arriving = number, CHOSEN
 
 
 def leave() -> None:
     """In a callback: put the strip away; all else stays as it is."""
     state.station = 0
-    st.session_state.pop(ARRIVING, None)
+    del private.arriving
 
 
 def go_to_station(engine: Engine) -> None:
     """Open the page of the station that was chosen, if it is another one than this."""
     _notice()
     page = _page()
-    if page == HOME == st.session_state[HERE]:
-        st.session_state.pop(ARRIVING, None)  # nothing is to be set up there
-    if ARRIVING not in st.session_state or st.session_state[HERE] == page:
+    if page == HOME == private.here:
+        del private.arriving  # nothing is to be set up there
+    if not private.arriving or private.here == page:
         return
     visit.save(engine)
     open_page(page)
@@ -93,7 +91,7 @@ def go_to_station(engine: Engine) -> None:
 
 def open_page(address: str) -> None:
     """Go to the page of this address; the run ends here."""
-    st.switch_page(st.session_state[DOORS][address])
+    st.switch_page(private.pages[address])
 
 
 def open_station_state(scene: Scene) -> None:
@@ -102,11 +100,11 @@ def open_station_state(scene: Scene) -> None:
     Raises:
         Stopped: the visitor stopped it; the station is still to be set up.
     """
-    if ARRIVING not in st.session_state:
+    if not private.arriving:
         return
     station = numbered(state.station)
     if station is None or not serves(station, scene.kind):
-        st.session_state.pop(ARRIVING)
+        del private.arriving
         return
     found = patiently(
         lambda task: set_up(scene, station, task),
@@ -114,7 +112,7 @@ def open_station_state(scene: Scene) -> None:
         say=say("Opening the station ..."),
         about=(scene.question, station.name),
     )
-    st.session_state.pop(ARRIVING)
+    del private.arriving
     changes.change(Intervention())
     st.session_state.update(found)
     visit.save(scene.engine)

@@ -14,6 +14,7 @@ from ...lessons.term_markup import marked
 from ..engine.engine import Engine
 from ..engine.model_kind import Kind
 from ..session import changes, query_state
+from ..session.keys import private
 from ..session.scene import Scene
 from ..session.state import state
 from ..shell.presenter import presenting
@@ -22,8 +23,6 @@ from ..ui.progress import Stopped, patiently
 from ..ui.text_format import plain, spoken
 from . import answers, navigation
 from .evidence import seen_of, serves
-
-TURNED = "_turned"  # a station, and whether its question is shown while presenting
 
 
 def strip(engine: Engine, kind: Kind) -> DeltaGenerator | None:
@@ -80,12 +79,12 @@ def _later() -> str:
 def _asking() -> bool:
     """Whether the class is at the question: it turned to it, or has answered it already."""
     number = state.station
-    turned: tuple[int, bool] = st.session_state.get(TURNED, (0, False))
+    turned = private.turned
     return turned[1] if turned[0] == number else answers.answered(number)
 
 
 def _turn() -> None:
-    st.session_state[TURNED] = (state.station, not _asking())
+    private.turned = (state.station, not _asking())
 
 
 def ask(scene: Scene, place: DeltaGenerator | None) -> None:

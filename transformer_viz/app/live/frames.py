@@ -17,11 +17,10 @@ from ...components.blob import pack
 from ...components.js_texts import taught
 from ...i18n import speaking
 from ..render.payloads import PARTS
+from ..session.keys import private
 from ..session.scene import Scene, scene_at
 from .registry import EXCHANGE, PATH, Line, View
 from .sliders import Slider
-
-LINE = "_line"
 
 Parts = Mapping[str, Callable[[Scene], bytes]]
 
@@ -37,9 +36,9 @@ def line(scene: Scene, parts: Parts = PARTS) -> str:
     view = View(
         scene.engine, scene.question, scene.kind, scene.place, scene.changes, scene.look, parts
     )
-    held: Line | None = st.session_state.get(LINE)
+    held: Line | None = private.live
     if held is None:
-        held = st.session_state[LINE] = Line(view)
+        held = private.live = Line(view)
         EXCHANGE.add(held)
     held.view = view
     base = str(st.get_option("server.baseUrlPath") or "").strip("/")

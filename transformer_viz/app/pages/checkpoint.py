@@ -33,9 +33,6 @@ FILES = mark(
     "folder. Other weights, or another zip, are another model. Your files stay on this server "
     "until your visit ends, and nobody else can open them."
 )
-TROUBLE = "_trouble"  # why the path or the files that came last were refused
-PLACED = "_placed"  # the uploaded files that lie in the room already
-ASIDE = "_aside"  # the files before them, which belong to another model
 
 
 def draw(engine: Engine) -> None:
@@ -86,7 +83,7 @@ def _choose() -> None:
 
 def _look_at(name: str) -> None:
     state.checkpoint = name
-    st.session_state.pop(TROUBLE, None)
+    del private.upload_error
 
 
 def _path() -> None:
@@ -112,7 +109,7 @@ def _open_path() -> None:
     try:
         _look_at(model_names.path_name(text))
     except (ValueError, OSError) as error:
-        st.session_state[TROUBLE] = ("path", spoken(error))
+        private.upload_error = ("path", spoken(error))
 
 
 def _drop(engine: Engine) -> None:
@@ -128,7 +125,7 @@ def _drop(engine: Engine) -> None:
     layout.quiet(say(FILES))
     files = _of_one_model(files)
     came = tuple(file.file_id for file in files)
-    if not came or came == st.session_state.get(PLACED):
+    if not came or came == private.placed:
         return
     room, used = uploads.room(engine), model_names.parted(state.model)[0]
     try:
@@ -142,8 +139,8 @@ def _drop(engine: Engine) -> None:
     except Stopped:
         return
     except (ValueError, OSError) as error:
-        st.session_state[TROUBLE] = ("files", spoken(error))
-    st.session_state[PLACED] = came
+        private.upload_error = ("files", spoken(error))
+    private.placed = came
     st.rerun()
 
 
@@ -152,18 +149,18 @@ def _of_one_model(files: list[UploadedFile]) -> list[UploadedFile]:
 
     What stands beside weights may follow them later. Other weights, or a zip, begin anew.
     """
-    aside, placed = st.session_state.get(ASIDE, frozenset()), st.session_state.get(PLACED, ())
+    aside, placed = private.aside, private.placed
     files = [file for file in files if file.file_id not in aside]
     old = [file for file in files if file.file_id in placed]
     new = [file for file in files if file.file_id not in placed]
     if all(any(uploads.begins(file.name) for file in some) for some in (old, new)):
-        st.session_state[ASIDE] = aside | set(placed)
+        private.aside = aside | set(placed)
         return new
     return files
 
 
 def _trouble(where: str) -> None:
-    kind, sentence = st.session_state.get(TROUBLE, ("", ""))
+    kind, sentence = private.upload_error
     if kind == where:
         st.error(plain(sentence))
 

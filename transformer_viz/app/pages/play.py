@@ -16,6 +16,7 @@ from ..engine.engine import Engine
 from ..engine.search_jobs import searched
 from ..page_template import show
 from ..session import notices, widget_sync
+from ..session.keys import private
 from ..session.scene import Scene
 from ..session.state import state
 from ..session.url_state import shortened
@@ -24,7 +25,6 @@ from ..ui.progress import patiently
 from ..ui.text_format import ending, plain
 
 QUESTION = mark("How does the model write?")
-ABOUT = "_played"  # the question and the search that the step and the text were chosen for
 
 
 def draw(engine: Engine) -> None:
@@ -92,8 +92,8 @@ def _settle(scene: Scene, way: Way, changes: Intervention, search: Search) -> in
     """
     question = scene.question
     now = (question.model, question.text), (way, changes.to_json())
-    was = st.session_state.get(ABOUT, now)
-    st.session_state[ABOUT] = now
+    was = private.played or now
+    private.played = now
     if was[0] != now[0]:
         state.played = 0
     if was != now:

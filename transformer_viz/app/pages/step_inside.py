@@ -16,6 +16,7 @@ from ..engine.engine import Engine
 from ..engine.task import Task
 from ..page_template import show
 from ..session import notices
+from ..session.keys import private
 from ..session.scene import Scene
 from ..session.state import state
 from ..shell.presenter import presenting
@@ -25,7 +26,6 @@ from ..ui.text_format import plain
 
 QUESTION = mark("What happens inside a head?")
 MAX_ADDRESS_CHARS = 200  # letters of an address
-STATION = "_station"  # the number of the open station and what it is, as they were last
 
 
 @dataclass(frozen=True)
@@ -104,12 +104,12 @@ def _list(
 def _settle(chain: Inside) -> None:
     """Let the open station be one that there is: the same one as before, wherever it stands now."""
     known = [_known_by(stage) for stage in chain]
-    step, name = st.session_state.get(STATION, (None, ""))
+    step, name = private.station
     if state.step != step or name not in known:
         notices.clamp_index("step", len(known), say("station"))
     elif known[step : step + 1] != [name]:  # the chain is another one, and has it elsewhere
         state.step = known.index(name)
-    st.session_state[STATION] = (state.step, known[state.step])
+    private.station = (state.step, known[state.step])
 
 
 def _known_by(stage: Stage) -> str:
@@ -157,7 +157,7 @@ def _stepped(said: object) -> None:
     """Another station was gone to."""
     match said:
         case {"step": int(step)} if 0 <= step < 1000:
-            st.session_state.pop(STATION, None)
+            del private.station
             if state.step != step:
                 st.session_state.update(step=step, number="")
 

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import streamlit as st
+from streamlit.navigation.page import StreamlitPage
 
+from ...components import Picked
 from ...core.sites import MAPS
 from ..engine.query import File
 from .undo_history import History
@@ -66,6 +69,34 @@ class Private:
     # Edits and selection.
     maps = Slot[tuple[str, ...]](tuple(MAPS))  # the attention maps that the model has
     history = Slot(History())
+    stroke = Slot[tuple[object, str] | None](None)  # the hand that moved a slider last, its edits
+    moves = Slot[dict[str, Callable[[], None]]]({})  # controls that seem to have been moved
+    echoes = Slot[dict[str, Any]]({})  # by control: the value that was written over
+    picked = Slot[Picked | None](None)  # the clicked chip, until the map that explains it stands
+    row = Slot[tuple[str, int] | None](None)  # the block and row that other choices followed last
+    word = Slot[tuple[str, int] | None](None)  # the same for the word on Norms
+    looked_about = Slot[object](None)  # what key, zoom and overlaid heads were chosen for
+    frame_number = Slot(0)  # the newest change that the server has heard of
+    # Lessons.
+    pages = Slot[dict[str, StreamlitPage]]({})  # the pages of the app by address
+    here = Slot("")  # the address of the one that is open
+    arriving = Slot("")  # a station was chosen, and its page does not stand in its state yet
+    predicted_about = Slot[tuple[str, str] | None](None)  # the model and the text of the answers
+    tried_later = Slot[dict[int, tuple[int, ...]]]({})  # by station: chosen after the first answer
+    turned = Slot((0, False))  # a station, and whether its question is shown while presenting
+    # Pages and labs.
+    lab = Slot("")  # the lab that was open last
+    other_labs = Slot[dict[str, str]]({})  # what the other labs were left at
+    widened = Slot(False)  # the width of the beam was chosen on the page itself
+    played = Slot[Any](None)  # the question and the search that the step was chosen for
+    station = Slot[tuple[int | None, str]]((None, ""))  # the open station of Step inside, its kind
+    upload_folder = Slot[Any](None)
+    upload_error = Slot(("", ""))  # where the path or the files were refused that came last, why
+    placed = Slot[tuple[str, ...]](())  # the uploaded files that lie in the folder already
+    aside = Slot[frozenset[str]](frozenset())  # those before them, which belong to another model
+    refused = Slot("")  # the word of a config whose typed value could not be read
+    unopened = Slot("")  # the last sentence about what cannot be opened
+    live = Slot[Any](None)  # the line over which live frames come
 
 
 private = Private()

@@ -3,40 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import streamlit as st
 
 from ...components.ruler import row_sentence
 from ...core.sites import MAPS
 from . import view_options
+from .keys import private
 from .scene import Scene
-
-ROW = "_row"  # the block and row that the other choices followed last
-WORD = "_word"  # the same for the word on Norms
 
 
 def follow_row(scene: Scene) -> Scene:
     """A newly chosen row is the chosen word on Norms; a decoder's row also asks about the word
     that it produces."""
     state, block = st.session_state, scene.place.block
-    if _moved(ROW, block, state["token"]):
+    if _moved("row", block, state["token"]):
         stack = MAPS[block][0]
         if block != "encoder" or scene.kind.fills:
             state["answer"] = state["token"]
         last = len(scene.now.words_of(stack)) - 1
         state.update(stack=stack, word=min(last, state["token"] + _ahead(scene)))
-        state[WORD] = (stack, state["word"])
+        private.word = (stack, state["word"])
     return replace(scene, look=view_options.look())
 
 
 def follow_word(scene: Scene) -> None:
     """A word newly chosen on Norms is the chosen row of the heads, or the column they look at."""
     state, block = st.session_state, scene.place.block
-    if not _moved(WORD, state["stack"], state["word"]):
+    if not _moved("word", state["stack"], state["word"]):
         return
     if MAPS[block][0] == state["stack"]:
         state["token"] = max(0, state["word"] - _ahead(scene))
-        state[ROW] = (block, state["token"])
+        private.row = (block, state["token"])
     elif block == "cross":
         state["key"] = state["word"]
 
@@ -59,8 +58,8 @@ def _ahead(scene: Scene) -> int:
     return int(row_sentence(scene.before, scene.place.block) == "produced")
 
 
-def _moved(name: str, place: str, token: int) -> bool:
+def _moved(name: Literal["row", "word"], place: str, token: int) -> bool:
     """Whether another token of the same block or stack was chosen since the last time."""
-    was = st.session_state.get(name, (place, token))
-    st.session_state[name] = (place, token)
-    return bool(was[0] == place and was[1] != token)
+    was = getattr(private, name)
+    setattr(private, name, (place, token))
+    return was is not None and was[0] == place and was[1] != token

@@ -12,9 +12,8 @@ from ...core.trace import Trace
 from ...i18n import say
 from ...metrics.attention.thumbnails import sentences
 from . import notices, visit
+from .keys import private
 
-SEQ = "_seq"  # the number of the newest change that the server has heard of
-ABOUT = "_about"  # what the key, the zoom and the overlaid heads were chosen for
 FURTHER = 7  # heads beside the opened one in the lines: colours can tell eight apart
 
 Span = tuple[int, int]
@@ -70,7 +69,9 @@ def newest() -> int:
     It begins with the clock: a page that outlives its visit (a restarted server, a laptop that
     slept) shows the next visit's pictures only if they are newer than those that it has.
     """
-    return int(st.session_state.setdefault(SEQ, time.time_ns() // 1_000_000))
+    if not private.frame_number:
+        private.frame_number = time.time_ns() // 1_000_000
+    return private.frame_number
 
 
 def clamp_view_options(trace: Trace, block: str, about: object) -> None:
@@ -81,9 +82,9 @@ def clamp_view_options(trace: Trace, block: str, about: object) -> None:
             chosen among the old columns and heads is let go.
     """
     state = st.session_state
-    if state.get(ABOUT, (block, about)) != (block, about):
+    if private.looked_about not in (None, (block, about)):
         state.update(key=None, zoom=None, overlay=())
-    state[ABOUT] = (block, about)
+    private.looked_about = (block, about)
     layers, heads = trace.thumbnail(block).shape[:2]
     rows, columns = map(len, sentences(trace, block))
     if state["key"] is not None and state["key"] >= columns:

@@ -15,9 +15,6 @@ import streamlit as st
 from . import url_state
 from .keys import private
 
-MOVES = "_moves"
-ECHOES = "_echoes"
-
 
 def show(wanted: Mapping[str, Any]) -> None:
     """Let controls show these values.
@@ -26,10 +23,9 @@ def show(wanted: Mapping[str, Any]) -> None:
     from would pull the slider from under the hand.
     """
     state = st.session_state
-    echoes: dict[str, Any] = state.setdefault(ECHOES, {})
     for name, value in wanted.items():
         if state.get(name) != value:
-            echoes[name] = state.get(name)
+            private.echoes = private.echoes | {name: state.get(name)}
             state[name] = value
 
 
@@ -48,14 +44,14 @@ def choose(**values: Any) -> None:
 
 def moved(name: str, act: Callable[[], None]) -> None:
     """Note in a callback that a control seems to have been moved; `apply_pending` decides."""
-    st.session_state.setdefault(MOVES, {})[name] = act
+    private.moves = private.moves | {name: act}
 
 
 def apply_pending() -> None:
     """At the start of a run: do what the visitor really moved, and nothing but that."""
     state = st.session_state
-    moves: dict[str, Callable[[], None]] = state.pop(MOVES, {})
-    kept, echoes = private.kept, state.get(ECHOES, {})
+    moves, kept, echoes = private.moves, private.kept, private.echoes
+    del private.moves
     changed = [name for name in url_state.DEFAULTS if state.get(name) != kept.get(name)]
     if len(changed) + len(moves) > 1:
         _take_back_stale(changed)
