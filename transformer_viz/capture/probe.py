@@ -8,40 +8,12 @@ from contextlib import contextmanager
 from torch import nn
 
 from ..core.interventions import Edit, Intervention, Pad
-from . import torch_calls
-from .handlers.fused_attention import on_fused, on_multi_head
-from .handlers.masks import on_assign, on_fill, on_where
-from .handlers.matmul import on_baddbmm, on_einsum, on_matmul
-from .handlers.normalization import on_norm, on_norm_sign
-from .handlers.positions import narrow, on_lookup, on_multiply, on_waves, wanted
-from .handlers.projection_check import on_project
-from .handlers.residual import on_add, on_subtract
+from .handlers import HANDLERS
+from .handlers.positions import narrow, wanted
 from .handlers.sinusoids import stored
-from .handlers.softmax import on_softmax
 from .merge_heads import merge_heads
 from .run import Run, Want
 from .torch_function_mode import Mode
-
-for group, handler in (
-    (torch_calls.NORM_SIGNS, on_norm_sign),
-    (torch_calls.MATMUL, on_matmul),
-    (torch_calls.EINSUM, on_einsum),
-    (torch_calls.BADDBMM, on_baddbmm),
-    (torch_calls.SOFTMAX, on_softmax),
-    (torch_calls.PROJECT, on_project),
-    (torch_calls.ADD, on_add),
-    (torch_calls.SUBTRACT, on_subtract),
-    (torch_calls.FILL, on_fill),
-    (torch_calls.WHERE, on_where),
-    (torch_calls.ASSIGN, on_assign),
-    (torch_calls.MULTIPLY, on_multiply),
-    (torch_calls.LOOKUP, on_lookup),
-    (torch_calls.WAVES, on_waves),
-    (torch_calls.NORMS, on_norm),
-    (torch_calls.FUSED, on_fused),
-    (torch_calls.MULTI_HEAD, on_multi_head),
-):
-    Mode.handlers.update(dict.fromkeys(group, handler))
 
 
 @contextmanager
@@ -58,7 +30,7 @@ def probe(
     Raises:
         ValueError: an edit that found no place in the model; names the edit and the places.
     """
-    mode = Mode(module, intervention or Intervention(), want or Want())
+    mode = Mode(module, intervention or Intervention(), want or Want(), HANDLERS)
     if wanted(mode):
         mode.waves = stored(mode.names.tensors)
     try:

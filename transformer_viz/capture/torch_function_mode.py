@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +35,7 @@ from .run import Run, Want
 from .score_scale import multiplied
 from .site_numbering import Numbering
 
-Handler = Callable[["Mode", Any, tuple[Any, ...], dict[str, Any]], Any]
+Handlers = Mapping[Any, Callable[..., Any]]  # torch function -> what is done when it is called
 KEY = "_transformer_viz"  # each probe hangs its marks under a name of its own that begins so
 _numbers = itertools.count()
 ROOM = 4096  # so many marked tensors before those that ended are dropped from the list
@@ -50,10 +50,11 @@ class Mode(TorchFunctionMode):
     that found their place.
     """
 
-    handlers: ClassVar[dict[Any, Handler]] = {}
-
-    def __init__(self, module: nn.Module, intervention: Intervention, want: Want):
+    def __init__(
+        self, module: nn.Module, intervention: Intervention, want: Want, handlers: Handlers
+    ):
         super().__init__()
+        self.handlers = handlers
         self.key = f"{KEY}_{next(_numbers)}"
         self.names = Names(module)
         self.intervention, self.want, self.run = intervention, want, Run(want)
@@ -86,8 +87,6 @@ class Mode(TorchFunctionMode):
         if getattr(func, "__name__", "") == "__get__" and func not in torch_calls.TURNS:
             return func(*args, **kwargs)
         return self.plain(func, args, kwargs)
-
-    # ---- marks -----------------------------------------------------------------------------
 
     def mark(self, x: Any) -> Mark | None:
         """The mark that this run left on a tensor."""
