@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch
 
-from transformer_viz.capture.torch_function_mode import KEY
+from transformer_viz.capture.lineage import KEY
 from transformer_viz.core.sites import Site
 
 from . import laws

@@ -13,7 +13,8 @@ from .handlers.positions import narrow, wanted
 from .handlers.sinusoids import stored
 from .merge_heads import merge_heads
 from .run import Run, Want
-from .torch_function_mode import Mode
+from .state import CaptureState
+from .torch_function_mode import CaptureMode
 
 
 @contextmanager
@@ -30,27 +31,27 @@ def probe(
     Raises:
         ValueError: an edit that found no place in the model; names the edit and the places.
     """
-    mode = Mode(module, intervention or Intervention(), want or Want(), HANDLERS)
-    if wanted(mode):
-        mode.waves = stored(mode.names.tensors)
+    state = CaptureState(module, intervention or Intervention(), want or Want(), HANDLERS)
+    if wanted(state):
+        state.lineage.waves = stored(state.names.tensors)
     try:
-        with mode:
-            yield mode.run
+        with CaptureMode(state):
+            yield state.capture
     finally:
-        mode.forget()
-    merge_heads(mode.run)
-    mode.run.unrecognised += [
+        state.forget()
+    merge_heads(state.capture)
+    state.capture.unrecognised += [
         f"a softmax in {path or 'the model'} meets no values of its keys: no attention, or one in "
         "a layout that is not known"
-        for path in mode.open
+        for path in state.open
     ]
-    if not mode.run.attentions:
-        mode.run.unrecognised.append(
+    if not state.capture.attentions:
+        state.capture.unrecognised.append(
             "no attention found: nothing here multiplies a softmax of scores with values"
         )
-    lost = [edit for edit in mode.intervention if edit not in mode.used]
+    lost = [edit for edit in state.intervention if edit not in state.used]
     if lost:
-        raise ValueError(_lost(lost[0], mode.run))
+        raise ValueError(_lost(lost[0], state.capture))
 
 
 def _lost(edit: Edit, run: Run) -> str:
