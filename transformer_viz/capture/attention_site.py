@@ -8,8 +8,8 @@ from torch import Tensor
 from ..core.numerics import MASK_SCORE
 from .axis_layout import Layout
 from .edit_plan import Plan, matching
+from .records import AttentionRecord
 from .roles import Mark, Scores
-from .run import AttentionRecord
 from .score_scale import scale_of
 from .state import CaptureState
 
@@ -82,13 +82,13 @@ def keep(
     role: Scores,
 ) -> None:
     """Keep scores, q, k, their scale and a relative bias where they are wanted."""
-    if scores is not None and (state.want.scores(record.site) or state.want.check):
+    if scores is not None and (state.request.scores(record.site) or state.request.check):
         record.scores = layout.canonical(scores).detach()
-    if state.want.qkv(record.site):
+    if state.request.qkv(record.site):
         record.q = vectors(role.q, role.q_labels, record.heads)
         record.k = vectors(role.k, role.k_labels, record.heads)
         record.scale, record.cap = scale_of(role)
-    if state.want.positions and role.bias is not None:
+    if state.request.positions and role.bias is not None:
         bias = layout.canonical(role.bias.expand(tuple(layout.shape)))[0]
         state.capture.positions[f"bias.{record.site.map}.{record.layer}"] = bias.detach()
 

@@ -9,30 +9,30 @@ from torch import nn
 
 from ..core.interventions import Edit, Intervention, Pad
 from .handlers import HANDLERS
-from .handlers.positions import narrow, wanted
+from .handlers.positions import narrow, uses_positions
 from .handlers.sinusoids import stored
 from .merge_heads import merge_heads
-from .run import Run, Want
+from .records import Capture, CaptureRequest
 from .state import CaptureState
 from .torch_function_mode import CaptureMode
 
 
 @contextmanager
 def probe(
-    module: nn.Module, intervention: Intervention | None = None, want: Want | None = None
-) -> Iterator[Run]:
+    module: nn.Module, intervention: Intervention | None = None, want: CaptureRequest | None = None
+) -> Iterator[Capture]:
     """Watch what a module does inside ``with``, and edit it; the module itself is not touched.
 
     ``with probe(module) as run: module(x)`` fills ``run.attentions`` in call order: weights
     ``[batch, head, query, key]``, path, kind, stack, layer; also norms, residual sums and what was
-    not recognised. Enter it in the thread that runs the forward pass; other threads on the same
-    module notice nothing.
+    not recognised. ``want`` says what to keep; left out, the weights of all heads. Enter it in the
+    thread that runs the forward pass; other threads on the same module notice nothing.
 
     Raises:
         ValueError: an edit that found no place in the model; names the edit and the places.
     """
-    state = CaptureState(module, intervention or Intervention(), want or Want(), HANDLERS)
-    if wanted(state):
+    state = CaptureState(module, intervention or Intervention(), want or CaptureRequest(), HANDLERS)
+    if uses_positions(state):
         state.lineage.waves = stored(state.names.tensors)
     try:
         with CaptureMode(state):
@@ -40,21 +40,25 @@ def probe(
     finally:
         state.forget()
     merge_heads(state.capture)
-    state.capture.unrecognised += [
-        f"a softmax in {path or 'the model'} meets no values of its keys: no attention, or one in "
-        "a layout that is not known"
-        for path in state.open
-    ]
-    if not state.capture.attentions:
-        state.capture.unrecognised.append(
-            "no attention found: nothing here multiplies a softmax of scores with values"
-        )
+    state.capture.unrecognised += _unrecognised(state)
     lost = [edit for edit in state.intervention if edit not in state.used]
     if lost:
         raise ValueError(_lost(lost[0], state.capture))
 
 
-def _lost(edit: Edit, run: Run) -> str:
+def _unrecognised(state: CaptureState) -> list[str]:
+    """What looked like attention at the end of the pass and is not shown."""
+    said = [
+        f"a softmax in {path or 'the model'} meets no values of its keys: no attention, or one in "
+        "a layout that is not known"
+        for path in state.open
+    ]
+    if not state.capture.attentions:
+        said.append("no attention found: nothing here multiplies a softmax of scores with values")
+    return said
+
+
+def _lost(edit: Edit, capture: Capture) -> str:
     if isinstance(edit, Pad):
         return (
             f"The edit “{edit.describe()}” changes the source, which a probe does not see; append "
@@ -70,9 +74,9 @@ def _lost(edit: Edit, run: Run) -> str:
             f"The edit “{edit.describe()}” found no positions: this model adds no position table "
             "to its embeddings, rotates no queries and adds no bias to its scores there."
         )
-    sites = ", ".join(f"{site} ({heads} heads)" for site, heads in _heads(run).items())
+    sites = ", ".join(f"{site} ({heads} heads)" for site, heads in _heads(capture).items())
     return f"The edit “{edit.describe()}” matches no place in this model; it has {sites or 'none'}."
 
 
-def _heads(run: Run) -> dict[str, int]:
-    return {str(record.site): record.heads for record in run.attentions}
+def _heads(capture: Capture) -> dict[str, int]:
+    return {str(record.site): record.heads for record in capture.attentions}

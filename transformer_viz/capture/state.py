@@ -12,7 +12,7 @@ from ..core.interventions import Edit, Intervention
 from .edit_plan import SCORE_EDITS
 from .lineage import Lineage
 from .module_names import Names
-from .run import Run, Want
+from .records import Capture, CaptureRequest
 from .site_numbering import Numbering
 from .torch_calls import Args, Kwargs
 
@@ -30,13 +30,17 @@ class CaptureState:
     """
 
     def __init__(
-        self, module: nn.Module, intervention: Intervention, want: Want, handlers: Handlers
+        self,
+        module: nn.Module,
+        intervention: Intervention,
+        request: CaptureRequest,
+        handlers: Handlers,
     ):
         self.handlers, self.intervention = handlers, intervention
-        self.capture = Run(want)
+        self.capture = Capture(request)
         self.names = Names(module)
         self.lineage = Lineage(self.names)
-        self.numbering = Numbering(want.stack)
+        self.numbering = Numbering(request.stack)
         self.shapes_scores = any(isinstance(edit, SCORE_EDITS) for edit in intervention)
         self.used: set[Edit] = set()
         self.open: dict[str, None] = {}
@@ -45,9 +49,9 @@ class CaptureState:
         self.norm_frame: FrameType | None = None
 
     @property
-    def want(self) -> Want:
+    def request(self) -> CaptureRequest:
         """What is to be kept."""
-        return self.capture.want
+        return self.capture.request
 
     def call(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
         """Make a torch call as it is and pass the marks on: for calls that need no special care."""

@@ -13,8 +13,8 @@ from torch.nn import functional as F
 
 from ..attention_site import begin, plan_of
 from ..axis_layout import Layout
+from ..records import AttentionRecord
 from ..roles import Context, Packed
-from ..run import AttentionRecord
 from ..state import CaptureState
 from ..statistics import Statistics, block_rows
 from ..torch_calls import Args, Kwargs
@@ -194,7 +194,7 @@ def attend(
     dropout: float,
 ) -> Tensor:
     """The formula for all rows; the weights are kept whole only if somebody wants them."""
-    want, site = state.want, record.site
+    want, site = state.request, record.site
     plan = plan_of(state, record)
     whole = want.weights(site) or want.scores(site) or want.gradients or want.check
     queries, keys = q.shape[2], k.shape[2]
@@ -219,7 +219,7 @@ def attend(
     if want.qkv(site):
         record.q, record.k, record.v = q.detach(), k.detach(), v.detach()
         record.scale = float(scale)
-    if state.want.positions and mask.bias is not None:
+    if state.request.positions and mask.bias is not None:
         shape = (1, record.heads, queries, keys)
         bias = mask.bias[:1].expand(shape)[0]
         state.capture.positions[f"bias.{record.site.map}.{record.layer}"] = bias.detach()

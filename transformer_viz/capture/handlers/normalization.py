@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from ..propagation import tensors
+from ..records import NormRecord
 from ..roles import Mark, Stream, SubLayer
-from ..run import NormRecord
 from ..state import CaptureState
 from ..torch_calls import Args, Kwargs
 
@@ -110,7 +110,7 @@ def on_norm_sign(state: CaptureState, func: Any, args: Args, kwargs: dict[str, A
     x = args[0] if args and isinstance(args[0], Tensor) else None
     if (
         x is None
-        or not state.want.norms
+        or not state.request.norms
         or not x.is_floating_point()
         or not state.lineage.origin(x)
     ):
@@ -144,7 +144,7 @@ def note(
     bias: Tensor | None,
 ) -> None:
     """Statistics a token of what a norm saw and gave; norms inside a head have no token axis."""
-    if not state.want.norms or x.dim() not in (2, 3) or not state.lineage.origin(x):
+    if not state.request.norms or x.dim() not in (2, 3) or not state.lineage.origin(x):
         return
     seen, given = x.detach().float(), out.detach().float()
     length, root = torch.linalg.vector_norm, math.sqrt(x.shape[-1])
@@ -179,6 +179,6 @@ def after(state: CaptureState, x: Tensor, out: Tensor) -> Tensor:
     """The last norm of a stack gives what the stack gives."""
     role = state.lineage.role(x)
     stack = role.stack if isinstance(role, Stream) else None
-    if state.want.hidden and stack is not None and state.capture.streams.get(stack) is x:
+    if state.request.hidden and stack is not None and state.capture.streams.get(stack) is x:
         state.capture.streams[stack] = out
     return out

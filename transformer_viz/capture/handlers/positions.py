@@ -38,7 +38,7 @@ def permutation(length: int, special: Sequence[bool], seed: int) -> np.ndarray:
 
 def stack_here(state: CaptureState) -> str:
     """The stack whose positions pass by."""
-    return named_stack(state.names.path()) or state.want.stack
+    return named_stack(state.names.path()) or state.request.stack
 
 
 def change(state: CaptureState, kind: type, stack: str) -> Any:
@@ -57,10 +57,10 @@ def narrow(edit: Edit) -> bool:
     return (edit.layer, edit.head) != (None, None) or edit.block not in (None, "self")
 
 
-def wanted(state: CaptureState) -> bool:
+def uses_positions(state: CaptureState) -> bool:
     """Whether this run edits or collects positions."""
     edits = (ScalePositions, ShufflePositions)
-    return state.want.positions or any(isinstance(edit, edits) for edit in state.intervention)
+    return state.request.positions or any(isinstance(edit, edits) for edit in state.intervention)
 
 
 def moved(state: CaptureState, table: Tensor, axes: Sequence[int], stack: str) -> Tensor:
@@ -69,7 +69,7 @@ def moved(state: CaptureState, table: Tensor, axes: Sequence[int], stack: str) -
     if shuffle is not None:
         for axis in axes:
             length = table.shape[axis]
-            order = permutation(length, state.want.special.get(stack, ()), shuffle.seed)
+            order = permutation(length, state.request.special.get(stack, ()), shuffle.seed)
             table = table.index_select(axis, torch.as_tensor(order, device=table.device))
     scale = change(state, ScalePositions, stack)
     return table if scale is None else table * scale.value
@@ -124,11 +124,11 @@ def add_table(
     if axis is None:
         return state.call(func, args, kwargs)
     stack = stack_here(state)
-    if wanted(state):
+    if uses_positions(state):
         edited = moved(state, table.expand(x.shape), (axis,), stack)
         args, kwargs = swap(args, {id(table): edited}), swap(kwargs, {id(table): edited})
         rows = edited.select(0 if axis else 1, 0)
-        if state.want.positions:
+        if state.request.positions:
             state.capture.positions.setdefault(f"table.{stack}", rows.detach())
     return state.lineage.propagate(func(*args, **kwargs), [x], Stream())
 
@@ -173,7 +173,7 @@ def biased(
     assert isinstance(role, Scores)
     if state.lineage.origin(other):
         return state.call(func, *mingled(state, args, kwargs, other))
-    if not (state.shapes_scores or wanted(state)):
+    if not (state.shapes_scores or uses_positions(state)):
         return state.call(func, args, kwargs)
     hidden, bias = parts(state, other if sign > 0 else -other)
     base = role.base
@@ -198,7 +198,7 @@ def mingled(state: CaptureState, args: Args, kwargs: Kwargs, other: Tensor) -> t
     Raises:
         ValueError: positions are to be shuffled, which such a part cannot show.
     """
-    if not isinstance(state.lineage.role(other), Located) or not wanted(state):
+    if not isinstance(state.lineage.role(other), Located) or not uses_positions(state):
         return args, kwargs
     stack, path = stack_here(state), state.names.path()
     if change(state, ShufflePositions, stack) is not None:
@@ -221,7 +221,11 @@ def parts(state: CaptureState, other: Tensor) -> tuple[Tensor | None, Tensor | N
 
 def filled(state: CaptureState, out: Tensor, constant: Tensor, mask: Tensor) -> Tensor:
     """A bias that a mask is written into before it meets the scores: the two are kept apart."""
-    if out.dim() < 3 or state.lineage.origin(out) or not (state.shapes_scores or wanted(state)):
+    if (
+        out.dim() < 3
+        or state.lineage.origin(out)
+        or not (state.shapes_scores or uses_positions(state))
+    ):
         return out
     role = state.lineage.role(constant)
     hidden = mask.expand(out.shape)
@@ -255,7 +259,11 @@ def add_constants(
 ) -> Any:
     """A mask added to a bias before either meets the scores (T5): the two are kept apart."""
     out = state.call(func, args, kwargs)
-    if not (state.shapes_scores or wanted(state)) or not isinstance(out, Tensor) or out.dim() < 3:
+    if (
+        not (state.shapes_scores or uses_positions(state))
+        or not isinstance(out, Tensor)
+        or out.dim() < 3
+    ):
         return out
     if not out.is_floating_point() or state.lineage.origin(out):
         return out
@@ -274,7 +282,12 @@ def on_waves(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """Cosine and sine of constants may be rotary angles; beside them goes what an edit makes."""
     out = state.call(func, args, kwargs)
     given = tensors(args, kwargs)
-    if not given or state.lineage.origin(given[-1]) or not wanted(state) or given[-1].dim() < 2:
+    if (
+        not given
+        or state.lineage.origin(given[-1])
+        or not uses_positions(state)
+        or given[-1].dim() < 2
+    ):
         return out
     angle, stack = given[-1], stack_here(state)
     edited = moved(state, angle, (_angle_axis(state, angle),), stack)
@@ -304,7 +317,7 @@ def on_multiply(state: CaptureState, func: Any, args: Args, kwargs: dict[str, An
     shadows = {id(t): s for t in parents if (s := shadow(state, t)) is not None}
     if not shadows:
         return state.call(func, args, kwargs)
-    if state.want.positions and state.lineage.edited_angles:
+    if state.request.positions and state.lineage.edited_angles:
         for stack, angle in state.lineage.edited_angles.items():
             table = angle.squeeze() if angle.dim() > 2 else angle
             state.capture.positions.setdefault(f"rotary.{stack}", table.detach())

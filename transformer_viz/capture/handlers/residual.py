@@ -10,8 +10,8 @@ from torch import Tensor
 from ...core.interventions import ScaleResidual
 from ...core.sites import Site
 from ..propagation import swap, tensors
+from ..records import ResidualRecord
 from ..roles import Located, Scores, Stream, SubLayer
-from ..run import ResidualRecord
 from ..state import CaptureState
 from ..torch_calls import Args, Kwargs
 from .positions import add_constants, add_table, biased
@@ -88,17 +88,17 @@ def summed(
     edits = [e for e in state.intervention if isinstance(e, ScaleResidual) and e.matches(site)]
     state.used.update(edits)  # those too that the last one overrides
     parents = tensors(args, kwargs)
-    if state.want.residuals and site.layer == 0 and site.block == "self":
+    if state.request.residuals and site.layer == 0 and site.block == "self":
         lengths(state, Site(site.stack, "embedding", 0), x)
-    if record is not None and state.want.hidden and site.block == "self":
+    if record is not None and state.request.hidden and site.block == "self":
         record.stream = x.detach().clone()
     if edits:
         scaled = x * edits[-1].value
         args, kwargs = swap(args, {id(x): scaled}), swap(kwargs, {id(x): scaled})
     out = func(*args, **kwargs)
-    if state.want.residuals:
+    if state.request.residuals:
         lengths(state, site, out)
-    if state.want.hidden:
+    if state.request.hidden:
         state.capture.streams[site.stack] = out
     return state.lineage.propagate(out, parents, Stream(site.stack))
 

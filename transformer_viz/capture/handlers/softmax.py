@@ -12,8 +12,8 @@ from ...core.numerics import VERY_LOW
 from ..attention_site import begin, heads_of, keep, plan_of, positions_of
 from ..axis_layout import Layout, oriented
 from ..edit_plan import Plan
+from ..records import AttentionRecord
 from ..roles import Scores, Weights
-from ..run import AttentionRecord
 from ..state import CaptureState
 from ..torch_calls import Args, Kwargs
 

@@ -12,8 +12,8 @@ from ..attention_site import begin, heads_of, keep, plan_of, positions_of, vecto
 from ..axis_layout import Layout, oriented
 from ..edit_plan import Plan
 from ..propagation import swap, tensors
+from ..records import AttentionRecord
 from ..roles import Context, Weights
-from ..run import AttentionRecord
 from ..state import CaptureState
 from ..statistics import Statistics
 from ..torch_calls import Args, Kwargs
@@ -41,7 +41,7 @@ def gather(
     else:
         layout = Layout(labels, tuple(p.shape), record.heads if "bh" in labels else None)
     weights, used = layout.canonical(p), p
-    if state.want.gradients:
+    if state.request.gradients:
         record.leaves = (torch.zeros_like(weights, requires_grad=True),)
         used = layout.original(weights + record.leaves[0])
         args, kwargs = swap(args, {id(p): used}), swap(kwargs, {id(p): used})
@@ -49,9 +49,9 @@ def gather(
     record.form = form
     state.open.pop(role.path, None)
     confirm(state, record, weights)
-    if state.want.qkv(record.site):
+    if state.request.qkv(record.site):
         record.v = vectors(v, sides, record.heads)
-    if state.want.check:
+    if state.request.check:
         captured = layout.original(record.weights if record.weights is not None else weights)
         exact = {id(used): captured.double(), id(v): v.detach().double()}
         record.proof = func(*swap(args, exact), **swap(kwargs, exact))
@@ -60,7 +60,7 @@ def gather(
 
 def confirm(state: CaptureState, record: AttentionRecord, weights: Tensor) -> None:
     """Take the attention into the run: statistics and matrices as wanted."""
-    if state.want.statistics:
+    if state.request.statistics:
         offset = record.offset - record.first_key
         statistics = Statistics(weights.shape[2], weights.shape[3], offset)
         statistics.add(weights, 0)
@@ -70,7 +70,7 @@ def confirm(state: CaptureState, record: AttentionRecord, weights: Tensor) -> No
 
 
 def finish(state: CaptureState, record: AttentionRecord, weights: Tensor | None) -> None:
-    if weights is not None and (state.want.weights(record.site) or state.want.check):
+    if weights is not None and (state.request.weights(record.site) or state.request.check):
         record.weights = weights.detach()
     state.numbering.last[record.stack, record.kind].confirmed = True
     state.capture.attentions.append(record)
