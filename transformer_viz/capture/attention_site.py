@@ -24,7 +24,7 @@ def heads_of(
     named = state.names.number(path)
     if named and merged_size % named == 0:
         return named
-    sizes = set().union(*(state.lineage.lengths[o] for o in origin)) if origin else set()
+    sizes = state.lineage.token_lengths(origin)
     batches = [n for n in sizes if merged_size % n == 0 and n not in x.shape[1:]]
     return merged_size // min(batches) if batches else None
 
@@ -81,7 +81,7 @@ def keep(
     scores: Tensor | None,
     role: Scores,
 ) -> None:
-    """Keep scores, q, k, their scale and a relative bias where they are wanted."""
+    """Keep scores, q, k, their scale and a relative bias where they are asked for."""
     if scores is not None and (state.request.scores(record.site) or state.request.check):
         record.scores = layout.canonical(scores).detach()
     if state.request.qkv(record.site):

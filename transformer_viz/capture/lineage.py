@@ -94,6 +94,10 @@ class Lineage:
         self.lengths[number] = {int(size) for size in sizes}
         return frozenset((number,))
 
+    def token_lengths(self, origin: Iterable[int]) -> set[int]:
+        """The lengths that the token axes of some streams may have."""
+        return set().union(*(self.lengths[stream] for stream in origin))
+
     def wave(self, x: Tensor) -> Tensor | None:
         """The angles behind a tensor that was read from a stored table of waves."""
         mark = self.mark(x)
@@ -206,7 +210,7 @@ class Lineage:
             mark.edited_rotary = func(*swap(args, shadows), **swap(kwargs, shadows))
 
     def propagate_waves(
-        self, out: Any, parents: list[Tensor], func: Any, args: Args, kwargs: dict[str, Any]
+        self, out: Any, parents: list[Tensor], func: Any, args: Args, kwargs: Kwargs
     ) -> None:
         """The angles of a stored table go the same way as its values."""
         waves = {id(p): wave for p in parents if (wave := self.wave(p)) is not None}

@@ -49,7 +49,7 @@ class CaptureRequest:
 
 @dataclass(eq=False)
 class AttentionRecord:
-    """One attention as it ran: its place, and its tensors as far as they were wanted.
+    """One attention as it ran: its place, and its tensors as far as they were asked for.
 
     ``weights`` and ``scores`` ``[batch, head, query, key]`` (scores as the softmax got them, after
     edits), ``q, k, v`` ``[batch, head, token, width]``,

@@ -14,9 +14,10 @@ from .fused_attention import on_fused, on_multi_head
 from .masks import on_assign, on_fill, on_where
 from .matmul import on_baddbmm, on_einsum, on_matmul
 from .normalization import on_norm, on_norm_sign
-from .positions import on_lookup, on_multiply, on_waves
+from .positions import on_lookup
 from .projection_check import on_project
 from .residual import on_add, on_subtract
+from .rotary import on_multiply, on_waves
 from .softmax import on_softmax
 
 #: Torch function -> handler. Where two groups share a call, the later one has it.

@@ -19,7 +19,7 @@ from ..state import CaptureState
 from ..statistics import Statistics, block_rows
 from ..torch_calls import Args, Kwargs
 from ..torch_function_mode import CaptureMode
-from .positions import parts, relative
+from .score_bias import parts, relative
 from .weighted_sum import finish
 
 BLOCK = 1_000_000  # about so many scores at once where the matrix is not kept
@@ -39,7 +39,7 @@ _signature = inspect.Signature(
     ]
 )
 
-# The Python body of multi-head attention, free to run under the state: its inner calls are seen.
+# The Python body of multi-head attention, free to run under the mode: its inner calls are seen.
 _multi_head = types.FunctionType(
     F.multi_head_attention_forward.__code__,
     {**F.multi_head_attention_forward.__globals__, "has_torch_function": lambda *_: False},
@@ -49,14 +49,18 @@ _multi_head = types.FunctionType(
 _multi_head.__kwdefaults__ = F.multi_head_attention_forward.__kwdefaults__
 
 
-def on_multi_head(state: CaptureState, func: Any, args: Args, kwargs: dict[str, Any]) -> Any:
-    """``F.multi_head_attention_forward`` is one opaque call; its body is run under a mode."""
+def on_multi_head(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """``F.multi_head_attention_forward`` is one opaque call; its body is run under a mode.
+
+    Handlers run with the mode switched off, so a second one on the same state sees the inner calls.
+    """
     replaced(state, "multi_head_attention_forward")
     with CaptureMode(state):
         return _multi_head(*args, **kwargs)
 
 
 def replaced(state: CaptureState, name: str) -> None:
+    """Note that a call ran as its explicit formula."""
     if name not in state.capture.replaced:
         state.capture.replaced.append(name)
 
@@ -92,17 +96,9 @@ def on_fused(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     first = mask.hidden_2d(q.shape[2], k.shape[2])
     probe_rows = torch.empty(1, q.shape[1], 1, 1, device="meta").expand(1, -1, *shape[-2:])
     layout = Layout(("b", "h", "q", "k"), tuple(probe_rows.shape), None)
-    record = begin(
-        state,
-        path,
-        state.lineage.origin(query),
-        state.lineage.origin(key),
-        state.lineage.depth(query),
-        layout,
-        probe_rows,
-        k.shape[2],
-        first,
-    )
+    q_origin, k_origin = state.lineage.origin(query), state.lineage.origin(key)
+    depth = state.lineage.depth(query)
+    record = begin(state, path, q_origin, k_origin, depth, layout, probe_rows, k.shape[2], first)
     scale = 1 / math.sqrt(query.shape[-1]) if given["scale"] is None else given["scale"]
     out = attend(state, record, q, k, v, scale, mask, given["dropout_p"])
     shape = args[0].shape if args else kwargs["query"].shape
@@ -132,7 +128,7 @@ class Mask:
         shape: tuple[int, ...],
         heads: int,
     ):
-        self.causal, self.bias, self.hidden, self.raw = causal, None, None, None
+        self.causal, self.bias, self.hidden = causal, None, None
         if mask is None:
             return
         if mask.dtype == torch.bool:
@@ -140,11 +136,9 @@ class Mask:
             return
         hidden, bias = parts(state, mask)
         if bias is not None:
-            made = state.lineage.origin(
-                mask
-            )  # a bias that the input makes holds no positions alone
-            changed = bias if made else relative(state, bias, torch.empty(shape, device="meta"))
-            self.bias = self.lead(changed, shape, heads)
+            if not state.lineage.origin(mask):  # what the input makes is more than positions
+                bias = relative(state, bias, torch.empty(shape, device="meta"))
+            self.bias = self.lead(bias, shape, heads)
         if hidden is not None:
             self.hidden = self.lead(hidden, shape, heads)
 
@@ -193,10 +187,10 @@ def attend(
     mask: Mask,
     dropout: float,
 ) -> Tensor:
-    """The formula for all rows; the weights are kept whole only if somebody wants them."""
-    want, site = state.request, record.site
+    """The formula for all rows; the weights are kept whole only if somebody asks for them."""
+    request, site = state.request, record.site
     plan = plan_of(state, record)
-    whole = want.weights(site) or want.scores(site) or want.gradients or want.check
+    whole = request.weights(site) or request.scores(site) or request.gradients or request.check
     queries, keys = q.shape[2], k.shape[2]
     step = queries if whole else block_rows(queries, BLOCK // max(1, q.shape[1] * keys))
     statistics = Statistics(queries, keys, record.offset - record.first_key)
@@ -204,27 +198,27 @@ def attend(
     for first in range(0, queries, max(1, step)):
         rows = slice(first, min(first + step, queries))
         scores, weights = rows_of(state, plan, record, q, k, scale, mask, rows)
-        if want.statistics:
+        if request.statistics:
             statistics.add(weights, first)
-        if want.gradients:
+        if request.gradients:
             record.leaves = (torch.zeros_like(weights, requires_grad=True),)
             weights = weights + record.leaves[0]
         used = F.dropout(weights, dropout) if dropout else weights
         outs.append(used @ v)
     out = outs[0] if len(outs) == 1 else torch.cat(outs, dim=2)
-    if want.statistics:
+    if request.statistics:
         record.measured(statistics)
-    if want.scores(site):
+    if request.scores(site):
         record.scores = scores.detach()
-    if want.qkv(site):
+    if request.qkv(site):
         record.q, record.k, record.v = q.detach(), k.detach(), v.detach()
         record.scale = float(scale)
-    if state.request.positions and mask.bias is not None:
+    if request.positions and mask.bias is not None:
         shape = (1, record.heads, queries, keys)
         bias = mask.bias[:1].expand(shape)[0]
         state.capture.positions[f"bias.{record.site.map}.{record.layer}"] = bias.detach()
     finish(state, record, weights if whole else None)
-    if want.check and record.weights is not None:
+    if request.check and record.weights is not None:
         record.proof = record.weights.double() @ v.detach().double()
     return out
 

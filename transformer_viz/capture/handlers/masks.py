@@ -13,7 +13,7 @@ from ..propagation import in_place
 from ..roles import Ids, Scores
 from ..state import CaptureState
 from ..torch_calls import Args, Kwargs
-from .positions import filled
+from .score_bias import filled
 
 
 def on_fill(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -67,9 +67,8 @@ def masked(
     base = role.base if role.base is not None else x.clone() if in_place(func) else x
     out = func(*args, **kwargs)
     hidden = merged(role.hidden, mask.expand(out.shape))
-    return state.lineage.propagate(
-        out, [x], replace(role, base=base.expand(out.shape), hidden=hidden)
-    )
+    role = replace(role, base=base.expand(out.shape), hidden=hidden)
+    return state.lineage.propagate(out, [x], role)
 
 
 def low(value: Any) -> bool:

@@ -14,21 +14,18 @@ from ..propagation import tensors
 from ..roles import Context, Located, Scores, Weights
 from ..state import CaptureState
 from ..torch_calls import Args, Kwargs
-from .positions import biased
 from .projection_check import project
+from .score_bias import biased
 from .weighted_sum import gather
 
 
-def operands(args: Args, kwargs: Kwargs, first: int = 0) -> list[Tensor]:
-    """The two factors of a product, wherever they stand."""
-    return tensors(args[first:], kwargs)[:2]
-
-
 def on_matmul(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    return product(state, func, args, kwargs, operands(args, kwargs))
+    """A product of two tensors, the first two among the operands (a third may take the result)."""
+    return product(state, func, args, kwargs, tensors(args, kwargs)[:2])
 
 
 def on_einsum(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """An einsum of two tensors is a product; of more it is nothing to us."""
     pair = tensors(args, kwargs)
     if len(pair) != 2:
         return state.call(func, args, kwargs)
@@ -39,28 +36,26 @@ def product(state: CaptureState, func: Any, args: Args, kwargs: Kwargs, pair: li
     """A product: weights x v, a projection of heads, the start of scores, or nothing to us."""
     if len(pair) < 2:
         return state.call(func, args, kwargs)
-    roles = [state.lineage.role(x) for x in pair]
+    lineage = state.lineage
+    roles = [lineage.role(x) for x in pair]
     for role, p, v in ((roles[0], *pair), (roles[1], pair[1], pair[0])):
         if isinstance(role, Weights):
             return gather(state, func, args, kwargs, role, p, v)
     for role, x, other in ((roles[0], *pair), (roles[1], pair[1], pair[0])):
-        if isinstance(role, Context) and not state.lineage.origin(other):
+        if isinstance(role, Context) and not lineage.origin(other):
             return project(state, func, args, kwargs, x, role)
     if isinstance(roles[0], Scores) and not roles[0].loose and custom(state, roles[0], *pair):
         role = Weights(roles[0], pair[0], roles[0].labels)
         return gather(state, func, args, kwargs, role, pair[0], pair[1], form="custom")
     out = func(*args, **kwargs)
     if not isinstance(out, Tensor) or out.dim() < 3:
-        return state.lineage.follow(out, func, args, kwargs)
-    constants = [x for x in pair if not state.lineage.origin(x)]
-    if constants:
-        made = len(constants) == 1 and not isinstance(constants[0], nn.Parameter)
-        return (
-            state.lineage.propagate(out, pair, Located())
-            if made
-            else state.lineage.follow(out, func, args, kwargs)
-        )
-    return state.lineage.propagate(out, pair, started(state, func, args, pair, out))
+        return lineage.follow(out, func, args, kwargs)
+    constants = [x for x in pair if not lineage.origin(x)]
+    if not constants:
+        return lineage.propagate(out, pair, started(state, func, args, pair, out))
+    if len(constants) == 1 and not isinstance(constants[0], nn.Parameter):
+        return lineage.propagate(out, pair, Located())  # q or k times a table of the model's
+    return lineage.follow(out, func, args, kwargs)
 
 
 def started(state: CaptureState, func: Any, args: Args, pair: list[Tensor], out: Tensor) -> Scores:
@@ -72,26 +67,18 @@ def started(state: CaptureState, func: Any, args: Args, pair: list[Tensor], out:
     else:
         labels = matmul_labels(out.dim())
         left, right = (factor_labels(labels, first) for first in (True, False))
-    return Scores(
-        q,
-        k,
-        left,
-        right,
-        labels,
-        state.lineage.origin(q),
-        state.lineage.origin(k),
-        state.lineage.depth(q),
-    )
+    origin, depth = state.lineage.origin, state.lineage.depth(q)
+    return Scores(q, k, left, right, labels, origin(q), origin(k), depth)
 
 
 def custom(state: CaptureState, role: Scores, s: Tensor, v: Tensor) -> bool:
     """Whether untouched scores times an activation are attention without a softmax: both axes
     of the scores must be token axes of the streams they come from."""
-    lengths = set().union(*(state.lineage.lengths[o] for o in role.q_origin | role.k_origin))
+    lengths = state.lineage.token_lengths(role.q_origin | role.k_origin)
     return bool(state.lineage.origin(v)) and s.shape[-1] in lengths and s.shape[-2] in lengths
 
 
-def on_baddbmm(state: CaptureState, func: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def on_baddbmm(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """``beta * bias + alpha * q·k`` in one call (BLOOM, PyTorch's own attention)."""
     given = tensors(args, kwargs)
     if len(given) != 3 or not (state.lineage.origin(given[1]) and state.lineage.origin(given[2])):

@@ -104,7 +104,7 @@ def on_norm(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     return after(state, x, state.lineage.propagate(out, given, carried(state, x)))
 
 
-def on_norm_sign(state: CaptureState, func: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def on_norm_sign(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """A call that hand-written norms make: if a norm module runs, note its input once."""
     out = state.call(func, args, kwargs)
     x = args[0] if args and isinstance(args[0], Tensor) else None

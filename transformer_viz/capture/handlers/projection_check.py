@@ -14,17 +14,15 @@ from ..state import CaptureState
 from ..torch_calls import Args, Kwargs
 
 
-def on_project(state: CaptureState, func: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def on_project(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """``linear`` and ``addmm``: the first activation among the operands is what is projected."""
     for x in tensors(args, kwargs):
         role = state.lineage.role(x)
         if isinstance(role, Context):
             return project(state, func, args, kwargs, x, role)
         if isinstance(role, SubLayer):
-            out = func(*args, **kwargs)
-            return state.lineage.propagate(
-                out, tensors(args, kwargs), SubLayer(role.record, role.start, False)
-            )
+            out, changed = func(*args, **kwargs), SubLayer(role.record, role.start, False)
+            return state.lineage.propagate(out, tensors(args, kwargs), changed)
     return state.call(func, args, kwargs)
 
 

@@ -35,7 +35,7 @@ def gather(
     if labels is None or (role.site is None and not attends(state, role, labels, p, v, form)):
         return state.call(func, args, kwargs)
     sides = value_labels(func, args, kwargs, labels, p)
-    record, layout = role.site, Layout(labels, tuple(p.shape), None)
+    record = role.site
     if record is None:
         record, layout, p, args, kwargs = found(state, role, labels, p, v, form, args, kwargs)
     else:
@@ -59,7 +59,7 @@ def gather(
 
 
 def confirm(state: CaptureState, record: AttentionRecord, weights: Tensor) -> None:
-    """Take the attention into the run: statistics and matrices as wanted."""
+    """Take the attention into the capture: statistics and matrices as asked for."""
     if state.request.statistics:
         offset = record.offset - record.first_key
         statistics = Statistics(weights.shape[2], weights.shape[3], offset)
@@ -70,6 +70,7 @@ def confirm(state: CaptureState, record: AttentionRecord, weights: Tensor) -> No
 
 
 def finish(state: CaptureState, record: AttentionRecord, weights: Tensor | None) -> None:
+    """The last step of every attention: it counts from now on, and the next one gets a place."""
     if weights is not None and (state.request.weights(record.site) or state.request.check):
         record.weights = weights.detach()
     state.numbering.last[record.stack, record.kind].confirmed = True
@@ -133,8 +134,7 @@ def attends(
     if form == "custom":
         return True
     origin, values = state.lineage.origin(role.given), state.lineage.origin(v)
-    lengths = set().union(*(state.lineage.lengths[o] for o in origin)) if origin else set()
-    keys = set().union(*(state.lineage.lengths[o] for o in values)) if values else set()
+    lengths, keys = (state.lineage.token_lengths(streams) for streams in (origin, values))
     given = role.given
     grown = given.dim() < p.dim() and p.shape[labels.index("q")] == 1 and given.shape[-2] > 1
     if grown:  # one query was made for each token: a gate over something that is no sentence
