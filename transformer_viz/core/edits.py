@@ -1,6 +1,7 @@
 """The edits of a run: one small frozen dataclass a kind, with its checks and its words.
 
-An edit leaves the model alone; it is applied by the probe while one input passes through.
+An edit leaves the model alone; it is applied by the probe while one input passes through
+(`capture/edit_plan.py`). See docs/add-an-edit.md.
 """
 
 from __future__ import annotations

@@ -342,7 +342,7 @@ class Engine:
             try:
                 with narrow, self.gate.place(task):
                     task.check()
-                    value = run(*words)
+                    value = run(*words)  # a function of trace_jobs, search_jobs or others of *_jobs
                 size = size_of(value)
                 return value
             finally:  # one that was given up leaves as much
