@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -73,37 +74,42 @@ def attentions_of(
     """The blocks whose matrices were asked for, as numpy; the proof may have needed more."""
     if not set(MATRICES) & set(words):
         return ()
-    blocks = None if only is None else {(s.stack, s.block, s.layer) for s in only}
     found = dict(zip(map(id, capture.attentions), gradients or [], strict=False))
-    kept = []
-    for record in _ordered(capture):
-        place = (record.stack, record.kind, record.layer)
-        if record.weights is None or (blocks is not None and place not in blocks):
-            continue
-        weights = _array(record.weights)
-        assert weights is not None
-        kept.append(
-            Attention(
-                weights=weights,
-                site=record.site,
-                query="source" if record.stack == "encoder" or kind == "decoder-only" else "target",
-                key=_key_side(record, kind),
-                scores=_array(record.scores) if "scores" in words else None,
-                q=_array(record.q) if "qkv" in words else None,
-                k=_array(record.k) if "qkv" in words else None,
-                v=_array(record.v) if "qkv" in words else None,
-                gradients=found.get(id(record)),
-                scale=record.scale if "qkv" in words else None,
-                cap=record.cap if "qkv" in words else None,
-            )
-        )
-    return tuple(kept)
+    return tuple(
+        _attention(record, record.weights, words, kind, found.get(id(record)))
+        for record in _ordered(capture)
+        if record.weights is not None and _asked_for(record, only)
+    )
 
 
-def _key_side(record: AttentionRecord, kind: str) -> str:
-    if record.kind == "cross" or record.stack == "encoder" or kind == "decoder-only":
-        return "source"
-    return "target"
+def _asked_for(record: AttentionRecord, only: Sequence[Site] | None) -> bool:
+    """Whether a block is among the sites that were named; where none was, all of them are."""
+    block = (record.stack, record.kind, record.layer)
+    return only is None or any((site.stack, site.block, site.layer) == block for site in only)
+
+
+def _attention(
+    record: AttentionRecord,
+    weights: Tensor,
+    words: tuple[str, ...],
+    kind: str,
+    gradients: np.ndarray | None,
+) -> Attention:
+    """One block as numpy, with what else was asked for of it."""
+    # A decoder-only model has one sentence, its source; every other decoder writes the target.
+    on_source = record.stack == "encoder" or kind == "decoder-only"
+    made = Attention(
+        weights=to_numpy(weights[0]),
+        site=record.site,
+        query="source" if on_source else "target",
+        key="source" if on_source or record.kind == "cross" else "target",
+        scores=_array(record.scores) if "scores" in words else None,
+        gradients=gradients,
+    )
+    if "qkv" not in words:
+        return made
+    q, k, v = map(_array, (record.q, record.k, record.v))
+    return replace(made, q=q, k=k, v=v, scale=record.scale, cap=record.cap)
 
 
 def _array(x: Tensor | None) -> np.ndarray | None:
@@ -160,7 +166,7 @@ def stack_of(capture: Capture, norm: NormRecord) -> str:
         return named
     following = [r.stack for r in capture.attentions if r.start > norm.serial]
     before = [r.stack for r in capture.attentions]
-    return following[0] if following else before[-1] if before else capture.request.stack
+    return (following[:1] or before[-1:] or [capture.request.stack])[0]
 
 
 def _layer(path: str) -> int:

@@ -117,17 +117,14 @@ def build_model(
     own = tokenizer if of_library(tokenizer) else None
     decodes = TARGET in inspect.signature(module.forward).parameters and config.is_encoder_decoder
     ids, named = special_ids(config, beside, own, overrides, decodes=decodes, origin=origin)
-    image: ImageReader | None = None
-    seen: dict[str, Any] = {}
-    told: dict[str, str] = {}
-    if takes(type(module), config) == "image":
-        image, seen, told = reader_of(folder, config)
-    sample = _sample(module, image, ids, decodes)
-    trial = try_out(module, make_calls(module), *sample)
-    kind = "encoder-decoder" if decodes else "decoder-only" if trial.causal else "encoder-only"
+    reads_image = takes(type(module), config) == "image"
+    image, seen, told = reader_of(folder, config) if reads_image else (None, {}, {})
+    source, target = _sample(module, image, ids, decodes)
+    trial = try_out(module, make_calls(module), source, target)
+    kind = _kind(trial, decodes)
     gives = _gives(module, trial, decodes)
     calls = make_calls(module, causal=kind == "decoder-only", pad_id=ids.get("pad_id"))
-    if sample[1] is None or not runs_apart(calls, sample[0], sample[1]):
+    if target is None or not runs_apart(calls, source, target):
         calls = dataclasses.replace(calls, encode=None, decode=None)
     words, origins = described(config.to_dict(), file, said, kind, gives, origin)
     first = next(module.parameters())
@@ -155,6 +152,13 @@ def build_model(
         notes=tuple(_notes(config, trial, words, kind)),
         provenance=origins | named | told,
     )
+
+
+def _kind(trial: Trial, decodes: bool) -> str:
+    """Which stacks a model has; a lone one is a decoder if its trial hid later words."""
+    if decodes:
+        return "encoder-decoder"
+    return "decoder-only" if trial.causal else "encoder-only"
 
 
 def _masks(kind: str, gives: str) -> bool:
