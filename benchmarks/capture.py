@@ -19,7 +19,7 @@ from torch import nn
 from benchmarks.measure import Timing, interleaved, peak_growth
 from benchmarks.report import Budget, Section
 from benchmarks.shapes import SHAPES, Forward, sentence
-from transformer_viz.capture import Run, Want, probe
+from transformer_viz.capture import Capture, CaptureRequest, probe
 
 NAMES = {
     "reference": "our Transformer (eager)",
@@ -38,16 +38,16 @@ def ways(module: nn.Module, forward: Forward, length: int) -> dict[str, Callable
         with torch.inference_mode():
             return forward(ids)
 
-    def watched(want: Want) -> Run:
+    def watched(want: CaptureRequest) -> Capture:
         with torch.inference_mode(), probe(module, want=want) as run:
             forward(ids)
         return run
 
     return {
         "alone": alone,
-        "statistics": lambda: watched(Want(weights=lambda site: False)),
-        "heads": lambda: watched(Want(norms=False, residuals=False)),
-        "full": lambda: watched(Want()),
+        "statistics": lambda: watched(CaptureRequest(weights=lambda site: False)),
+        "heads": lambda: watched(CaptureRequest(norms=False, residuals=False)),
+        "full": lambda: watched(CaptureRequest()),
     }
 
 

@@ -15,7 +15,7 @@ from tests.capture import test_laws as laws
 from tests.capture.styles import STYLES, example, oracle, ramp
 from tests.capture.test_styles import CASES
 from tests.conftest import make_module
-from transformer_viz.capture import Want, probe
+from transformer_viz.capture import CaptureRequest, probe
 from transformer_viz.core.interventions import Causal, Intervention, ScaleHead, Temperature, Window
 from transformer_viz.model.config import CHOICES
 
@@ -38,7 +38,7 @@ def style_row(style: type) -> list[float]:
 def score_row(score: str) -> list[float]:
     """Rebuilt output, watched against unwatched, then output of each edit against its law."""
     module = make_module(score=score)
-    out, seen = laws.run(module, want=Want(check=True))
+    out, seen = laws.run(module, want=CaptureRequest(check=True))
     row = [
         max(r.rebuilt or 0.0 for r in seen.attentions),
         float((out - laws.plain(module)).abs().max()),

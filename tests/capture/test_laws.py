@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.conftest import ramp
-from transformer_viz.capture import Want, probe
+from transformer_viz.capture import CaptureRequest, probe
 from transformer_viz.capture.handlers.positions import permutation
 from transformer_viz.core.interventions import (
     BlockEdges,
@@ -68,7 +68,7 @@ def causes(attention):
 @pytest.mark.parametrize("score", SCORES)
 def test_watching_changes_no_bit(score, build_module):
     module = build_module(score=score)
-    out, seen = run(module, want=Want(check=True, positions=True, hidden=True))
+    out, seen = run(module, want=CaptureRequest(check=True, positions=True, hidden=True))
     assert torch.equal(out, plain(module))
     assert len(seen.attentions) == 7 and not seen.unrecognised
     assert all(record.rebuilt is not None and record.rebuilt < 2e-6 for record in seen.attentions)
@@ -417,6 +417,6 @@ class Experts(nn.Module):
 
 def test_a_projection_in_parts_is_not_checked_rather_than_guessed() -> None:
     module, x = ramp(Experts()).eval(), torch.linspace(-1, 1, 70).view(1, 5, 14)
-    with torch.inference_mode(), probe(module, want=Want(check=True)) as run:
+    with torch.inference_mode(), probe(module, want=CaptureRequest(check=True)) as run:
         module(x)
     assert [record.rebuilt for record in run.attentions] == [None]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer_viz.capture import AttentionRecord, Run, Want, probe
+from transformer_viz.capture import AttentionRecord, Capture, CaptureRequest, probe
 from transformer_viz.capture.handlers.fused_attention import BLOCK
 from transformer_viz.capture.statistics import CELLS, SIDE, Statistics, block_rows
 from transformer_viz.core.interventions import (
@@ -99,7 +99,9 @@ def small(site: object) -> bool:
     return False
 
 
-def run(module: nn.Module, want: Want, edits: tuple[Edit, ...] = (), **given: object) -> Run:
+def run(
+    module: nn.Module, want: CaptureRequest, edits: tuple[Edit, ...] = (), **given: object
+) -> Capture:
     with torch.inference_mode(), probe(module, Intervention(edits), want) as seen:
         module(words(), **given)
     return seen
@@ -148,16 +150,16 @@ def test_streamed_statistics_equal_those_of_full_matrices(mask: str, edit: str) 
     given, of_this_mask = MASKS[mask]
     edits = (*EDITS[edit], of_this_mask) if edit == "masks" else EDITS[edit]
     module = Fused(fused=True)
-    streamed = run(module, Want(weights=small), edits, **given)
-    full = run(module, Want(), edits, **given)
+    streamed = run(module, CaptureRequest(weights=small), edits, **given)
+    full = run(module, CaptureRequest(), edits, **given)
     assert len(streamed.attentions) == len(full.attentions) == LAYERS
     for a, b in zip(streamed.attentions, full.attentions, strict=True):
         agree(a, b)
 
 
 def test_written_out_attention_has_the_same_statistics() -> None:
-    fused = run(Fused(fused=True), Want())
-    written = run(Fused(fused=False), Want(weights=small))
+    fused = run(Fused(fused=True), CaptureRequest())
+    written = run(Fused(fused=False), CaptureRequest(weights=small))
     for a, b in zip(written.attentions, fused.attentions, strict=True):
         agree(a, b)
 
@@ -175,7 +177,7 @@ def test_nothing_large_outlives_its_layer(fused: bool) -> None:
     before = sum(x.numel() >= LARGE for x in gc.get_objects() if type(x) is Tensor)
     gc.disable()  # nothing may wait for the collector
     try:
-        seen = run(module, Want(weights=small))
+        seen = run(module, CaptureRequest(weights=small))
     finally:
         gc.enable()
     assert alive == [before] * (LAYERS + 1)
@@ -184,7 +186,7 @@ def test_nothing_large_outlives_its_layer(fused: bool) -> None:
 
 
 def test_only_what_was_asked_for_is_kept() -> None:
-    seen = run(Fused(fused=True), Want(weights=lambda site: site.layer == 1))
+    seen = run(Fused(fused=True), CaptureRequest(weights=lambda site: site.layer == 1))
     assert [record.weights is not None for record in seen.attentions] == [False, True, False]
 
 
@@ -226,8 +228,8 @@ def test_negative_weights_have_no_entropy() -> None:
 
 @pytest.mark.parametrize("fused", [False, True])
 def test_without_statistics_only_what_is_wanted_is_kept(fused: bool) -> None:
-    seen = run(Fused(fused=fused), Want(statistics=False))
-    measured = run(Fused(fused=fused), Want())
+    seen = run(Fused(fused=fused), CaptureRequest(statistics=False))
+    measured = run(Fused(fused=fused), CaptureRequest())
     for record, other in zip(seen.attentions, measured.attentions, strict=True):
         assert record.statistics == {} and record.thumbnail is None and other.statistics
         assert torch.equal(record.weights, other.weights)

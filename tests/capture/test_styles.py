@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from transformer_viz.capture import Want, probe
+from transformer_viz.capture import CaptureRequest, probe
 from transformer_viz.core.interventions import (
     BlockKeys,
     Causal,
@@ -58,7 +58,7 @@ def test_weights_and_output_equal_the_oracle(style, case):
 
 @pytest.mark.parametrize("style", STYLES, ids=lambda s: s.__name__)
 def test_a_watched_clean_run_changes_nothing(style):
-    *_, plain, out, seen = run(style, (), Want(check=True, qkv=lambda s: True))
+    *_, plain, out, seen = run(style, (), CaptureRequest(check=True, qkv=lambda s: True))
     torch.testing.assert_close(out, plain, atol=1e-6, rtol=0)
     (record,) = seen.attentions
     assert (record.stack, record.kind, record.layer, record.heads) == ("decoder", "self", 0, 2)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from transformer_viz import trace
-from transformer_viz.capture import Run, Want, probe
+from transformer_viz.capture import Capture, CaptureRequest, probe
 from transformer_viz.core.interventions import (
     BlockKeys,
     Causal,
@@ -44,7 +44,9 @@ def sentences() -> list[tuple[Tensor, Tensor]]:
 
 
 SENTENCES = sentences()
-WANT = Want(qkv=lambda site: site.layer == 0, scores=lambda site: True, hidden=True, positions=True)
+WANT = CaptureRequest(
+    qkv=lambda site: site.layer == 0, scores=lambda site: True, hidden=True, positions=True
+)
 
 
 def watched(module: nn.Module, job: tuple[int, int]) -> list[Tensor]:
@@ -55,7 +57,7 @@ def watched(module: nn.Module, job: tuple[int, int]) -> list[Tensor]:
     return [out, *seen(run)]
 
 
-def seen(run: Run) -> Iterator[Tensor]:
+def seen(run: Capture) -> Iterator[Tensor]:
     for record in run.attentions:
         parts = (record.weights, record.scores, record.q, record.k, record.v, record.thumbnail)
         yield from (part for part in parts if part is not None)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from transformer_viz.capture import Want, probe
+from transformer_viz.capture import CaptureRequest, probe
 from transformer_viz.core.interventions import (
     Causal,
     Intervention,
@@ -20,7 +20,7 @@ from transformer_viz.core.interventions import (
 
 from .styles import ramp
 
-FULL = Want(check=True, scores=lambda s: True, qkv=lambda s: True)
+FULL = CaptureRequest(check=True, scores=lambda s: True, qkv=lambda s: True)
 
 
 def vectors(batch: int, tokens: int, width: int) -> torch.Tensor:

@@ -94,6 +94,25 @@ def test_an_unknown_name_stays_unknown() -> None:
     assert not hasattr(module, "nobody")
 
 
+@pytest.mark.parametrize(("old", "new"), [("Run", "Capture"), ("Want", "CaptureRequest")])
+@pytest.mark.parametrize("module", ["capture", "watch", "watch.run"])
+def test_an_old_name_of_the_capture_warns_and_is_the_new_one(
+    module: str, old: str, new: str
+) -> None:
+    found: dict[str, object] = {}
+    with pytest.warns(DeprecationWarning) as said:
+        exec(f"from transformer_viz.{module} import {old}", found)
+    assert found[old] is getattr(import_module("transformer_viz.capture"), new)
+    texts = {str(one.message) for one in said if one.filename == "<string>"}
+    assert any(f".{old} is {new} now; " in str(one.message) for one in said)
+    assert any(f".{old} is {new} now; " in text for text in texts) == (module == "capture")
+
+
+def test_old_names_of_the_capture_hide_no_misspelt_one() -> None:
+    with pytest.raises(ImportError, match="cannot import name 'Runs'"):
+        exec("from transformer_viz.capture import Runs")
+
+
 @pytest.mark.process
 def test_the_finder_stands_once_and_last_and_costs_nothing() -> None:
     install()

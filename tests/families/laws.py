@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from transformer_viz.capture import Run, Want, probe
+from transformer_viz.capture import Capture, CaptureRequest, probe
 from transformer_viz.core.interventions import Edit, Intervention, ScaleHead, Temperature
 
 from . import hands
@@ -22,10 +22,10 @@ def far(a: Tensor, b: Tensor) -> float:
 
 
 def watched(
-    model: nn.Module, family: Family, *edits: Edit, want: Want | None = None, **words: Any
-) -> tuple[Run, Any]:
+    model: nn.Module, family: Family, *edits: Edit, want: CaptureRequest | None = None, **words: Any
+) -> tuple[Capture, Any]:
     """A run under the probe, with edits: what the probe saw and what the model gave."""
-    with probe(model, Intervention(edits), want or Want()) as seen:
+    with probe(model, Intervention(edits), want or CaptureRequest()) as seen:
         out = run(model, family, **words)
     return seen, out
 
@@ -88,6 +88,6 @@ def masked(family: Family, implementation: str, edits: tuple[Edit, ...], mask: T
 
 def rebuilt(family: Family, implementation: str) -> float | None:
     """The worst rebuilt output of all blocks; None if one could not be checked."""
-    seen, _ = watched(built(family, implementation), family, want=Want(check=True))
+    seen, _ = watched(built(family, implementation), family, want=CaptureRequest(check=True))
     found = [a.rebuilt for a in seen.attentions]
     return None if None in found else max(value for value in found if value is not None)

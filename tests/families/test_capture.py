@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch
 
-from transformer_viz.capture.torch_function_mode import KEY
+from transformer_viz.capture.lineage import KEY
 from transformer_viz.core.sites import Site
 
 from . import laws
@@ -112,7 +112,7 @@ def test_two_passes_under_one_probe() -> None:
 def test_no_mark_is_left_on_any_tensor() -> None:
     family = BY_NAME["gptj"]
     model, given = built(family), inputs(family)
-    want = laws.Want(positions=True, check=True)
+    want = laws.CaptureRequest(positions=True, check=True)
     seen, out = laws.watched(model, family, laws.Temperature(value=2), want=want)
     owned = [*model.parameters(), *model.buffers(), *given.values(), out.logits]
     caches = [x for layer in out.past_key_values.layers for x in (layer.keys, layer.values)]

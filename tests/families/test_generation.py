@@ -9,7 +9,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from transformer_viz.capture import Run, Want, probe
+from transformer_viz.capture import Capture, CaptureRequest, probe
 from transformer_viz.core.interventions import (
     BlockEdges,
     BlockKeys,
@@ -48,12 +48,17 @@ def prompt(family: Family) -> dict[str, Tensor]:
     return {n: x.flip(1) for n, x in given.items()} if family.name in ALONE else given
 
 
-def generated(family: Family, implementation: str, *edits: Edit, **words: Any) -> tuple[Run, Any]:
+def generated(
+    family: Family, implementation: str, *edits: Edit, **words: Any
+) -> tuple[Capture, Any]:
     """Some steps of greedy decoding under the probe."""
     model = built(family, implementation)
     fixed = {"do_sample": False, "max_new_tokens": STEPS, "min_new_tokens": STEPS, "num_beams": 1}
     report = {"return_dict_in_generate": True, "output_logits": True}
-    with torch.no_grad(), probe(model, Intervention(edits), Want(stack="decoder")) as seen:
+    with (
+        torch.no_grad(),
+        probe(model, Intervention(edits), CaptureRequest(stack="decoder")) as seen,
+    ):
         out = model.generate(**prompt(family), **(fixed | report | words))
     return seen, out
 

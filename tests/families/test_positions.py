@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from transformer_viz.capture import Want
+from transformer_viz.capture import CaptureRequest
 from transformer_viz.capture.handlers.positions import permutation
 from transformer_viz.core.interventions import Edit, ScalePositions, ShufflePositions
 
@@ -39,7 +39,7 @@ def whole(family: Family) -> dict[str, Tensor]:
 def edited(family: Family, implementation: str, *edits: Edit, **words: Any) -> Tensor:
     """What a model gives with its positions edited; the first token of every stack is special."""
     stack = family.maps[-1][1] if len(family.maps) == 1 else "encoder"
-    want = Want(stack=stack, special={"encoder": SPECIAL, "decoder": SPECIAL})
+    want = CaptureRequest(stack=stack, special={"encoder": SPECIAL, "decoder": SPECIAL})
     model = built(family, implementation)
     return answer(laws.watched(model, family, *edits, want=want, **whole(family), **words)[1])
 
@@ -217,7 +217,7 @@ def test_a_model_without_positions_refuses(edit: Edit) -> None:
 
 @pytest.mark.parametrize("family", [f for f in FAMILIES if f.tables], ids=label)
 def test_the_table_that_is_shown_is_the_one_that_is_added(family: Family) -> None:
-    want = Want(positions=True, stack=family.maps[-1][1])
+    want = CaptureRequest(positions=True, stack=family.maps[-1][1])
     seen, _ = laws.watched(built(family), family, want=want, **whole(family))
     for name, first, stack in family.tables:
         rows = built(family).get_parameter(name).detach()
@@ -228,14 +228,16 @@ def test_the_table_that_is_shown_is_the_one_that_is_added(family: Family) -> Non
 
 def test_the_angles_that_are_shown_are_those_of_the_model() -> None:
     family = BY_NAME["llama"]
-    seen, _ = laws.watched(built(family), family, want=Want(positions=True, stack="decoder"))
+    seen, _ = laws.watched(
+        built(family), family, want=CaptureRequest(positions=True, stack="decoder")
+    )
     angles = torch.arange(SOURCE)[:, None] * built(family).model.rotary_emb.inv_freq
     assert laws.far(seen.positions["rotary.decoder"][:, :4], angles) <= 1e-6
 
 
 def test_the_bias_that_is_shown_is_that_of_the_model() -> None:
     family = BY_NAME["t5"]
-    seen, _ = laws.watched(built(family), family, want=Want(positions=True))
+    seen, _ = laws.watched(built(family), family, want=CaptureRequest(positions=True))
     attention = built(family).encoder.block[0].layer[0].SelfAttention
     with torch.no_grad():
         expected = attention.compute_bias(SOURCE, SOURCE)[0]
@@ -244,7 +246,7 @@ def test_the_bias_that_is_shown_is_that_of_the_model() -> None:
 
 def test_the_angles_of_a_stored_table_are_read_back() -> None:
     family = BY_NAME["gptj"]
-    want = Want(positions=True, stack="decoder")
+    want = CaptureRequest(positions=True, stack="decoder")
     seen, _ = laws.watched(built(family), family, want=want)
     angles = torch.arange(SOURCE)[:, None] * torch.tensor([1.0, 1.0, 0.01, 0.01])
     assert laws.far(seen.positions["rotary.decoder"], angles) <= 1e-5
@@ -261,7 +263,7 @@ def test_what_is_shown_carries_the_edits(name: str, key: str) -> None:
     special = dict.fromkeys(("encoder", "decoder"), SPECIAL)
 
     def shown(*edits: Edit) -> Tensor:
-        want = Want(positions=True, stack=stack, special=special)
+        want = CaptureRequest(positions=True, stack=stack, special=special)
         return laws.watched(built(family), family, *edits, want=want, **whole(family))[0].positions[
             key
         ]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from transformer_viz.capture import Want
+from transformer_viz.capture import CaptureRequest
 from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_parts import Report, Tokens
 from transformer_viz.inference.capture_to_numpy import attentions_of, thumbnails_of, to_numpy
@@ -20,7 +20,7 @@ from .catalogue import DECODER, Family, built
 from .test_capture import EACH, label
 
 pytestmark = pytest.mark.families
-ALL = Want(scores=lambda _: True, qkv=lambda _: True, positions=True)
+ALL = CaptureRequest(scores=lambda _: True, qkv=lambda _: True, positions=True)
 LONE = replace(ALL, stack="decoder")  # as a trace asks it of a decoder-only model
 WORDS = ("weights", "scores", "qkv")
 BIASED = {"mpnet", "bloom", "falcon_alibi", "mpt", "t5", "swin"}

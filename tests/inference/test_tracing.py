@@ -120,13 +120,13 @@ def test_gradients_equal_a_finite_difference(full, tiny_model, monkeypatch):
     def chosen(change):
         real = matmul.gather
 
-        def nudged(mode, func, args, kwargs, role, p, v, form="softmax"):
+        def nudged(state, func, args, kwargs, role, p, v, form="softmax"):
             if role.site is not None and str(role.site.site) == "cross L1":
                 q = p.detach().clone()
                 q[(0, *where)] += change
                 args = tuple(q if a is p else a for a in args)
                 return func(*args, **kwargs)
-            return real(mode, func, args, kwargs, role, p, v, form)
+            return real(state, func, args, kwargs, role, p, v, form)
 
         monkeypatch.setattr(matmul, "gather", nudged)
         logits = trace(tiny_model, SOURCE, TARGET, check=False).logits.astype(np.float64)
@@ -158,9 +158,9 @@ def test_the_report_proves_the_capture(full):
 def test_one_corrupted_weight_turns_the_report_amber(tiny_model, monkeypatch, block):
     real = weighted_sum.finish
 
-    def corrupting(mode, record, weights):
-        real(mode, record, weights)
-        if len(mode.run.attentions) == block + 1:
+    def corrupting(state, record, weights):
+        real(state, record, weights)
+        if len(state.capture.attentions) == block + 1:
             record.weights = record.weights.clone()
             record.weights[0, 1, 2, 0] += 0.01
 

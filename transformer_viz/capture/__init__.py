@@ -1,9 +1,23 @@
 """The probe: watches and edits the forward pass of any `nn.Module`, and leaves it as it was.
 
-May import model and core; needs to know nothing of checkpoints or text.
+May import model and core; needs to know nothing of checkpoints or text. `README.md` shows the way
+from a torch call to a head's statistics, and from an edit to the numbers.
 """
 
-from .probe import probe
-from .run import AttentionRecord, NormRecord, ResidualRecord, Run, Want
+from typing import TYPE_CHECKING
 
-__all__ = ["AttentionRecord", "NormRecord", "ResidualRecord", "Run", "Want", "probe"]
+from ..core.moved import renamed
+from .probe import probe
+from .records import (
+    OLD_NAMES,
+    AttentionRecord,
+    Capture,
+    CaptureRequest,
+    NormRecord,
+    ResidualRecord,
+)
+
+__all__ = ["AttentionRecord", "Capture", "CaptureRequest", "NormRecord", "ResidualRecord", "probe"]
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(__name__, OLD_NAMES)

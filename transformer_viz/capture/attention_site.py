@@ -8,29 +8,29 @@ from torch import Tensor
 from ..core.numerics import MASK_SCORE
 from .axis_layout import Layout
 from .edit_plan import Plan, matching
-from .lineage import Mark, Scores
-from .run import AttentionRecord
+from .records import AttentionRecord
+from .roles import Mark, Scores
 from .score_scale import scale_of
-from .torch_function_mode import Mode
+from .state import CaptureState
 
 
 def heads_of(
-    mode: Mode, path: str, labels: tuple[str, ...], x: Tensor, origin: frozenset[int]
+    state: CaptureState, path: str, labels: tuple[str, ...], x: Tensor, origin: frozenset[int]
 ) -> int | None:
     """The heads in a merged dimension: from the module, or from the batch of the input."""
     if "bh" not in labels:
         return None
     merged_size = x.shape[labels.index("bh")]
-    named = mode.names.number(path)
+    named = state.names.number(path)
     if named and merged_size % named == 0:
         return named
-    sizes = set().union(*(mode.lengths[o] for o in origin)) if origin else set()
+    sizes = state.lineage.token_lengths(origin)
     batches = [n for n in sizes if merged_size % n == 0 and n not in x.shape[1:]]
     return merged_size // min(batches) if batches else None
 
 
 def begin(
-    mode: Mode,
+    state: CaptureState,
     path: str,
     q_origin: frozenset[int],
     k_origin: frozenset[int],
@@ -41,18 +41,18 @@ def begin(
     hidden: Tensor | None = None,
 ) -> AttentionRecord:
     """Find the place of an attention that starts; ``x`` are its masked scores or weights."""
-    kind = mode.numbering.kind(path, q_origin, k_origin)
+    kind = state.numbering.kind(path, q_origin, k_origin)
     first = layout.canonical(x)[0, 0, :, :keys]
     queries = first.shape[0]
-    offset, first_key = mode.offset, 0
+    offset, first_key = state.offset, 0
     if kind == "self":
-        offset = mode.numbering.before((path, depth), (queries, keys), q_origin, k_origin)
-        mode.offset, first_key = offset, offset + queries - keys
-    if path not in mode.numbering.stacks and hidden is None:
+        offset = state.numbering.before((path, depth), (queries, keys), q_origin, k_origin)
+        state.offset, first_key = offset, offset + queries - keys
+    if path not in state.numbering.stacks and hidden is None:
         hidden = first <= MASK_SCORE
-    stack = mode.numbering.stack(path, kind, hidden, offset - first_key)
+    stack = state.numbering.stack(path, kind, hidden, offset - first_key)
     heads = layout.canonical(x).shape[1]
-    place = mode.numbering.place(stack, kind, depth, path, heads)
+    place = state.numbering.place(stack, kind, depth, path, heads)
     record = AttentionRecord(path, kind, stack, place.layer, heads=heads)
     record.shape, record.origin = (queries, keys), q_origin
     record.first_head, record.offset, record.first_key = place.first_head, offset, first_key
@@ -60,10 +60,10 @@ def begin(
     return record
 
 
-def plan_of(mode: Mode, record: AttentionRecord) -> Plan | None:
+def plan_of(state: CaptureState, record: AttentionRecord) -> Plan | None:
     """The edits of this attention; they count as used."""
-    plan = Plan.at(mode.intervention, record.site, record.heads, record.first_head)
-    mode.used.update(matching(mode.intervention, record.site, record.heads, record.first_head))
+    plan = Plan.at(state.intervention, record.site, record.heads, record.first_head)
+    state.used.update(matching(state.intervention, record.site, record.heads, record.first_head))
     if plan is not None:
         plan.first_key = record.first_key
     return plan
@@ -75,18 +75,22 @@ def positions_of(record: AttentionRecord, device: torch.device) -> Tensor:
 
 
 def keep(
-    mode: Mode, record: AttentionRecord, layout: Layout, scores: Tensor | None, role: Scores
+    state: CaptureState,
+    record: AttentionRecord,
+    layout: Layout,
+    scores: Tensor | None,
+    role: Scores,
 ) -> None:
-    """Keep scores, q, k, their scale and a relative bias where they are wanted."""
-    if scores is not None and (mode.want.scores(record.site) or mode.want.check):
+    """Keep scores, q, k, their scale and a relative bias where they are asked for."""
+    if scores is not None and (state.request.scores(record.site) or state.request.check):
         record.scores = layout.canonical(scores).detach()
-    if mode.want.qkv(record.site):
+    if state.request.qkv(record.site):
         record.q = vectors(role.q, role.q_labels, record.heads)
         record.k = vectors(role.k, role.k_labels, record.heads)
         record.scale, record.cap = scale_of(role)
-    if mode.want.positions and role.bias is not None:
+    if state.request.positions and role.bias is not None:
         bias = layout.canonical(role.bias.expand(tuple(layout.shape)))[0]
-        mode.run.positions[f"bias.{record.site.map}.{record.layer}"] = bias.detach()
+        state.capture.positions[f"bias.{record.site.map}.{record.layer}"] = bias.detach()
 
 
 def vectors(x: Tensor | None, labels: tuple[str, ...] | None, heads: int) -> Tensor | None:

@@ -1,4 +1,9 @@
-"""The edits of one attention block: what they do to its scores and weights."""
+"""The edits of one attention block: what they do to its scores and weights.
+
+`HeadPlan.at` finds them, `Plan.softmax` is where they become numbers: called by
+`handlers/softmax.py`, by `handlers/fused_attention.py`, and by `handlers/weighted_sum.py` for an
+attention that only its product with the values gave away.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +14,23 @@ import torch
 from torch import Tensor
 
 from ..core.interventions import (
-    BlockEdges,
-    BlockKeys,
+    EDITS,
+    Amount,
     Causal,
     Edit,
+    HidingEdit,
     Intervention,
     ScaleHead,
     Temperature,
     UniformHead,
-    Window,
 )
 from ..core.masking import hidden as hides
 from ..core.numerics import COLD
 from ..core.sites import Site
 
 Kind = TypeVar("Kind", bound=Edit)
-SCORE_EDITS = (Temperature, Causal, Window, BlockKeys, BlockEdges, UniformHead)
-ATTENTION_EDITS = (*SCORE_EDITS, ScaleHead)
+SCORE_EDITS = tuple(kind for kind in EDITS if kind.acts_on == "scores")
+ATTENTION_EDITS = tuple(kind for kind in EDITS if kind.acts_on in ("scores", "weights"))
 
 
 def matching(intervention: Intervention, site: Site, heads: int, first: int) -> list[Edit]:
@@ -34,9 +39,7 @@ def matching(intervention: Intervention, site: Site, heads: int, first: int) -> 
     return [
         edit
         for edit in intervention
-        if isinstance(edit, ATTENTION_EDITS)
-        and any(edit.matches(place) for place in places)
-        and not (isinstance(edit, Causal) and site.block != "self")
+        if isinstance(edit, ATTENTION_EDITS) and any(edit.matches(place) for place in places)
     ]
 
 
@@ -44,44 +47,41 @@ def matching(intervention: Intervention, site: Site, heads: int, first: int) -> 
 class HeadPlan:
     """The edits of one head, one of each kind at most."""
 
-    temperature: Temperature | None
-    scale: ScaleHead | None
-    uniform: UniformHead | None
-    causal: Causal | None
-    window: Window | None
-    keys: BlockKeys | None
-    edges: BlockEdges | None
+    found: dict[type[Edit], Edit]
 
     @classmethod
     def at(cls, intervention: Intervention, site: Site) -> HeadPlan:
-        def find(kind: type[Kind]) -> Kind | None:
-            found = intervention.find(kind, site)
-            return found if isinstance(found, kind) else None
+        """The edits that act on a head: of each kind the last one that matches, if it does any."""
+        last = {kind: intervention.find(kind, site) for kind in ATTENTION_EDITS}
+        return cls({kind: edit for kind, edit in last.items() if edit and not edit.idle})
 
-        causal = find(Causal) if site.block == "self" else None
-        uniform, window = find(UniformHead), find(Window)
-        return cls(
-            find(Temperature),
-            find(ScaleHead),
-            # these two may say "not here": a narrow place under a wide edit, as if there were none
-            uniform if uniform is not None and uniform.on else None,
-            causal,
-            window if window is not None and window.radius is not None else None,
-            find(BlockKeys),
-            find(BlockEdges),
-        )
+    def edit(self, kind: type[Kind]) -> Kind | None:
+        """The edit of a kind, None where this head has none."""
+        found = self.found.get(kind)
+        return found if isinstance(found, kind) else None
+
+    def amount(self, kind: type[Amount], otherwise: float) -> float:
+        """The number of an edit that says how much."""
+        edit = self.edit(kind)
+        return otherwise if edit is None else edit.value
 
     @property
     def edits(self) -> list[Edit]:
-        return [edit for edit in vars(self).values() if edit is not None]
+        return list(self.found.values())
+
+    @property
+    def lifts(self) -> bool:
+        """Whether the model's own causal mask is lifted."""
+        causal = self.edit(Causal)
+        return causal is not None and not causal.on
 
     def hides(self, queries: Tensor, keys: int, first: int) -> Tensor | None:
         """Cells that the edits hide, bool ``[query, key]``; ``queries`` are absolute positions, and
         so is ``first``, that of the first key."""
         query, key = queries[:, None], torch.arange(first, first + keys, device=queries.device)
         hidden = torch.zeros(len(queries), keys, dtype=torch.bool, device=queries.device)
-        for edit in (self.causal, self.window, self.keys, self.edges):
-            if edit is not None:
+        for edit in self.edits:
+            if isinstance(edit, HidingEdit):
                 hidden |= hides(edit, query, key)
         return hidden if hidden.any() else None
 
@@ -112,7 +112,12 @@ class Plan:
         """Whether any edit needs the scores (and not the weights alone)."""
         return any(isinstance(edit, SCORE_EDITS) for edit in self.edits)
 
+    def amounts(self, kind: type[Amount], otherwise: float) -> list[float]:
+        """The number that each head's edit of a kind says, ``otherwise`` where it has none."""
+        return [plan.amount(kind, otherwise) for plan in self.heads]
+
     def per_head(self, values: list[float], like: Tensor) -> Tensor:
+        """A number a head, to be broadcast over ``[batch, head, query, key]``."""
         return torch.tensor(values, dtype=like.dtype, device=like.device)[:, None, None]
 
     def edited_mask(self, queries: Tensor, keys: int, extra: int) -> Tensor:
@@ -126,10 +131,8 @@ class Plan:
 
     def lifted(self, hidden: Tensor, columns: Tensor) -> Tensor:
         """The model's mask where the causal part is lifted: padding columns alone stay."""
-        lift = torch.tensor(
-            [plan.causal is not None and not plan.causal.on for plan in self.heads],
-            device=hidden.device,
-        )[:, None, None]
+        lift = torch.tensor([plan.lifts for plan in self.heads], device=hidden.device)
+        lift = lift[:, None, None]
         return torch.where(lift, columns.expand_as(hidden), hidden) if lift.any() else hidden
 
     def softmax(
@@ -154,33 +157,45 @@ class Plan:
         # Rows that the model itself empties show what the model did; those an edit empties are 0.
         ruined = own.all(-1, keepdim=True)
         emptied = blocked.all(-1, keepdim=True) & ~ruined
-        values = [1.0 if p.temperature is None else p.temperature.value for p in self.heads]
-        hard = torch.tensor([v < COLD for v in values], device=scores.device)[:, None, None]
-        divided = scores / self.per_head([1.0 if v < COLD else v for v in values], scores)
-        edited = torch.where(ruined, given, divided.masked_fill(blocked, float("-inf")))
+        changed = self.changed_scores(scores).masked_fill(blocked, float("-inf"))
+        edited = torch.where(ruined, given, changed)
         weights = torch.softmax(edited.float(), -1)
-        if hard.any():
-            best = torch.zeros_like(weights).scatter_(-1, edited.argmax(-1, keepdim=True), 1.0)
-            weights = torch.where(hard & ~ruined, best, weights)
+        weights = self.hardened(weights, edited, ruined)
         weights = weights.masked_fill(emptied, 0.0)
         return edited, self.uniform(weights, blocked)
 
+    def changed_scores(self, scores: Tensor) -> Tensor:
+        """The scores after the edits that change them, before any mask: here temperature divides.
+
+        Heads that are cold (temperature 0) keep theirs: see `hardened`.
+        """
+        values = self.amounts(Temperature, 1.0)
+        return scores / self.per_head([1.0 if v < COLD else v for v in values], scores)
+
+    def hardened(self, weights: Tensor, scores: Tensor, ruined: Tensor) -> Tensor:
+        """Cold heads look at the key with the largest score alone."""
+        cold = [value < COLD for value in self.amounts(Temperature, 1.0)]
+        if not any(cold):
+            return weights
+        hard = torch.tensor(cold, device=scores.device)[:, None, None]
+        best = torch.zeros_like(weights).scatter_(-1, scores.argmax(-1, keepdim=True), 1.0)
+        return torch.where(hard & ~ruined, best, weights)
+
     def uniform(self, weights: Tensor, blocked: Tensor) -> Tensor:
         """Heads that are told to look at all visible keys alike."""
-        uniform = torch.tensor([p.uniform is not None for p in self.heads], device=weights.device)
-        if not uniform.any():
+        alike = [plan.edit(UniformHead) is not None for plan in self.heads]
+        if not any(alike):
             return weights
+        uniform = torch.tensor(alike, device=weights.device)
         visible = (~blocked).to(weights.dtype)
         even = visible / visible.sum(-1, keepdim=True).clamp(min=1.0)
         return torch.where(uniform[:, None, None], even, weights)
 
     def scaled(self, weights: Tensor) -> Tensor:
         """The weights with the heads scaled that an edit scales."""
-        if not any(plan.scale for plan in self.heads):
+        if not any(plan.edit(ScaleHead) for plan in self.heads):
             return weights
-        return weights * self.per_head(
-            [1.0 if plan.scale is None else plan.scale.value for plan in self.heads], weights
-        )
+        return weights * self.per_head(self.amounts(ScaleHead, 1.0), weights)
 
     def custom(self, weights: Tensor, unmasked: Tensor, queries: Tensor, path: str) -> Tensor:
         """Edits on weights that no softmax made: rows that sum to 1 are re-normalised.

@@ -1,4 +1,4 @@
-"""What the probe remembers about a tensor while it lives: where it came from, what it is for.
+"""The lineage store: the marks of one run, and how they travel from operands to results.
 
 A mark hangs on the tensor itself, so it ends with it and nothing outlives its layer; each run has a
 name of its own for its marks, so that those of another run are never read.
@@ -7,135 +7,220 @@ name of its own for its marks, so that those of another run are never read.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..core.numerics import MASK_SCORE
+from . import torch_calls
+from .module_names import Names
+from .propagation import SEQUENCES, in_place, packed, passed, swap, tensors
+from .roles import NOWHERE, Ids, Mark, Table
+from .torch_calls import Args, Kwargs
 
-NOWHERE: frozenset[int] = frozenset()
-_serial = itertools.count(1)
-
-
-@dataclass(slots=True)
-class Mark:
-    """``origin``: the token streams a tensor was made from (empty: only weights and constants);
-    ``depth``: how many attentions stand before it; ``role``: what it is, if anything;
-    ``shadow``: what it would be with edited rotary angles; ``wave``: the angles behind values read
-    from a stored table; ``serial``: when it was made."""
-
-    origin: frozenset[int] = NOWHERE
-    depth: int = 0
-    role: Any = None
-    shadow: Tensor | None = None
-    wave: Tensor | None = None
-    serial: int = field(default_factory=lambda: next(_serial))
+KEY = "_transformer_viz"  # each probe hangs its marks under a name of its own that begins so
+_numbers = itertools.count()
+ROOM = 4096  # so many marked tensors before those that ended are dropped from the list
+HOLDERS = (Tensor, *SEQUENCES)
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """Query times key, on its way to the softmax. ``labels`` name its dimensions.
+class Lineage:
+    """Where every tensor of one run comes from and what it is, as marks that it looks up and sets.
 
-    ``base`` are the scores without the model's masks and ``hidden`` those masks, remembered only
-    where an edit needs them; ``bias`` is what was added that is no mask. A loose one (no q) is
-    some tensor that was masked like scores. ``q_labels`` and ``k_labels`` name the dimensions of
-    q and k, their token axis "q" and their width "k". ``factor`` is what the product was
-    multiplied with, and ``inner`` the part of it before a tanh; None where no number tells.
+    ``lengths`` are the lengths that the token axis of each stream may have, by the stream's number;
+    ``waves`` the angles behind the tables of sines and cosines that the model stores, by identity;
+    ``edited_angles`` the rotary angles after the edits, by stack: empty while none was met.
     """
 
-    q: Tensor | None = None
-    k: Tensor | None = None
-    q_labels: tuple[str, ...] | None = None
-    k_labels: tuple[str, ...] | None = None
-    labels: tuple[str, ...] | None = None
-    q_origin: frozenset[int] = NOWHERE
-    k_origin: frozenset[int] = NOWHERE
-    depth: int = 0
-    base: Tensor | None = None
-    hidden: Tensor | None = None
-    bias: Tensor | None = None
-    factor: Any = 1.0
-    inner: Any = None
+    def __init__(self, names: Names):
+        self.names, self.owned = names, names.owned
+        self.key = f"{KEY}_{next(_numbers)}"
+        self.kept: dict[int, Mark] = {}
+        self.marked: list[weakref.ref[Tensor]] = []
+        self.room = ROOM
+        self.inputs: dict[int, tuple[Tensor, frozenset[int]]] = {}
+        self.lengths: dict[int, set[int]] = {}
+        self.waves: dict[int, Tensor] = {}
+        self.edited_angles: dict[str, Tensor] = {}
 
-    @property
-    def loose(self) -> bool:
-        return self.q is None
+    # ---- looking up --------------------------------------------------------------------------
 
+    def mark(self, x: Any) -> Mark | None:
+        """The mark that this run left on a tensor."""
+        if not isinstance(x, Tensor):
+            return None
+        return x.__dict__.get(self.key) or self.kept.get(id(x))
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """The output of a softmax, of the module at ``path``, that may be attention."""
+    def role(self, x: Any) -> Any:
+        mark = self.mark(x)
+        return None if mark is None else mark.role
 
-    scores: Scores
-    given: Tensor
-    labels: tuple[str, ...] | None
-    site: Any = None
-    same: bool = True
-    path: str = ""
+    def depth(self, x: Any) -> int:
+        mark = self.mark(x)
+        return 0 if mark is None else mark.depth
 
+    def serial(self, x: Any) -> int:
+        """When a tensor was made: a number that grows; 0 for what has no mark."""
+        mark = self.mark(x)
+        return 0 if mark is None else mark.serial
 
-@dataclass(frozen=True, slots=True)
-class Context:
-    """Weights times v of one attention, and the reshaping done to it since."""
+    def origin(self, x: Any) -> frozenset[int]:
+        """The token streams a tensor was made from; empty for weights, masks and constants."""
+        mark = self.mark(x)
+        return self.unmarked(x) if mark is None else mark.origin
 
-    record: Any
-    chain: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...] = ()
+    def unmarked(self, x: Any) -> frozenset[int]:
+        """The streams of what no call under this mode made."""
+        if id(x) in self.owned or not isinstance(x, Tensor) or isinstance(x, nn.Parameter):
+            return NOWHERE
+        return self.input_origin(x)
 
+    def input_origin(self, x: Tensor) -> frozenset[int]:
+        """An input of the model that nothing made here: a stream of vectors, or a mask."""
+        if x.dim() < 2 or not x.is_floating_point():
+            return NOWHERE
+        if id(x) not in self.inputs:
+            masked = x <= MASK_SCORE
+            mask = bool(masked.any()) and bool((masked | (x == 0)).all())
+            self.inputs[id(x)] = (x, NOWHERE if mask else self.new_stream(x.shape[:-1]))
+        return self.inputs[id(x)][1]
 
-@dataclass(frozen=True, slots=True)
-class SubLayer:
-    """An attention's output on its way to the residual sum; ``exact`` while nothing changed it."""
+    def new_stream(self, sizes: Any) -> frozenset[int]:
+        """A new token stream; ``sizes`` are the lengths its token axis may have."""
+        number = len(self.lengths) + 1
+        self.lengths[number] = {int(size) for size in sizes}
+        return frozenset((number,))
 
-    record: Any
-    start: int
-    exact: bool = True
+    def token_lengths(self, origin: Iterable[int]) -> set[int]:
+        """The lengths that the token axes of some streams may have."""
+        return set().union(*(self.lengths[stream] for stream in origin))
 
+    def wave(self, x: Tensor) -> Tensor | None:
+        """The angles behind a tensor that was read from a stored table of waves."""
+        mark = self.mark(x)
+        return self.waves.get(id(x)) if mark is None else mark.wave
 
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """The residual stream; ``stack`` once an attention of that stack has been added."""
+    # ---- setting -----------------------------------------------------------------------------
 
-    stack: str | None = None
+    def propagate(
+        self,
+        out: Any,
+        parents: Iterable[Tensor],
+        role: Any = None,
+        *,
+        deeper: int = 0,
+    ) -> Any:
+        """Mark what a call gave: streams and depth from its operands, and a role."""
+        origin, depth = NOWHERE, 0
+        for parent in parents:
+            mark = self.mark(parent)
+            more = self.unmarked(parent) if mark is None else mark.origin
+            origin = origin | more if more and origin else more or origin
+            depth = depth if mark is None else max(depth, mark.depth)
+        depth += deeper
+        for x in out if isinstance(out, SEQUENCES) else (out,):
+            if isinstance(x, Tensor) and not isinstance(x, nn.Parameter):
+                self.attach(x, Mark(origin, depth, role))
+        return out
 
+    def attach(self, x: Tensor, mark: Mark) -> None:
+        """Hang a mark on a tensor; those of the model's own tensors are kept beside them."""
+        if id(x) in self.owned:
+            self.kept[id(x)] = mark
+            return
+        x.__dict__[self.key] = mark
+        self.marked.append(weakref.ref(x))
+        if len(self.marked) > self.room:
+            self.marked = [ref for ref in self.marked if ref() is not None]
+            self.room = 2 * len(self.marked) + ROOM
 
-@dataclass(frozen=True, slots=True)
-class Biased:
-    """A constant that is a bias with a mask added: the two parts."""
+    def forget(self) -> None:
+        """Take the marks off all tensors that are still alive."""
+        for ref in self.marked:
+            x = ref()
+            if x is not None:
+                x.__dict__.pop(self.key, None)
+        self.marked = []
 
-    base: Tensor
-    hidden: Tensor
+    # ---- calls without a handler -------------------------------------------------------------
 
+    def follow(self, out: Any, func: Any, args: Args, kwargs: Kwargs) -> Any:
+        if not isinstance(out, HOLDERS):
+            return out
+        parents = [] if func in torch_calls.SHAPED else tensors(args, kwargs)
+        parents = parents[:1] if func in torch_calls.AS else parents
+        if not parents and not self.names.computing(func is torch.arange):
+            return out  # made between the model's calls: an input, not one of its constants
+        if id(out) in map(id, parents) and not in_place(func):
+            return out  # a call that gave back its operand, such as dropout outside training
+        role: Any = packed(func, parents, out)
+        if role is None and func in torch_calls.KEEP:
+            carrier = next((p for p in parents if self.role(p) is not None), None)
+            if carrier is not None:
+                role = passed(self.role(carrier), carrier, out, func, args, kwargs)
+        if role is None:
+            role = self.ids_role(func, parents) or self.table_role(func, parents)
+        self.propagate(out, parents, role)
+        self.propagate_edited_rotary(out, parents, func, args, kwargs)
+        if self.waves:
+            self.propagate_waves(out, parents, func, args, kwargs)
+        return out
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows taken from a table of constants that has ``rows`` of them."""
+    def ids_role(self, func: Any, parents: list[Tensor]) -> Ids | None:
+        """Integers of the input stay ids while they are only moved about."""
+        for x in parents:
+            if x.is_floating_point() or x.dtype == torch.bool:
+                continue
+            role = self.role(x)
+            if isinstance(role, Ids) or (self.mark(x) is None and id(x) not in self.owned):
+                return Ids((isinstance(role, Ids) and role.counted) or func in torch_calls.COUNT)
+        return None
 
-    rows: int
+    def table_role(self, func: Any, parents: list[Tensor]) -> Table | None:
+        """Rows of a table that the model owns."""
+        x = parents[0] if parents and func in torch_calls.RESHAPE else None
+        if x is None or x.dim() < 2 or not x.is_floating_point():
+            return None
+        if self.mark(x) is not None or self.origin(x):
+            return None
+        return Table(max(x.shape[:-1]))
 
+    def propagate_edited_rotary(
+        self,
+        out: Any,
+        parents: list[Tensor],
+        func: Any,
+        args: Args,
+        kwargs: Kwargs,
+    ) -> None:
+        """What a constant would be with edited rotary angles, carried along beside it."""
+        if not self.edited_angles or not isinstance(out, Tensor) or self.origin(out):
+            return
+        shadows = {
+            id(p): m.edited_rotary
+            for p in parents
+            if (m := self.mark(p)) and m.edited_rotary is not None
+        }
+        if shadows:
+            mark = self.mark(out)
+            assert mark is not None
+            mark.edited_rotary = func(*swap(args, shadows), **swap(kwargs, shadows))
 
-@dataclass(frozen=True, slots=True)
-class Ids:
-    """Integers that came in with the input; ``counted`` if they were summed up along the tokens."""
-
-    counted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Located:
-    """What queries or keys make of relative positions, on its way to the scores."""
-
-
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """Queries of one token whose heads stand on the token axis, a group of them a key head."""
-
-
-def split_mask(constant: Tensor) -> tuple[Tensor | None, Tensor | None]:
-    """The mask (bool, true = hidden) and the bias of a tensor added to scores; None if absent."""
-    if constant.dtype == torch.bool or not constant.is_floating_point():
-        return None, constant
-    hidden = constant <= MASK_SCORE
-    bias = constant.masked_fill(hidden, 0.0)
-    return (hidden if hidden.any() else None), (bias if bias.any() else None)
+    def propagate_waves(
+        self, out: Any, parents: list[Tensor], func: Any, args: Args, kwargs: Kwargs
+    ) -> None:
+        """The angles of a stored table go the same way as its values."""
+        waves = {id(p): wave for p in parents if (wave := self.wave(p)) is not None}
+        if not waves or func not in torch_calls.READ | torch_calls.CAST:
+            return
+        moved = next(iter(waves.values()))
+        if func in torch_calls.READ:
+            moved = func(*swap(args, waves), **swap(kwargs, waves))
+        many = isinstance(out, tuple | list)
+        for x, wave in zip(out, moved, strict=True) if many else ((out, moved),):
+            mark = self.mark(x)
+            if mark is not None:
+                mark.wave = wave

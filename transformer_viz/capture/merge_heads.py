@@ -7,20 +7,20 @@ from typing import Any
 
 import torch
 
-from .run import AttentionRecord, Run
+from .records import AttentionRecord, Capture
 
 PARTS = ("weights", "scores", "q", "k", "v", "thumbnail")
 
 
-def merge_heads(run: Run) -> None:
+def merge_heads(capture: Capture) -> None:
     """Join the records of sibling heads (first_head > 0) to the record they follow."""
     merged: list[AttentionRecord] = []
-    for record in run.attentions:
+    for record in capture.attentions:
         if record.first_head and merged and merged[-1].site == record.site:
             merged[-1] = joined(merged[-1], record)
         else:
             merged.append(record)
-    run.attentions[:] = merged
+    capture.attentions[:] = merged
 
 
 def joined(first: AttentionRecord, second: AttentionRecord) -> AttentionRecord:

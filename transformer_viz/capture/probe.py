@@ -8,80 +8,57 @@ from contextlib import contextmanager
 from torch import nn
 
 from ..core.interventions import Edit, Intervention, Pad
-from . import torch_calls
-from .handlers.fused_attention import on_fused, on_multi_head
-from .handlers.masks import on_assign, on_fill, on_where
-from .handlers.matmul import on_baddbmm, on_einsum, on_matmul
-from .handlers.normalization import on_norm, on_norm_sign
-from .handlers.positions import narrow, on_lookup, on_multiply, on_waves, wanted
-from .handlers.projection_check import on_project
-from .handlers.residual import on_add, on_subtract
+from .handlers import HANDLERS
+from .handlers.positions import narrow, uses_positions
 from .handlers.sinusoids import stored
-from .handlers.softmax import on_softmax
 from .merge_heads import merge_heads
-from .run import Run, Want
-from .torch_function_mode import Mode
-
-for group, handler in (
-    (torch_calls.NORM_SIGNS, on_norm_sign),
-    (torch_calls.MATMUL, on_matmul),
-    (torch_calls.EINSUM, on_einsum),
-    (torch_calls.BADDBMM, on_baddbmm),
-    (torch_calls.SOFTMAX, on_softmax),
-    (torch_calls.PROJECT, on_project),
-    (torch_calls.ADD, on_add),
-    (torch_calls.SUBTRACT, on_subtract),
-    (torch_calls.FILL, on_fill),
-    (torch_calls.WHERE, on_where),
-    (torch_calls.ASSIGN, on_assign),
-    (torch_calls.MULTIPLY, on_multiply),
-    (torch_calls.LOOKUP, on_lookup),
-    (torch_calls.WAVES, on_waves),
-    (torch_calls.NORMS, on_norm),
-    (torch_calls.FUSED, on_fused),
-    (torch_calls.MULTI_HEAD, on_multi_head),
-):
-    Mode.handlers.update(dict.fromkeys(group, handler))
+from .records import Capture, CaptureRequest
+from .state import CaptureState
+from .torch_function_mode import CaptureMode
 
 
 @contextmanager
 def probe(
-    module: nn.Module, intervention: Intervention | None = None, want: Want | None = None
-) -> Iterator[Run]:
+    module: nn.Module, intervention: Intervention | None = None, want: CaptureRequest | None = None
+) -> Iterator[Capture]:
     """Watch what a module does inside ``with``, and edit it; the module itself is not touched.
 
     ``with probe(module) as run: module(x)`` fills ``run.attentions`` in call order: weights
     ``[batch, head, query, key]``, path, kind, stack, layer; also norms, residual sums and what was
-    not recognised. Enter it in the thread that runs the forward pass; other threads on the same
-    module notice nothing.
+    not recognised. ``want`` says what to keep; left out, the weights of all heads. Enter it in the
+    thread that runs the forward pass; other threads on the same module notice nothing.
 
     Raises:
         ValueError: an edit that found no place in the model; names the edit and the places.
     """
-    mode = Mode(module, intervention or Intervention(), want or Want())
-    if wanted(mode):
-        mode.waves = stored(mode.names.tensors)
+    state = CaptureState(module, intervention or Intervention(), want or CaptureRequest(), HANDLERS)
+    if uses_positions(state):
+        state.lineage.waves = stored(state.names.tensors)
     try:
-        with mode:
-            yield mode.run
+        with CaptureMode(state):
+            yield state.capture
     finally:
-        mode.forget()
-    merge_heads(mode.run)
-    mode.run.unrecognised += [
+        state.forget()
+    merge_heads(state.capture)
+    state.capture.unrecognised += _unrecognised(state)
+    lost = [edit for edit in state.intervention if edit not in state.used]
+    if lost:
+        raise ValueError(_lost(lost[0], state.capture))
+
+
+def _unrecognised(state: CaptureState) -> list[str]:
+    """What looked like attention at the end of the pass and is not shown."""
+    said = [
         f"a softmax in {path or 'the model'} meets no values of its keys: no attention, or one in "
         "a layout that is not known"
-        for path in mode.open
+        for path in state.open
     ]
-    if not mode.run.attentions:
-        mode.run.unrecognised.append(
-            "no attention found: nothing here multiplies a softmax of scores with values"
-        )
-    lost = [edit for edit in mode.intervention if edit not in mode.used]
-    if lost:
-        raise ValueError(_lost(lost[0], mode.run))
+    if not state.capture.attentions:
+        said.append("no attention found: nothing here multiplies a softmax of scores with values")
+    return said
 
 
-def _lost(edit: Edit, run: Run) -> str:
+def _lost(edit: Edit, capture: Capture) -> str:
     if isinstance(edit, Pad):
         return (
             f"The edit “{edit.describe()}” changes the source, which a probe does not see; append "
@@ -97,9 +74,9 @@ def _lost(edit: Edit, run: Run) -> str:
             f"The edit “{edit.describe()}” found no positions: this model adds no position table "
             "to its embeddings, rotates no queries and adds no bias to its scores there."
         )
-    sites = ", ".join(f"{site} ({heads} heads)" for site, heads in _heads(run).items())
+    sites = ", ".join(f"{site} ({heads} heads)" for site, heads in _heads(capture).items())
     return f"The edit “{edit.describe()}” matches no place in this model; it has {sites or 'none'}."
 
 
-def _heads(run: Run) -> dict[str, int]:
-    return {str(record.site): record.heads for record in run.attentions}
+def _heads(capture: Capture) -> dict[str, int]:
+    return {str(record.site): record.heads for record in capture.attentions}

@@ -8,10 +8,11 @@ from typing import Any
 from torch import Tensor
 
 from . import torch_calls
-from .lineage import Scores
+from .roles import Scores
+from .torch_calls import Args, Kwargs
 
 
-def multiplied(role: Scores, x: Tensor, func: Any, args: Any, kwargs: Any) -> Scores:
+def multiplied(role: Scores, x: Tensor, func: Any, args: Args, kwargs: Kwargs) -> Scores:
     """Scores after one more call on ``x``: factor and bias go along as long as it is one number."""
     if func in torch_calls.SPARE or role.factor is None:
         return role
@@ -28,7 +29,7 @@ def multiplied(role: Scores, x: Tensor, func: Any, args: Any, kwargs: Any) -> Sc
     return replace(role, factor=role.factor * number, bias=bias)
 
 
-def other(x: Tensor, args: Any, kwargs: Any) -> Any:
+def other(x: Tensor, args: Args, kwargs: Kwargs) -> Any:
     """The other operand of a product or quotient, if it is one number (or holds one)."""
     found = [value for value in (*args, *kwargs.values()) if value is not x]
     if len(found) != 1:  # x times itself, or a rounding mode

@@ -11,6 +11,8 @@ from torch.nn import functional as F
 
 aten = torch.ops.aten
 Call = Callable[..., Any]
+Args = tuple[Any, ...]  # what a call was given by place
+Kwargs = dict[str, Any]  # and by name
 
 
 def _of(words: str | Iterable[str], *owners: Any) -> frozenset[Call]:

@@ -1,12 +1,15 @@
 """The edits of a run: one small frozen dataclass a kind, with its checks and its words.
 
-An edit leaves the model alone; it is applied by the probe while one input passes through.
+An edit leaves the model alone; it is applied by the probe while one input passes through
+(`capture/edit_plan.py`). See docs/add-an-edit.md.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import operator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, ClassVar
 
 from ..i18n import listed, mark, say
@@ -20,9 +23,14 @@ PARTS = {"self": mark("self"), "feed_forward": mark("feed-forward")}  # blocks t
 
 @dataclass(frozen=True, kw_only=True)
 class Edit:
-    """One change of a run. ``stack``, ``block``, ``layer`` and ``head`` left out mean all."""
+    """One change of a run. ``stack``, ``block``, ``layer`` and ``head`` left out mean all.
+
+    ``acts_on`` says what of an attention the edit needs: ``scores`` (it acts before the softmax, or
+    must know what is hidden), ``weights`` (after it), or nothing.
+    """
 
     kind: ClassVar[str] = ""
+    acts_on: ClassVar[str] = ""
     everywhere: ClassVar[str] = mark("everything")  # the place in words where no selector is given
     stack: str | None = None
     block: str | None = None
@@ -44,6 +52,11 @@ class Edit:
             and self.layer in (None, site.layer)
             and (self.head is None or site.head is None or self.head == site.head)
         )
+
+    @property
+    def idle(self) -> bool:
+        """Whether this one does nothing, and is there to spare its place a wider edit."""
+        return False
 
     @property
     def place(self) -> str:
@@ -83,7 +96,7 @@ class Edit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Amount(Edit):
+class Amount(Edit):
     """What edits have in common that say how much, with one finite number from ``least``."""
 
     value: float
@@ -98,10 +111,33 @@ class _Amount(Edit):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Temperature(_Amount):
-    """Divides the complete scores before the softmax; 1 changes nothing, 0 is hard attention."""
+class HidingEdit(Edit):
+    """What edits have in common that hide keys from queries.
+
+    ``reason`` is what Step inside says of a key that such an edit hides.
+    """
+
+    acts_on: ClassVar[str] = "scores"
+    reason: ClassVar[str] = ""
+
+    def hides(self, query: Any, key: Any) -> Any:
+        """Whether ``key`` is hidden from ``query``: bool, or an array of bool.
+
+        Only operators may be used: positions are whole numbers, numpy arrays or torch tensors
+        (`masking.hidden` is what one calls).
+        """
+        raise TypeError(f"{type(self).__name__} does not say what it hides.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Temperature(Amount):
+    """Divides the complete scores before the softmax; 1 changes nothing, 0 is hard attention.
+
+    The division itself is in `capture/edit_plan.py`, `Plan.changed_scores`.
+    """
 
     kind: ClassVar[str] = "temperature"
+    acts_on: ClassVar[str] = "scores"
     least: ClassVar[float] = 0
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
@@ -111,10 +147,11 @@ class Temperature(_Amount):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScaleHead(_Amount):
+class ScaleHead(Amount):
     """Multiplies a head's weights, before the output projection mixes heads; 0 switches it off."""
 
     kind: ClassVar[str] = "scale_head"
+    acts_on: ClassVar[str] = "weights"
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
         return say("off") if self.value == 0 else say("scaled by {value:g}", value=self.value)
@@ -125,11 +162,16 @@ class UniformHead(Edit):
     """Lets a head look at all visible keys alike; ``on`` false spares it such a wider edit."""
 
     kind: ClassVar[str] = "uniform_head"
+    acts_on: ClassVar[str] = "scores"  # it must know which keys are hidden
     on: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _require(isinstance(self.on, bool), self, "on", "true or false", self.on)
+
+    @property
+    def idle(self) -> bool:
+        return not self.on
 
     def to_dict(self) -> dict[str, Any]:  # "on" goes without saying, as before there was an off
         return {word: value for word, value in super().to_dict().items() if value is not True}
@@ -139,28 +181,36 @@ class UniformHead(Edit):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Causal(Edit):
+class Causal(HidingEdit):
     """Switches the causal mask of self-attention: on hides later words, off shows them."""
 
     kind: ClassVar[str] = "causal"
+    reason: ClassVar[str] = mark("hidden: an edit, no later words")
     on: bool
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _require(isinstance(self.on, bool), self, "on", "true or false", self.on)
 
+    def matches(self, site: Site) -> bool:
+        return super().matches(site) and site.block == "self"
+
+    def hides(self, query: Any, key: Any) -> Any:
+        return self.on and key > query
+
     def change(self, source: tuple[str, ...] | None = None) -> str:
         return say("causal mask on") if self.on else say("causal mask off")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window(Edit):
+class Window(HidingEdit):
     """Keeps only keys at most ``radius`` tokens away, on top of the model's own mask.
 
     A radius of None is no window: it spares its place a wider edit.
     """
 
     kind: ClassVar[str] = "window"
+    reason: ClassVar[str] = mark("hidden: an edit, too far away")
     radius: int | None
 
     def __post_init__(self) -> None:
@@ -168,8 +218,15 @@ class Window(Edit):
         fits = self.radius is None or _whole(self.radius)
         _require(fits, self, "radius", "null or a whole number from 0", self.radius)
 
+    @property
+    def idle(self) -> bool:
+        return self.radius is None
+
     def to_dict(self) -> dict[str, Any]:
         return super().to_dict() | {"radius": self.radius}
+
+    def hides(self, query: Any, key: Any) -> Any:
+        return self.radius is not None and abs(key - query) > self.radius
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
         if self.radius is None:
@@ -180,10 +237,11 @@ class Window(Edit):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlockKeys(Edit):
+class BlockKeys(HidingEdit):
     """Hides keys from every query; numbers index the key sentence of each site."""
 
     kind: ClassVar[str] = "block_keys"
+    reason: ClassVar[str] = mark("hidden: an edit hides this word")
     keys: tuple[int, ...]
 
     def __post_init__(self) -> None:
@@ -191,16 +249,20 @@ class BlockKeys(Edit):
         _require(_wholes(self.keys), self, "keys", "a list of numbers from 0", self.keys)
         object.__setattr__(self, "keys", tuple(sorted(set(self.keys))))
 
+    def hides(self, query: Any, key: Any) -> Any:
+        return reduce(operator.or_, (key == number for number in self.keys), False)
+
     def change(self, source: tuple[str, ...] | None = None) -> str:
         names = [_name(key, source) for key in self.keys]
         return say("{words} hidden", words=listed(names)) if names else say("nothing hidden")
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlockEdges(Edit):
+class BlockEdges(HidingEdit):
     """Cuts single (query, key) links."""
 
     kind: ClassVar[str] = "block_edges"
+    reason: ClassVar[str] = mark("hidden: an edit cuts this link")
     edges: tuple[tuple[int, int], ...]
 
     def __post_init__(self) -> None:
@@ -212,6 +274,10 @@ class BlockEdges(Edit):
         _require(pairs, self, "edges", "a list of [query, key] pairs", self.edges)
         edges = sorted({(int(query), int(key)) for query, key in self.edges})
         object.__setattr__(self, "edges", tuple(edges))
+
+    def hides(self, query: Any, key: Any) -> Any:
+        cut = ((query == row) & (key == column) for row, column in self.edges)
+        return reduce(operator.or_, cut, False)
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
         links = listed(f"{query}→{key}" for query, key in self.edges)
@@ -245,7 +311,7 @@ class Pad(Edit):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScalePositions(_Amount):
+class ScalePositions(Amount):
     """Scales the added table, the rotary angles or the relative bias; 0 drops positions."""
 
     kind: ClassVar[str] = "scale_positions"
@@ -272,7 +338,7 @@ class ShufflePositions(Edit):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScaleResidual(_Amount):
+class ScaleResidual(Amount):
     """Scales what a sub-layer's output is added to; 0 cuts the residual connection."""
 
     kind: ClassVar[str] = "scale_residual"

@@ -14,10 +14,12 @@ from typing import Any
 
 from ..i18n import say
 from .edits import EDITS as EDITS
+from .edits import Amount as Amount
 from .edits import BlockEdges as BlockEdges
 from .edits import BlockKeys as BlockKeys
 from .edits import Causal as Causal
 from .edits import Edit as Edit
+from .edits import HidingEdit as HidingEdit
 from .edits import Pad as Pad
 from .edits import ScaleHead as ScaleHead
 from .edits import ScalePositions as ScalePositions

@@ -1,18 +1,19 @@
 """Which keys an edit hides from which queries: one law for the probe and for those who explain.
 
-Nothing but comparisons and arithmetic is used, so positions may be whole numbers, numpy arrays or
-torch tensors.
+Each kind says it in its own `hides` (`edits.py`). Nothing but comparisons and arithmetic is used,
+so positions may be whole numbers, numpy arrays or torch tensors.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from .edits import BlockEdges, BlockKeys, Causal, Edit, Window
+from .edits import EDITS, Edit, HidingEdit
 from .interventions import Intervention
 from .sites import Site
 
-HIDING = (Causal, Window, BlockKeys, BlockEdges)  # in the order in which a reason is looked for
+#: In the order in which a reason is looked for.
+HIDING = tuple(kind for kind in EDITS if issubclass(kind, HidingEdit))
 
 
 def hidden(edit: Edit, query: Any, key: Any) -> Any:
@@ -25,25 +26,11 @@ def hidden(edit: Edit, query: Any, key: Any) -> Any:
     The answer has the shape that query and key have together. Whether the edit acts on a block at
     all is asked elsewhere: :func:`hiding`.
     """
-    found = (query != query) | (key != key)  # nothing is hidden, in the shape of both
-    if isinstance(edit, Causal) and edit.on:
-        found = found | (key > query)
-    elif isinstance(edit, Window) and edit.radius is not None:
-        found = found | (abs(key - query) > edit.radius)
-    elif isinstance(edit, BlockKeys):
-        for number in edit.keys:
-            found = found | (key == number)
-    elif isinstance(edit, BlockEdges):
-        for row, column in edit.edges:
-            found = found | ((query == row) & (key == column))
-    return found
+    nothing = (query != query) | (key != key)  # in the shape of both
+    return nothing | edit.hides(query, key) if isinstance(edit, HidingEdit) else nothing
 
 
 def hiding(intervention: Intervention, site: Site) -> list[Edit]:
-    """The edits that may hide keys at a site, one of each kind; causal masks act on self only."""
-    found = (
-        intervention.find(kind, site)
-        for kind in HIDING
-        if not (kind is Causal and site.block != "self")
-    )
+    """The edits that may hide keys at a site, one of each kind."""
+    found = (intervention.find(kind, site) for kind in HIDING)
     return [edit for edit in found if edit is not None]

@@ -1,4 +1,4 @@
-"""Modules that moved: their old names still open, with a warning, for one minor release.
+"""Modules and names that moved: the old ones still open, with a warning, for one minor release.
 
 The table holds what could be imported in 0.1.0 apart from the app itself; four old names are
 folders today and not in it. Nothing is imported before an old name is asked for.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -195,7 +195,7 @@ MOVED = {
     "watch.fused": "capture.handlers.fused_attention",
     "watch.gathering": "capture.handlers.weighted_sum",
     "watch.layout": "capture.axis_layout",
-    "watch.marks": "capture.lineage",
+    "watch.marks": "capture.roles",
     "watch.masks": "capture.handlers.masks",
     "watch.merge": "capture.merge_heads",
     "watch.mode": "capture.torch_function_mode",
@@ -207,7 +207,7 @@ MOVED = {
     "watch.probe": "capture.probe",
     "watch.products": "capture.handlers.matmul",
     "watch.proof": "capture.handlers.projection_check",
-    "watch.run": "capture.run",
+    "watch.run": "capture.records",
     "watch.softmax": "capture.handlers.softmax",
     "watch.statistics": "capture.statistics",
     "watch.stream": "capture.handlers.residual",
@@ -270,3 +270,24 @@ def install() -> None:
     """Let old names open from now on; a second call changes nothing."""
     if not any(isinstance(finder, OldNames) for finder in sys.meta_path):
         sys.meta_path.append(OldNames())
+
+
+def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a module in which names changed (PEP 562).
+
+    Args:
+        module: the module's ``__name__``.
+        names: of each old name the new one, which the module holds.
+    """
+
+    def fetch(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        warnings.warn(
+            f"{module}.{name} is {names[name]} now; the old name goes with the next minor release.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return getattr(sys.modules[module], names[name])
+
+    return fetch

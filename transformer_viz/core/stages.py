@@ -14,6 +14,7 @@ import numpy as np
 
 from ..i18n import mark
 from .interventions import Intervention
+from .masking import HIDING
 from .sites import Site
 
 #: The arrays of each kind of stage and their axes. ``out`` goes on to the next stage; ``x`` is what
@@ -131,10 +132,7 @@ REASONS = (
     "",
     "padding",
     "future",
-    "causal",
-    "window",
-    "block_keys",
-    "block_edges",
+    *(edit.kind for edit in HIDING),
     "lifted",
     "masked",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from ..capture import AttentionRecord, NormRecord, Run
+from ..capture import AttentionRecord, Capture, NormRecord
 from ..capture.site_numbering import named_stack
 from ..core.head_metrics import HEAD_METRICS
 from ..core.sites import MAPS, Site
@@ -22,11 +23,11 @@ MATRICES = ("weights", "scores", "qkv", "gradients")  # each of them is kept bes
 OUTSIDE = -1  # the layer of a norm that belongs to no layer: embeddings, the end of a stack
 
 
-def heads_of(run: Run) -> pd.DataFrame:
+def heads_of(capture: Capture) -> pd.DataFrame:
     """Every head: stack, block, layer, head, and its statistics."""
     columns = [metric.name for metric in HEAD_METRICS]
     rows: list[dict[str, Any]] = []
-    for record in _ordered(run):
+    for record in _ordered(capture):
         numbers = {name: value[0].cpu().tolist() for name, value in record.statistics.items()}
         for head in range(record.heads):
             place = (record.stack, record.kind, record.layer, head)
@@ -37,19 +38,19 @@ def heads_of(run: Run) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["stack", "block", "layer", "head", *columns])
 
 
-def _ordered(run: Run) -> list[AttentionRecord]:
+def _ordered(capture: Capture) -> list[AttentionRecord]:
     """One record a block, in the order encoder, decoder, cross, and by layer."""
     first: dict[Site, AttentionRecord] = {}
-    for record in run.attentions:
+    for record in capture.attentions:
         first.setdefault(record.site, record)
     maps = list(MAPS)
     return sorted(first.values(), key=lambda r: (maps.index(r.site.map), r.layer))
 
 
-def thumbnails_of(run: Run) -> dict[str, np.ndarray]:
+def thumbnails_of(capture: Capture) -> dict[str, np.ndarray]:
     """Each map small: uint8 ``[layer, head, <=64, <=64]``; layers with fewer heads are padded."""
     grouped: dict[str, list[np.ndarray]] = {}
-    for record in _ordered(run):
+    for record in _ordered(capture):
         if record.thumbnail is not None:
             grouped.setdefault(record.site.map, []).append(record.thumbnail[0].cpu().numpy())
     return {name: read_only(_stack(layers)) for name, layers in grouped.items()}
@@ -64,7 +65,7 @@ def _stack(layers: list[np.ndarray]) -> np.ndarray:
 
 
 def attentions_of(
-    run: Run,
+    capture: Capture,
     words: tuple[str, ...],
     only: Sequence[Site] | None,
     kind: str,
@@ -73,51 +74,56 @@ def attentions_of(
     """The blocks whose matrices were asked for, as numpy; the proof may have needed more."""
     if not set(MATRICES) & set(words):
         return ()
-    blocks = None if only is None else {(s.stack, s.block, s.layer) for s in only}
-    found = dict(zip(map(id, run.attentions), gradients or [], strict=False))
-    kept = []
-    for record in _ordered(run):
-        place = (record.stack, record.kind, record.layer)
-        if record.weights is None or (blocks is not None and place not in blocks):
-            continue
-        weights = _array(record.weights)
-        assert weights is not None
-        kept.append(
-            Attention(
-                weights=weights,
-                site=record.site,
-                query="source" if record.stack == "encoder" or kind == "decoder-only" else "target",
-                key=_key_side(record, kind),
-                scores=_array(record.scores) if "scores" in words else None,
-                q=_array(record.q) if "qkv" in words else None,
-                k=_array(record.k) if "qkv" in words else None,
-                v=_array(record.v) if "qkv" in words else None,
-                gradients=found.get(id(record)),
-                scale=record.scale if "qkv" in words else None,
-                cap=record.cap if "qkv" in words else None,
-            )
-        )
-    return tuple(kept)
+    found = dict(zip(map(id, capture.attentions), gradients or [], strict=False))
+    return tuple(
+        _attention(record, record.weights, words, kind, found.get(id(record)))
+        for record in _ordered(capture)
+        if record.weights is not None and _asked_for(record, only)
+    )
 
 
-def _key_side(record: AttentionRecord, kind: str) -> str:
-    if record.kind == "cross" or record.stack == "encoder" or kind == "decoder-only":
-        return "source"
-    return "target"
+def _asked_for(record: AttentionRecord, only: Sequence[Site] | None) -> bool:
+    """Whether a block is among the sites that were named; where none was, all of them are."""
+    block = (record.stack, record.kind, record.layer)
+    return only is None or any((site.stack, site.block, site.layer) == block for site in only)
+
+
+def _attention(
+    record: AttentionRecord,
+    weights: Tensor,
+    words: tuple[str, ...],
+    kind: str,
+    gradients: np.ndarray | None,
+) -> Attention:
+    """One block as numpy, with what else was asked for of it."""
+    # A decoder-only model has one sentence, its source; every other decoder writes the target.
+    on_source = record.stack == "encoder" or kind == "decoder-only"
+    made = Attention(
+        weights=to_numpy(weights[0]),
+        site=record.site,
+        query="source" if on_source else "target",
+        key="source" if on_source or record.kind == "cross" else "target",
+        scores=_array(record.scores) if "scores" in words else None,
+        gradients=gradients,
+    )
+    if "qkv" not in words:
+        return made
+    q, k, v = map(_array, (record.q, record.k, record.v))
+    return replace(made, q=q, k=k, v=v, scale=record.scale, cap=record.cap)
 
 
 def _array(x: Tensor | None) -> np.ndarray | None:
     return None if x is None else to_numpy(x[0])
 
 
-def norms_of(run: Run) -> pd.DataFrame:
+def norms_of(capture: Capture) -> pd.DataFrame:
     """Every norm and token: site, stack, layer (-1 outside the layers), token, and statistics."""
-    named = named_norms(run)
+    named = named_norms(capture)
     sizes = [record.statistics["mean"].numel() for record in named.values()]
     columns: dict[str, Any] = {
         "site": np.repeat(np.array(list(named), dtype=object), sizes),
         "stack": np.repeat(
-            np.array([stack_of(run, r) for r in named.values()], dtype=object), sizes
+            np.array([stack_of(capture, r) for r in named.values()], dtype=object), sizes
         ),
         "layer": np.repeat(
             np.array([_layer(r.path) for r in named.values()], dtype=np.int64), sizes
@@ -140,27 +146,27 @@ def _joined(parts: list[Tensor]) -> np.ndarray:
     return np.concatenate(flat or [np.zeros(0, dtype=np.float32)])
 
 
-def named_norms(run: Run) -> dict[str, NormRecord]:
+def named_norms(capture: Capture) -> dict[str, NormRecord]:
     """The norms by their module path; one that runs again gets a number behind it."""
     named: dict[str, NormRecord] = {}
     counts: dict[str, int] = {}
-    for record in run.norms:
+    for record in capture.norms:
         counts[record.path] = counts.get(record.path, 0) + 1
         again = f" ({counts[record.path]})" if counts[record.path] > 1 else ""
         named[record.path + again] = record
     return named
 
 
-def stack_of(run: Run, norm: NormRecord) -> str:
+def stack_of(capture: Capture, norm: NormRecord) -> str:
     """The stack a norm belongs to: told by its input, its name, or the attention that follows."""
     if norm.stack is not None:
         return norm.stack
     named = named_stack(norm.path)
     if named is not None:
         return named
-    following = [r.stack for r in run.attentions if r.start > norm.serial]
-    before = [r.stack for r in run.attentions]
-    return following[0] if following else before[-1] if before else run.want.stack
+    following = [r.stack for r in capture.attentions if r.start > norm.serial]
+    before = [r.stack for r in capture.attentions]
+    return (following[:1] or before[-1:] or [capture.request.stack])[0]
 
 
 def _layer(path: str) -> int:
@@ -169,11 +175,11 @@ def _layer(path: str) -> int:
     return int(numbers[0]) if numbers else OUTSIDE
 
 
-def gains_of(run: Run) -> dict[str, tuple[np.ndarray | None, np.ndarray | None]]:
+def gains_of(capture: Capture) -> dict[str, tuple[np.ndarray | None, np.ndarray | None]]:
     """Gain and bias ``[d_model]`` of every norm, None where it has none."""
     return {
         site: (_vector(record.gain), _vector(record.bias))
-        for site, record in named_norms(run).items()
+        for site, record in named_norms(capture).items()
     }
 
 
@@ -186,31 +192,31 @@ def to_numpy(x: Tensor) -> np.ndarray:
     return read_only(x.detach().to("cpu", torch.float32, copy=True).numpy())
 
 
-def residuals_of(run: Run) -> pd.DataFrame:
+def residuals_of(capture: Capture) -> pd.DataFrame:
     """The stream's length after each sum: stack, layer, place, token, norm."""
-    sizes = [record.norm.numel() for record in run.residuals]
+    sizes = [record.norm.numel() for record in capture.residuals]
 
     def column(values: list[Any], kind: Any) -> np.ndarray:
         return np.repeat(np.array(values, dtype=kind), sizes)
 
     return pd.DataFrame(
         {
-            "stack": column([r.site.stack for r in run.residuals], object),
-            "layer": column([r.site.layer for r in run.residuals], np.int64),
-            "place": column([r.site.block for r in run.residuals], object),
+            "stack": column([r.site.stack for r in capture.residuals], object),
+            "layer": column([r.site.layer for r in capture.residuals], np.int64),
+            "place": column([r.site.block for r in capture.residuals], object),
             "token": _counted(sizes),
-            "norm": _joined([record.norm for record in run.residuals]),
+            "norm": _joined([record.norm for record in capture.residuals]),
         }
     )
 
 
-def hidden_of(run: Run) -> dict[str, np.ndarray]:
+def hidden_of(capture: Capture) -> dict[str, np.ndarray]:
     """The stream that enters each layer and the one that leaves the stack, by stack."""
     found: dict[str, list[Tensor]] = {}
-    for record in _ordered(run):
+    for record in _ordered(capture):
         if record.kind == "self" and record.stream is not None:
             found.setdefault(record.stack, []).append(record.stream)
-    for stack, last in run.streams.items():
+    for stack, last in capture.streams.items():
         if stack in found:
             found[stack].append(last)
     return {

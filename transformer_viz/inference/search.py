@@ -21,7 +21,7 @@ from ..core.sites import Site
 from .token_ids import padded_source
 
 if TYPE_CHECKING:
-    from ..capture import Run
+    from ..capture import Capture
 
 #: Hears, before each pass, how many tokens there are and how many there may be; what it raises
 #: ends the search.
@@ -48,7 +48,7 @@ class Witness(Protocol):
     def watched(self, site: Site) -> bool:
         """Whether the weights of this site are to be kept."""
 
-    def watch(self, run: Run | None) -> None:
+    def watch(self, capture: Capture | None) -> None:
         """What the probe around the passes sees, which grows with each of them."""
 
     def passed(self, paths: Sequence[Path], scores: Tensor) -> None:
@@ -206,7 +206,7 @@ def edited(
     source: list[int],
     intervention: Intervention | None,
     watched: Callable[[Site], bool] | None = None,
-) -> AbstractContextManager[Run | None]:
+) -> AbstractContextManager[Capture | None]:
     """The edits of a run around its forward passes; nothing at all around a clean run.
 
     A ``pad`` edit changes the input, not the pass: :func:`padded_source` applies it. ``watched``
@@ -215,14 +215,14 @@ def edited(
     edits = (intervention or Intervention()).of_the_pass()
     if not edits and watched is None:
         return nullcontext()
-    from ..capture import Want, probe
+    from ..capture import CaptureRequest, probe
 
     padded, _ = padded_source(source, intervention, model.pad_id)
     own = "decoder" if model.kind == "decoder-only" else "encoder"
     # a shuffle of positions leaves special tokens where they are, also the decoder's start
     special = {"decoder": (True,), own: model.tokenizer.tokens(padded).special}
     weights = watched or (lambda _: False)
-    want = Want(
+    request = CaptureRequest(
         weights=weights,
         statistics=False,
         norms=False,
@@ -230,7 +230,7 @@ def edited(
         stack=own,
         special=special,
     )
-    return probe(model.module, edits, want)
+    return probe(model.module, edits, request)
 
 
 def limit_of(model: Model, source: int, max_tokens: int | None) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..capture import Run
+from ..capture import Capture
 from ..capture.merge_heads import merge_heads
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
@@ -64,7 +64,7 @@ class Recorder:
 
     def __init__(self, block: str, eos_id: int | None, temperature: float | None):
         self.block, self.eos_id, self.temperature = block, eos_id, temperature
-        self.run: Run | None = None
+        self.capture: Capture | None = None
         self.numbers: dict[tuple[int, ...], int] = {(): START}
         self.candidates: list[tuple[int, int, int, float, float, int, float, int]] = []
         self.owners: list[int] = []
@@ -76,9 +76,9 @@ class Recorder:
         """The sites whose rows are shown."""
         return site.map == self.block
 
-    def watch(self, run: Run | None) -> None:
+    def watch(self, capture: Capture | None) -> None:
         """What the probe around the passes sees."""
-        self.run = run
+        self.capture = capture
 
     def passed(self, paths: Sequence[Path], scores: Tensor) -> None:
         """Write down what could follow each text, and what its last token looked at."""
@@ -99,13 +99,13 @@ class Recorder:
 
         The probe's own list is emptied, so that a long search does not keep all of its maps.
         """
-        if self.run is None:
+        if self.capture is None:
             return []
-        merge_heads(self.run)
-        seen = [one for one in self.run.attentions if one.site.map == self.block]
+        merge_heads(self.capture)
+        seen = [one for one in self.capture.attentions if one.site.map == self.block]
         last = sorted((one for one in seen if one.weights is not None), key=lambda one: one.layer)
         rows = [one.weights[:, :, -1].float().cpu().numpy().copy() for one in last]  # type: ignore[index]
-        self.run.attentions.clear()
+        self.capture.attentions.clear()
         return rows
 
     def judged(self, weighed: Sequence[Path], ended: Sequence[bool]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..capture import Run, Want, probe
+from ..capture import Capture, CaptureRequest, probe
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..core.sites import Site
@@ -76,30 +76,30 @@ def trace(
     words = _words(keep)
     read = read_source(model, source, target, intervention, produced, masked)
     _refuse_flood(model, read, words, only, check)
-    want = want_of(model, words, only, read, check and not intervention)
-    run, output, leaves = _watch(model, read, intervention, want, words)
+    request = capture_request(model, words, only, read, check and not intervention)
+    capture, output, leaves = _watch(model, read, intervention, request, words)
     logits = logits_of(model, read, output, intervention)
     said = produced_of(model, read, logits)
     wanted = "gradients" in words
     gradients = gradients_of(model, read, output, said, leaves) if wanted else None
-    report = _report(model, read, run, output, intervention, check)
+    report = _report(model, read, capture, output, intervention, check)
     return Trace(
         source=read.source,
         target=read.target,
         produced=said,
-        heads=heads_of(run),
-        thumbnails=thumbnails_of(run),
-        attentions=attentions_of(run, words, only, model.kind, gradients),
-        norms=norms_of(run),
-        gains=gains_of(run),
-        residuals=residuals_of(run),
-        positions={name: to_numpy(table) for name, table in run.positions.items()},
+        heads=heads_of(capture),
+        thumbnails=thumbnails_of(capture),
+        attentions=attentions_of(capture, words, only, model.kind, gradients),
+        norms=norms_of(capture),
+        gains=gains_of(capture),
+        residuals=residuals_of(capture),
+        positions={name: to_numpy(table) for name, table in capture.positions.items()},
         logits=logits,
         output=vectors_of(model, output),
         report=report,
         manifest=_manifest(model, intervention, words),
         intervention=intervention,
-        hiddens=hidden_of(run) if "hidden" in words else {},
+        hiddens=hidden_of(capture) if "hidden" in words else {},
     )
 
 
@@ -111,9 +111,9 @@ def _words(keep: Iterable[str]) -> tuple[str, ...]:
     return words
 
 
-def want_of(
+def capture_request(
     model: Model, words: tuple[str, ...], only: Sequence[Site] | None, read: Read, check: bool
-) -> Want:
+) -> CaptureRequest:
     """What a probe is to keep of a run, for these words of `keep` and these sites alone."""
 
     def of(word: str) -> Callable[[Site], bool]:
@@ -128,7 +128,7 @@ def want_of(
     special = {lone: read.source.special}
     if read.target is not None:
         special["decoder"] = read.target.special
-    return Want(
+    return CaptureRequest(
         weights=of(next(filter(MATRICES.__contains__, words), "weights")),
         scores=of("scores"),
         qkv=of("qkv"),
@@ -142,43 +142,49 @@ def want_of(
 
 
 def _watch(
-    model: Model, read: Read, intervention: Intervention, want: Want, words: tuple[str, ...]
-) -> tuple[Run, Tensor, list[tuple[Tensor, ...]]]:
+    model: Model,
+    read: Read,
+    intervention: Intervention,
+    request: CaptureRequest,
+    words: tuple[str, ...],
+) -> tuple[Capture, Tensor, list[tuple[Tensor, ...]]]:
     """One watched pass: the run, the model's output, and the leaves that collect gradients."""
     grad = "gradients" in words
     mode = torch.enable_grad() if grad else torch.inference_mode()
-    with mode, probe(model.module, intervention.of_the_pass(), want) as run:
+    with mode, probe(model.module, intervention.of_the_pass(), request) as capture:
         output = read.through(model)
-    leaves = [record.leaves for record in run.attentions]
-    return run, output, leaves
+    leaves = [record.leaves for record in capture.attentions]
+    return capture, output, leaves
 
 
 def _report(
     model: Model,
     read: Read,
-    run: Run,
+    capture: Capture,
     output: Tensor,
     intervention: Intervention,
     check: bool,
 ) -> Report:
     """What was captured, and the proof on the clean run of the same input."""
     if check and intervention:
-        want = want_of(model, (), None, read, check=True)
-        run, output, _ = _watch(model, read, Intervention(), want, ())
+        request = capture_request(model, (), None, read, check=True)
+        capture, output, _ = _watch(model, read, Intervention(), request, ())
     difference = None
     if check:
         with torch.inference_mode():
             plain = read.through(model)
         scale = plain.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
         difference = float((plain - output.detach()).abs().max() / scale)
-    errors = [r.statistics["row_sum_error"][0].max() for r in run.attentions]
+    errors = [r.statistics["row_sum_error"][0].max() for r in capture.attentions]
     return Report(
-        sites=tuple(str(site) for site in run.sites),
+        sites=tuple(str(site) for site in capture.sites),
         row_sum_error=float(max(errors, default=torch.tensor(float("nan")))),
         output_difference=difference,
-        rebuilt={str(record.site): _rebuilt(record) for record in run.attentions} if check else {},
-        replaced=tuple(run.replaced),
-        unrecognised=tuple(run.unrecognised),
+        rebuilt={str(record.site): _rebuilt(record) for record in capture.attentions}
+        if check
+        else {},
+        replaced=tuple(capture.replaced),
+        unrecognised=tuple(capture.unrecognised),
     )
 
 

@@ -315,20 +315,31 @@ def _words(
     starts: Sequence[bool], texts: Sequence[str], rests: Sequence[str], special: Sequence[bool]
 ) -> tuple[int, ...]:
     """The word number of each token; punctuation before and after a word stands for itself."""
-    count = len(texts)
-    mark = [all(unicodedata.category(c).startswith("P") for c in text) for text in texts]
     opens = [start or special[i] or (i > 0 and special[i - 1]) for i, start in enumerate(starts)]
     # a piece that is nothing but the mark of a word's start belongs to what follows it
-    bare = [False, *(opens[i] and texts[i] == "␣" for i in range(count))]
-    head, tail = list(mark), list(mark)  # only punctuation between here and the word's edge
-    for i in range(1, count):
-        head[i] = mark[i] and (opens[i] or bare[i] or head[i - 1])
-    for i in range(count - 2, -1, -1):
-        tail[i] = mark[i] and (opens[i + 1] or tail[i + 1])
+    bare = [False, *(begins and text == "␣" for begins, text in zip(opens, texts, strict=True))]
+    before, behind = _outer_marks(texts, opens, bare)
     words, word = [], -1
-    for i in range(count):
-        joined = bare[i] or (rests[i] and not rests[i].startswith(" 1/"))
-        if i == 0 or opens[i] or (not joined and (tail[i] or head[i - 1])):
+    for i, rest in enumerate(rests):
+        # one character's bytes stay together, and so does a bare start with its word
+        joined = bare[i] or (rest and not rest.startswith(" 1/"))
+        # "(word)": the word begins behind its opening marks, each closing mark is a new one
+        apart = i > 0 and (behind[i] or before[i - 1]) and not joined
+        if i == 0 or opens[i] or apart:
             word += 1
         words.append(word)
     return tuple(words)
+
+
+def _outer_marks(
+    texts: Sequence[str], opens: Sequence[bool], bare: Sequence[bool]
+) -> tuple[list[bool], list[bool]]:
+    """Which tokens are punctuation with nothing else between them and the beginning of their word
+    (the first list), or its end (the second). An apostrophe inside a word is neither."""
+    mark = [all(unicodedata.category(c).startswith("P") for c in text) for text in texts]
+    before, behind = list(mark), list(mark)
+    for i in range(1, len(mark)):
+        before[i] = mark[i] and (opens[i] or bare[i] or before[i - 1])
+    for i in range(len(mark) - 2, -1, -1):
+        behind[i] = mark[i] and (opens[i + 1] or behind[i + 1])
+    return before, behind

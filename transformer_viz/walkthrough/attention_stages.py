@@ -88,7 +88,7 @@ class _Asked:
         module, calls, rotary = self.module, self.ran.calls, self.ran.stack.rotary
         assert rotary is not None
         turns = calls.between(rotary, module.value, module.score)
-        angles = self.ran.run.positions[f"rotary.{self.ran.site.stack}"]
+        angles = self.ran.capture.positions[f"rotary.{self.ran.site.stack}"]
         q, k = self.compared
         arrays = {
             "q_before": to_numpy(turns[0][0][0][0, self.head, self.row]),

@@ -54,7 +54,7 @@ def _embedding(ran: Ran, row: int) -> Stage:
 def _position(ran: Ran, x: np.ndarray, out: np.ndarray, row: int) -> Stage:
     """The row of the table as it was added, edits and all; as the probe saw it, or the difference
     where a table of one row did not look like one of positions."""
-    found = ran.run.positions.get(f"table.{ran.site.stack}")
+    found = ran.capture.positions.get(f"table.{ran.site.stack}")
     table = plain(out - x) if found is None else to_numpy(found[row])
     return Stage("position", "embedding", {"x": x, "table": table, "out": out}, {"place": row})
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..capture.edit_plan import HeadPlan
 from ..checkpoints.common.model import Model
-from ..core.interventions import Intervention
+from ..core.interventions import Intervention, Temperature
 from ..core.numerics import COLD, VERY_LOW
 from ..core.sites import Site
 from ..core.stages import NO_PRODUCT, PROBLEM, Inside, Stage
@@ -74,8 +74,8 @@ def _attention(run: Trace, site: Site) -> Attention:
 
 def _temperature(intervention: Intervention, site: Site) -> float:
     """What an edit divides the scores by; 1 for hard attention too, which divides by nothing."""
-    edit = HeadPlan.at(intervention, site).temperature
-    return 1.0 if edit is None or edit.value < COLD else edit.value
+    value = HeadPlan.at(intervention, site).amount(Temperature, 1.0)
+    return 1.0 if value < COLD else value
 
 
 def _stages(attention: Attention, site: Site, row: int, temperature: float) -> Iterator[Stage]:

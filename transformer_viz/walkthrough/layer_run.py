@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..capture import AttentionRecord, Run, probe
+from ..capture import AttentionRecord, Capture, probe
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..core.sites import Site
 from ..inference.model_inputs import Read
 from ..inference.outputs import logits_of
-from ..inference.tracing import want_of
+from ..inference.tracing import capture_request
 from ..model import Transformer
 from ..model.transformer import Stack
 from .module_calls import Calls, calls_of
@@ -38,7 +38,7 @@ class Ran:
     site: Site
     intervention: Intervention
     read: Read
-    run: Run
+    capture: Capture
     calls: Calls
 
     @property
@@ -67,7 +67,7 @@ class Ran:
     @property
     def record(self) -> AttentionRecord:
         """What the probe saw of the attention at the site: weights and scores."""
-        return next(r for r in self.run.attentions if r.site == Site(*_block(self.site)))
+        return next(r for r in self.capture.attentions if r.site == Site(*_block(self.site)))
 
     def entering(self, part: Part) -> Tensor:
         """The stream ``[1, token, d_model]`` that a sub-layer's output is added to."""
@@ -111,16 +111,16 @@ def ran(model: Model, read: Read, site: Site, intervention: Intervention) -> Ran
     """
     assert isinstance(model.module, Transformer)
     stack = stack_of(model.module, site)
-    want = want_of(model, ("scores",), [site], read, False)
+    request = capture_request(model, ("scores",), [site], read, False)
     edits = intervention.of_the_pass()
     with (
         torch.inference_mode(),
-        probe(model.module, edits, want) as run,
+        probe(model.module, edits, request) as capture,
         calls_of(_watched(stack, site)) as calls,
     ):
         output = read.through(model)
     logits_of(model, read, output, intervention)  # refuses what is no number any more
-    return Ran(model, site, intervention, read, run, calls)
+    return Ran(model, site, intervention, read, capture, calls)
 
 
 def _watched(stack: Stack, site: Site) -> Iterator[nn.Module]:

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ..capture.edit_plan import HeadPlan
-from ..core.interventions import Causal, Edit, Intervention
+from ..core.interventions import Edit, Intervention, ScaleHead, Temperature, UniformHead
 from ..core.masking import hidden, hiding
 from ..core.numerics import COLD
 from ..core.sites import Site
@@ -49,11 +49,9 @@ class Row:
         return np.array([why in ("", "lifted") for why in self.why])
 
     def _reason(self, key: int, edits: list[Edit]) -> str:
-        causal = self.plan.causal
-        lifted = isinstance(causal, Causal) and not causal.on
         if not self.own[:, key].any():
             return "padding"
-        if not self.own[self.row, key] and not lifted:
+        if not self.own[self.row, key] and not self.plan.lifts:
             return "future"
         for edit in edits:
             if hidden(edit, self.row, key):
@@ -63,13 +61,13 @@ class Row:
     @property
     def temperature(self) -> float:
         """What the scores are divided by; 1 without an edit, 0 for hard attention."""
-        edit = self.plan.temperature
-        return 1.0 if edit is None else edit.value if edit.value >= COLD else 0.0
+        value = self.plan.amount(Temperature, 1.0)
+        return value if value >= COLD else 0.0
 
     @property
     def head(self) -> float:
         """What the weights are multiplied with."""
-        return 1.0 if self.plan.scale is None else self.plan.scale.value
+        return self.plan.amount(ScaleHead, 1.0)
 
 
 def row_stages(row: Row) -> Iterator[Stage]:
@@ -116,7 +114,7 @@ def _form(row: Row, seen: np.ndarray) -> str:
         return "nothing"  # an edit hides what the model would see
     if not seen.any():
         return "soft"  # the model's own mask does, and it does what it does
-    if row.plan.uniform is not None:
+    if row.plan.edit(UniformHead) is not None:
         return "uniform"
     return "hard" if row.temperature == 0 else "soft"
 

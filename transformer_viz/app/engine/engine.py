@@ -28,7 +28,7 @@ from .memory import after_a_run
 from .model_catalog import Shelf, joined
 from .model_kind import Kind, of_model
 from .model_loader import Models
-from .query import Answer, Question, Wanted
+from .query import Answer, DetailRequest, Question
 from .run_slots import Gate
 from .task import Task
 from .token_names import Names, another_order
@@ -139,9 +139,9 @@ class Engine:
         asked = None if kind.translates else shelved.asked
         return {} if asked is None else {"text": asked.text, "masked": asked.masked}
 
-    def example(self, question: Question, wanted: Wanted | None = None) -> Answer | None:
+    def example(self, question: Question, detail: DetailRequest | None = None) -> Answer | None:
         """The stored run, where it answers this very question; it holds no queries and keys."""
-        if wanted is not None and wanted.vectors:
+        if detail is not None and detail.vectors:
             return None
         shelved = self.shelf[question.model]
         trace, kind = shelved.example, shelved.kind
@@ -166,19 +166,19 @@ class Engine:
         best = mine.loc[mine["entropy"].idxmin()]
         return {"layer": int(best["layer"]), "head": int(best["head"])}
 
-    def clean(self, question: Question, wanted: Wanted, task: Task | None = None) -> Answer:
+    def clean(self, question: Question, detail: DetailRequest, task: Task | None = None) -> Answer:
         """The run without edits, with what the screen shows of it.
 
         Raises:
             ValueError: a text that the model cannot take; says why.
             Abandoned: the task was given up.
         """
-        stored = self.example(question, wanted)
+        stored = self.example(question, detail)
         if stored is not None:
             return stored
         task = task or Task()
         model = self.model(question.model, task)
-        kept = self._kept(model, question, wanted, Intervention())
+        kept = self._kept(model, question, detail, Intervention())
         held, text = trace_jobs.held_of(model, question, None, Intervention()), ""
         if of_model(model).translates and model.takes == "text":
             held, text = self._target(model, question, task)
@@ -201,7 +201,7 @@ class Engine:
         question: Question,
         answer: Answer,
         intervention: Intervention,
-        wanted: Wanted,
+        detail: DetailRequest,
         task: Task | None = None,
     ) -> Trace:
         """A run with edits, asked about the same target words as the clean one.
@@ -212,7 +212,7 @@ class Engine:
         """
         task = task or Task()
         model = self.model(question.model, task)
-        kept = self._kept(model, question, wanted, intervention)
+        kept = self._kept(model, question, detail, intervention)
         key = ("changed", ref(model), question, intervention.to_json(), kept)
         held = trace_jobs.held_of(model, question, answer.trace, intervention)
         words = (model, question, self._picture(question), held, intervention, *kept)
@@ -224,7 +224,7 @@ class Engine:
         question: Question,
         chosen: int,
         intervention: Intervention,
-        wanted: Wanted,
+        detail: DetailRequest,
         task: Task | None = None,
     ) -> Trace:
         """A run of a classifier with d(logit of the chosen class) / d(weights) of one layer.
@@ -235,7 +235,7 @@ class Engine:
         """
         task = task or Task()
         model = self.model(question.model, task)
-        only = wanted.sites[:1]
+        only = detail.sites[:1]
         key = ("gradients", ref(model), question, chosen, intervention.to_json(), only)
         held, keep = {"produced": [chosen]}, ("weights", "gradients")
         words = (model, question, self._picture(question), held, intervention, only, keep)
@@ -342,7 +342,7 @@ class Engine:
             try:
                 with narrow, self.gate.place(task):
                     task.check()
-                    value = run(*words)
+                    value = run(*words)  # a function of trace_jobs, search_jobs or others of *_jobs
                 size = size_of(value)
                 return value
             finally:  # one that was given up leaves as much
@@ -351,26 +351,26 @@ class Engine:
         return self.cache.get(key, made, task)
 
     def _kept(
-        self, model: Model, question: Question, wanted: Wanted, intervention: Intervention
+        self, model: Model, question: Question, detail: DetailRequest, intervention: Intervention
     ) -> tuple[tuple[Site, ...] | None, tuple[str, ...]]:
         """Of which layers a run keeps the matrices (None: all, while they are small), and what."""
         tokens = trace_jobs.length(model, question, intervention)
-        if wanted.vectors:
-            return wanted.sites[:1], (*trace_jobs.KEEP, "qkv")
+        if detail.vectors:
+            return detail.sites[:1], (*trace_jobs.KEEP, "qkv")
         layers = model.size("encoder_layers") + model.size("decoder_layers")
         few = 3 * layers * model.size("heads") * tokens**2 * 4 <= WHOLE
-        return (None if few else tuple(sorted(wanted.sites))), trace_jobs.KEEP
+        return (None if few else tuple(sorted(detail.sites))), trace_jobs.KEEP
 
 
-def whole_layer(block: str, layer: int) -> Wanted:
+def whole_layer(block: str, layer: int) -> DetailRequest:
     """All heads of a layer."""
-    return Wanted((Site(*MAPS[block], layer),))
+    return DetailRequest((Site(*MAPS[block], layer),))
 
 
-def whole_maps(trace: Trace, *blocks: str) -> Wanted:
+def whole_maps(trace: Trace, *blocks: str) -> DetailRequest:
     """All heads of all layers of some maps that a run has."""
     layers = ((MAPS[block], layer) for block in blocks for layer in range(trace.layers(block)))
-    return Wanted(tuple(Site(*place, layer) for place, layer in layers))
+    return DetailRequest(tuple(Site(*place, layer) for place, layer in layers))
 
 
 def _inspected(model: Model) -> Inspection:

@@ -47,7 +47,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DetailRequest:
     """What the screen shows of a run in full: all heads of some layers, the opened one first.
 
     ``vectors``: the queries and keys of the opened layer too; then nothing of the others.

@@ -16,9 +16,9 @@ from ...i18n import say, spoken_language
 from ...lessons.term_markup import explained
 from ..cards import plotly_chart
 from ..engine.engine import whole_maps
-from ..engine.query import Wanted
+from ..engine.query import DetailRequest
 from ..session import visit, widget_sync
-from ..session.scene import Scene, wanted
+from ..session.scene import Scene, detail_request
 from ..ui import layout
 from ..ui.progress import patiently
 from . import lab_state
@@ -149,27 +149,27 @@ class Bench:
 
         What the page shows of a long sentence are the heads of the opened layer alone.
         """
-        scene, wish = self.scene, whole_maps(self.scene.before, *blocks)
+        scene, detail = self.scene, whole_maps(self.scene.before, *blocks)
         if under:
-            return self.changed(under, wish)
+            return self.changed(under, detail)
         found: Trace = patiently(
-            lambda task: scene.engine.clean(scene.question, wish, task).trace,
+            lambda task: scene.engine.clean(scene.question, detail, task).trace,
             key=f"lab-{self.lab}-whole",
             say=say("Running the model ..."),
-            about=(scene.question, wish),
+            about=(scene.question, detail),
             where=self.where,
         )
         return found
 
-    def changed(self, intervention: Intervention, wish: Wanted | None = None) -> Trace:
+    def changed(self, intervention: Intervention, detail: DetailRequest | None = None) -> Trace:
         """The scene's sentence under other changes, asked about the same target words."""
         scene = self.scene
-        wish = wish or wanted(scene.place, scene.look)
+        detail = detail or detail_request(scene.place, scene.look)
         if not intervention:
             return scene.before
         found: Trace = patiently(
             lambda task: scene.engine.changed(
-                scene.question, scene.answer, intervention, wish, task
+                scene.question, scene.answer, intervention, detail, task
             ),
             key=f"lab-{self.lab}-changed",
             say=say("Running the changed model ..."),

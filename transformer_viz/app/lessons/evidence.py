@@ -11,7 +11,7 @@ from ...i18n import say
 from ...lessons import NotHere, Saying, Seen, Spot, Station
 from ..engine.engine import Engine, whole_maps
 from ..engine.model_kind import Kind
-from ..engine.query import Answer, Question, Wanted
+from ..engine.query import Answer, DetailRequest, Question
 from ..engine.task import Task
 
 ORDERS = 6  # seeds that are tried until the words really stand in another order
@@ -44,7 +44,7 @@ def spot_of(
     question = replace(question, target="") if station.free else question
     if block is None:
         raise NotHere(say("This model has no such attention; choose one that translates."))
-    answer = engine.clean(question, Wanted(()), task)
+    answer = engine.clean(question, DetailRequest(()), task)
     answer = engine.clean(question, whole_maps(answer.trace, block), task)
     return station.find(answer.trace, block), answer
 
@@ -61,7 +61,7 @@ def seen_of(
     spot, answer = spot_of(engine, question, station, kind, task)
     question = replace(question, target="") if station.free else question
     seen = Seen(question.text, spot, answer.trace)
-    own = Wanted((_site(spot),))
+    own = DetailRequest((_site(spot),))
     if station.vectors:
         run = engine.clean(question, replace(own, vectors=True), task).trace
         seen = replace(seen, vectors=run.block(spot.block, spot.layer))

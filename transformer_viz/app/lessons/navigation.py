@@ -13,7 +13,7 @@ from ...core.interventions import Intervention
 from ...i18n import say
 from ...lessons import STATIONS, Spot, Station, numbered
 from ..engine.engine import Engine
-from ..engine.query import Wanted
+from ..engine.query import DetailRequest
 from ..engine.task import Task
 from ..session import changes, notices, visit
 from ..session.edit_controls import Place
@@ -156,7 +156,7 @@ def _search(scene: Scene, task: Task) -> str:
     """
     question = replace(scene.question, target="")
     answers = [
-        scene.engine.clean(asked, Wanted(()), task)
+        scene.engine.clean(asked, DetailRequest(()), task)
         for asked in (replace(question, beam=1), question)
     ]
     return "greedy" if answers[0].text == answers[1].text else "beam"

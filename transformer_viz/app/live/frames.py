@@ -53,6 +53,7 @@ def frame(line: Line, slider: Slider, value: Any, seq: int) -> bytes:
         Abandoned: a newer frame of the same visit was asked for.
     """
     task, view = line.begin(), line.view
+    # set_temperature or set_window of session/edit_controls.py: the value becomes an edit
     changes = slider.moved(view.changes, view.place, value)
     look = replace(view.look, seq=seq)
     parts = {}

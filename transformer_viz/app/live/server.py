@@ -70,6 +70,7 @@ def _answer(request: Request) -> Response:
     except KeyError:
         return _sentence(404, "There is no such visit any more.")
     try:
+        # ?temperature=2&seq=7 or ?window=3&seq=8; frames.frame makes an edit of it
         slider, value, seq = sliders.asked(dict(request.query_params))
     except ValueError as error:
         return _sentence(400, str(error))

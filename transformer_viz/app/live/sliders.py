@@ -30,7 +30,8 @@ class Slider:
     """One slider: how its values are read and written, and the edit behind it.
 
     ``write`` gives a value as text and ``read`` takes it back, or raises a ValueError that says
-    what it can be; ``shown`` is the value at a place, ``moved`` the changes with another one.
+    what it can be; ``shown`` is the value at a place, ``moved`` the changes with another one. Both
+    are functions of `session/edit_controls.py`; `frames.frame` calls ``moved`` at each step.
     """
 
     name: str
@@ -93,23 +94,23 @@ TEMPERATURE = Slider(
         "Divides the scores before the softmax: below 1 sharper, above 1 flatter, “hard” looks at "
         "one word only."
     ),
-    1.0,
-    _temperatures,
-    _temperature,
-    _written,
-    edit_controls.temperature,
-    edit_controls.set_temperature,
+    own=1.0,
+    stops=_temperatures,
+    read=_temperature,
+    write=_written,
+    shown=edit_controls.temperature,
+    moved=edit_controls.set_temperature,
 )
 WINDOW = Slider(
     "window",
     mark("window"),
     mark("How many tokens to each side a word may look at."),
-    None,
-    _windows,
-    _window,
-    lambda value: OFF if value is None else str(value),
-    edit_controls.window,
-    edit_controls.set_window,
+    own=None,
+    stops=_windows,
+    read=_window,
+    write=lambda value: OFF if value is None else str(value),
+    shown=edit_controls.window,
+    moved=edit_controls.set_window,
 )
 SLIDERS = {slider.name: slider for slider in (TEMPERATURE, WINDOW)}
 

@@ -13,7 +13,7 @@ from ...lessons.glossary import GLOSSARY
 from ...lessons.worksheet import Page, worksheet
 from ..engine.engine import Engine
 from ..engine.model_kind import Kind
-from ..engine.query import Question, Wanted
+from ..engine.query import DetailRequest, Question
 from ..lessons import answers, navigation
 from ..lessons.evidence import seen_of, serves
 from ..page_template import notices_above
@@ -175,7 +175,7 @@ def sheet(engine: Engine, question: Question, kind: Kind) -> str:
 
 def _written(engine: Engine, question: Question) -> str:
     try:
-        return engine.clean(question, Wanted(())).text
+        return engine.clean(question, DetailRequest(())).text
     except ValueError:  # the stations say why
         return ""
 

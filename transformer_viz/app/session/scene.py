@@ -14,7 +14,7 @@ from ...core.trace import Trace
 from ...i18n import listed, mark, say
 from ..engine.engine import Engine, whole_layer
 from ..engine.model_kind import Kind
-from ..engine.query import Answer, Question, Wanted
+from ..engine.query import Answer, DetailRequest, Question
 from ..engine.task import Task
 from ..engine.walkthrough_jobs import inside_of, terms_of
 from ..ui.progress import patiently
@@ -81,11 +81,11 @@ class Scene:
         return terms_of(self.engine, self.question.model, chain, number, task)
 
 
-def wanted(place: Place, look: Look) -> Wanted:
+def detail_request(place: Place, look: Look) -> DetailRequest:
     """What of a run the pictures show in full: the opened layer, and those of overlaid heads."""
     layers = (place.layer, *(layer for layer, _ in look.overlay if look.view == "lines"))
     sites = tuple(whole_layer(place.block, layer).sites[0] for layer in dict.fromkeys(layers))
-    return Wanted(sites, look.view == "qk")
+    return DetailRequest(sites, look.view == "qk")
 
 
 def scene_at(
@@ -103,9 +103,9 @@ def scene_at(
         ValueError: a sentence or an edit that the model cannot take; says why.
         Abandoned: the task was given up.
     """
-    wish = wanted(place, seen)
-    answer = engine.clean(question, wish, task)
-    now = engine.changed(question, answer, changes, wish, task) if changes else answer.trace
+    detail = detail_request(place, seen)
+    answer = engine.clean(question, detail, task)
+    now = engine.changed(question, answer, changes, detail, task) if changes else answer.trace
     return Scene(engine, question, answer, now, place, changes, kind, seen)
 
 
@@ -119,19 +119,19 @@ def scene_of(engine: Engine, question: Question, kind: Kind, where: DeltaGenerat
         ValueError: a sentence or an edit that the model cannot take; says why.
         Stopped: the visitor stopped the run.
     """
-    answer = _clean(engine, question, wanted(changes.place(), view_options.look()), where)
+    answer = _clean(engine, question, detail_request(changes.place(), view_options.look()), where)
     _settle(answer.trace)
     question = _settle_masks(answer.trace, question)
     changes.drop_misfits(answer.trace, kind)
     place, edits = changes.place(), changes.intervention()
     view_options.clamp_view_options(answer.trace, place.block, replace(question, masked=()))
     seen = view_options.look()
-    wish = wanted(place, seen)
-    answer = _clean(engine, question, wish, where)  # the link may have named another one
+    detail = detail_request(place, seen)
+    answer = _clean(engine, question, detail, where)  # the link may have named another one
     now = answer.trace
     if edits:
         now = patiently(
-            lambda task: engine.changed(question, answer, edits, wish, task),
+            lambda task: engine.changed(question, answer, edits, detail, task),
             key="changed",
             say=say("Running the changed model ..."),
             about=(question, edits.to_json()),
@@ -140,13 +140,15 @@ def scene_of(engine: Engine, question: Question, kind: Kind, where: DeltaGenerat
     return Scene(engine, question, answer, now, place, edits, kind, seen)
 
 
-def _clean(engine: Engine, question: Question, wish: Wanted, where: DeltaGenerator) -> Answer:
+def _clean(
+    engine: Engine, question: Question, detail: DetailRequest, where: DeltaGenerator
+) -> Answer:
     """The clean run; the stored one answers without a model."""
-    stored = engine.example(question, wish)
+    stored = engine.example(question, detail)
     if stored is not None:
         return stored
     return patiently(
-        lambda task: engine.clean(question, wish, task),
+        lambda task: engine.clean(question, detail, task),
         key="clean-run",
         say=say("Running the model ...") if engine.ready(question.model) else loading(engine),
         about=question,

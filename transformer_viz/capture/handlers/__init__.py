@@ -1,4 +1,46 @@
 """What is done at each torch call that the probe sees: one file a kind of call.
 
-May import capture, model and core.
+May import capture, model and core. `HANDLERS` is the whole table: who looks for what happens at a
+call finds its handler here.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import torch_calls
+from .fused_attention import on_fused, on_multi_head
+from .masks import on_assign, on_fill, on_where
+from .matmul import on_baddbmm, on_einsum, on_matmul
+from .normalization import on_norm, on_norm_sign
+from .positions import on_lookup
+from .projection_check import on_project
+from .residual import on_add, on_subtract
+from .rotary import on_multiply, on_waves
+from .softmax import on_softmax
+
+#: Torch function -> handler. Where two groups share a call, the later one has it.
+HANDLERS: dict[Any, Callable[..., Any]] = {
+    call: handler
+    for group, handler in (
+        (torch_calls.NORM_SIGNS, on_norm_sign),
+        (torch_calls.MATMUL, on_matmul),
+        (torch_calls.EINSUM, on_einsum),
+        (torch_calls.BADDBMM, on_baddbmm),
+        (torch_calls.SOFTMAX, on_softmax),
+        (torch_calls.PROJECT, on_project),
+        (torch_calls.ADD, on_add),
+        (torch_calls.SUBTRACT, on_subtract),
+        (torch_calls.FILL, on_fill),
+        (torch_calls.WHERE, on_where),
+        (torch_calls.ASSIGN, on_assign),
+        (torch_calls.MULTIPLY, on_multiply),
+        (torch_calls.LOOKUP, on_lookup),
+        (torch_calls.WAVES, on_waves),
+        (torch_calls.NORMS, on_norm),
+        (torch_calls.FUSED, on_fused),
+        (torch_calls.MULTI_HEAD, on_multi_head),
+    )
+    for call in group
+}

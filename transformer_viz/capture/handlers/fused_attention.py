@@ -13,11 +13,13 @@ from torch.nn import functional as F
 
 from ..attention_site import begin, plan_of
 from ..axis_layout import Layout
-from ..lineage import Context, Packed
-from ..run import AttentionRecord
+from ..records import AttentionRecord
+from ..roles import Context, Packed
+from ..state import CaptureState
 from ..statistics import Statistics, block_rows
-from ..torch_function_mode import Mode
-from .positions import parts, relative
+from ..torch_calls import Args, Kwargs
+from ..torch_function_mode import CaptureMode
+from .score_bias import parts, relative
 from .weighted_sum import finish
 
 BLOCK = 1_000_000  # about so many scores at once where the matrix is not kept
@@ -47,16 +49,20 @@ _multi_head = types.FunctionType(
 _multi_head.__kwdefaults__ = F.multi_head_attention_forward.__kwdefaults__
 
 
-def on_multi_head(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """``F.multi_head_attention_forward`` is one opaque call; its body is run under the mode."""
-    replaced(mode, "multi_head_attention_forward")
-    with mode:
+def on_multi_head(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """``F.multi_head_attention_forward`` is one opaque call; its body is run under a mode.
+
+    Handlers run with the mode switched off, so a second one on the same state sees the inner calls.
+    """
+    replaced(state, "multi_head_attention_forward")
+    with CaptureMode(state):
         return _multi_head(*args, **kwargs)
 
 
-def replaced(mode: Mode, name: str) -> None:
-    if name not in mode.run.replaced:
-        mode.run.replaced.append(name)
+def replaced(state: CaptureState, name: str) -> None:
+    """Note that a call ran as its explicit formula."""
+    if name not in state.capture.replaced:
+        state.capture.replaced.append(name)
 
 
 def four(x: Tensor, heads: int) -> Tensor:
@@ -70,50 +76,42 @@ def four(x: Tensor, heads: int) -> Tensor:
     return x.flatten(0, x.dim() - 4)
 
 
-def on_fused(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def on_fused(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """``softmax(q k^T * scale + mask) v`` (PyTorch's documented formula), some rows at a time."""
     call = _signature.bind(*args, **kwargs)
     call.apply_defaults()
-    given = unpacked(mode, call.arguments)
+    given = unpacked(state, call.arguments)
     query, key, value = given["query"], given["key"], given["value"]
-    replaced(mode, "scaled_dot_product_attention")
-    path = mode.names.path()
+    replaced(state, "scaled_dot_product_attention")
+    path = state.names.path()
     heads = query.shape[0]
     if query.dim() == 3:
-        named = mode.names.number(path)
+        named = state.names.number(path)
         heads = named if named and query.shape[0] % named == 0 else query.shape[0]
     q, k, v = four(query, heads), four(key, heads), four(value, heads)
     if given["enable_gqa"] or k.shape[1] != q.shape[1]:
         k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
     shape = (*query.shape[:-1], key.shape[-2])
-    mask = Mask(mode, given["attn_mask"], given["is_causal"], shape, heads)
+    mask = Mask(state, given["attn_mask"], given["is_causal"], shape, heads)
     first = mask.hidden_2d(q.shape[2], k.shape[2])
     probe_rows = torch.empty(1, q.shape[1], 1, 1, device="meta").expand(1, -1, *shape[-2:])
     layout = Layout(("b", "h", "q", "k"), tuple(probe_rows.shape), None)
-    record = begin(
-        mode,
-        path,
-        mode.origin(query),
-        mode.origin(key),
-        mode.depth(query),
-        layout,
-        probe_rows,
-        k.shape[2],
-        first,
-    )
+    q_origin, k_origin = state.lineage.origin(query), state.lineage.origin(key)
+    depth = state.lineage.depth(query)
+    record = begin(state, path, q_origin, k_origin, depth, layout, probe_rows, k.shape[2], first)
     scale = 1 / math.sqrt(query.shape[-1]) if given["scale"] is None else given["scale"]
-    out = attend(mode, record, q, k, v, scale, mask, given["dropout_p"])
+    out = attend(state, record, q, k, v, scale, mask, given["dropout_p"])
     shape = args[0].shape if args else kwargs["query"].shape
     out = out.reshape(*shape[:-1], value.shape[-1])
-    return mode.put(out, [query, key, value], Context(record), deeper=1)
+    return state.lineage.propagate(out, [query, key, value], Context(record), deeper=1)
 
 
-def unpacked(mode: Mode, given: dict[str, Any]) -> dict[str, Any]:
+def unpacked(state: CaptureState, given: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a call with one head a row, where a lone token's heads stood on its axis."""
     query, mask = given["query"], given["attn_mask"]
-    if not isinstance(mode.role(query), Packed):
+    if not isinstance(state.lineage.role(query), Packed):
         return given
-    query = mode.put(query.flatten(1, 2).unsqueeze(2), [query])
+    query = state.lineage.propagate(query.flatten(1, 2).unsqueeze(2), [query])
     if mask is not None and mask.dim() == 4 and mask.shape[1] > 1:
         mask = mask.flatten(1, 2).unsqueeze(2)
     return given | {"query": query, "attn_mask": mask, "enable_gqa": True}
@@ -123,19 +121,24 @@ class Mask:
     """What a fused call hides and adds, broadcasting to ``[batch, head, query, key]``."""
 
     def __init__(
-        self, mode: Mode, mask: Tensor | None, causal: bool, shape: tuple[int, ...], heads: int
+        self,
+        state: CaptureState,
+        mask: Tensor | None,
+        causal: bool,
+        shape: tuple[int, ...],
+        heads: int,
     ):
-        self.causal, self.bias, self.hidden, self.raw = causal, None, None, None
+        self.causal, self.bias, self.hidden = causal, None, None
         if mask is None:
             return
         if mask.dtype == torch.bool:
             self.hidden = self.lead(~mask, shape, heads)
             return
-        hidden, bias = parts(mode, mask)
+        hidden, bias = parts(state, mask)
         if bias is not None:
-            made = mode.origin(mask)  # a bias that the input makes holds no positions alone
-            changed = bias if made else relative(mode, bias, torch.empty(shape, device="meta"))
-            self.bias = self.lead(changed, shape, heads)
+            if not state.lineage.origin(mask):  # what the input makes is more than positions
+                bias = relative(state, bias, torch.empty(shape, device="meta"))
+            self.bias = self.lead(bias, shape, heads)
         if hidden is not None:
             self.hidden = self.lead(hidden, shape, heads)
 
@@ -175,7 +178,7 @@ class Mask:
 
 
 def attend(
-    mode: Mode,
+    state: CaptureState,
     record: AttentionRecord,
     q: Tensor,
     k: Tensor,
@@ -184,44 +187,44 @@ def attend(
     mask: Mask,
     dropout: float,
 ) -> Tensor:
-    """The formula for all rows; the weights are kept whole only if somebody wants them."""
-    want, site = mode.want, record.site
-    plan = plan_of(mode, record)
-    whole = want.weights(site) or want.scores(site) or want.gradients or want.check
+    """The formula for all rows; the weights are kept whole only if somebody asks for them."""
+    request, site = state.request, record.site
+    plan = plan_of(state, record)
+    whole = request.weights(site) or request.scores(site) or request.gradients or request.check
     queries, keys = q.shape[2], k.shape[2]
     step = queries if whole else block_rows(queries, BLOCK // max(1, q.shape[1] * keys))
     statistics = Statistics(queries, keys, record.offset - record.first_key)
     outs = []
     for first in range(0, queries, max(1, step)):
         rows = slice(first, min(first + step, queries))
-        scores, weights = rows_of(mode, plan, record, q, k, scale, mask, rows)
-        if want.statistics:
+        scores, weights = rows_of(state, plan, record, q, k, scale, mask, rows)
+        if request.statistics:
             statistics.add(weights, first)
-        if want.gradients:
+        if request.gradients:
             record.leaves = (torch.zeros_like(weights, requires_grad=True),)
             weights = weights + record.leaves[0]
         used = F.dropout(weights, dropout) if dropout else weights
         outs.append(used @ v)
     out = outs[0] if len(outs) == 1 else torch.cat(outs, dim=2)
-    if want.statistics:
+    if request.statistics:
         record.measured(statistics)
-    if want.scores(site):
+    if request.scores(site):
         record.scores = scores.detach()
-    if want.qkv(site):
+    if request.qkv(site):
         record.q, record.k, record.v = q.detach(), k.detach(), v.detach()
         record.scale = float(scale)
-    if mode.want.positions and mask.bias is not None:
+    if request.positions and mask.bias is not None:
         shape = (1, record.heads, queries, keys)
         bias = mask.bias[:1].expand(shape)[0]
-        mode.run.positions[f"bias.{record.site.map}.{record.layer}"] = bias.detach()
-    finish(mode, record, weights if whole else None)
-    if want.check and record.weights is not None:
+        state.capture.positions[f"bias.{record.site.map}.{record.layer}"] = bias.detach()
+    finish(state, record, weights if whole else None)
+    if request.check and record.weights is not None:
         record.proof = record.weights.double() @ v.detach().double()
     return out
 
 
 def rows_of(
-    mode: Mode,
+    state: CaptureState,
     plan: Any,
     record: AttentionRecord,
     q: Tensor,

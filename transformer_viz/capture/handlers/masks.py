@@ -9,61 +9,66 @@ import torch
 from torch import Tensor
 
 from ...core.numerics import MASK_SCORE
-from ..lineage import Ids, Scores
-from ..torch_function_mode import Mode, in_place
-from .positions import filled
+from ..propagation import in_place
+from ..roles import Ids, Scores
+from ..state import CaptureState
+from ..torch_calls import Args, Kwargs
+from .score_bias import filled
 
 
-def on_fill(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def on_fill(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """``masked_fill`` of scores with a very low value is a mask."""
     x, mask, value = (*args, *(kwargs[n] for n in ("mask", "value") if n in kwargs))[:3]
-    return masked(mode, func, args, kwargs, x, mask, value)
+    return masked(state, func, args, kwargs, x, mask, value)
 
 
-def on_where(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def on_where(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """``where(mask, scores, low)``, either way round."""
     given = (*args, *(kwargs[n] for n in ("condition", "input", "self", "other") if n in kwargs))
     if len(given) < 3:
-        return mode.plain(func, args, kwargs)
+        return state.call(func, args, kwargs)
     condition, x, other = (given[1], given[0], given[2]) if func is Tensor.where else given[:3]
     if low(other):
-        return masked(mode, func, args, kwargs, x, ~condition, other)
-    return masked(mode, func, args, kwargs, other, condition, x)
+        return masked(state, func, args, kwargs, x, ~condition, other)
+    return masked(state, func, args, kwargs, other, condition, x)
 
 
-def on_assign(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def on_assign(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """``scores[mask] = low`` masks in place."""
     x, index, value = args
-    role = mode.role(x)
-    if not isinstance(role, Scores) or not mode.shapes_scores or not low(value):
+    role = state.lineage.role(x)
+    if not isinstance(role, Scores) or not state.shapes_scores or not low(value):
         func(*args, **kwargs)
-        given = mode.role(value)
-        if isinstance(given, Ids) or (isinstance(value, Tensor) and mode.origin(value)):
-            mode.put(x, [x, value], given if isinstance(given, Ids) else role)
+        given = state.lineage.role(value)
+        if isinstance(given, Ids) or (isinstance(value, Tensor) and state.lineage.origin(value)):
+            state.lineage.propagate(x, [x, value], given if isinstance(given, Ids) else role)
         return None
     hidden = torch.zeros(x.shape, dtype=torch.bool, device=x.device)
     hidden[index] = True
     base = x.clone() if role.base is None else role.base
     func(*args, **kwargs)
-    mode.put(x, [x], replace(role, base=base, hidden=merged(role.hidden, hidden)))
+    state.lineage.propagate(x, [x], replace(role, base=base, hidden=merged(role.hidden, hidden)))
     return None
 
 
-def masked(mode: Mode, func: Any, args: Any, kwargs: Any, x: Any, mask: Any, value: Any) -> Any:
+def masked(
+    state: CaptureState, func: Any, args: Args, kwargs: Kwargs, x: Any, mask: Any, value: Any
+) -> Any:
     """Remember what a mask hides, and the scores without it, where an edit may need them."""
     if not (isinstance(x, Tensor) and x.is_floating_point() and x.dim() > 2 and low(value)):
-        return mode.plain(func, args, kwargs)
-    if not mode.origin(x):
+        return state.call(func, args, kwargs)
+    if not state.lineage.origin(x):
         constant = x.clone() if in_place(func) else x
-        return filled(mode, mode.plain(func, args, kwargs), constant, mask)
-    if not mode.shapes_scores:
-        return mode.plain(func, args, kwargs)
-    role = mode.role(x)
-    role = role if isinstance(role, Scores) else Scores(depth=mode.depth(x))
+        return filled(state, state.call(func, args, kwargs), constant, mask)
+    if not state.shapes_scores:
+        return state.call(func, args, kwargs)
+    role = state.lineage.role(x)
+    role = role if isinstance(role, Scores) else Scores(depth=state.lineage.depth(x))
     base = role.base if role.base is not None else x.clone() if in_place(func) else x
     out = func(*args, **kwargs)
     hidden = merged(role.hidden, mask.expand(out.shape))
-    return mode.put(out, [x], replace(role, base=base.expand(out.shape), hidden=hidden))
+    role = replace(role, base=base.expand(out.shape), hidden=hidden)
+    return state.lineage.propagate(out, [x], role)
 
 
 def low(value: Any) -> bool:

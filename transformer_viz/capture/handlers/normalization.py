@@ -10,9 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..lineage import Mark, Stream, SubLayer
-from ..run import NormRecord
-from ..torch_function_mode import Mode, tensors
+from ..propagation import tensors
+from ..records import NormRecord
+from ..roles import Mark, Stream, SubLayer
+from ..state import CaptureState
+from ..torch_calls import Args, Kwargs
 
 CLOSE = 1e-2  # relative difference under which a module is taken for a norm
 
@@ -91,44 +93,49 @@ def _fitting(own: dict[str, nn.Parameter], x: Tensor, got: Tensor) -> Form | Non
     return best[1]
 
 
-def on_norm(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def on_norm(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """A call of PyTorch's own layer or rms norm."""
     out = func(*args, **kwargs)
     given = tensors(args, kwargs)
     x, rest = given[0], [t.detach() for t in given[1:] if t.dim() == 1]
     kind = "rms" if "rms" in getattr(func, "__name__", "") else "layer"
     gain, bias = (*rest, None, None)[:2]
-    note(mode, mode.names.path(), kind, x, out, gain, bias)
-    return after(mode, x, mode.put(out, given, carried(mode, x)))
+    note(state, state.names.path(), kind, x, out, gain, bias)
+    return after(state, x, state.lineage.propagate(out, given, carried(state, x)))
 
 
-def on_norm_sign(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def on_norm_sign(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """A call that hand-written norms make: if a norm module runs, note its input once."""
-    out = mode.plain(func, args, kwargs)
+    out = state.call(func, args, kwargs)
     x = args[0] if args and isinstance(args[0], Tensor) else None
-    if x is None or not mode.want.norms or not x.is_floating_point() or not mode.origin(x):
+    if (
+        x is None
+        or not state.request.norms
+        or not x.is_floating_point()
+        or not state.lineage.origin(x)
+    ):
         return out
-    path, frame = mode.names.frame()
-    if frame is None or frame is mode.norm_frame:
+    path, frame = state.names.frame()
+    if frame is None or frame is state.norm_frame:
         return out
-    form = form_of(mode.names.modules[path])
+    form = form_of(state.names.modules[path])
     if form is None:
         return out
-    mode.norm_frame = frame
+    state.norm_frame = frame
     names = frame.f_code.co_varnames[1 : frame.f_code.co_argcount]
     entered = frame.f_locals.get(names[0]) if names else None
     if isinstance(entered, Tensor):
-        module = mode.names.modules[path]
+        module = state.names.modules[path]
         gain, bias = form.gain_of(module), form.bias_of(module)
         with torch._C.DisableTorchFunction():  # unseen: the norm itself says what it gives
             again = module.forward(entered)
-        note(mode, path, form.kind, entered, again, gain, bias)
-        after(mode, entered, again)
+        note(state, path, form.kind, entered, again, gain, bias)
+        after(state, entered, again)
     return out
 
 
 def note(
-    mode: Mode,
+    state: CaptureState,
     path: str,
     kind: str,
     x: Tensor,
@@ -137,7 +144,7 @@ def note(
     bias: Tensor | None,
 ) -> None:
     """Statistics a token of what a norm saw and gave; norms inside a head have no token axis."""
-    if not mode.want.norms or x.dim() not in (2, 3) or not mode.origin(x):
+    if not state.request.norms or x.dim() not in (2, 3) or not state.lineage.origin(x):
         return
     seen, given = x.detach().float(), out.detach().float()
     length, root = torch.linalg.vector_norm, math.sqrt(x.shape[-1])
@@ -152,26 +159,26 @@ def note(
         "output_norm": length(given, dim=-1),
         "output_mean": given.mean(-1),  # with the length it gives the spread, at a fraction's cost
     }
-    role = mode.role(x)
+    role = state.lineage.role(x)
     stack = role.stack if isinstance(role, Stream) else None
     if isinstance(role, SubLayer):
         stack = role.record.stack
     serial = Mark().serial
-    mode.run.norms.append(NormRecord(path, kind, statistics, gain, bias, stack, serial))
+    state.capture.norms.append(NormRecord(path, kind, statistics, gain, bias, stack, serial))
 
 
-def carried(mode: Mode, x: Tensor) -> Any:
+def carried(state: CaptureState, x: Tensor) -> Any:
     """A norm of the stream is the stream; a norm of a sub-layer's output is no longer exact."""
-    role = mode.role(x)
+    role = state.lineage.role(x)
     if isinstance(role, SubLayer):
         return SubLayer(role.record, role.start, False)
     return role if isinstance(role, Stream) else None
 
 
-def after(mode: Mode, x: Tensor, out: Tensor) -> Tensor:
+def after(state: CaptureState, x: Tensor, out: Tensor) -> Tensor:
     """The last norm of a stack gives what the stack gives."""
-    role = mode.role(x)
+    role = state.lineage.role(x)
     stack = role.stack if isinstance(role, Stream) else None
-    if mode.want.hidden and stack is not None and mode.run.streams.get(stack) is x:
-        mode.run.streams[stack] = out
+    if state.request.hidden and stack is not None and state.capture.streams.get(stack) is x:
+        state.capture.streams[stack] = out
     return out

@@ -1,13 +1,12 @@
-"""Positions found by behaviour: tables that are added, angles that rotate, biases on scores.
+"""Positions found by behaviour: tables that are added to embeddings, and what edits make of them.
 
 `scale_positions` and `shuffle_positions` act here, on values that pass by; tables in the model
-stay as they are.
+stay as they are. Biases on scores stand in `score_bias.py`, rotations in `rotary.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,16 @@ import torch
 from torch import Tensor
 
 from ...core.interventions import Edit, ScalePositions, ShufflePositions
-from ..lineage import Biased, Ids, Located, Scores, Stream, Table, split_mask
+from ..propagation import swap, tensors
+from ..roles import Ids, Stream, Table
 from ..site_numbering import named_stack
-from ..torch_function_mode import Mode, in_place, swap, tensors
-from .sinusoids import drawn
+from ..state import CaptureState
+from ..torch_calls import Args, Kwargs
 
 FEW = 4  # a table of at most so many rows holds token types, not positions
+
+
+# ---- edits -------------------------------------------------------------------------------------
 
 
 def permutation(length: int, special: Sequence[bool], seed: int) -> np.ndarray:
@@ -33,19 +36,19 @@ def permutation(length: int, special: Sequence[bool], seed: int) -> np.ndarray:
     return places
 
 
-def stack_here(mode: Mode) -> str:
+def stack_here(state: CaptureState) -> str:
     """The stack whose positions pass by."""
-    return named_stack(mode.names.path()) or mode.want.stack
+    return named_stack(state.names.path()) or state.request.stack
 
 
-def change(mode: Mode, kind: type, stack: str) -> Any:
+def change(state: CaptureState, kind: type, stack: str) -> Any:
     """The last position edit of a kind for a stack; those that it overrides are used too."""
     found = [
         edit
-        for edit in mode.intervention
+        for edit in state.intervention
         if isinstance(edit, kind) and edit.stack in (None, stack) and not narrow(edit)
     ]
-    mode.used.update(found)
+    state.used.update(found)
     return found[-1] if found else None
 
 
@@ -54,51 +57,52 @@ def narrow(edit: Edit) -> bool:
     return (edit.layer, edit.head) != (None, None) or edit.block not in (None, "self")
 
 
-def wanted(mode: Mode) -> bool:
+def uses_positions(state: CaptureState) -> bool:
     """Whether this run edits or collects positions."""
     edits = (ScalePositions, ShufflePositions)
-    return mode.want.positions or any(isinstance(edit, edits) for edit in mode.intervention)
+    return state.request.positions or any(isinstance(edit, edits) for edit in state.intervention)
 
 
-def moved(mode: Mode, table: Tensor, axes: Sequence[int], stack: str) -> Tensor:
+def moved(state: CaptureState, table: Tensor, axes: Sequence[int], stack: str) -> Tensor:
     """Positions after the edits: shuffled along their token axes, then scaled."""
-    shuffle = change(mode, ShufflePositions, stack)
+    shuffle = change(state, ShufflePositions, stack)
     if shuffle is not None:
         for axis in axes:
             length = table.shape[axis]
-            order = permutation(length, mode.want.special.get(stack, ()), shuffle.seed)
+            order = permutation(length, state.request.special.get(stack, ()), shuffle.seed)
             table = table.index_select(axis, torch.as_tensor(order, device=table.device))
-    scale = change(mode, ScalePositions, stack)
+    scale = change(state, ScalePositions, stack)
     return table if scale is None else table * scale.value
 
 
 # ---- look-ups ----------------------------------------------------------------------------------
 
 
-def on_lookup(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def on_lookup(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """A look-up by the ids of the input starts a token stream; any other is a constant."""
     out = func(*args, **kwargs)
+    lineage = state.lineage
     ids = next((t for t in tensors(args, kwargs) if not t.is_floating_point()), None)
     table = next((t for t in tensors(args, kwargs) if t.is_floating_point()), None)
-    if ids is None or table is None or mode.origin(table):
-        return mode.follow(out, func, args, kwargs)
-    constant = mode.role(ids) is None and not mode.origin(ids)
-    constant = constant and (mode.mark(ids) is not None or id(ids) in mode.names.owned)
-    if constant or counting(mode, ids):
-        mode.put(out, [table], Table(table.shape[0]))
-        if mode.waves:
-            mode.carry_wave(out, [table], func, args, kwargs)
+    if ids is None or table is None or lineage.origin(table):
+        return lineage.follow(out, func, args, kwargs)
+    constant = lineage.role(ids) is None and not lineage.origin(ids)
+    constant = constant and (lineage.mark(ids) is not None or id(ids) in lineage.owned)
+    if constant or counting(state, ids):
+        lineage.propagate(out, [table], Table(table.shape[0]))
+        if lineage.waves:
+            lineage.propagate_waves(out, [table], func, args, kwargs)
     else:
-        mode.put(out, [table])
-        out_mark = mode.mark(out)
-        assert out_mark is not None
-        out_mark.origin = mode.stream(ids.shape)
+        lineage.propagate(out, [table])
+        mark = lineage.mark(out)
+        assert mark is not None
+        mark.origin = lineage.new_stream(ids.shape)
     return out
 
 
-def counting(mode: Mode, ids: Tensor) -> bool:
+def counting(state: CaptureState, ids: Tensor) -> bool:
     """Whether integers count up by one along the tokens, as position numbers do."""
-    role = mode.role(ids)
+    role = state.lineage.role(ids)
     counted = isinstance(role, Ids) and role.counted
     if ids.dim() == 0 or ids.shape[-1] < 2:
         return counted
@@ -106,32 +110,36 @@ def counting(mode: Mode, ids: Tensor) -> bool:
     counts = bool((step == 1).any()) and bool(((step == 1) | (step <= 0)).all())
     if counted:
         return counts
-    known = any(set(ids.shape) == sizes for sizes in mode.lengths.values())
+    known = any(set(ids.shape) == sizes for sizes in state.lineage.lengths.values())
     return bool((step == 1).all()) and known and int(ids.min()) <= 2
 
 
 # ---- sums --------------------------------------------------------------------------------------
 
 
-def add_table(mode: Mode, func: Any, args: Any, kwargs: Any, x: Tensor, table: Tensor) -> Any:
+def add_table(
+    state: CaptureState, func: Any, args: Args, kwargs: Kwargs, x: Tensor, table: Tensor
+) -> Any:
     """A constant whose rows differ, added to embeddings before any attention, holds positions."""
-    axis = token_axis(mode, x, table)
+    axis = token_axis(state, x, table)
     if axis is None:
-        return mode.plain(func, args, kwargs)
-    stack = stack_here(mode)
-    if wanted(mode):
-        edited = moved(mode, table.expand(x.shape), (axis,), stack)
+        return state.call(func, args, kwargs)
+    stack = stack_here(state)
+    if uses_positions(state):
+        edited = moved(state, table.expand(x.shape), (axis,), stack)
         args, kwargs = swap(args, {id(table): edited}), swap(kwargs, {id(table): edited})
         rows = edited.select(0 if axis else 1, 0)
-        if mode.want.positions:
-            mode.run.positions.setdefault(f"table.{stack}", rows.detach())
-    return mode.put(func(*args, **kwargs), [x], Stream())
+        if state.request.positions:
+            state.capture.positions.setdefault(f"table.{stack}", rows.detach())
+    return state.lineage.propagate(func(*args, **kwargs), [x], Stream())
 
 
-def token_axis(mode: Mode, x: Tensor, table: Tensor) -> int | None:
+def token_axis(state: CaptureState, x: Tensor, table: Tensor) -> int | None:
     """The axis along which a constant numbers the tokens of ``x``; None if it is no such table."""
-    if x.dim() not in (2, 3) or table.dim() < 2 or mode.depth(x) or x.shape[-1] != table.shape[-1]:
+    if x.dim() not in (2, 3) or table.dim() < 2 or x.shape[-1] != table.shape[-1]:
         return None
+    if state.lineage.depth(x):
+        return None  # an attention stands before it: no embeddings any more
     pairs = zip(table.shape[::-1], x.shape[::-1], strict=False)
     if table.dim() > x.dim() or any(have not in (1, size) for have, size in pairs):
         return None  # the sum is larger than its first operand: two masks of different shape
@@ -140,173 +148,9 @@ def token_axis(mode: Mode, x: Tensor, table: Tensor) -> int | None:
         first = whole.narrow(axis, 0, 1)
         if x.shape[axis] > 1 and bool((whole != first).any()):
             return axis
-    role, base = mode.role(table), table._base
+    role, base = state.lineage.role(table), table._base
     rows = role.rows if isinstance(role, Table) else 0
-    if base is not None and base.dim() > 1 and id(base) in mode.names.owned:
+    if base is not None and base.dim() > 1 and id(base) in state.lineage.owned:
         rows = base.shape[-2]  # one row cut from a table that the module keeps
     alone = x.dim() == 3 and x.shape[0] == x.shape[1] == 1
     return 1 if alone and rows > FEW else None
-
-
-def biased(
-    mode: Mode,
-    func: Any,
-    scores: Tensor,
-    other: Tensor,
-    sign: int,
-    args: Any = None,
-    kwargs: Any = None,
-) -> Any:
-    """Something constant is added to scores: a mask, a relative bias, or both."""
-    args, kwargs = (scores, other) if args is None else args, kwargs or {}
-    role = mode.role(scores)
-    assert isinstance(role, Scores)
-    if mode.origin(other):
-        return mode.plain(func, *mingled(mode, args, kwargs, other))
-    if not (mode.shapes_scores or wanted(mode)):
-        return mode.plain(func, args, kwargs)
-    hidden, bias = parts(mode, other if sign > 0 else -other)
-    base = role.base
-    if base is None:
-        base = scores.clone() if in_place(func) and mode.shapes_scores else scores
-    changed = None if bias is None else relative(mode, bias, scores)
-    out = func(*args, **kwargs) if changed is bias else whole(scores, changed, hidden)
-    out = scores.copy_(out) if in_place(func) and out is not scores else out
-    role = replace(role, bias=_sum(role.bias, changed))
-    if mode.shapes_scores:
-        hidden = (
-            torch.zeros_like(out, dtype=torch.bool) if hidden is None else hidden.expand(out.shape)
-        )
-        hidden = hidden if role.hidden is None else role.hidden | hidden
-        role = replace(role, base=base if changed is None else base + changed, hidden=hidden)
-    return mode.put(out, [scores], role)
-
-
-def mingled(mode: Mode, args: Any, kwargs: Any, other: Tensor) -> tuple[Any, Any]:
-    """The operands of a sum of scores and what queries or keys make of relative positions.
-
-    Raises:
-        ValueError: positions are to be shuffled, which such a part cannot show.
-    """
-    if not isinstance(mode.role(other), Located) or not wanted(mode):
-        return args, kwargs
-    stack, path = stack_here(mode), mode.names.path()
-    if change(mode, ShufflePositions, stack) is not None:
-        raise ValueError(
-            f"The attention in {path or 'this module'} multiplies queries with relative positions, "
-            "so positions cannot be shuffled there. They can be scaled."
-        )
-    scale = change(mode, ScalePositions, stack)
-    by = {} if scale is None else {id(other): other * scale.value}
-    return swap(args, by), swap(kwargs, by)
-
-
-def parts(mode: Mode, other: Tensor) -> tuple[Tensor | None, Tensor | None]:
-    """Mask and bias of a constant that is added to scores."""
-    role = mode.role(other)
-    if isinstance(role, Biased):
-        return role.hidden, role.base
-    return split_mask(other)
-
-
-def filled(mode: Mode, out: Tensor, constant: Tensor, mask: Tensor) -> Tensor:
-    """A bias that a mask is written into before it meets the scores: the two are kept apart."""
-    if out.dim() < 3 or mode.origin(out) or not (mode.shapes_scores or wanted(mode)):
-        return out
-    role = mode.role(constant)
-    hidden = mask.expand(out.shape)
-    if isinstance(role, Biased):
-        constant, hidden = role.base, hidden | role.hidden
-    elif not constant.any():
-        return out
-    return mode.put(out, [out], Biased(constant.expand(out.shape), hidden))
-
-
-def relative(mode: Mode, bias: Tensor, scores: Tensor) -> Tensor:
-    """A relative bias after the position edits; the same object where there are none."""
-    if not any(isinstance(e, ScalePositions | ShufflePositions) for e in mode.intervention):
-        return bias
-    axes = [a for a in (-2, -1) if bias.dim() >= -a and bias.shape[a] == scores.shape[a]]
-    square = len(axes) == 2 and bias.shape[-1] == bias.shape[-2]
-    return moved(mode, bias, axes if square else axes[-1:], stack_here(mode))
-
-
-def whole(scores: Tensor, bias: Tensor | None, hidden: Tensor | None) -> Tensor:
-    out = scores if bias is None else scores + bias
-    return out if hidden is None else out.masked_fill(hidden, torch.finfo(out.dtype).min)
-
-
-def _sum(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    return b if a is None else a if b is None else a + b
-
-
-def add_constants(mode: Mode, func: Any, args: Any, kwargs: Any, a: Tensor, b: Tensor) -> Any:
-    """A mask added to a bias before either meets the scores (T5): the two are kept apart."""
-    out = mode.plain(func, args, kwargs)
-    if not (mode.shapes_scores or wanted(mode)) or not isinstance(out, Tensor) or out.dim() < 3:
-        return out
-    if not out.is_floating_point() or mode.origin(out):
-        return out
-    for bias, mask in ((a, b), (b, a)):
-        hidden, rest = split_mask(mask)
-        if hidden is not None and rest is None:
-            role = Biased(bias.expand(out.shape), hidden.expand(out.shape))
-            return mode.put(out, [a, b], role)
-    return out
-
-
-# ---- rotations ---------------------------------------------------------------------------------
-
-
-def on_waves(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Cosine and sine of constants may be rotary angles; beside them goes what an edit makes."""
-    out = mode.plain(func, args, kwargs)
-    given = tensors(args, kwargs)
-    if not given or mode.origin(given[-1]) or not wanted(mode) or given[-1].dim() < 2:
-        return out
-    angle, stack = given[-1], stack_here(mode)
-    edited = moved(mode, angle, (_angle_axis(mode, angle),), stack)
-    mark = mode.mark(out)
-    if mark is not None:
-        mark.shadow = func(*swap(args, {id(angle): edited}), **swap(kwargs, {id(angle): edited}))
-        mode.tables[stack] = edited
-    return out
-
-
-def _angle_axis(mode: Mode, angle: Tensor) -> int:
-    """The token axis of angles: the last but one, or the first whose size is a sentence's."""
-    lengths = set().union(*mode.lengths.values()) if mode.lengths else set()
-    axes = [axis for axis in range(angle.dim() - 2, -1, -1) if angle.shape[axis] in lengths]
-    return axes[0] if axes else angle.dim() - 2
-
-
-def on_multiply(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A rotation reaches the queries and keys where its waves multiply an activation."""
-    if not mode.tables and not mode.waves:
-        return mode.plain(func, args, kwargs)
-    parents = tensors(args, kwargs)
-    if not any(mode.origin(t) for t in parents):
-        return mode.plain(func, args, kwargs)
-    shadows = {id(t): s for t in parents if (s := shadow(mode, t)) is not None}
-    if not shadows:
-        return mode.plain(func, args, kwargs)
-    if mode.want.positions and mode.tables:
-        for stack, angle in mode.tables.items():
-            table = angle.squeeze() if angle.dim() > 2 else angle
-            mode.run.positions.setdefault(f"rotary.{stack}", table.detach())
-    return mode.put(func(*swap(args, shadows), **swap(kwargs, shadows)), parents)
-
-
-def shadow(mode: Mode, x: Tensor) -> Tensor | None:
-    """What a rotation's wave would be with edited angles; None for any other tensor."""
-    mark, wave = mode.mark(x), mode.wave(x)
-    if wave is None or mode.origin(x):
-        return None if mark is None else mark.shadow
-    stack = stack_here(mode)
-    lengths = set().union(*mode.lengths.values()) - {1}
-    axes = [axis for axis in range(x.dim() - 1) if x.shape[axis] in lengths] or [0]
-    angle, kind = wave.real, wave.imag.round().long()
-    edited = moved(mode, angle, axes[-1:], stack)
-    rows = edited.movedim(axes[-1], 0)
-    mode.tables[stack] = rows.reshape(rows.shape[0], -1, rows.shape[-1])[:, 0]
-    return x if edited is angle else drawn(kind, edited).to(x.dtype)

@@ -8,23 +8,27 @@ import torch
 from torch import Tensor
 
 from .. import torch_calls
-from ..lineage import Context, SubLayer
-from ..torch_function_mode import Mode, swap, tensors
+from ..propagation import swap, tensors
+from ..roles import Context, SubLayer
+from ..state import CaptureState
+from ..torch_calls import Args, Kwargs
 
 
-def on_project(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def on_project(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """``linear`` and ``addmm``: the first activation among the operands is what is projected."""
     for x in tensors(args, kwargs):
-        role = mode.role(x)
+        role = state.lineage.role(x)
         if isinstance(role, Context):
-            return project(mode, func, args, kwargs, x, role)
+            return project(state, func, args, kwargs, x, role)
         if isinstance(role, SubLayer):
-            out = func(*args, **kwargs)
-            return mode.put(out, tensors(args, kwargs), SubLayer(role.record, role.start, False))
-    return mode.plain(func, args, kwargs)
+            out, changed = func(*args, **kwargs), SubLayer(role.record, role.start, False)
+            return state.lineage.propagate(out, tensors(args, kwargs), changed)
+    return state.call(func, args, kwargs)
 
 
-def project(mode: Mode, func: Any, args: Any, kwargs: Any, x: Tensor, role: Context) -> Any:
+def project(
+    state: CaptureState, func: Any, args: Args, kwargs: Kwargs, x: Tensor, role: Context
+) -> Any:
     """The output projection of one attention; its result is what enters the residual sum."""
     out = func(*args, **kwargs)
     record = role.record
@@ -34,7 +38,7 @@ def project(mode: Mode, func: Any, args: Any, kwargs: Any, x: Tensor, role: Cont
             exact = {id(t): t.detach().double() for t in tensors(args, kwargs)} | {id(x): again}
             expected = func(*swap(args, exact), **swap(kwargs, exact))
             record.rebuilt = relative(expected, out)
-    return mode.put(out, tensors(args, kwargs), SubLayer(record, record.start))
+    return state.lineage.propagate(out, tensors(args, kwargs), SubLayer(record, record.start))
 
 
 def chained(role: Context, x: Tensor) -> Any:

@@ -9,92 +9,97 @@ from torch import Tensor
 
 from ...core.interventions import ScaleResidual
 from ...core.sites import Site
-from ..lineage import Located, Scores, Stream, SubLayer
-from ..run import ResidualRecord
-from ..torch_function_mode import Mode, swap, tensors
-from .positions import add_constants, add_table, biased
+from ..propagation import swap, tensors
+from ..records import ResidualRecord
+from ..roles import Located, Scores, Stream, SubLayer
+from ..state import CaptureState
+from ..torch_calls import Args, Kwargs
+from .positions import add_table
+from .score_bias import add_constants, biased
 
 
-def on_add(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def on_add(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """A sum: scores and a bias, a residual sum, embeddings and positions, or none of these."""
     pair = tensors(args, kwargs)
     if len(pair) != 2 or kwargs.get("alpha", 1) != 1:
-        return mode.plain(func, args, kwargs)
+        return state.call(func, args, kwargs)
     a, b = pair
-    for scores, other in ((a, b), (b, a)):
-        if isinstance(mode.role(scores), Scores):
-            return biased(mode, func, scores, other, 1, args, kwargs)
-    origins = bool(mode.origin(a)), bool(mode.origin(b))
-    if all(origins):
-        if isinstance(mode.role(a), Located) and isinstance(mode.role(b), Located):
-            return mode.plain(func, args, kwargs)
-        if a.shape == b.shape and a.dim() > 1:
-            return residual_sum(mode, func, args, kwargs, a, b)
-        return mode.plain(func, args, kwargs)
-    if not any(origins):
-        return add_constants(mode, func, args, kwargs, a, b)
-    return add_table(mode, func, args, kwargs, *((a, b) if origins[0] else (b, a)))
+    roles = [state.lineage.role(x) for x in pair]
+    if isinstance(roles[0], Scores):
+        return biased(state, func, a, b, 1, args, kwargs)
+    if isinstance(roles[1], Scores):
+        return biased(state, func, b, a, 1, args, kwargs)
+    made = [bool(state.lineage.origin(x)) for x in pair]  # from the input, not from constants alone
+    if not any(made):
+        return add_constants(state, func, args, kwargs, a, b)
+    if not all(made):
+        return add_table(state, func, args, kwargs, *((a, b) if made[0] else (b, a)))
+    located = isinstance(roles[0], Located) and isinstance(roles[1], Located)
+    if a.shape == b.shape and a.dim() > 1 and not located:
+        return residual_sum(state, func, args, kwargs, a, b)
+    return state.call(func, args, kwargs)
 
 
-def on_subtract(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def on_subtract(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """Scores minus a large number where they are masked."""
     pair = tensors(args, kwargs)
-    if len(pair) == 2 and isinstance(mode.role(pair[0]), Scores) and kwargs.get("alpha", 1) == 1:
-        return biased(mode, func, pair[0], pair[1], -1, args, kwargs)
-    return mode.plain(func, args, kwargs)
+    if len(pair) != 2 or kwargs.get("alpha", 1) != 1:
+        return state.call(func, args, kwargs)
+    if not isinstance(state.lineage.role(pair[0]), Scores):
+        return state.call(func, args, kwargs)
+    return biased(state, func, pair[0], pair[1], -1, args, kwargs)
 
 
-def residual_sum(mode: Mode, func: Any, args: Any, kwargs: Any, a: Tensor, b: Tensor) -> Any:
+def residual_sum(
+    state: CaptureState, func: Any, args: Args, kwargs: Kwargs, a: Tensor, b: Tensor
+) -> Any:
     """The stream plus a sub-layer's output; the stream's part can be scaled by an edit."""
+    lineage = state.lineage
     for y, x in ((a, b), (b, a)):
-        role = mode.role(y)
+        role = lineage.role(y)
         if isinstance(role, SubLayer):
-            if isinstance(mode.role(x), Stream) or serial(mode, x) < role.start:
-                return summed(mode, func, args, kwargs, x, role.record.site, role.record)
+            if isinstance(lineage.role(x), Stream) or lineage.serial(x) < role.start:
+                return summed(state, func, args, kwargs, x, role.record.site, role.record)
             merged = SubLayer(role.record, role.start, False)  # two sub-layers side by side
-            return mode.put(func(*args, **kwargs), [a, b], merged)
-    streams = [isinstance(mode.role(t), Stream) for t in (a, b)]
-    if streams[0] == streams[1]:
-        role = Stream() if not mode.depth(a) and not mode.depth(b) else None
-        return mode.put(func(*args, **kwargs), [a, b], role)
+            return lineage.propagate(func(*args, **kwargs), [a, b], merged)
+    streams = [isinstance(lineage.role(t), Stream) for t in (a, b)]
+    if streams[0] == streams[1]:  # before any attention the sum of embeddings is the stream
+        role = Stream() if not lineage.depth(a) and not lineage.depth(b) else None
+        return lineage.propagate(func(*args, **kwargs), [a, b], role)
     x = a if streams[0] else b
-    stack = mode.role(x).stack
+    stack = lineage.role(x).stack
     if stack is None:
-        return mode.put(func(*args, **kwargs), [a, b], Stream())
-    site = Site(stack, "feed_forward", mode.layers.get(stack, 0))
-    return summed(mode, func, args, kwargs, x, site, None)
-
-
-def serial(mode: Mode, x: Tensor) -> int:
-    mark = mode.mark(x)
-    return 0 if mark is None else mark.serial
+        return lineage.propagate(func(*args, **kwargs), [a, b], Stream())
+    site = Site(stack, "feed_forward", state.layers.get(stack, 0))
+    return summed(state, func, args, kwargs, x, site, None)
 
 
 def summed(
-    mode: Mode, func: Any, args: Any, kwargs: Any, x: Tensor, site: Site, record: Any
+    state: CaptureState, func: Any, args: Args, kwargs: Kwargs, x: Tensor, site: Site, record: Any
 ) -> Any:
     """Do one residual sum, edited where asked, and note the stream's length after it."""
-    mode.layers[site.stack] = site.layer
-    edits = [e for e in mode.intervention if isinstance(e, ScaleResidual) and e.matches(site)]
-    mode.used.update(edits)  # those too that the last one overrides
+    state.layers[site.stack] = site.layer
+    edits = [e for e in state.intervention if isinstance(e, ScaleResidual) and e.matches(site)]
+    state.used.update(edits)  # those too that the last one overrides
     parents = tensors(args, kwargs)
-    if mode.want.residuals and site.layer == 0 and site.block == "self":
-        lengths(mode, Site(site.stack, "embedding", 0), x)
-    if record is not None and mode.want.hidden and site.block == "self":
+    if state.request.residuals and site.layer == 0 and site.block == "self":
+        note_length(state, Site(site.stack, "embedding", 0), x)
+    if record is not None and state.request.hidden and site.block == "self":
         record.stream = x.detach().clone()
     if edits:
         scaled = x * edits[-1].value
         args, kwargs = swap(args, {id(x): scaled}), swap(kwargs, {id(x): scaled})
     out = func(*args, **kwargs)
-    if mode.want.residuals:
-        lengths(mode, site, out)
-    if mode.want.hidden:
-        mode.run.streams[site.stack] = out
-    return mode.put(out, parents, Stream(site.stack))
+    if state.request.residuals:
+        note_length(state, site, out)
+    if state.request.hidden:
+        state.capture.streams[site.stack] = out
+    return state.lineage.propagate(out, parents, Stream(site.stack))
 
 
-def lengths(mode: Mode, site: Site, x: Tensor) -> None:
+def note_length(state: CaptureState, site: Site, x: Tensor) -> None:
+    """The Euclidean length of each token's vector in the stream, ``[batch, token]``."""
     wider = x.dtype == torch.float64  # which the norm itself refuses to narrow
     seen = x.detach().float() if wider else x.detach()
     norm = torch.linalg.vector_norm(seen, dim=-1, dtype=torch.float32)
-    mode.run.residuals.append(ResidualRecord(site, norm))
+    state.capture.residuals.append(ResidualRecord(site, norm))

@@ -12,48 +12,66 @@ from ...core.numerics import VERY_LOW
 from ..attention_site import begin, heads_of, keep, plan_of, positions_of
 from ..axis_layout import Layout, oriented
 from ..edit_plan import Plan
-from ..lineage import Scores, Weights
-from ..run import AttentionRecord
-from ..torch_function_mode import Mode
+from ..records import AttentionRecord
+from ..roles import Scores, Weights
+from ..state import CaptureState
+from ..torch_calls import Args, Kwargs
 
 
-def on_softmax(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def on_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """The softmax of scores is attention; of anything else it may turn out to be."""
     x = args[0] if args else kwargs["input"]
-    role = mode.role(x)
+    role = state.lineage.role(x)
     if not isinstance(role, Scores) or role.loose:
-        out = func(*args, **kwargs)
-        scores = role if isinstance(role, Scores) else Scores(depth=mode.depth(x))
-        candidate = mode.origin(x) and x.dim() > 1
-        path = mode.names.path()
-        if candidate and x.dim() > 3:
-            mode.open[path] = None
-        return mode.put(out, [x], Weights(scores, x, None, path=path) if candidate else None)
+        return maybe_attention(state, func, args, kwargs, x)
     dim = args[1] if len(args) > 1 else kwargs.get("dim", -1)
     labels = oriented(role.labels, x.dim(), -1 if dim is None else dim)
     if labels is None:
-        mode.run.unrecognised.append(
-            f"a softmax in {mode.names.path() or 'the model'}: unknown layout"
-        )
-        return mode.put(func(*args, **kwargs), [x])
+        where = state.names.path() or "the model"
+        state.capture.unrecognised.append(f"a softmax in {where}: unknown layout")
+        return state.lineage.propagate(func(*args, **kwargs), [x])
     if role.labels is not None and labels != role.labels:  # the product was k times q
         role = turned(role)
-    path = mode.names.path()
-    mode.open[path] = None
-    layout = Layout(labels, tuple(x.shape), heads_of(mode, path, labels, x, role.q_origin))
-    site = begin(
-        mode, path, role.q_origin, role.k_origin, role.depth, layout, x, keys_of(role, x, labels)
-    )
-    given, out = x, None
-    plan = plan_of(mode, site)
-    if plan is not None and plan.shapes_scores:
-        given, weights = edited(mode, plan, layout, role, x, site)
+    return attention(state, func, args, kwargs, x, role, labels)
+
+
+def maybe_attention(state: CaptureState, func: Any, args: Args, kwargs: Kwargs, x: Tensor) -> Any:
+    """A softmax of what is no q·k: `weighted_sum.py` decides when it meets values."""
+    lineage = state.lineage
+    out, role, path = func(*args, **kwargs), lineage.role(x), state.names.path()
+    if not lineage.origin(x) or x.dim() < 2:
+        return lineage.propagate(out, [x])
+    if x.dim() > 3:
+        state.open[path] = None
+    scores = role if isinstance(role, Scores) else Scores(depth=lineage.depth(x))
+    return lineage.propagate(out, [x], Weights(scores, x, None, path=path))
+
+
+def attention(
+    state: CaptureState,
+    func: Any,
+    args: Args,
+    kwargs: Kwargs,
+    x: Tensor,
+    role: Scores,
+    labels: tuple[str, ...],
+) -> Any:
+    """The weights of q·k: find their place, apply the edits of it, keep what is asked for."""
+    path = state.names.path()
+    state.open[path] = None
+    layout = Layout(labels, tuple(x.shape), heads_of(state, path, labels, x, role.q_origin))
+    keys = keys_of(role, x, labels)
+    record = begin(state, path, role.q_origin, role.k_origin, role.depth, layout, x, keys)
+    plan, scores = plan_of(state, record), x
+    if plan is not None and plan.shapes_scores:  # temperature, masks and uniform heads
+        scores, weights = edited(state, plan, layout, role, x, record)
         out = layout.original(weights).to(out_type(func, args, kwargs, x))
-    out = func(*args, **kwargs) if out is None else out
+    else:
+        out = func(*args, **kwargs)
     if plan is not None:
         out = layout.original(plan.scaled(layout.canonical(out)))
-    keep(mode, site, layout, given, role)
-    return mode.put(out, [x], Weights(role, x, labels, site, path=path))
+    keep(state, record, layout, scores, role)
+    return state.lineage.propagate(out, [x], Weights(role, x, labels, record, path=path))
 
 
 def turned(role: Scores) -> Scores:
@@ -69,7 +87,7 @@ def turned(role: Scores) -> Scores:
     )
 
 
-def out_type(func: Any, args: Any, kwargs: Any, x: Tensor) -> torch.dtype:
+def out_type(func: Any, args: Args, kwargs: Kwargs, x: Tensor) -> torch.dtype:
     """The type that the model's own softmax would give."""
     asked = kwargs.get("dtype") or next((a for a in args if isinstance(a, torch.dtype)), None)
     return asked or x.dtype
@@ -84,9 +102,17 @@ def keys_of(role: Scores, x: Tensor, labels: tuple[str, ...]) -> int:
 
 
 def edited(
-    mode: Mode, plan: Plan, layout: Layout, role: Scores, x: Tensor, record: AttentionRecord
+    state: CaptureState,
+    plan: Plan,
+    layout: Layout,
+    role: Scores,
+    x: Tensor,
+    record: AttentionRecord,
 ) -> tuple[Tensor, Tensor]:
-    """Scores (module's layout) and weights ``[batch, head, query, key]`` under the edits."""
+    """Scores (module's layout) and weights ``[batch, head, query, key]`` under the edits.
+
+    `edit_plan.Plan.softmax` does the sum: it gets the scores with and without the model's masks.
+    """
     given = layout.canonical(x)
     base = given if role.base is None else layout.canonical(role.base)
     hidden = given <= max(VERY_LOW, torch.finfo(given.dtype).min / 2)

@@ -11,18 +11,20 @@ from .. import torch_calls
 from ..attention_site import begin, heads_of, keep, plan_of, positions_of, vectors
 from ..axis_layout import Layout, oriented
 from ..edit_plan import Plan
-from ..lineage import Context, Weights
-from ..run import AttentionRecord
+from ..propagation import swap, tensors
+from ..records import AttentionRecord
+from ..roles import Context, Weights
+from ..state import CaptureState
 from ..statistics import Statistics
-from ..torch_function_mode import Mode, swap, tensors
+from ..torch_calls import Args, Kwargs
 from .softmax import edited
 
 
 def gather(
-    mode: Mode,
+    state: CaptureState,
     func: Any,
-    args: Any,
-    kwargs: Any,
+    args: Args,
+    kwargs: Kwargs,
     role: Weights,
     p: Tensor,
     v: Tensor,
@@ -30,52 +32,53 @@ def gather(
 ) -> Any:
     """Weights times v: the weights as multiplied are the attention that the model used."""
     labels = contracted(func, args, kwargs, role.labels, p, v)
-    if labels is None or (role.site is None and not attends(mode, role, labels, p, v, form)):
-        return mode.plain(func, args, kwargs)
+    if labels is None or (role.site is None and not attends(state, role, labels, p, v, form)):
+        return state.call(func, args, kwargs)
     sides = value_labels(func, args, kwargs, labels, p)
-    record, layout = role.site, Layout(labels, tuple(p.shape), None)
+    record = role.site
     if record is None:
-        record, layout, p, args, kwargs = found(mode, role, labels, p, v, form, args, kwargs)
+        record, layout, p, args, kwargs = found(state, role, labels, p, v, form, args, kwargs)
     else:
         layout = Layout(labels, tuple(p.shape), record.heads if "bh" in labels else None)
     weights, used = layout.canonical(p), p
-    if mode.want.gradients:
+    if state.request.gradients:
         record.leaves = (torch.zeros_like(weights, requires_grad=True),)
         used = layout.original(weights + record.leaves[0])
         args, kwargs = swap(args, {id(p): used}), swap(kwargs, {id(p): used})
     out = func(*args, **kwargs)
     record.form = form
-    mode.open.pop(role.path, None)
-    confirm(mode, record, weights)
-    if mode.want.qkv(record.site):
+    state.open.pop(role.path, None)
+    confirm(state, record, weights)
+    if state.request.qkv(record.site):
         record.v = vectors(v, sides, record.heads)
-    if mode.want.check:
+    if state.request.check:
         captured = layout.original(record.weights if record.weights is not None else weights)
         exact = {id(used): captured.double(), id(v): v.detach().double()}
         record.proof = func(*swap(args, exact), **swap(kwargs, exact))
-    return mode.put(out, [p, v], Context(record), deeper=1)
+    return state.lineage.propagate(out, [p, v], Context(record), deeper=1)
 
 
-def confirm(mode: Mode, record: AttentionRecord, weights: Tensor) -> None:
-    """Take the attention into the run: statistics and matrices as wanted."""
-    if mode.want.statistics:
+def confirm(state: CaptureState, record: AttentionRecord, weights: Tensor) -> None:
+    """Take the attention into the capture: statistics and matrices as asked for."""
+    if state.request.statistics:
         offset = record.offset - record.first_key
         statistics = Statistics(weights.shape[2], weights.shape[3], offset)
         statistics.add(weights, 0)
         record.measured(statistics)
     record.shape = (weights.shape[2], weights.shape[3])
-    finish(mode, record, weights)
+    finish(state, record, weights)
 
 
-def finish(mode: Mode, record: AttentionRecord, weights: Tensor | None) -> None:
-    if weights is not None and (mode.want.weights(record.site) or mode.want.check):
+def finish(state: CaptureState, record: AttentionRecord, weights: Tensor | None) -> None:
+    """The last step of every attention: it counts from now on, and the next one gets a place."""
+    if weights is not None and (state.request.weights(record.site) or state.request.check):
         record.weights = weights.detach()
-    mode.numbering.last[record.stack, record.kind].confirmed = True
-    mode.run.attentions.append(record)
+    state.numbering.last[record.stack, record.kind].confirmed = True
+    state.capture.attentions.append(record)
 
 
 def contracted(
-    func: Any, args: Any, kwargs: Any, labels: tuple[str, ...] | None, p: Tensor, v: Tensor
+    func: Any, args: Args, kwargs: Kwargs, labels: tuple[str, ...] | None, p: Tensor, v: Tensor
 ) -> tuple[str, ...] | None:
     """Labels of the weights, if this product really sums over their keys; else None."""
     if func in torch_calls.EINSUM:
@@ -88,7 +91,7 @@ def contracted(
 
 
 def value_labels(
-    func: Any, args: Any, kwargs: Any, labels: tuple[str, ...], p: Tensor
+    func: Any, args: Args, kwargs: Kwargs, labels: tuple[str, ...], p: Tensor
 ) -> tuple[str, ...] | None:
     """Labels of v: its token axis is the one that is summed over."""
     first = tensors(args, kwargs)[-2] is not p  # whether v is the left factor
@@ -124,15 +127,14 @@ def einsum_weights(
 
 
 def attends(
-    mode: Mode, role: Weights, labels: tuple[str, ...], p: Tensor, v: Tensor, form: str
+    state: CaptureState, role: Weights, labels: tuple[str, ...], p: Tensor, v: Tensor, form: str
 ) -> bool:
     """Whether a softmax of something that is no q·k mixes tokens: its queries and keys must be
     token axes of the streams that scores and values come from. A router's experts are not."""
     if form == "custom":
         return True
-    origin, values = mode.origin(role.given), mode.origin(v)
-    lengths = set().union(*(mode.lengths[o] for o in origin)) if origin else set()
-    keys = set().union(*(mode.lengths[o] for o in values)) if values else set()
+    origin, values = state.lineage.origin(role.given), state.lineage.origin(v)
+    lengths, keys = (state.lineage.token_lengths(streams) for streams in (origin, values))
     given = role.given
     grown = given.dim() < p.dim() and p.shape[labels.index("q")] == 1 and given.shape[-2] > 1
     if grown:  # one query was made for each token: a gate over something that is no sentence
@@ -141,38 +143,38 @@ def attends(
 
 
 def found(
-    mode: Mode,
+    state: CaptureState,
     role: Weights,
     labels: tuple[str, ...],
     p: Tensor,
     v: Tensor,
     form: str,
-    args: Any,
-    kwargs: Any,
+    args: Args,
+    kwargs: Kwargs,
 ) -> tuple[AttentionRecord, Layout, Tensor, Any, Any]:
     """An attention that only its product gives away: place it now, and apply its edits now."""
-    path = mode.names.path()
+    path = state.names.path()
     scores = role.scores
-    q_origin = scores.q_origin if form == "custom" else mode.origin(role.given)
-    k_origin = scores.k_origin if form == "custom" else mode.origin(v)
-    layout = Layout(labels, tuple(p.shape), heads_of(mode, path, labels, p, q_origin))
+    q_origin = scores.q_origin if form == "custom" else state.lineage.origin(role.given)
+    k_origin = scores.k_origin if form == "custom" else state.lineage.origin(v)
+    layout = Layout(labels, tuple(p.shape), heads_of(state, path, labels, p, q_origin))
     keys = p.shape[labels.index("k")]
     given = role.given if role.given.shape == p.shape and form != "custom" else p
     hidden = layout.canonical(p)[0, 0] == 0
-    record = begin(mode, path, q_origin, k_origin, scores.depth, layout, given, keys, hidden)
-    plan = plan_of(mode, record)
+    record = begin(state, path, q_origin, k_origin, scores.depth, layout, given, keys, hidden)
+    plan = plan_of(state, record)
     if plan is not None:
-        changed, weights = rebuilt(mode, plan, layout, role, p, record, form)
+        changed, weights = rebuilt(state, plan, layout, role, p, record, form)
         given = given if changed is None else changed
         edited_p = layout.original(weights).to(p.dtype)
         args, kwargs = swap(args, {id(p): edited_p}), swap(kwargs, {id(p): edited_p})
         p = edited_p
-    keep(mode, record, layout, None if form == "custom" else given, scores)
+    keep(state, record, layout, None if form == "custom" else given, scores)
     return record, layout, p, args, kwargs
 
 
 def rebuilt(
-    mode: Mode,
+    state: CaptureState,
     plan: Plan,
     layout: Layout,
     role: Weights,
@@ -199,6 +201,6 @@ def rebuilt(
                 f"The attention in {record.path or 'this module'} reshapes its weights after the "
                 "softmax, so temperature and masks cannot be applied there. Heads can be scaled."
             )
-        given, weights = edited(mode, plan, layout, role.scores, role.given, record)
+        given, weights = edited(state, plan, layout, role.scores, role.given, record)
         return given, plan.scaled(weights)
     return None, plan.scaled(weights)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ...preprocessing.hugging_face import HuggingFaceText
 from ...preprocessing.images import ImageReader
 from ...preprocessing.tokenizers import PlainIds, Tokenizer
-from ..common.model import Calls, Model
+from ..common.model import Model
 from ..files.errors import CheckpointError
 from .calls import TARGET, make_calls
 from .config import require_shown
@@ -117,11 +117,15 @@ def build_model(
     own = tokenizer if of_library(tokenizer) else None
     decodes = TARGET in inspect.signature(module.forward).parameters and config.is_encoder_decoder
     ids, named = special_ids(config, beside, own, overrides, decodes=decodes, origin=origin)
-    image, seen, told = _reader(module, config, folder)
-    sample = _sample(module, image, ids, decodes)
-    trial = try_out(module, make_calls(module), *sample)
-    kind = "encoder-decoder" if decodes else "decoder-only" if trial.causal else "encoder-only"
+    reads_image = takes(type(module), config) == "image"
+    image, seen, told = reader_of(folder, config) if reads_image else (None, {}, {})
+    source, target = _sample(module, image, ids, decodes)
+    trial = try_out(module, make_calls(module), source, target)
+    kind = _kind(trial, decodes)
     gives = _gives(module, trial, decodes)
+    calls = make_calls(module, causal=kind == "decoder-only", pad_id=ids.get("pad_id"))
+    if target is None or not runs_apart(calls, source, target):
+        calls = dataclasses.replace(calls, encode=None, decode=None)
     words, origins = described(config.to_dict(), file, said, kind, gives, origin)
     first = next(module.parameters())
     return Model(
@@ -131,7 +135,7 @@ def build_model(
         config=words | ids | seen,
         tokenizer=_face(tokenizer, own, ids, config, decodes),
         device=str(first.device),
-        calls=_calls(module, kind, ids, sample),
+        calls=calls,
         layout=NAME,
         pad_id=ids.get("pad_id"),
         bos_id=ids.get("bos_id"),
@@ -150,26 +154,15 @@ def build_model(
     )
 
 
-def _reader(
-    module: nn.Module, config: Any, folder: Path | None
-) -> tuple[ImageReader | None, dict[str, Any], dict[str, str]]:
-    """What makes a picture the module's input, its words and their origins; nothing for text."""
-    return reader_of(folder, config) if takes(type(module), config) == "image" else (None, {}, {})
+def _kind(trial: Trial, decodes: bool) -> str:
+    """Which stacks a model has; a lone one is a decoder if its trial hid later words."""
+    if decodes:
+        return "encoder-decoder"
+    return "decoder-only" if trial.causal else "encoder-only"
 
 
 def _masks(kind: str, gives: str) -> bool:
     return kind == "encoder-only" and gives == "words"
-
-
-def _calls(
-    module: nn.Module, kind: str, ids: Mapping[str, Any], sample: tuple[Tensor, Tensor | None]
-) -> Calls:
-    """How the module is run; in two halves only where these give what the whole gives."""
-    calls = make_calls(module, causal=kind == "decoder-only", pad_id=ids.get("pad_id"))
-    source, target = sample
-    if target is None or not runs_apart(calls, source, target):
-        return dataclasses.replace(calls, encode=None, decode=None)
-    return calls
 
 
 def _sample(

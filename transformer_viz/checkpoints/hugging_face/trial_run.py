@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ...capture import AttentionRecord, Want, probe
+from ...capture import AttentionRecord, CaptureRequest, probe
 from ...core.interventions import Intervention
 from ..common.model import Calls
 from ..files.errors import CheckpointError
@@ -44,22 +44,22 @@ def try_out(module: nn.Module, calls: Calls, source: Tensor, target: Tensor | No
     Raises:
         CheckpointError: the run fails, there is no attention, or it is spread over the batch.
     """
-    want = Want(weights=lambda site: site.layer == 0, norms=False, residuals=False)
+    request = CaptureRequest(weights=lambda site: site.layer == 0, norms=False, residuals=False)
     name = type(module).__name__
     try:
-        with torch.inference_mode(), probe(module, Intervention(), want) as run:
+        with torch.inference_mode(), probe(module, Intervention(), request) as capture:
             output = calls.forward(source, target)
     except Exception as error:  # whatever a foreign forward pass may raise
         raise CheckpointError(
             f"{name} opens, but does not run on a plain input ({plainly(error)}). {ADVICE}"
         ) from error
-    own = [record for record in run.attentions if record.kind == "self"]
-    if not run.attentions:
+    own = [record for record in capture.attentions if record.kind == "self"]
+    if not capture.attentions:
         raise CheckpointError(
             f"{name} has no attention that could be shown: it mixes its tokens without a map of "
             f"queries and keys that is known here. {ADVICE}"
         )
-    if any(record.statistics["entropy"].shape[0] != 1 for record in run.attentions):
+    if any(record.statistics["entropy"].shape[0] != 1 for record in capture.attentions):
         raise CheckpointError(
             f"{name} attends in windows, each with a small map of its own, and not all tokens to "
             f"all; such maps have no common rows and columns to be shown on. {ADVICE}"
@@ -74,8 +74,8 @@ def try_out(module: nn.Module, calls: Calls, source: Tensor, target: Tensor | No
         causal=bool(first) and all(_causal(record.weights) for record in first),
         layers=len(own),
         rows=own[0].shape[0] if own else 0,
-        soft=all(record.form == "softmax" for record in run.attentions),
-        sums=max(float(r.statistics["row_sum_error"].max()) for r in run.attentions),
+        soft=all(record.form == "softmax" for record in capture.attentions),
+        sums=max(float(r.statistics["row_sum_error"].max()) for r in capture.attentions),
         shape=tuple(output.shape),
     )
 

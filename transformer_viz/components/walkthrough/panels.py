@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.masking import HIDING
 from ...core.stages import OPENS, Stage
 from ...i18n import mark, say
 from ..qk import figure
@@ -23,10 +24,7 @@ REASONS: dict[str, str] = {
     "": mark("visible"),
     "padding": mark("hidden: padding, no word of the sentence"),
     "future": mark("hidden: a later word, not yet written"),
-    "causal": mark("hidden: an edit, no later words"),
-    "window": mark("hidden: an edit, too far away"),
-    "block_keys": mark("hidden: an edit hides this word"),
-    "block_edges": mark("hidden: an edit cuts this link"),
+    **{edit.kind: edit.reason for edit in HIDING},
     "lifted": mark("visible: an edit lifts the causal mask"),
     "masked": mark("hidden by the model"),
 }

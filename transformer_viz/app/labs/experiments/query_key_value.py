@@ -15,7 +15,7 @@ from ....i18n import mark, say
 from ....metrics.attention.map_cells import visible
 from ....metrics.attention.qk_steps import require_product
 from ....metrics.attention.tied_query_key import Shared, share_keys
-from ...engine.query import Wanted
+from ...engine.query import DetailRequest
 from ...session.scene import Scene
 from ...ui import layout
 from ...ui.progress import patiently
@@ -86,9 +86,9 @@ def _place(bench: Bench) -> tuple[str, int, int]:
 def _vectors(bench: Bench, block: str, layer: int) -> Trace:
     """The clean run with the queries and keys of one layer."""
     scene = bench.scene
-    wish = Wanted((Site(*MAPS[block], layer),), True)
+    detail = DetailRequest((Site(*MAPS[block], layer),), True)
     found: Trace = patiently(
-        lambda task: scene.engine.clean(scene.question, wish, task).trace,
+        lambda task: scene.engine.clean(scene.question, detail, task).trace,
         key="lab-qkv-vectors",
         say=say("Running the model ..."),
         about=(scene.question, block, layer),

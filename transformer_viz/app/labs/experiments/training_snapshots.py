@@ -16,7 +16,7 @@ from ....core.sites import MAPS
 from ....core.trace import Trace
 from ....i18n import mark, say
 from ....metrics.output.surprisal import held_bits
-from ...engine.query import Question, Wanted
+from ...engine.query import DetailRequest, Question
 from ...session import url_state
 from ...ui import components, layout
 from ...ui.progress import patiently
@@ -81,7 +81,7 @@ def _runs(bench: Bench, moments: Sequence[Moment]) -> tuple[tuple[str, ...], lis
             task.step(number, len(asked))
             texts.append(engine.free(question, Intervention(), task))
             same = replace(question, target=final)
-            traces.append(engine.clean(same, Wanted(()), task).trace)
+            traces.append(engine.clean(same, DetailRequest(()), task).trace)
         return tuple(texts), traces
 
     return patiently(

@@ -1,13 +1,14 @@
-"""What one probe saw: attentions in call order, norms, residual sums, positions."""
+"""What a probe is asked to keep, and what it hands back: attentions, norms, residual sums."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from ..core.moved import renamed
 from ..core.sites import Site
 from .statistics import Statistics
 
@@ -21,7 +22,7 @@ def _none(site: Site) -> bool:
 
 
 @dataclass(frozen=True)
-class Want:
+class CaptureRequest:
     """What to keep. Statistics and a thumbnail of every head are there unless switched off.
 
     ``weights``, ``scores``, ``qkv`` say for a block's site whether to keep its matrices;
@@ -48,7 +49,7 @@ class Want:
 
 @dataclass(eq=False)
 class AttentionRecord:
-    """One attention as it ran: its place, and its tensors as far as they were wanted.
+    """One attention as it ran: its place, and its tensors as far as they were asked for.
 
     ``weights`` and ``scores`` ``[batch, head, query, key]`` (scores as the softmax got them, after
     edits), ``q, k, v`` ``[batch, head, token, width]``,
@@ -123,10 +124,16 @@ class ResidualRecord:
 
 
 @dataclass(eq=False)
-class Run:
-    """What one probe saw, in call order."""
+class Capture:
+    """What one probe saw, in call order: the ``run`` of ``with probe(module) as run``.
 
-    want: Want = field(default_factory=Want)
+    ``positions`` are tables, rotary angles and relative biases by name; ``streams`` the last
+    residual stream of each stack ``[batch, token, d_model]``, where ``hidden`` was asked for;
+    ``replaced`` names the calls that ran as their explicit formula, ``unrecognised`` says what
+    looked like attention and is not shown.
+    """
+
+    request: CaptureRequest = field(default_factory=CaptureRequest)
     attentions: list[AttentionRecord] = field(default_factory=list)
     norms: list[NormRecord] = field(default_factory=list)
     residuals: list[ResidualRecord] = field(default_factory=list)
@@ -139,3 +146,8 @@ class Run:
     def sites(self) -> list[Site]:
         """The attention blocks seen, without repeats, in call order."""
         return list(dict.fromkeys(record.site for record in self.attentions))
+
+
+OLD_NAMES = {"Run": "Capture", "Want": "CaptureRequest"}  # until the next minor release
+if not TYPE_CHECKING:
+    __getattr__ = renamed(__name__, OLD_NAMES)

@@ -1,0 +1,163 @@
+"""What becomes of a tensor's role when one more call is made on it: rules without a memory.
+
+`lineage.py` asks these rules at each call that has no handler; handlers use the small functions
+about a call's arguments (`tensors, swap, replay, in_place`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import torch_calls
+from .roles import Biased, Context, Located, Packed, Scores, Stream, SubLayer, Table, Weights
+from .score_scale import multiplied
+from .torch_calls import Args, Kwargs
+
+SEQUENCES = (list, tuple)
+PERMUTES = {"permute", "transpose", "swapaxes", "swapdims", "movedim", "moveaxis", "t"}
+
+
+# ---- a call's arguments ------------------------------------------------------------------------
+
+
+def tensors(*groups: Any) -> list[Tensor]:
+    """The tensors among the arguments of a call, lists and tuples looked into."""
+    found: list[Tensor] = []
+    for group in groups:
+        for value in group.values() if isinstance(group, dict) else group:
+            if isinstance(value, Tensor):
+                found.append(value)
+            elif value and isinstance(value, SEQUENCES):
+                found.extend(tensors(value))
+    return found
+
+
+def swap(group: Any, by: dict[int, Tensor]) -> Any:
+    """The same arguments with some tensors exchanged, found by identity."""
+    if isinstance(group, Tensor):
+        return by.get(id(group), group)
+    if isinstance(group, dict):
+        return {name: swap(value, by) for name, value in group.items()}
+    if isinstance(group, list | tuple) and not hasattr(group, "_fields"):
+        return type(group)(swap(value, by) for value in group)
+    return group
+
+
+def replay(func: Any, args: Args, kwargs: Kwargs, x: Tensor, other: Tensor) -> Tensor:
+    """The same call on another tensor in the place of ``x``."""
+    if other.shape != x.shape:
+        other = other.expand(x.shape)
+    other = other.clone() if in_place(func) else other.contiguous()  # a view of it must be possible
+    result = func(*swap(args, {id(x): other}), **swap(kwargs, {id(x): other}))
+    assert isinstance(result, Tensor)
+    return result
+
+
+def in_place(func: Any) -> bool:
+    name = getattr(func, "__name__", "")
+    return (name.endswith("_") and not name.endswith("__")) or name.startswith("__i")
+
+
+# ---- roles -------------------------------------------------------------------------------------
+
+
+def passed(
+    role: Any,
+    x: Tensor,
+    out: Any,
+    func: Any,
+    args: Args,
+    kwargs: Kwargs,
+) -> Any:
+    """The role of a result whose operand ``x`` had one; None where the call ends it."""
+    if isinstance(role, Located):
+        return role
+    if func not in torch_calls.PASS:
+        return None
+    if isinstance(role, Scores):
+        return follow_scores(role, x, out, func, args, kwargs)
+    if isinstance(role, Weights):
+        same = role.same and func in torch_calls.CAST
+        return replace(role, labels=relabel(role.labels, x, out, func, args, kwargs), same=same)
+    if isinstance(role, Context):
+        step = (func, args, kwargs)
+        return Context(role.record, (*role.chain, step)) if func in torch_calls.IDENTITY else None
+    if isinstance(role, SubLayer):
+        return replace(role, exact=role.exact and func in torch_calls.IDENTITY)
+    if isinstance(role, Stream):
+        kept = func in torch_calls.IDENTITY or func in torch_calls.MULTIPLY or broadcast(x, args)
+        return role if kept else None
+    if isinstance(role, Table) and func in torch_calls.IDENTITY:
+        return role
+    if isinstance(role, Biased) and func in torch_calls.IDENTITY:
+        return Biased(
+            replay(func, args, kwargs, x, role.base), replay(func, args, kwargs, x, role.hidden)
+        )
+    return None
+
+
+def follow_scores(role: Scores, x: Tensor, out: Any, func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Scores after one more call; the unmasked twin and the mask go the same way."""
+    if not isinstance(out, Tensor) or out.dim() < 2:
+        return None
+    labels = relabel(role.labels, x, out, func, args, kwargs)
+    role = multiplied(role, x, func, args, kwargs)
+    bias = role.bias
+    if bias is not None and func in torch_calls.RESHAPE:
+        bias = replay(func, args, kwargs, x, bias)
+    role = replace(role, labels=labels, bias=bias)
+    if role.base is None or role.hidden is None:
+        return role
+    hidden = role.hidden
+    if func in torch_calls.RESHAPE or func in torch_calls.JOIN:
+        hidden = (
+            replay(func, args, kwargs, x, hidden)
+            if func in torch_calls.RESHAPE
+            else _joined(hidden, x, out)
+        )
+    return replace(role, base=replay(func, args, kwargs, x, role.base), hidden=hidden)
+
+
+def _joined(hidden: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    """A mask beside which columns were joined to the scores: the new ones are visible."""
+    hidden = hidden.expand(x.shape)
+    grown = torch.zeros(out.shape, dtype=torch.bool, device=out.device)
+    grown[tuple(slice(0, size) for size in hidden.shape)] = hidden
+    return grown
+
+
+def relabel(
+    labels: tuple[str, ...] | None, x: Tensor, out: Any, func: Any, args: Args, kwargs: Any
+) -> tuple[str, ...] | None:
+    """The names of the dimensions after a call; None where they can no longer be told."""
+    if labels is None or not isinstance(out, Tensor) or len(labels) != x.dim():
+        return None
+    if func in torch_calls.TURNS or (
+        func in torch_calls.RESHAPE and getattr(func, "__name__", "") in PERMUTES
+    ):
+        # A small tensor whose sizes are its dimension numbers shows where each one went.
+        sizes = torch.empty(tuple(range(2, 2 + x.dim())), device="meta")
+        moved = func(*swap(args, {id(x): sizes}), **swap(kwargs, {id(x): sizes}))
+        return tuple(labels[size - 2] for size in moved.shape)
+    return labels if out.dim() == x.dim() else None
+
+
+def packed(func: Any, parents: list[Tensor], out: Any) -> Packed | None:
+    """Query heads that were moved to the token axis of a lone token, a group of heads a key."""
+    if func not in torch_calls.VIEW or not isinstance(out, Tensor):
+        return None
+    if not out.dim() == 4 == parents[0].dim():
+        return None
+    (batch, heads, tokens, width), group = parents[0].shape, out.shape[2]
+    lone = tokens == 1 < group and heads % group == 0
+    return Packed() if lone and out.shape == (batch, heads // group, group, width) else None
+
+
+def broadcast(x: Tensor, args: Args) -> bool:
+    """Whether every other operand is one number a token, or a vector: as inside a norm."""
+    others = [t for t in tensors(args) if t is not x]
+    return all(t.dim() < 2 or t.shape[-1] == 1 for t in others)

@@ -1,0 +1,128 @@
+"""What the probe remembers about one tensor: its mark, and the roles that a tensor can have.
+
+Plain records without rules: how marks travel stands in `lineage.py` and `propagation.py`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+NOWHERE: frozenset[int] = frozenset()
+_serial = itertools.count(1)
+
+
+@dataclass(slots=True)
+class Mark:
+    """``origin``: the token streams a tensor was made from (empty: only weights and constants);
+    ``depth``: how many attentions stand before it; ``role``: what it is, if anything;
+    ``edited_rotary``: what it would be with edited rotary angles; ``wave``: the angles behind
+    values read from a stored table; ``serial``: when it was made."""
+
+    origin: frozenset[int] = NOWHERE
+    depth: int = 0
+    role: Any = None
+    edited_rotary: Tensor | None = None
+    wave: Tensor | None = None
+    serial: int = field(default_factory=lambda: next(_serial))
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Query times key, on its way to the softmax. ``labels`` name its dimensions.
+
+    ``base`` are the scores without the model's masks and ``hidden`` those masks, remembered only
+    where an edit needs them; ``bias`` is what was added that is no mask. A loose one (no q) is
+    some tensor that was masked like scores. ``q_labels`` and ``k_labels`` name the dimensions of
+    q and k, their token axis "q" and their width "k". ``factor`` is what the product was
+    multiplied with, and ``inner`` the part of it before a tanh; None where no number tells.
+    """
+
+    q: Tensor | None = None
+    k: Tensor | None = None
+    q_labels: tuple[str, ...] | None = None
+    k_labels: tuple[str, ...] | None = None
+    labels: tuple[str, ...] | None = None
+    q_origin: frozenset[int] = NOWHERE
+    k_origin: frozenset[int] = NOWHERE
+    depth: int = 0
+    base: Tensor | None = None
+    hidden: Tensor | None = None
+    bias: Tensor | None = None
+    factor: Any = 1.0
+    inner: Any = None
+
+    @property
+    def loose(self) -> bool:
+        return self.q is None
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The output of a softmax, of the module at ``path``, that may be attention."""
+
+    scores: Scores
+    given: Tensor
+    labels: tuple[str, ...] | None
+    site: Any = None
+    same: bool = True
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Weights times v of one attention, and the reshaping done to it since."""
+
+    record: Any
+    chain: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SubLayer:
+    """An attention's output on its way to the residual sum; ``exact`` while nothing changed it."""
+
+    record: Any
+    start: int
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The residual stream; ``stack`` once an attention of that stack has been added."""
+
+    stack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Biased:
+    """A constant that is a bias with a mask added: the two parts."""
+
+    base: Tensor
+    hidden: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows taken from a table of constants that has ``rows`` of them."""
+
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """Integers that came in with the input; ``counted`` if they were summed up along the tokens."""
+
+    counted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """What queries or keys make of relative positions, on its way to the scores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Queries of one token whose heads stand on the token axis, a group of them a key head."""

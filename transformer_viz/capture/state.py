@@ -1,0 +1,63 @@
+"""What is known while one forward pass is captured: the lineage, the result so far, the places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Any
+
+from torch import nn
+
+from ..core.interventions import Edit, Intervention
+from .edit_plan import SCORE_EDITS
+from .lineage import Lineage
+from .module_names import Names
+from .records import Capture, CaptureRequest
+from .site_numbering import Numbering
+from .torch_calls import Args, Kwargs
+
+Handlers = Mapping[Any, Callable[..., Any]]  # torch function -> what is done when it is called
+
+
+class CaptureState:
+    """What the handlers share during one pass; it lives in one thread and ends with the probe.
+
+    ``capture`` is all that outlives it. ``used`` collects the edits that found their place,
+    ``open`` the modules whose softmax met no values yet; ``offset`` is the absolute position of the
+    first query of the last self-attention, ``layers`` the layer that each stack has reached,
+    ``norm_frame`` the frame of the hand-written norm that was noted last, ``shapes_scores`` whether
+    any edit needs scores.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        intervention: Intervention,
+        request: CaptureRequest,
+        handlers: Handlers,
+    ):
+        self.handlers, self.intervention = handlers, intervention
+        self.capture = Capture(request)
+        self.names = Names(module)
+        self.lineage = Lineage(self.names)
+        self.numbering = Numbering(request.stack)
+        self.shapes_scores = any(isinstance(edit, SCORE_EDITS) for edit in intervention)
+        self.used: set[Edit] = set()
+        self.open: dict[str, None] = {}
+        self.offset = 0
+        self.layers: dict[str, int] = {}
+        self.norm_frame: FrameType | None = None
+
+    @property
+    def request(self) -> CaptureRequest:
+        """What is to be kept."""
+        return self.capture.request
+
+    def call(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
+        """Make a torch call as it is and pass the marks on: for calls that need no special care."""
+        return self.lineage.follow(func(*args, **kwargs), func, args, kwargs)
+
+    def forget(self) -> None:
+        """Leave no mark on any tensor, and keep no frame of the model alive."""
+        self.lineage.forget()
+        self.norm_frame = None
