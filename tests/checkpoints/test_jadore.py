@@ -23,6 +23,7 @@ def save(folder: Path, held: dict[str, Any]) -> Path:
     return folder / "model.chkpt"
 
 
+@pytest.mark.slow
 def test_attention_and_logits_are_those_of_the_code():
     assert not [row for row in jadore.rows() if not row.passed]
 
