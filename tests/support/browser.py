@@ -173,12 +173,15 @@ FORGET = "() => { localStorage.clear(); sessionStorage.clear(); }"
 
 
 def _tidy(page: Page, viewport: Any, color_scheme: Any = "null", **_: Any) -> None:
-    """Leave nothing of a visit: no site, no memory of one, no route, no pointer, no other size."""
+    """Leave nothing of a visit: no site, no memory of one, no route, no key or button held down."""
     page.unroute_all()
     if page.url.startswith("http"):
         page.evaluate(FORGET)
     page.goto("about:blank")
     page.context.clear_cookies()
+    for held in ("Shift", "Control", "Alt", "Meta"):
+        page.keyboard.up(held)
+    page.mouse.up()
     page.mouse.move(-1, -1)
     page.set_viewport_size(viewport)
     page.emulate_media(media="null", color_scheme=color_scheme)
