@@ -12,6 +12,9 @@ PYTEST := $(BIN)/python -m pytest --durations 25
 SPREAD := --numprocesses $(WORKERS) --dist worksteal
 LIGHT := not browser and not app and not shipped and not process and not slow and not soak
 
+# Compiled files are kept, whatever the shell says: without them each run compiles all tests anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help app test quick test-of check coverage docs-check bench soak train screenshots
 

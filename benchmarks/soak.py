@@ -3,7 +3,7 @@
     python -m benchmarks.soak [monkey visitors pupils peers] [--seconds 600] [--changes 200]
                               [--pupils 30] [--seed 1]
 
-The test suite holds twenty seconds of the first three. The fourth asks what others need to draw the
+The test suite holds some seconds of the first three. The fourth asks what others need to draw the
 same heads; it installs their packages into a folder of their own and takes some minutes.
 """
 

@@ -6,6 +6,7 @@ import io
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -31,6 +32,9 @@ hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
 
 BROWSER = ROOT / "tests" / "browser"
+PAGES = ROOT / "tests" / "app" / "pages"
+#: The modules with the longest tests, which begin: none of them is to end a run alone.
+LONGEST = ("everywhere", "kinds", "pages", "visit", "soak", "live", "lessons", "inside")
 
 #: An encoder-decoder of 2 heads, 3 + 2 layers, and vocabularies of 37 and 41 tokens.
 TINY = ModelConfig(
@@ -101,6 +105,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.browser)
         elif "AppTest" in vars(getattr(item, "module", None) or object) or "visit" in uses:
             item.add_marker(pytest.mark.app)
+    items.sort(key=lambda item: _turn(item.path))  # within a turn the order stays
+
+
+def _turn(path: Path) -> int:
+    """When a module's tests begin: the longest in a browser first, the app's pages next."""
+    if path.parent == BROWSER / "app":
+        name = path.stem.removeprefix("test_")
+        return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+    return len(LONGEST) + (1 if path.parent == PAGES else 2)
 
 
 @pytest.fixture(scope="session")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from safetensors.torch import save_file
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
@@ -19,6 +21,18 @@ from transformer_viz.preprocessing.tokenizers import SentencePieceText
 
 APP = ROOT / "app.py"
 TIMEOUT = 60
+
+
+@pytest.fixture(scope="session", autouse=True)
+def installed_components() -> Iterator[None]:
+    """Streamlit asks every installed package for components once, not once for each AppTest.
+
+    A server does so once, too, when it starts; on a hundred packages it takes half a second.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        once = functools.cache(manifest_scanner.scan_component_manifests)
+        patch.setattr(manifest_scanner, "scan_component_manifests", once)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -152,10 +152,11 @@ def room_of(file: str) -> str:
     return next((name for name in names if name in FLOORS), "")
 
 
-def imports() -> Iterator[Import]:
-    for file, path in files().items():
-        if file != "__init__":  # it hands names out lazily; test_public.py looks after it
-            yield from _imports(file, path)
+@cache
+def imports() -> tuple[Import, ...]:
+    """Every import; ``__init__`` hands names out lazily, and test_public.py looks after it."""
+    named = ((file, path) for file, path in files().items() if file != "__init__")
+    return tuple(line for file, path in named for line in _imports(file, path))
 
 
 def _imports(file: str, path: Path) -> Iterator[Import]:
@@ -179,17 +180,22 @@ def _imports(file: str, path: Path) -> Iterator[Import]:
                 yield Import(file, place, f"{whole}.{alias.name}", node in inside)
 
 
-IMPORTS = tuple(imports())
-OURS = tuple(
-    line
-    for line in IMPORTS
-    if line.library == "transformer_viz"
-    and line.reached not in ("__init__", line.file)
-    # A front door hands out what stands behind it.
-    and not (
-        line.file.endswith("__init__") and line.reached.startswith(line.file[: -len("__init__")])
+@cache
+def ours() -> tuple[Import, ...]:
+    """Every import from one file of the package to another.
+
+    A front door hands out what stands behind it; that is none.
+    """
+    return tuple(
+        line
+        for line in imports()
+        if line.library == "transformer_viz"
+        and line.reached not in ("__init__", line.file)
+        and not (
+            line.file.endswith("__init__")
+            and line.reached.startswith(line.file.removesuffix("__init__"))
+        )
     )
-)
 
 
 def test_every_file_stands_in_a_room() -> None:
@@ -205,7 +211,7 @@ def test_every_room_is_there() -> None:
 def test_imports_point_downward_only() -> None:
     upward = [
         f"{line.place} ({line.room}, floor {FLOORS[line.room]}) imports {line.name}"
-        for line in OURS
+        for line in ours()
         if FLOORS[room_of(line.reached)] > FLOORS[line.room]
     ]
     assert not upward, "\n".join(upward)
@@ -241,11 +247,11 @@ def test_circles_are_found() -> None:
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
-    assert circles({(line.file, line.reached) for line in OURS}) == CIRCLES
+    assert circles({(line.file, line.reached) for line in ours()}) == CIRCLES
 
 
 def test_no_rooms_import_each_other_in_a_circle() -> None:
-    edges = {(line.room, room_of(line.reached)) for line in OURS}
+    edges = {(line.room, room_of(line.reached)) for line in ours()}
     assert circles({(a, b) for a, b in edges if a != b}) == CIRCLES
 
 
@@ -253,7 +259,7 @@ def test_no_rooms_import_each_other_in_a_circle() -> None:
 def test_a_library_has_its_homes(name: str) -> None:
     strangers = [
         f"{line.place} imports {line.name}"
-        for line in IMPORTS
+        for line in imports()
         if line.library == name
         and not f"{line.file}/".startswith(tuple(f"{h}/" for h in HOMES[name]))
     ]
@@ -263,14 +269,14 @@ def test_a_library_has_its_homes(name: str) -> None:
 def test_ground_floor_and_metrics_are_plain() -> None:
     strangers = [
         f"{line.place} imports {line.name}"
-        for line in IMPORTS
+        for line in imports()
         if FLOORS[line.room] in PLAIN_FLOORS and line.library not in PLAIN
     ]
     assert not strangers, "\n".join(strangers)
 
 
 def test_transformers_is_imported_only_when_a_checkpoint_is_opened() -> None:
-    early = [line.place for line in IMPORTS if line.library == "transformers" and not line.inside]
+    early = [line.place for line in imports() if line.library == "transformers" and not line.inside]
     assert not early, f"move these into the function that needs them: {early}"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+from functools import cache
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -58,5 +60,11 @@ def needed(item: pytest.Function) -> set[str]:
     """The markers that the source of a test and of its fixtures asks for."""
     fixtures: dict[str, Any] = item._fixtureinfo.name2fixturedefs
     functions = [item.function, *(one.func for found in fixtures.values() for one in found)]
-    text = "\n".join(inspect.getsource(one) for one in functions if inspect.isfunction(one))
-    return {name for name, sign in SIGNS.items() if sign.search(text)}
+    return set().union(*(asked(one) for one in functions if inspect.isfunction(one)))
+
+
+@cache
+def asked(function: FunctionType) -> frozenset[str]:
+    """The markers that the source of one function asks for."""
+    text = inspect.getsource(function)
+    return frozenset(name for name, sign in SIGNS.items() if sign.search(text))

@@ -142,6 +142,7 @@ def agree(streamed: AttentionRecord, full: AttentionRecord) -> None:
     assert abs(streamed.thumbnail[0].numpy() - cells).max() <= 0.51  # rounded to whole numbers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edit", EDITS)
 @pytest.mark.parametrize("mask", MASKS)
 def test_streamed_statistics_equal_those_of_full_matrices(mask: str, edit: str) -> None:

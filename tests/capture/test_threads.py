@@ -103,6 +103,7 @@ def at_once(work: Callable[[int], list[Any]], threads: int) -> list[Any]:
         return [item for found in pool.map(begin, range(threads)) for item in found]
 
 
+@pytest.mark.slow
 def test_sixteen_threads_get_what_one_gets(build_module: Any, hasty: None) -> None:
     module = build_module()
     jobs = [(s, e) for s in range(len(SENTENCES)) for e in range(len(EDITS))]

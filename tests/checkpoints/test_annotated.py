@@ -18,9 +18,8 @@ def save(folder: Path, held: dict[str, torch.Tensor]) -> Path:
     return folder / "multi30k_model_final.pt"
 
 
-@pytest.mark.parametrize("row", annotated.rows(), ids=lambda row: row.variant)
-def test_attention_and_logits_are_those_of_the_code(row):
-    assert row.passed, row
+def test_attention_and_logits_are_those_of_the_code():
+    assert not [row for row in annotated.rows() if not row.passed]
 
 
 def test_the_witness_gives_uniform_rows_where_nothing_can_be_seen():

@@ -53,9 +53,8 @@ def words_of(folder: Path, **changes: Any) -> None:
     path.write_text(json.dumps({k: v for k, v in words.items() if v is not None}))
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row.variant)
-def test_a_folder_computes_what_its_numbers_mean(row):
-    assert row.passed, row
+def test_a_folder_computes_what_its_numbers_mean():
+    assert not [row for row in rows() if not row.passed]
 
 
 ARRANGEMENTS = {

@@ -23,9 +23,9 @@ def save(folder: Path, held: dict[str, Any]) -> Path:
     return folder / "model.chkpt"
 
 
-@pytest.mark.parametrize("row", jadore.rows(), ids=lambda row: f"{row.layout}: {row.variant}")
-def test_attention_and_logits_are_those_of_the_code(row):
-    assert row.passed, row
+@pytest.mark.slow
+def test_attention_and_logits_are_those_of_the_code():
+    assert not [row for row in jadore.rows() if not row.passed]
 
 
 def test_the_witness_says_what_a_row_that_sees_nothing_becomes():

@@ -18,9 +18,8 @@ def save(folder: Path, held: dict[str, torch.Tensor]) -> Path:
     return folder / "model.pt"
 
 
-@pytest.mark.parametrize("row", labml.rows(), ids=lambda row: row.variant)
-def test_attention_and_logits_are_those_of_the_code(row):
-    assert row.passed, row
+def test_attention_and_logits_are_those_of_the_code():
+    assert not [row for row in labml.rows() if not row.passed]
 
 
 def test_the_witness_gives_no_numbers_where_nothing_can_be_seen():

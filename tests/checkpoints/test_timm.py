@@ -31,9 +31,8 @@ def saved(folder: Path, tensors: dict[str, torch.Tensor], **config: Any) -> Path
     return folder / "weights.pth"
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row.variant)
-def test_it_computes_what_timm_computes(row):
-    assert row.passed, row
+def test_it_computes_what_timm_computes():
+    assert not [row for row in rows() if not row.passed]
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)

@@ -26,9 +26,8 @@ def vectors(tokens: int, width: int = D, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(tokens, width)).astype(np.float32)
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row.variant)
-def test_it_computes_what_pytorch_computes(row):
-    assert row.passed, row
+def test_it_computes_what_pytorch_computes():
+    assert not [row for row in rows() if not row.passed]
 
 
 @pytest.mark.parametrize("batch_first", [True, False])

@@ -20,9 +20,8 @@ from .torch_core import LAYERS, F
 from .torch_tutorial import PAD, D, H, inputs, rows, save, state
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row.variant)
-def test_it_computes_what_the_tutorial_computes(row):
-    assert row.passed, row
+def test_it_computes_what_the_tutorial_computes():
+    assert not [row for row in rows() if not row.passed]
 
 
 @pytest.mark.parametrize("case", inputs())

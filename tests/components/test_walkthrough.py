@@ -234,6 +234,7 @@ def opened(block: str, config: str = "plain") -> list[tuple[dict[str, Any], Term
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", CONFIGS)
 def test_an_opened_sum_says_what_it_adds(config: str) -> None:
     for block in MAPS:

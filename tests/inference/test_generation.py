@@ -86,6 +86,7 @@ def test_every_score_is_that_of_a_forced_pass(model, beam, penalty):
         assert hypothesis.finished == (hypothesis.ids[-1] == model.eos_id)
 
 
+@pytest.mark.slow
 def test_a_beam_finds_nothing_worse_than_greedy(model):
     """No theorem for a narrow beam, but it holds for these sources; wide enough, it must."""
     for line in LINES:
@@ -94,6 +95,7 @@ def test_a_beam_finds_nothing_worse_than_greedy(model):
             assert translate(model, line, beam, length_penalty=0.0)[0].score >= alone.score - 1e-5
 
 
+@pytest.mark.slow
 def test_a_beam_wide_enough_finds_every_text(build_model):
     """Seven tokens, three steps: all 1 + 6 + 36 * 7 texts, with the scores of brute force."""
     model = build_model(target_vocab=7)
@@ -111,6 +113,7 @@ def test_a_beam_wide_enough_finds_every_text(build_model):
     assert {h.ids: pytest.approx(h.score, abs=1e-5) for h in found} == scores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beam", [1, 4])
 @pytest.mark.parametrize("batch", [1, 3, 32])
 def test_many_lines_equal_one_by_one(model, beam, batch):

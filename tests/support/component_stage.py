@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import Page
 
-from tests.support.paths import ROOT
+from tests.support.paths import script
 from transformer_viz.components import blob
 from transformer_viz.components.bundle import HERE, style
 
@@ -28,8 +28,7 @@ EMPTY = (
     "<!doctype html><html><head><meta charset=utf-8><link rel=icon href=data:,>"
     "<title>stage</title></head><body></body></html>"
 )
-#: A function as an expression, which ends without a semicolon.
-MOUNT = (ROOT / "tests/support/js/stage.js").read_text(encoding="utf-8").rstrip().removesuffix(";")
+MOUNT = script("stage")
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

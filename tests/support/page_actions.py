@@ -13,108 +13,14 @@ from playwright.sync_api import Locator, Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.support.browser import PATIENCE
+from tests.support.paths import script
 from tests.support.rest import rest
 from transformer_viz.app.session.url_edits import unpack
 
 Look = dict[str, Any]
 AWAITED = 0.2  # seconds between two looks that must agree
 
-#: All that a person sees, each picture as a number: names, words, controls, pixels.
-#: What the pointer alone brings up (hover labels, the light on words) is left out. A picture of our
-#: own counts by the pixels of its first canvas and by all that its view was given.
-LOOK = """() => {
-  const own = (query, root) => [...root.querySelectorAll(query)];
-  const roots = [document, ...own('*', document).flatMap(one => one.shadowRoot ?? [])];
-  const all = (query, root) => root ? own(query, root) : roots.flatMap(one => own(query, one));
-  const number = (numbers, found = 2166136261) => {
-    for (const one of numbers) found = Math.imul(found ^ one, 16777619);
-    return found >>> 0;
-  };
-  const spelled = text => number(new TextEncoder().encode(text));
-  const key = element =>
-    element.closest('[class*="st-key-"]')?.className.match(/st-key-([\\w-]+)/)[1];
-
-  const written = element => {
-    const words = [...element.attributes].map(one => `${one.name}=${one.value}`).sort();
-    const inner = [...element.childNodes].map(node =>
-      node.nodeType === Node.ELEMENT_NODE ? written(node) : node.nodeValue);
-    return `<${element.tagName} ${words.join(' ')}>${inner.join('')}`;
-  };
-  const drawn = place => {
-    const chart = place.querySelector('.js-plotly-plot');
-    if (!chart?._fullLayout) return null;
-    const names = [chart._fullLayout._uid, ...chart._fullData.map(trace => trace.uid)];
-    const text = all('svg.main-svg', place).map(picture => {
-      const copy = picture.cloneNode(true);
-      all('.hoverlayer, .draglayer', copy).forEach(layer => layer.remove());
-      return written(copy);
-    }).join('');
-    return spelled(names.reduce((left, name) => left.replaceAll(name, ''), text));
-  };
-
-  const hosts = all('[data-painted]').filter(host => host.mounted?.data);
-  const shown = part => hosts.find(host => host.mounted.part === part)?.mounted.data;
-  const numbered = block => number(new Uint8Array(block.data.buffer));
-  const painted = host => {
-    const {seq, line, arrays, ...words} = host.mounted.data;
-    const canvas = host.shadowRoot.querySelector('canvas');
-    const pixels = canvas?.width && canvas.height
-      ? canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer : [];
-    const given = Object.values(arrays ?? {}).map(numbered);
-    return number([spelled(JSON.stringify(words)), ...given], number(new Uint32Array(pixels)));
-  };
-  const tiles = {}, atlas = shown('atlas');
-  (atlas?.blocks ?? []).forEach((block, n) => {
-    const {shape: [layers, heads, ...sides], data} = atlas.arrays['tiles' + n];
-    const size = sides[0] * sides[1], before = atlas.blocks.length > 1 ? block.name + ' ' : '';
-    for (let one = 0; one < layers * heads; one++) {
-      const name = `${before}L${Math.floor(one / heads)} H${one % heads}`;
-      tiles[name] = number(data.subarray(one * size, one * size + size));
-    }
-  });
-
-  const controls = {};
-  for (const place of all('[data-testid="stElementContainer"]')) {
-    const inner = [place, ...all('[data-painted]', place).flatMap(one => one.shadowRoot ?? [])];
-    const parts = inner.flatMap(root =>
-      all('[role="radio"], [role="switch"], [role="slider"], input, textarea', root));
-    const states = parts.map(part => [
-      part.getAttribute('aria-label') ?? part.innerText, part.disabled ?? null,
-      part.getAttribute('aria-checked') ?? part.checked ?? null,
-      part.getAttribute('aria-valuetext') ?? part.value ?? null]);
-    const tags = all('[data-tag], [role="row"], [data-testid*="Tag"]', place);
-    if (states.length) controls[key(place)] = [...states, ...tags.map(tag => tag.innerText)];
-  }
-
-  const head = hosts.find(host => host.mounted.part === 'head')?.shadowRoot;
-  const words = query => head?.querySelector(query)?.innerText;
-  const below = {row: words('.said, .tv-qk-said'), numbers: words('.numbers')};
-  const said = {};
-  for (const one of all('[data-what]')) said[one.dataset.what] = one.innerText;
-  for (const [name, text] of Object.entries(below)) if (text !== undefined) said[name] = text;
-  const ours = hosts.filter(host => ['atlas', 'head'].includes(host.mounted.part));
-  const charts = all('.stPlotlyChart')
-    .filter(place => place.checkVisibility());  // a former one may stay unseen until the run ends
-  return {
-    resting: all('[data-testid="stApp"][data-test-script-state="notRunning"]').length === 1
-      && all('[data-stale="true"], [data-testid="stSkeleton"], [data-moving]').length === 0
-      && all('[data-testid*="Bidi"]').every(one => one.closest('[data-painted]')
-        || all('[data-painted]', one).length > 0),
-    page: location.pathname,
-    query: Object.fromEntries(new URLSearchParams(location.search)),
-    said,
-    charts: Object.fromEntries([...charts.map(place => [key(place), drawn(place)]),
-      ...ours.map(host => [key(host), painted(host)])]),
-    tiles,
-    chips: all('.st-key-tokens [data-painted]').flatMap(host => all('button', host.shadowRoot))
-      .map(chip => [chip.innerText, chip.getAttribute('aria-pressed'),
-        chip.classList.contains('tv-gone')]),
-    edits: all('.st-key-chips button').map(button => button.innerText),
-    chances: all('.st-key-card-outcome [role="list"]').map(list => list.innerText),
-    controls,
-    alerts: all('[data-testid="stAlert"], [data-testid="stException"]').map(box => box.innerText),
-  };
-}"""
+LOOK = script("look")
 HEADS = """() => {
   const {view, data} = document.querySelector('.st-key-atlas [data-painted]').mounted;
   const opened = data.blocks.findIndex(({name}) => name === (data.opened?.[0] ?? name));

@@ -146,12 +146,14 @@ def test_the_page_says_whose_and_how_exact() -> None:
     assert "kept below 3 MB" not in said
 
 
+@pytest.mark.slow
 def test_a_large_model_stays_below_three_megabytes_with_every_head() -> None:
     content = report(large_trace(12, 12, 64))
     assert len(content.encode()) < MAX_PAGE_BYTES
     assert len(packed(content)[0]["runs"][0]["heads"]) == 144
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_left_out_and_said() -> None:
     trace = large_trace(11, 5, 200)
     content = report(trace, opened=("encoder", 4, 3))

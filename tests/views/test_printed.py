@@ -76,6 +76,7 @@ def long_trace(tokens: int) -> Trace:
     return replace(CLEAN, source=source, attentions=(block,), thumbnails=small)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PICTURES)
 @pytest.mark.parametrize("dark", [False, True])
 def test_another_library_renders_the_svg(name: str, dark: bool) -> None:
@@ -225,6 +226,7 @@ def test_an_atlas_has_every_head_on_its_own_scale() -> None:
     assert {"L0", "L1", "H0", "H1", "H2"} <= set(words(root))
 
 
+@pytest.mark.slow
 def test_what_is_pooled_is_said() -> None:
     said = printed(long_trace(300), "map", "svg", "encoder", 0, 1).decode()
     assert "Pooled: a cell is the largest of up to 2 × 2 weights." in said
@@ -265,6 +267,7 @@ def test_pdf_has_vectors_words_and_keywords(name: str) -> None:
     assert json.loads(re.sub(rb"\\(.)", rb"\1", keywords))["picture"] == name
 
 
+@pytest.mark.slow
 def test_the_same_picture_gives_the_same_bytes() -> None:
     for kind in ("svg", "png", "pdf"):
         assert printed(CLEAN, "map", kind, "cross", 1, 2) == printed(

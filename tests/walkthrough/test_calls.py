@@ -71,6 +71,7 @@ def _job(number: int) -> tuple[list[int], list[int], Site, int, Intervention]:
     return source, target, site, number % 3, EDITS[number % len(EDITS)]
 
 
+@pytest.mark.slow
 def test_many_at_once_on_one_model_are_those_made_alone():
     model = make_model()
 

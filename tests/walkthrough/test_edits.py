@@ -79,6 +79,7 @@ def made(name: str) -> Model:
     return make_model(**WORDS[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "edit"), CASES)
 def test_the_chain_is_that_of_the_changed_run(kind, edit):
     model, intervention = made(kind), Intervention(EDITS[edit])

@@ -57,6 +57,7 @@ LAYOUTS: dict[str, Callable[[Path], Model]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", LAYOUTS.values(), ids=LAYOUTS.keys())
 def test_a_foreign_checkpoint_is_told_whole(make, tmp_path):
     """The chain has no gap, ends where the run's own stream goes on, and every number is its sum;

@@ -142,6 +142,7 @@ WORDS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", WORDS.values(), ids=WORDS.keys())
 def test_every_word_of_the_config(words):
     """Tiny models with every choice a trainer has, at every block, layer and head, padding too."""

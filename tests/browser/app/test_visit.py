@@ -379,7 +379,7 @@ def test_strange_input_never_shows_a_traceback(page: Page, url: str) -> None:
         expect(page.get_by_test_id("stStatusWidget")).to_have_count(0)
         assert page.get_by_test_id("stException").count() == 0
         assert page.get_by_label("English sentence").input_value() == sentence.rstrip("\n")
-    assert "Kaffee" in page.locator('[data-what="translation"]').inner_text()
+    expect(page.locator('[data-what="translation"]')).to_contain_text("Kaffee")
 
 
 def test_pointing_at_a_chip_lights_it_in_the_pictures_and_back(page: Page, url: str) -> None:

@@ -1,0 +1,49 @@
+"""Some seconds of each strain of `make soak`: nothing breaks, nothing of one reaches another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from playwright.sync_api import Browser
+
+from benchmarks.memory import Diary, server_of
+from benchmarks.monkey import play
+from benchmarks.pupils import LEAST, Truth, lesson, mixed, section, sentence_of
+from benchmarks.visitors import together
+from tests.support.browser import visit
+
+SECONDS, ACTIONS = 5, 5
+PUPILS = 3
+CHANGES = 6
+
+
+def test_a_monkey_breaks_nothing(browser: Browser, url: str) -> None:
+    with visit(browser) as page:
+        diary = Diary(server_of(url), every=2)
+        found = play(page, url, SECONDS, diary=diary, least=ACTIONS)
+    assert not found.broken
+    assert found.done.total() >= ACTIONS
+    assert min(diary.server) > 0 and min(diary.page) > 0
+
+
+def test_two_visitors_see_each_their_own(browser: Browser, url: str) -> None:
+    tale = together(browser, url, CHANGES)
+    assert not tale.broken
+    assert tale.changes >= CHANGES and tale.overlaps > 0
+    assert tale.noticed >= 5  # one's screen held against the other's link
+
+
+def test_pupils_are_shown_what_their_own_sentences_give(browser: Browser, url: str) -> None:
+    met = lesson(browser, url, PUPILS, SECONDS)
+    assert not met.errors
+    assert len(met.steps) >= LEAST * (PUPILS - 1) and met.painted
+    truth = Truth()
+    assert mixed(met.steps, truth) == []
+    mine, other = met.visits[0].steps[0], met.visits[1].steps[0]
+    swapped = replace(mine, frame=other.frame, head=other.head, after=other.after)
+    assert len(mixed([swapped], truth)) == 3  # another pupil's screen would be noticed
+    assert "move to frame" in section(met, [], PUPILS, SECONDS).text
+
+
+def test_no_two_pupils_of_a_class_type_one_sentence() -> None:
+    assert len({sentence_of(number) for number in range(30)}) == 30
