@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 from ..i18n import listed, mark, say
 from .sites import BLOCKS, STACKS, Site, called, map_name
 
-LARGEST = 3e38  # about what a float32 can hold
-MOST = 2**53  # whole numbers up to here are the same in every JSON reader
+MAX_FLOAT = 3e38  # about what a float32 can hold
+MAX_WHOLE = 2**53  # whole numbers up to here are the same in every JSON reader
 MOST_PADDING = 10_000  # tokens
 PARTS = {"self": mark("self"), "feed_forward": mark("feed-forward")}  # blocks that are no maps
 
@@ -100,7 +100,7 @@ class Amount(Edit):
     """What edits have in common that say how much, with one finite number from ``least``."""
 
     value: float
-    least: ClassVar[float] = -LARGEST
+    least: ClassVar[float] = -MAX_FLOAT
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -376,11 +376,13 @@ def _require(holds: bool, edit: Edit, word: str, wanted: str, got: Any) -> None:
 
 def _finite(value: Any) -> bool:
     # the comparison is false for NaN, and takes whole numbers of any length
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_FLOAT
+    )
 
 
 def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_WHOLE
 
 
 def _wholes(values: Any) -> bool:

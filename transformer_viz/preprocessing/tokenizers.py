@@ -19,7 +19,7 @@ import sentencepiece
 from ..core.trace_parts import Tokens
 
 SHAPES = {"\n": "↵", "\t": "⇥"}
-LONGEST = 4  # bytes that one character can take in UTF-8
+MAX_UTF8_BYTES = 4  # bytes that one character can take in UTF-8
 
 
 class Tokenizer(Protocol):
@@ -275,7 +275,7 @@ def _characters(parts: Sequence[bytes]) -> tuple[list[str], list[str]]:
     rests: list[str] = []
     while len(texts) < len(parts):
         at = len(texts)
-        for count in range(1, min(LONGEST, len(parts) - at) + 1):
+        for count in range(1, min(MAX_UTF8_BYTES, len(parts) - at) + 1):
             try:
                 text = visible(b"".join(parts[at : at + count]).decode())
                 break
