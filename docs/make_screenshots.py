@@ -141,7 +141,7 @@ def pages(browser: Browser) -> None:
                 for name, path, words in (*SHOTS, *VIEWS, *CLASS, *kinds()):
                     page.set_viewport_size({"width": width, "height": 1000})
                     page.goto(f"{url}/{path}?{urlencode(words)}")
-                    page.locator(STANDS.get(name, ".tv-foot")).first.wait_for()
+                    page.locator(STANDS.get(path, ".tv-foot")).first.wait_for()
                     whole(page, width, PICTURES / f"{name}-{colours}{ending}.png")
                 page.context.close()
 

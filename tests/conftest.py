@@ -32,7 +32,7 @@ hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
 
 BROWSER = ROOT / "tests" / "browser"
-PAGES = ROOT / "tests" / "app" / "pages"
+PAGE_TESTS = ROOT / "tests" / "app" / "pages"
 #: The modules with the longest tests, which begin: none of them is to end a run alone.
 LONGEST = ("everywhere", "kinds", "pages", "visit", "soak", "live", "lessons", "inside")
 
@@ -113,7 +113,7 @@ def _turn(path: Path) -> int:
     if path.parent == BROWSER / "app":
         name = path.stem.removeprefix("test_")
         return LONGEST.index(name) if name in LONGEST else len(LONGEST)
-    return len(LONGEST) + (1 if path.parent == PAGES else 2)
+    return len(LONGEST) + (1 if path.parent == PAGE_TESTS else 2)
 
 
 @pytest.fixture(scope="session")

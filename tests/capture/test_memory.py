@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tests.support.head_formulas import FORMULAS
 from transformer_viz.capture import AttentionRecord, Capture, CaptureRequest, probe
 from transformer_viz.capture.handlers.fused_attention import BLOCK
 from transformer_viz.capture.statistics import CELLS, SIDE, Statistics, block_rows
@@ -110,15 +111,7 @@ def run(
 def witness(weights: Tensor) -> dict[str, np.ndarray]:
     """The head statistics of full matrices ``[head, query, key]`` in float64, by numpy."""
     w = weights.double().numpy()
-    query, key = np.ogrid[: w.shape[1], : w.shape[2]]
-    logs = np.log2(w, out=np.zeros_like(w), where=w > 0)
-    return {
-        "entropy": -(w * logs).sum(2).mean(1),
-        "distance": (w * abs(query - key)).sum(2).mean(1),
-        "max": w.max((1, 2)),
-        "sink": w[:, :, 0].mean(1),
-        "row_sum_error": abs(w.sum(2) - 1).max(1),
-    }
+    return {name: formula(w) for name, formula in FORMULAS.items()}
 
 
 def largest_of_cells(weights: np.ndarray) -> np.ndarray:

@@ -13,10 +13,12 @@ from tests.support.many_heads import blocks_max, many, repeated, sentence
 from tests.views.conftest import make_trace
 from transformer_viz.components.atlas import atlas_data, atlas_height
 from transformer_viz.components.map_look import MapLook
+from transformer_viz.core.head_metrics import shown_metrics
 from transformer_viz.core.trace import Trace
 from transformer_viz.i18n import speaking
 
 BLOCKS = ("encoder", "decoder", "cross")
+SHOWN = [metric.name for metric in shown_metrics()]  # the columns of the table
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +57,9 @@ def test_every_head_has_its_numbers(clean: Trace) -> None:
     for row in rows(clean, "decoder", "cross").itertuples():
         numbers = arrays["numbers1"][:, row.layer, row.head]
         found = dict(zip(header["columns"], numbers, strict=True))
-        for name in ("entropy", "distance", "max", "sink"):
+        for name in SHOWN:
             assert found[name] == np.float32(getattr(row, name))
-        assert list(found) == ["entropy", "distance", "max", "sink", "strongest"]
+        assert list(found) == [*SHOWN, "strongest"]
         assert found["strongest"] == found["max"]
 
 
@@ -72,7 +74,7 @@ def test_a_column_that_a_stored_trace_lacks_is_not_known(clean: Trace) -> None:
 
 def test_the_header_says_how_heads_can_be_sorted(clean: Trace, warm: Trace) -> None:
     metrics = decoded(atlas_data(clean, ["cross"]))[0]["metrics"]
-    assert [metric["name"] for metric in metrics] == ["entropy", "distance", "max", "sink"]
+    assert [metric["name"] for metric in metrics] == SHOWN
     assert metrics[0]["before"] is None and metrics[0]["title"] == "entropy"
     assert metrics[2]["heading"] == metrics[2]["title"] == "largest weight"
     with speaking("zh"):

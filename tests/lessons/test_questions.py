@@ -48,7 +48,7 @@ def run(model: Model, seen: Seen, edits: str | None = None, **words: Any) -> Tra
 
 def row_of(trace: Trace, seen: Seen) -> np.ndarray:
     spot = seen.spot
-    return trace.attention(spot.block, spot.layer)[spot.head, spot.row].astype(np.float64)
+    return trace.attention(spot.map_name, spot.layer)[spot.head, spot.row].astype(np.float64)
 
 
 def numbers(text: str) -> list[float]:
@@ -84,7 +84,7 @@ def test_a_difference_of_scores_is_a_factor_of_weights(
 ) -> None:
     seen, ask = asked("query-key-value", text)
     spot, again = seen.spot, run(model, seen, keep=("weights", "qkv"))
-    block = again.block(spot.block, spot.layer)
+    block = again.block(spot.map_name, spot.layer)
     assert block.q is not None and block.k is not None
     q, k = block.q[spot.head, spot.row], block.k[spot.head]
     scores = k.astype(np.float64) @ q / math.sqrt(len(q))  # from q and k, not from kept scores
@@ -104,7 +104,7 @@ def test_without_the_division_a_row_is_the_softmax_of_the_products(
 ) -> None:
     seen, ask = asked("temperature", text)
     spot, again = seen.spot, run(model, seen, keep=("weights", "qkv"))
-    block = again.block(spot.block, spot.layer)
+    block = again.block(spot.map_name, spot.layer)
     assert block.q is not None and block.k is not None
     products = block.k[spot.head].astype(np.float64) @ block.q[spot.head, spot.row]
     powers = np.exp(products - products.max())
@@ -136,7 +136,7 @@ def test_the_head_that_looks_at_the_word_before(asked: Asked, model: Model, text
 @pytest.mark.parametrize("share", [0.25, 0.75])
 def test_most_words_look_back_only_where_they_do(asked: Asked, share: float) -> None:
     seen, _ = asked("heads", TEXTS[0])
-    block = seen.clean.block(seen.spot.block, seen.spot.layer)
+    block = seen.clean.block(seen.spot.map_name, seen.spot.layer)
     weights = np.array(block.weights)
     size = weights.shape[1]
     weights[seen.spot.head] = np.eye(size)

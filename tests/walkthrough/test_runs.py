@@ -47,7 +47,7 @@ def scene(engine: Engine, question: Question, place: Place, changes: Interventio
 def hold_to_screen(found: Scene, row: int) -> None:
     """Weights, scores and v of the row are those of the run that the screen shows."""
     chain, place = found.inside(row), found.place
-    block = found.now.block(place.block, place.layer)
+    block = found.now.block(place.map_name, place.layer)
     assert block.scores is not None
     assert block.v is not None
     assert np.array_equal(chain["softmax"]["out"], block.weights[place.head, row])

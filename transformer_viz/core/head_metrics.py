@@ -70,7 +70,7 @@ def _weights(rows: Rows) -> Any:
 
 
 def _first_key(rows: Rows) -> Any:
-    """How much a head parks on the first key."""
+    """The attention sink: the share of its weight that a query parks on the first token."""
     return rows.weights_and_sinks[..., 0]
 
 

@@ -6,6 +6,7 @@ folders today and not in it. Nothing is imported before an old name is asked for
 
 from __future__ import annotations
 
+import inspect
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -229,7 +230,17 @@ class Moved(ModuleType):
 
     def __call__(self, *words: Any, **more: Any) -> Any:
         """A view's old module bears the view's name: called, it is the view."""
-        return getattr(self, self.__name__.rpartition(".")[2])(*words, **more)
+        return self._view(*words, **more)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The view's own parameters, for help and for `inspect.signature`."""
+        return inspect.signature(self._view)
+
+    @property
+    def _view(self) -> Callable[..., Any]:
+        view: Callable[..., Any] = getattr(self, self.__name__.rpartition(".")[2])
+        return view
 
 
 class OldNames(MetaPathFinder, Loader):

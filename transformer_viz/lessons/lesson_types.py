@@ -24,7 +24,7 @@ class NotHere(ValueError):
 class Spot:
     """The place in a run that a station speaks of: a head, one row of its map, one column."""
 
-    block: str
+    map_name: str
     layer: int = 0
     head: int = 0
     row: int = 0
@@ -38,7 +38,7 @@ class Spot:
     @property
     def selectors(self) -> dict[str, Any]:
         """The selectors of an edit of this head."""
-        stack, block = MAPS[self.block]
+        stack, block = MAPS[self.map_name]
         return {"stack": stack, "block": block, "layer": self.layer, "head": self.head}
 
 
@@ -157,6 +157,6 @@ class Station:
     looks: bool = False
     deed: str = ""
 
-    def block(self, maps: tuple[str, ...]) -> str | None:
+    def map_name(self, maps: tuple[str, ...]) -> str | None:
         """The map that this station speaks of in a model with these maps; None: it has none."""
         return next((name for name in self.maps if name in maps), None)

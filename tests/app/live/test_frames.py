@@ -369,7 +369,7 @@ def test_a_visit_keeps_its_line_and_shows_its_newest_scene(visit: Visit, opened:
     (path,) = {header["line"] for header in sliders(app).values()}
     assert first == {path} and path.startswith(registry.PATH + "/")
     view = opened.line(path.rpartition("/")[2]).view
-    assert view.question.text == "A dog sat." and view.place.block == "encoder"
+    assert view.question.text == "A dog sat." and view.place.map_name == "encoder"
     assert [edit.to_dict()["value"] for edit in view.changes] == [2.0]
     (other,) = {header["line"] for header in sliders(visit()).values()}
     assert other != path

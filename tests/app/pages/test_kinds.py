@@ -51,7 +51,7 @@ from ...support.page_content import (
 
 pytestmark = pytest.mark.app
 Meet = Callable[..., AppTest]
-PAGES = ("", "positions", "norms")
+MAP_PAGES = ("", "positions", "norms")
 TEXT = "The cat sat on the mat."
 KEEP = ("weights", "scores", "hidden")
 STACK = {"lm": "decoder", "ids": "decoder", "mlm": "encoder", "vit": "encoder", "core": "encoder"}
@@ -96,7 +96,7 @@ def runs(
     return cache(made)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", MAP_PAGES)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_page_stands_for_every_kind(meet: Meet, name: str, page: str) -> None:
     app = go(meet(name), page)
@@ -434,7 +434,7 @@ def test_another_model_keeps_the_changes_that_mean_something_there(meet: Meet, n
 
 def test_one_may_go_from_any_kind_to_any_other_on_every_page(meet: Meet) -> None:
     app = meet("tiny")
-    for page in PAGES:
+    for page in MAP_PAGES:
         go(app, page)
         for name in (*NAMES, *reversed(NAMES), "core", "mlm", "ids", "vit", "tiny"):
             app.selectbox(key="model").set_value(name).run()

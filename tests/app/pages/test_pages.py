@@ -44,7 +44,7 @@ from ..conftest import APP, TIMEOUT
 
 pytestmark = pytest.mark.app
 Visit = Callable[..., AppTest]
-PAGES = ("", "positions", "norms")
+MAP_PAGES = ("", "positions", "norms")
 
 
 def random_state(seed: int) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def test_a_random_state_comes_back_from_its_link_on_every_page(visit: Visit, see
     assert set(state) == {key.name for key in KEYS}
     said = {name: value for name, value in state.items() if value not in ("", None)}
     link = {key.name: key.write(said[key.name]) for key in KEYS if key.name in said}
-    for page in PAGES:
+    for page in MAP_PAGES:
         first = go(visit(**link), page)
         assert not first.exception and not first.error, told(first)
         again = go(visit(**address(first)), page)
@@ -165,13 +165,13 @@ def test_a_change_on_one_page_stands_on_the_others(visit: Visit) -> None:
     assert app.session_state["edits"] == Intervention((ScalePositions(value=0.0),)).to_json()
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", MAP_PAGES)
 def test_an_empty_sentence_says_what_to_do(visit: Visit, page: str) -> None:
     app = go(visit(text=" "), page)
     assert not app.exception and "Type an English sentence" in told(app)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", MAP_PAGES)
 def test_what_cannot_be_done_is_explained_on_every_page(visit: Visit, page: str) -> None:
     app = go(visit(edits=Intervention((Temperature(value=2.0, layer=77),)).to_json()), page)
     assert not app.exception and len(app.error) == 1 and "matches no place" in told(app)
@@ -291,7 +291,7 @@ def test_the_first_head_comes_back_from_its_link(monkeypatch: pytest.MonkeyPatch
     assert (again.session_state["layer"], again.session_state["head"]) == (0, 0)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", MAP_PAGES)
 def test_a_difference_without_changes_is_the_run_itself(visit: Visit, page: str) -> None:
     warm = Intervention((Temperature(value=4.0),)).to_json()
     app = visit(page, edits=warm, compare="difference")

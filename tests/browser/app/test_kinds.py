@@ -17,7 +17,7 @@ from tests.support.page_actions import address, after, go, query
 
 TEXT = "The cat sat on the mat."
 MAP, OVER = "charts.head-view", "charts.over-image"
-PAGES = ("", "positions", "norms")
+MAP_PAGES = ("", "positions", "norms")
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def test_every_page_of_every_kind_fits_and_complains_about_nothing(
 ) -> None:
     with visit(browser, viewport={"width": width, "height": 1000}, color_scheme=colours) as page:
         for name in NAMES:
-            for path in PAGES if (width, colours) == (800, "light") else ("",):
+            for path in MAP_PAGES if (width, colours) == (800, "light") else ("",):
                 now = go(page, address(kinds_url, path, model=name, masked="1"))
                 assert now["alerts"] == []
                 wide = page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth")

@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.support import component_stage as stages
 from tests.support.added_metric import followed
+from transformer_viz.core.head_metrics import shown_metrics
 
 pytestmark = pytest.mark.browser
 RANKED = "ranked by weight on the word's own position, highest first"
@@ -36,9 +37,8 @@ def numbers(stage: Page) -> list[str]:
 def test_a_new_metric_stands_in_menu_legend_and_table(stage: Page, added: dict[str, Any]) -> None:
     show(stage, added["atlas"])
     menu = stage.get_by_role("combobox", name="sort")
-    assert menu.locator("option").all_inner_texts() == [
-        *("layer", "entropy", "distance", "largest weight", "sink", "self")
-    ]
+    titles = [metric.title for metric in shown_metrics()]
+    assert menu.locator("option").all_inner_texts() == ["layer", *titles, "self"]
     expect(menu).to_have_value("self")
     shown = [float(text) for text in numbers(stage)]
     assert len(shown) == 14 and shown == sorted(shown, reverse=True) and shown[0] > shown[-1]

@@ -15,6 +15,7 @@ from tests.support.many_heads import many
 from tests.views.conftest import make_trace
 from transformer_viz.components.atlas import atlas_data
 from transformer_viz.components.map_look import MapLook
+from transformer_viz.core.head_metrics import shown_metrics
 from transformer_viz.core.palette import LIGHT
 from transformer_viz.core.trace import Trace
 
@@ -328,12 +329,12 @@ def test_the_table_says_the_same_and_can_be_sorted(stage: Page) -> None:
     rows = stage.locator("tbody tr")
     assert rows.count() == 12
     row = head_row(trace, "decoder", "cross", 1, 0)
-    words = [f"{row[name]:.2f}" for name in ("entropy", "distance", "max", "sink")]
+    words = [f"{row[metric.name]:.2f}" for metric in shown_metrics()]
     told = rows.nth(9).locator("th, td").all_inner_texts()
-    assert told[:5] == ["Cross L1 H0", *words]
+    assert told[:-1] == ["Cross L1 H0", *words]
     weights = trace.attention("cross", layer=1)[0]
     query, key = np.unravel_index(weights.argmax(), weights.shape)
-    assert told[5] == f"t{query} → s{key}"
+    assert told[-1] == f"t{query} → s{key}"
     header = stage.get_by_role("button", name="distance, tokens")
     header.focus()
     press(stage, "Enter")

@@ -42,7 +42,7 @@ def take(scene: Scene) -> None:
 
 def picture(scene: Scene) -> str:
     """Which picture of the head is printed: lines where they are shown and few enough."""
-    words = scene.now.block(scene.place.block, scene.place.layer).weights.shape[1:]
+    words = scene.now.block(scene.place.map_name, scene.place.layer).weights.shape[1:]
     return "lines" if scene.look.view == "lines" and max(words) <= MOST_WORDS else "map"
 
 
@@ -83,7 +83,7 @@ def maker(scene: Scene, kind: str, shown: str) -> Callable[[], bytes]:
         if kind in PRINTED:
             words |= {"ramp": look.ramp, "threshold": look.threshold}
             words["also"] = look.overlay if shown == "lines" else ()
-        at = (place.block, place.layer, place.head)
+        at = (place.map_name, place.layer, place.head)
         compared = before if before is not now else None
         with speaking(look.lang):
             return exported(now, kind, shown, at, before=compared, **words)
@@ -96,4 +96,4 @@ def file_name(scene: Scene, kind: str, shown: str) -> str:
     place = scene.place
     model = re.sub(r"[^\w.-]+", "-", str(scene.now.manifest.get("model", "model"))).strip("-.")
     head = {"atlas": "all-heads", "report": "report", "run": "run"}
-    return f"{model}-{place.block}-{head.get(shown, f'L{place.layer}-H{place.head}')}.{kind}"
+    return f"{model}-{place.map_name}-{head.get(shown, f'L{place.layer}-H{place.head}')}.{kind}"

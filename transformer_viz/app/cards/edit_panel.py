@@ -41,7 +41,7 @@ MOST_PADDING = 20  # tokens; more would say nothing new
 def controls(scene: Scene) -> None:
     """The card: what a change applies to, the controls, and what is changed already."""
     place = scene.place
-    keys = keys_of(scene.now, place.block)
+    keys = keys_of(scene.now, place.map_name)
     _show(place, scene.changes)
     with st.container(border=True, key="card-change"):
         with layout.row("center", spread=True):
@@ -84,7 +84,7 @@ def strip(scene: Scene, parts: frames.Parts) -> None:
             _causal(scene)
             _slider(scene, WINDOW, 160, parts)
             _head_state()
-            _hide(keys_of(scene.now, scene.place.block), scene.kind, 230)
+            _hide(keys_of(scene.now, scene.place.map_name), scene.kind, 230)
         with layout.row("center", spread=True):
             chips(scene)
             with layout.row(fit=True):
@@ -146,7 +146,7 @@ def _causal(scene: Scene) -> None:
 
 def _no_causal(place: Place) -> bool:
     """Whether there is no causal mask to switch: cross-attention reads the other sentence."""
-    return place.block == "cross" and place.scope != "everything"
+    return place.map_name == "cross" and place.scope != "everything"
 
 
 def _head_state() -> None:

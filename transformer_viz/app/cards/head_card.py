@@ -44,7 +44,7 @@ def cells_of(scene: Scene) -> Cells:
     grouped = seen.view != "qk"
     return cells(
         scene.shown[0],
-        place.block,
+        place.map_name,
         place.layer,
         place.head,
         words=seen.words and grouped,
@@ -65,7 +65,7 @@ def opened(scene: Scene, found: Cells) -> None:
     """The card of the opened head."""
     place = scene.place
     with layout.row("center", spread=True):
-        kind = layout.quiet_span(called(place.block))
+        kind = layout.quiet_span(called(place.map_name))
         layout.heading(f"{place.site.label} {kind}", fit=True)
         with layout.row(fit=True):
             presenter.steps(scene)
@@ -120,7 +120,7 @@ def _words(scene: Scene, found: Cells) -> None:
 def _further(scene: Scene) -> None:
     """The heads whose lines are drawn beside those of the opened one."""
     place = scene.place
-    layers, heads = scene.now.thumbnail(place.block).shape[:2]
+    layers, heads = scene.now.thumbnail(place.map_name).shape[:2]
     own = (place.layer, place.head)
     widget_sync.show({"also": [at for at in scene.look.overlay if at != own]})
     st.multiselect(

@@ -78,7 +78,7 @@ def _picture(scene: Scene, now: Trace, before: Trace | None, over: str, shown: n
     place = scene.place
     figure = views.over_image(
         now,
-        place.block,
+        place.map_name,
         place.layer,
         place.head,
         state.token,
@@ -131,7 +131,7 @@ def _class(scene: Scene) -> int:
 
 def _moved(scene: Scene, chosen: int, changes: Intervention) -> Trace:
     """A run that says how each weight of the opened layer moves the class's logit."""
-    place = whole_layer(scene.place.block, scene.place.layer)
+    place = whole_layer(scene.place.map_name, scene.place.layer)
     return patiently(
         lambda task: scene.engine.gradients(scene.question, chosen, changes, place, task),
         key="gradients-changed" if changes else "gradients-clean",

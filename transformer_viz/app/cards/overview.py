@@ -102,7 +102,7 @@ def _overview(scene: Scene) -> None:
         )
     except (ValueError, LookupError) as error:
         st.caption(plain(spoken(error)))
-    layers, heads = scene.now.thumbnail(scene.place.block).shape[:2]
+    layers, heads = scene.now.thumbnail(scene.place.map_name).shape[:2]
     with layout.row("bottom", key="fold-overview"):
         st.selectbox(
             say("layer"),

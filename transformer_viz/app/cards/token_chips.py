@@ -81,11 +81,11 @@ def rows_for_map(scene: Scene, found: Cells) -> list[ChipRow]:
     made = []
     for side, tokens in _sides(scene):
         looked_at = scene.now.target is None or side == (
-            "target" if place.block == "decoder" else "source"
+            "target" if place.map_name == "decoder" else "source"
         )
         gone = hidden(scene.changes, place) if looked_at else ()
         whose = "target" if scene.kind.stacks == ("decoder",) else side
-        own = [row_token(place.block, whose, token) for token in range(len(tokens))]
+        own = [row_token(place.map_name, whose, token) for token in range(len(tokens))]
         chips = [
             Chip(
                 text,

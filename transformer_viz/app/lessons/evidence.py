@@ -28,7 +28,7 @@ def serves(station: Station, kind: Kind) -> bool:
     reads = kind.takes == "text" and kind.gives == "words"
     writes = kind.writes or not (station.sayings or "decoder" in station.maps[:1])
     writes = writes and (kind.translates or not station.translates)
-    return reads and writes and station.block(maps_of(kind)) is not None
+    return reads and writes and station.map_name(maps_of(kind)) is not None
 
 
 def spot_of(
@@ -40,7 +40,7 @@ def spot_of(
         ValueError: this sentence or model has no such place; says why.
         Abandoned: the task was given up.
     """
-    block = station.block(maps_of(kind))
+    block = station.map_name(maps_of(kind))
     question = replace(question, target="") if station.free else question
     if block is None:
         raise NotHere(say("This model has no such attention; choose one that translates."))
@@ -64,7 +64,7 @@ def seen_of(
     own = DetailRequest((_site(spot),))
     if station.vectors:
         run = engine.clean(question, replace(own, vectors=True), task).trace
-        seen = replace(seen, vectors=run.block(spot.block, spot.layer))
+        seen = replace(seen, vectors=run.block(spot.map_name, spot.layer))
     changed = [
         engine.changed(question, answer, edits, own, task) for edits in station.experiments(seen)
     ]
@@ -99,4 +99,4 @@ def _mixed(engine: Engine, question: Question, clean: Trace) -> tuple[int, ...] 
 
 
 def _site(spot: Spot) -> Site:
-    return Site(*MAPS[spot.block], spot.layer)
+    return Site(*MAPS[spot.map_name], spot.layer)

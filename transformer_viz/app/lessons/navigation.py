@@ -140,7 +140,7 @@ def set_up(scene: Scene, station: Station, task: Task) -> dict[str, Any]:
 
 def _step(scene: Scene, spot: Spot, stage: str, task: Task) -> int:
     """At which step of Step inside a kind of stage stands for this head and word."""
-    place = Place(spot.block, spot.layer, spot.head)
+    place = Place(spot.map_name, spot.layer, spot.head)
     clean = replace(scene, place=place, changes=Intervention(), now=scene.before)
     try:
         stages = clean.inside(spot.row, task).stages

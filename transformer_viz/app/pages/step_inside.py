@@ -45,7 +45,7 @@ def draw(engine: Engine) -> None:
 
 def _body(scene: Scene) -> None:
     place = scene.place
-    found = cells(scene.now, place.block, place.layer, place.head)
+    found = cells(scene.now, place.map_name, place.layer, place.head)
     head_card.settle_row(found)
     token_chips.settle_picked(found)
     token_chips.sentences(scene, token_chips.rows_for_map(scene, found), token_chips.remember_click)
@@ -74,7 +74,7 @@ def _body(scene: Scene) -> None:
 
 def _choices(scene: Scene, words: tuple[str, ...]) -> None:
     """Which block, layer, head and word."""
-    layers, heads = scene.now.thumbnail(scene.place.block).shape[:2]
+    layers, heads = scene.now.thumbnail(scene.place.map_name).shape[:2]
     notices.rewrite_widget("token")
     with layout.row("center", spread=True, key="fold-inside"):
         layout.heading(say(QUESTION), fit=True)

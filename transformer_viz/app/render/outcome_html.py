@@ -79,7 +79,7 @@ def _names(scene: Scene) -> Sequence[str]:
 def _held(scene: Scene) -> str:
     """The held words' bars; of a long text those around the chosen row."""
     count = len(places(scene))
-    row = scene.look.token if scene.place.block != "encoder" else scene.look.answer
+    row = scene.look.token if scene.place.map_name != "encoder" else scene.look.answer
     first = max(0, min(row - SHOWN // 2, count - SHOWN))
     rows = range(first, min(count, first + SHOWN))
     picture = bars(scene.before, _after(scene), rows=rows, dark=scene.look.dark)

@@ -25,14 +25,14 @@ def atlas(scene: Scene) -> bytes:
         ValueError: two runs whose pictures cannot be compared at a glance; says why.
     """
     (now, before), place, look = scene.shown, scene.place, scene.look
-    blocks = now.maps if look.blocks == "all" else (place.block,)
+    blocks = now.maps if look.blocks == "all" else (place.map_name,)
     ranked = look.sort != "change" or before is not None
     return atlas_data(
         now,
         blocks,
         _look(scene),
         before=before,
-        opened=(place.block, place.layer, place.head),
+        opened=(place.map_name, place.layer, place.head),
         overlaid=look.overlay,
         sort=look.sort if ranked else "layer",
         scale=look.scale,
@@ -52,7 +52,7 @@ def _map(scene: Scene) -> bytes:
     (now, before), place = scene.shown, scene.place
     return map_data(
         now,
-        place.block,
+        place.map_name,
         place.layer,
         place.head,
         _look(scene),
@@ -68,7 +68,7 @@ def _lines(scene: Scene) -> bytes:
     opened = (place.layer, place.head)
     return lines_data(
         now,
-        place.block,
+        place.map_name,
         (opened, *(at for at in look.overlay if at != opened)),
         _look(scene),
         before=before,
@@ -80,7 +80,7 @@ def _qk(scene: Scene) -> bytes:
     (now, _), place, look = scene.shown, scene.place, scene.look
     return qk_data(
         now,
-        place.block,
+        place.map_name,
         place.layer,
         place.head,
         query=look.token,

@@ -51,7 +51,7 @@ Selectors = dict[str, Any]
 class Place:
     """The selected head, how far a change reaches from there, and the maps that the model has."""
 
-    block: str
+    map_name: str
     layer: int
     head: int
     scope: str = "head"
@@ -60,13 +60,13 @@ class Place:
     @property
     def site(self) -> Site:
         """The head whose edits the controls show."""
-        stack, block = MAPS[self.block]
+        stack, block = MAPS[self.map_name]
         return Site(stack, block, self.layer, self.head)
 
     @property
     def selectors(self) -> Selectors:
         """The selectors of an edit that reaches as far as the scope says."""
-        stack, block = MAPS[self.block]
+        stack, block = MAPS[self.map_name]
         words: Selectors = {"stack": stack, "block": block, "layer": self.layer, "head": self.head}
         kept = {"everything": 0, "block": 2, "layer": 3, "head": 4}[self.scope]
         return dict(list(words.items())[:kept])
@@ -74,7 +74,7 @@ class Place:
     @property
     def masked_site(self) -> Site:
         """Where the causal mask is read: a cross head has none, so everything means the decoder."""
-        return replace(self.site, block="self") if self.block == "cross" else self.site
+        return replace(self.site, block="self") if self.map_name == "cross" else self.site
 
 
 def temperature(intervention: Intervention, place: Place) -> float:
@@ -147,7 +147,7 @@ def set_cut(
     edit = intervention.find(BlockEdges, place.site)
     others = edit.edges if isinstance(edit, BlockEdges) else ()
     edges = tuple(e for e in others if e[0] != query) + tuple((query, key) for key in keys)
-    words = place.selectors or dict(zip(("stack", "block"), MAPS[place.block], strict=True))
+    words = place.selectors or dict(zip(("stack", "block"), MAPS[place.map_name], strict=True))
     edits = [BlockEdges(edges=edges, **words)]
     return _write(
         intervention,
@@ -227,7 +227,7 @@ def _readers(place: Place) -> list[Selectors]:
     """The blocks in which keys of the same sentence are hidden together."""
     if place.scope != "everything":
         return [place.selectors]
-    maps = ("decoder",) if place.block == "decoder" else ("encoder", "cross")
+    maps = ("decoder",) if place.map_name == "decoder" else ("encoder", "cross")
     here = [name for name in maps if name in place.maps]
     return [dict(zip(("stack", "block"), MAPS[name], strict=True)) for name in here]
 

@@ -47,7 +47,7 @@ class Scene:
     def most(self) -> float:
         """The head's largest weight in both runs, so that both are coloured alike."""
         place = self.place
-        both = (t.block(place.block, place.layer).weights for t in (self.before, self.now))
+        both = (t.block(place.map_name, place.layer).weights for t in (self.before, self.now))
         return max(float(weights[place.head].max()) for weights in both) or 1.0
 
     @property
@@ -67,7 +67,7 @@ class Scene:
             ValueError: what a run refuses; says why.
             Abandoned: the task was given up.
         """
-        site = Site(*MAPS[self.place.block], self.place.layer, self.place.head)
+        site = Site(*MAPS[self.place.map_name], self.place.layer, self.place.head)
         run = self.question, self.before, self.changes
         return inside_of(self.engine, *run, site, row, task)
 
@@ -84,7 +84,7 @@ class Scene:
 def detail_request(place: Place, look: Look) -> DetailRequest:
     """What of a run the pictures show in full: the opened layer, and those of overlaid heads."""
     layers = (place.layer, *(layer for layer, _ in look.overlay if look.view == "lines"))
-    sites = tuple(whole_layer(place.block, layer).sites[0] for layer in dict.fromkeys(layers))
+    sites = tuple(whole_layer(place.map_name, layer).sites[0] for layer in dict.fromkeys(layers))
     return DetailRequest(sites, look.view == "qk")
 
 
@@ -124,7 +124,7 @@ def scene_of(engine: Engine, question: Question, kind: Kind, where: DeltaGenerat
     question = _settle_masks(answer.trace, question)
     changes.drop_misfits(answer.trace, kind)
     place, edits = changes.place(), changes.intervention()
-    view_options.clamp_view_options(answer.trace, place.block, replace(question, masked=()))
+    view_options.clamp_view_options(answer.trace, place.map_name, replace(question, masked=()))
     seen = view_options.look()
     detail = detail_request(place, seen)
     answer = _clean(engine, question, detail, where)  # the link may have named another one

@@ -17,7 +17,7 @@ from .scene import Scene
 def follow_row(scene: Scene) -> Scene:
     """A newly chosen row is the chosen word on Norms; a decoder's row also asks about the word
     that it produces."""
-    state, block = st.session_state, scene.place.block
+    state, block = st.session_state, scene.place.map_name
     if _moved("row", block, state["token"]):
         stack = MAPS[block][0]
         if block != "encoder" or scene.kind.fills:
@@ -30,7 +30,7 @@ def follow_row(scene: Scene) -> Scene:
 
 def follow_word(scene: Scene) -> None:
     """A word newly chosen on Norms is the chosen row of the heads, or the column they look at."""
-    state, block = st.session_state, scene.place.block
+    state, block = st.session_state, scene.place.map_name
     if not _moved("word", state["stack"], state["word"]):
         return
     if MAPS[block][0] == state["stack"]:
@@ -55,7 +55,7 @@ def follow_bar(said: object) -> None:
 
 def _ahead(scene: Scene) -> int:
     """By how many tokens a row is ahead of what it reads: a decoder's row is named by the next."""
-    return int(row_sentence(scene.before, scene.place.block) == "produced")
+    return int(row_sentence(scene.before, scene.place.map_name) == "produced")
 
 
 def _moved(name: Literal["row", "word"], place: str, token: int) -> bool:

@@ -64,7 +64,7 @@ def steps(scene: Scene) -> None:
     """While presenting, the way to the head before and the one behind, through all of a block."""
     if not presenting():
         return
-    layers, heads = scene.now.thumbnail(scene.place.block).shape[:2]
+    layers, heads = scene.now.thumbnail(scene.place.map_name).shape[:2]
     for sign, name, by in (("‹", "step-back", -1), ("›", "step-on", 1)):
         st.button(sign, key=name, on_click=_step, args=(layers, heads, by))
 

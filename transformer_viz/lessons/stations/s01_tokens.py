@@ -16,7 +16,7 @@ def _find(trace: Trace, block: str) -> Spot:
 
 
 def _state(spot: Spot) -> dict[str, Any]:
-    return {"block": spot.block, "layer": 0, "head": 0, "token": spot.row, "step": 0}
+    return {"block": spot.map_name, "layer": 0, "head": 0, "token": spot.row, "step": 0}
 
 
 def _ask(seen: Seen) -> Ask:

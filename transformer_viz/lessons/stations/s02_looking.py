@@ -14,12 +14,12 @@ from ..number_format import quoted, share
 
 
 def _state(spot: Spot) -> dict[str, Any]:
-    return {"block": spot.block, "layer": spot.layer, "head": spot.head, "token": spot.row}
+    return {"block": spot.map_name, "layer": spot.layer, "head": spot.head, "token": spot.row}
 
 
 def _ask(seen: Seen) -> Ask:
     spot = seen.spot
-    attention = seen.clean.block(spot.block, spot.layer)
+    attention = seen.clean.block(spot.map_name, spot.layer)
     rows, columns = axes(seen.clean, attention)
     weights = attention.weights[spot.head, spot.row]
     order = [int(key) for key in np.argsort(-weights, kind="stable")]

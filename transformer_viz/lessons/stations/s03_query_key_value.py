@@ -19,7 +19,7 @@ NEAR, WIDE = 1.1, 6.0  # the least and the most
 
 
 def _state(spot: Spot) -> dict[str, Any]:
-    at = {"block": spot.block, "layer": spot.layer, "head": spot.head}
+    at = {"block": spot.map_name, "layer": spot.layer, "head": spot.head}
     return at | {"token": spot.row, "key": spot.key}
 
 
@@ -41,7 +41,7 @@ def rival(scores: np.ndarray, key: int) -> int:
 
 def _ask(seen: Seen) -> Ask:
     spot = seen.spot
-    attention = seen.clean.block(spot.block, spot.layer)
+    attention = seen.clean.block(spot.map_name, spot.layer)
     if attention.scores is None:
         raise NotHere(say("This model does not make its weights from scores, so there are none."))
     rows, columns = axes(seen.clean, attention)

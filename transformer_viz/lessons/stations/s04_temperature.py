@@ -17,7 +17,7 @@ SAME = 0.01  # a weight that changes by less stays as it is
 
 
 def _state(spot: Spot) -> dict[str, Any]:
-    at = {"block": spot.block, "layer": spot.layer, "head": spot.head, "token": spot.row}
+    at = {"block": spot.map_name, "layer": spot.layer, "head": spot.head, "token": spot.row}
     return at | {"scope": "head"}
 
 
@@ -37,9 +37,9 @@ def _experiments(seen: Seen) -> tuple[Intervention, ...]:
 def _ask(seen: Seen) -> Ask:
     spot, (other,) = seen.spot, seen.changed
     row = (spot.head, spot.row)
-    before = float(seen.clean.block(spot.block, spot.layer).weights[row].max())
-    after = float(other.block(spot.block, spot.layer).weights[row].max())
-    rows, _ = axes(seen.clean, seen.clean.block(spot.block, spot.layer))
+    before = float(seen.clean.block(spot.map_name, spot.layer).weights[row].max())
+    after = float(other.block(spot.map_name, spot.layer).weights[row].max())
+    rows, _ = axes(seen.clean, seen.clean.block(spot.map_name, spot.layer))
     word, root = quoted(rows.labels[spot.row]), divisor(seen)
     told = {"word": word, "head": spot.label, "before": share(before)}
     change = after - before

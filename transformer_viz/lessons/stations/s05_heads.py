@@ -27,7 +27,7 @@ def _find(trace: Trace, block: str) -> Spot:
 def _most(seen: Seen) -> bool:
     """Whether in the found head most of the words look more at the word before than elsewhere."""
     spot = seen.spot
-    weights = seen.clean.block(spot.block, spot.layer).weights[spot.head]
+    weights = seen.clean.block(spot.map_name, spot.layer).weights[spot.head]
     before = weights.argmax(axis=1)[1:] == np.arange(len(weights) - 1)  # the first word has none
     return bool(2 * before.sum() > len(before))
 
@@ -42,11 +42,11 @@ def _question(seen: Seen) -> str:
 
 
 def _state(spot: Spot) -> dict[str, Any]:
-    return {"block": spot.block, "layer": 0, "head": 0, "token": 1, "blocks": "one"}
+    return {"block": spot.map_name, "layer": 0, "head": 0, "token": 1, "blocks": "one"}
 
 
 def _ask(seen: Seen) -> Ask:
-    shares = neighbours(seen.clean, seen.spot.block, BEFORE)
+    shares = neighbours(seen.clean, seen.spot.map_name, BEFORE)
     best = (seen.spot.layer, seen.spot.head)
     ranked = sorted((at for at in shares if at != best), key=lambda at: (shares[at], at))
     others = {ranked[0], ranked[len(ranked) // 2], ranked[len(ranked) // 4]}  # far behind

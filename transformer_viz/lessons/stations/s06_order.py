@@ -19,7 +19,7 @@ def _find(trace: Trace, block: str) -> Spot:
 
 
 def _state(spot: Spot) -> dict[str, Any]:
-    return {"stack": "encoder" if spot.block == "encoder" else "decoder", "place": spot.row}
+    return {"stack": "encoder" if spot.map_name == "encoder" else "decoder", "place": spot.row}
 
 
 def _ask(seen: Seen) -> Ask:

@@ -25,7 +25,7 @@ def _find(trace: Trace, block: str) -> Spot:
 
 def _state(spot: Spot) -> dict[str, Any]:
     return {
-        "stack": _stack(spot.block),
+        "stack": _stack(spot.map_name),
         "word": spot.row,
         "statistic": "input_norm",
         "site": "",
@@ -40,7 +40,7 @@ def growth(ratio: float) -> int:
 
 
 def _ask(seen: Seen) -> Ask:
-    stack, row = _stack(seen.spot.block), seen.spot.row
+    stack, row = _stack(seen.spot.map_name), seen.spot.row
     steps, lengths = stream_lengths(seen.clean, stack)
     first, last = float(lengths[0, row]), float(lengths[-1, row])
     _, before = norm_statistic(seen.clean, "input_norm", stack)

@@ -27,7 +27,7 @@ def _find(trace: Trace, block: str) -> Spot:
 
 
 def _state(spot: Spot) -> dict[str, Any]:
-    return {"block": spot.block, "layer": 0, "head": 0, "token": spot.row, "scope": "block"}
+    return {"block": spot.map_name, "layer": 0, "head": 0, "token": spot.row, "scope": "block"}
 
 
 def mean_probability(trace: Trace) -> float:
@@ -39,7 +39,7 @@ def mean_probability(trace: Trace) -> float:
 
 def _ahead(trace: Trace, spot: Spot) -> float:
     """How much of its attention a row of the first layer gives to later words; mean of heads."""
-    weights = trace.block(spot.block, spot.layer).weights[:, spot.row, spot.row + 1 :]
+    weights = trace.block(spot.map_name, spot.layer).weights[:, spot.row, spot.row + 1 :]
     return float(weights.sum(axis=1, dtype=np.float64).mean())
 
 

@@ -19,7 +19,7 @@ BOUNDS = (0.1, 0.8, 1.25)  # of the new probability in shares of the old one
 
 
 def _state(spot: Spot) -> dict[str, Any]:
-    at = {"block": spot.block, "layer": spot.layer, "head": spot.head, "token": spot.row}
+    at = {"block": spot.map_name, "layer": spot.layer, "head": spot.head, "token": spot.row}
     return at | {"scope": "head"}
 
 
@@ -36,8 +36,8 @@ def log_probability(trace: Trace) -> float:
 
 def _ask(seen: Seen) -> Ask:
     spot, (silent,) = seen.spot, seen.changed
-    rows, columns = axes(seen.clean, seen.clean.block(spot.block, spot.layer))
-    weight = seen.clean.block(spot.block, spot.layer).weights[spot.head, spot.row, spot.key]
+    rows, columns = axes(seen.clean, seen.clean.block(spot.map_name, spot.layer))
+    weight = seen.clean.block(spot.map_name, spot.layer).weights[spot.head, spot.row, spot.key]
     gain = log_probability(silent) - log_probability(seen.clean)
     factor = math.exp(min(max(gain, -700.0), 700.0))
     right = sum(factor > bound for bound in BOUNDS)

@@ -67,7 +67,7 @@ def _place(bench: Bench) -> tuple[str, int, int]:
     """The self-attention and head to look at; at first the one that is opened elsewhere."""
     before, place = bench.scene.before, bench.scene.place
     blocks = {name: name for name in SELF if name in before.maps}
-    opened = place.block if place.block in blocks else next(iter(blocks))
+    opened = place.map_name if place.map_name in blocks else next(iter(blocks))
     named = {"encoder": say("encoder"), "decoder": say("decoder")}
     with layout.row("bottom"):
         block = (
@@ -76,7 +76,7 @@ def _place(bench: Bench) -> tuple[str, int, int]:
             else opened
         )
         layers, heads = before.thumbnail(block).shape[:2]
-        first = f"L{place.layer}H{place.head}" if block == place.block else "L0H0"
+        first = f"L{place.layer}H{place.head}" if block == place.map_name else "L0H0"
         names = {f"L{r}H{c}": f"L{r} H{c}" for r in range(layers) for c in range(heads)}
         chosen = bench.pick("head", say("head"), names, first if first in names else "L0H0")
     at_layer, _, at_head = chosen.removeprefix("L").partition("H")

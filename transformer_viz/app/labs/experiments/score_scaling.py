@@ -213,13 +213,13 @@ def _why(bench: Bench, found: ScalingResult) -> None:
 def _heads(bench: Bench, found: ScalingResult) -> None:
     """The heads of the opened layer in numbers."""
     place = bench.scene.place
-    here = [h for h in found.heads if (h.block, h.layer) == (place.block, place.layer)]
+    here = [h for h in found.heads if (h.block, h.layer) == (place.map_name, place.layer)]
     bench.tell(
         say(
             "A trained head is free to make its q and k longer or shorter, so its variance need "
             "not be dₖ. These are the heads of {where} on this sentence; “as it is” is the same "
             "q·k without the factor {scale:.4g} that this model multiplies it with.",
-            where=f"{called(place.block)} L{place.layer}",
+            where=f"{called(place.map_name)} L{place.layer}",
             scale=here[0].scale,
         )
     )
