@@ -10,7 +10,7 @@ RUN := .venv/installed
 DEV := .venv/installed-dev
 PYTEST := $(BIN)/python -m pytest --durations 25
 SPREAD := --numprocesses $(WORKERS) --dist worksteal
-LIGHT := not browser and not app and not shipped and not process and not slow and not soak
+LIGHT := not browser and not app and not shipped and not process and not families and not slow and not soak
 
 # Compiled files are kept, whatever the shell says: without them each run compiles all tests anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -28,7 +28,7 @@ test: $(DEV) ## install what tests need and run all of them, the browser's too
 	@./.ci/chromium
 	$(PYTEST) $(SPREAD) -m 'not soak' $(ARGS)
 
-quick: $(DEV) ## run what needs no browser, app, shipped model or second Python
+quick: $(DEV) ## run what needs no browser, app, shipped model, library model or second Python
 	$(PYTEST) $(SPREAD) -m '$(LIGHT)' --ignore tests/browser $(ARGS)
 
 test-of: $(DEV) ## run a folder or a file of tests: make test-of tests/metrics

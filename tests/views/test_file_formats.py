@@ -143,7 +143,7 @@ def scene(trace: Trace, monkeypatch: pytest.MonkeyPatch, **look: Any) -> Any:
     """What `take` reads of a scene, without an engine."""
     seen: dict[str, Any] = {"view": "map", "words": False, "special": True, "ramp": "ink"}
     seen |= {"overlay": ((0, 1),), "threshold": 0.0, "lang": "en"}
-    place = SimpleNamespace(block="cross", layer=1, head=0)
+    place = SimpleNamespace(map_name="cross", layer=1, head=0)
     found = SimpleNamespace(
         engine=None, question=None, kind=None, place=place, changes=(), now=trace, before=trace,
         shown=(trace, None), look=SimpleNamespace(**seen | look),
