@@ -21,8 +21,8 @@ from transformer_viz.i18n import (
     ENGLISH,
     NAME,
     catalogue,
+    join_words,
     languages,
-    listed,
     say,
     speak,
     speaking,
@@ -117,7 +117,7 @@ def test_edits_are_said_in_words_of_the_language_and_written_alike() -> None:
     with speaking("zh"):
         assert edits.describe() == "L1 H3：温度 2; 全部：隐藏 第 0 个词、第 1 个词"
         assert edits.to_json() == written
-        assert listed("ab") == "a、b"
+        assert join_words("ab") == "a、b"
     assert said == "L1 H3: temperature 2; everything: word 0, word 1 hidden"
 
 

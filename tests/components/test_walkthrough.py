@@ -26,7 +26,7 @@ from transformer_viz.core.interventions import (
     Window,
 )
 from transformer_viz.core.sites import MAPS, Site
-from transformer_viz.core.stages import FORMS, OPENS, Inside, Number, Stage, Terms
+from transformer_viz.core.stages import FORMS, OPENS, Number, Stage, Terms, Walkthrough
 from transformer_viz.core.trace import Trace
 from transformer_viz.i18n import speaking
 from transformer_viz.inference.tracing import trace
@@ -73,7 +73,7 @@ def model_of(config: str) -> Model:
 @cache
 def chained(
     block: str = "cross", config: str = "plain", edits: str = "clean"
-) -> tuple[Trace, Inside]:
+) -> tuple[Trace, Walkthrough]:
     """A run of a tiny model, and the chain of the third row in its second layer's second head."""
     model, changes = model_of(config), EDITS[edits]
     run = trace(model, SOURCE, TARGET, intervention=changes, check=False)
@@ -130,7 +130,7 @@ def test_every_kind_of_model_is_told_whole(config: str, edits: str) -> None:
 
 
 def hold_panel(
-    panel: dict[str, Any], arrays: dict[str, np.ndarray], chain: Inside, stage: Stage
+    panel: dict[str, Any], arrays: dict[str, np.ndarray], chain: Walkthrough, stage: Stage
 ) -> None:
     if panel["form"] == "vectors":
         assert len({arrays[row["array"]].shape for row in panel["rows"]}) == 1

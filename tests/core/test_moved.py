@@ -108,6 +108,21 @@ def test_an_old_name_of_the_capture_warns_and_is_the_new_one(
     assert any(f".{old} is {new} now; " in text for text in texts) == (module == "capture")
 
 
+@pytest.mark.parametrize(
+    ("module", "old", "new"),
+    [
+        ("core.stages", "Inside", "Walkthrough"),
+        ("insides", "Inside", "Walkthrough"),
+        ("metrics.attention.qk_steps", "Chain", "QKSteps"),
+        ("metrics.qk", "Chain", "QKSteps"),
+    ],
+)
+def test_an_old_class_warns_and_is_the_new_one(module: str, old: str, new: str) -> None:
+    home = fetch(module) if module in MOVED else import_module(f"transformer_viz.{module}")
+    with pytest.warns(DeprecationWarning, match=f"{old} is {new} now"):
+        assert getattr(home, old) is getattr(home, new)
+
+
 def test_old_names_of_the_capture_hide_no_misspelt_one() -> None:
     with pytest.raises(ImportError, match="cannot import name 'Runs'"):
         exec("from transformer_viz.capture import Runs")

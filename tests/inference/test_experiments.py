@@ -13,7 +13,7 @@ from tests.conftest import make_model
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.inference.experiments.mask_leak import leak
 from transformer_viz.inference.experiments.position_wise import convolved, position_wise
-from transformer_viz.inference.experiments.shared_keys import shared, written
+from transformer_viz.inference.experiments.shared_keys import tie_query_key, written
 from transformer_viz.model.transformer import Transformer
 
 SOURCE, TARGET = (5, 7, 11, 13, 17, 3), (2, 9, 10, 21, 30)
@@ -70,7 +70,7 @@ def test_places_that_are_not_there_and_other_modules_are_refused(tiny_model: Mod
     with pytest.raises(ValueError, match="other parts"):
         position_wise(other, SOURCE, 0, 0)
     with pytest.raises(ValueError, match="other parts"):
-        shared(other, "query-key")
+        tie_query_key(other, "query-key")
 
 
 def test_nothing_leaks_through_the_mask_and_something_does_without(tiny_model: Model) -> None:
@@ -99,14 +99,16 @@ def test_a_text_model_leaks_alike_and_an_encoder_is_refused(tiny_gpt: Model) -> 
 def test_shared_projections_are_those_of_a_model_edited_by_hand() -> None:
     model = make_model(d_k=11, d_v=11)
     before = [p.clone() for p in model.module.parameters()]
-    made = shared(model, "query-key")
+    made = tie_query_key(model, "query-key")
     trace = tv.trace(made, list(SOURCE), target=list(TARGET), keep=("scores", "qkv"), check=False)
     for block in ("encoder", "decoder"):
         found = trace.block(block, 1)
         assert found.q is not None and np.array_equal(found.q, found.k)
     cross = trace.block("cross", 1)
     assert cross.q is not None and cross.k is not None and cross.q.shape != cross.k.shape
-    values = tv.trace(shared(model, "key-value"), list(SOURCE), target=list(TARGET), keep=("qkv",))
+    values = tv.trace(
+        tie_query_key(model, "key-value"), list(SOURCE), target=list(TARGET), keep=("qkv",)
+    )
     given = values.block("decoder", 0)
     assert given.k is not None and given.v is not None and np.array_equal(given.k, given.v)
     # the model itself is as it was
@@ -117,6 +119,6 @@ def test_shared_projections_are_those_of_a_model_edited_by_hand() -> None:
 
 def test_projections_of_different_widths_cannot_be_shared(tiny_model: Model) -> None:
     with pytest.raises(ValueError, match="different widths"):
-        shared(tiny_model, "key-value")  # 11 and 13
+        tie_query_key(tiny_model, "key-value")  # 11 and 13
     with pytest.raises(ValueError, match="no pair 'value-query'"):
-        shared(tiny_model, "value-query")
+        tie_query_key(tiny_model, "value-query")

@@ -10,7 +10,7 @@ from transformer_viz.app.session.url_state import DEFAULTS, KEYS
 from transformer_viz.i18n import catalogue, languages
 from transformer_viz.lessons import STATIONS, Ask, Spot, Station, numbered
 from transformer_viz.lessons.glossary import GLOSSARY
-from transformer_viz.lessons.term_markup import marked, plain, terms
+from transformer_viz.lessons.term_markup import marked, terms, without_terms
 
 NAMES = [station.name for station in STATIONS]
 
@@ -50,7 +50,7 @@ def test_terms_become_html_that_can_be_reached() -> None:
     html = marked("A <b> & [scores|score] of “[key]”.")
     assert html.startswith("A &lt;b&gt; &amp; ") and html.count('tabindex="0"') == 2
     assert re.findall(r'tabindex="0">([^<]+)<', html) == ["scores", "key"]
-    assert plain("A [scores|score] of [key].") == "A scores of key."
+    assert without_terms("A [scores|score] of [key].") == "A scores of key."
     with pytest.raises(KeyError):
         marked("[nobody knows this]")
 

@@ -26,8 +26,8 @@ from transformer_viz.core.sites import Site
 from transformer_viz.core.trace import Trace
 from transformer_viz.inference.tracing import trace
 from transformer_viz.metrics.attention.qk_steps import (
-    Chain,
     NoProduct,
+    QKSteps,
     Step,
     chain,
     hidden_by,
@@ -45,11 +45,11 @@ def traced(*edits, **words) -> Trace:
     return trace(model, SOURCE, TARGET, keep=KEEP, check=False, intervention=changes)
 
 
-def kinds(found: Chain) -> list[str]:
+def kinds(found: QKSteps) -> list[str]:
     return [step.kind for step in found.steps]
 
 
-def step(found: Chain, kind: str) -> Step:
+def step(found: QKSteps, kind: str) -> Step:
     (one,) = (step for step in found.steps if step.kind == kind)
     return one
 
@@ -279,7 +279,7 @@ QUERY, KEY, HEAD = 3, 1, 1
 DISTANCE = np.abs(np.subtract.outer(np.arange(5), np.arange(5)))
 
 
-def told(way: str, expected: list[str], *edits) -> tuple[Chain, np.ndarray, Trace]:
+def told(way: str, expected: list[str], *edits) -> tuple[QKSteps, np.ndarray, Trace]:
     """The chain of one cell, after a check of its kinds and of its end against the map."""
     run, dots = odd(way, *edits)
     found = chain(run, "encoder", 0, HEAD, QUERY, KEY)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from transformer_viz.checkpoints.common.model import Model
-from transformer_viz.core.stages import FORMS, OPENS, REASONS, Inside, Number, Stage, Terms
+from transformer_viz.core.stages import FORMS, OPENS, REASONS, Number, Stage, Terms, Walkthrough
 from transformer_viz.walkthrough import terms
 
 #: Stages whose only input is what the one before gave.
@@ -33,7 +33,7 @@ def worst(found: Any, expected: Any) -> float:
     return float(np.abs(a - b).max() / largest) if largest else math.inf
 
 
-def differences(chain: Inside, notes: dict[tuple[str, str], Any]) -> dict[str, float]:
+def differences(chain: Walkthrough, notes: dict[tuple[str, str], Any]) -> dict[str, float]:
     """Every array and number of a chain against a witness, by ``stage/array``.
 
     A mean, or the largest of some scores, may be close to zero, so these are measured by the
@@ -54,7 +54,7 @@ def differences(chain: Inside, notes: dict[tuple[str, str], Any]) -> dict[str, f
     return found
 
 
-def hold_form(chain: Inside) -> None:
+def hold_form(chain: Walkthrough) -> None:
     """Kinds, axes, words and numbers are those that insides.py promises; nothing can be changed."""
     names = [stage.name for stage in chain]
     assert len(set(names)) == len(names)
@@ -75,7 +75,7 @@ def same(a: np.ndarray, b: np.ndarray) -> None:
     assert np.array_equal(a, b, equal_nan=True)
 
 
-def hold_together(chain: Inside, post: bool) -> None:
+def hold_together(chain: Walkthrough, post: bool) -> None:
     """Each stage's input is what an earlier one gave, number by number."""
     stream = work = chain.stages[0]["out"]
     for stage in chain.stages[1:]:
@@ -107,7 +107,7 @@ def hold_together(chain: Inside, post: bool) -> None:
     same(concat["heads"][chain.site.head or 0], concat["x"])
 
 
-def _asked(chain: Inside, stage: Stage, work: np.ndarray) -> np.ndarray:
+def _asked(chain: Walkthrough, stage: Stage, work: np.ndarray) -> np.ndarray:
     qkv = chain[f"qkv.{stage.block}"]
     turn = f"turn.{stage.block}"
     if stage.kind == "turn":
@@ -141,7 +141,7 @@ THEN = {
 }
 
 
-def numbers(chain: Inside, most: int, seed: int = 0) -> Iterator[Number]:
+def numbers(chain: Walkthrough, most: int, seed: int = 0) -> Iterator[Number]:
     """Numbers that can be opened, at most so many of each array, drawn at random."""
     draw = np.random.default_rng(seed)
     for stage in chain:
@@ -158,7 +158,7 @@ def numbers(chain: Inside, most: int, seed: int = 0) -> Iterator[Number]:
                 yield Number(stage.name, name, tuple(map(int, place)))
 
 
-def hold_sums(model: Model, chain: Inside, most: int, seed: int = 0) -> int:
+def hold_sums(model: Model, chain: Walkthrough, most: int, seed: int = 0) -> int:
     """Opened numbers are the sums that are shown for them; says how many were opened."""
     count = 0
     for number in numbers(chain, most, seed):
@@ -173,7 +173,7 @@ def hold_sums(model: Model, chain: Inside, most: int, seed: int = 0) -> int:
     return count
 
 
-def _largest(chain: Inside, number: Number) -> float:
+def _largest(chain: Walkthrough, number: Number) -> float:
     """The largest number that stands beside this one."""
     found = chain[number.stage].arrays.get(number.array, np.zeros(1))
     return float(np.abs(found[np.isfinite(found)]).max(initial=0.0))

@@ -13,7 +13,7 @@ from torch.nn.modules import module as modules
 from tests.conftest import make_model
 from transformer_viz.core.interventions import Intervention, ScaleHead, Temperature, Window
 from transformer_viz.core.sites import MAPS, Site
-from transformer_viz.core.stages import Inside
+from transformer_viz.core.stages import Walkthrough
 from transformer_viz.walkthrough import step_inside
 from transformer_viz.walkthrough.module_calls import calls_of
 
@@ -75,7 +75,7 @@ def _job(number: int) -> tuple[list[int], list[int], Site, int, Intervention]:
 def test_many_at_once_on_one_model_are_those_made_alone():
     model = make_model()
 
-    def made(number: int) -> Inside:
+    def made(number: int) -> Walkthrough:
         source, target, site, row, edits = _job(number)
         return step_inside(model, source, target, site=site, row=row, intervention=edits)
 

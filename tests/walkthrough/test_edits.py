@@ -27,7 +27,7 @@ from transformer_viz.core.interventions import (
     Window,
 )
 from transformer_viz.core.sites import MAPS, Site
-from transformer_viz.core.stages import Inside
+from transformer_viz.core.stages import Walkthrough
 from transformer_viz.walkthrough import step_inside, terms
 
 from .laws import hold_form, hold_sums, hold_together, same
@@ -116,7 +116,7 @@ def _site(name: str) -> Site:
     return Site(*MAPS[name], 1, 1)
 
 
-def _chain(model: Model, *edits: Edit, name: str = "decoder", row: int = 2) -> Inside:
+def _chain(model: Model, *edits: Edit, name: str = "decoder", row: int = 2) -> Walkthrough:
     changed = Intervention(edits)
     return step_inside(model, SOURCE, TARGET, site=_site(name), row=row, intervention=changed)
 

@@ -11,7 +11,7 @@ import pytest
 import transformer_viz as tv
 from tests.conftest import TINY, make_model
 from transformer_viz.core.sites import Site
-from transformer_viz.core.stages import FORMS, OPENS, Inside, Number, Terms
+from transformer_viz.core.stages import FORMS, OPENS, Number, Terms, Walkthrough
 from transformer_viz.walkthrough import step_inside, terms
 from transformer_viz.walkthrough.sum_terms import SUMS
 
@@ -21,7 +21,7 @@ SOURCE, TARGET = [4, 9, 6, 21], [2, 7, 11]
 
 
 @pytest.fixture(scope="module")
-def chain() -> Inside:
+def chain() -> Walkthrough:
     site = Site("decoder", "cross", 1, 1)
     return step_inside(make_model(), SOURCE, TARGET, site=site, row=2)
 

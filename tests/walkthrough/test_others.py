@@ -13,7 +13,7 @@ import transformer_viz as tv
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import Intervention, ScaleHead, Temperature, Window
 from transformer_viz.core.sites import MAPS, Site
-from transformer_viz.core.stages import NO_PRODUCT, PROBLEM, Inside
+from transformer_viz.core.stages import NO_PRODUCT, PROBLEM, Walkthrough
 from transformer_viz.walkthrough import step_inside, terms
 
 from .laws import CLOSE, hold_form, hold_sums, worst
@@ -51,7 +51,7 @@ class Additive(nn.Module):
         return x + (weights @ v[:, None])[:, 0]
 
 
-def hold_to_run(chain: Inside, run: tv.Trace) -> None:
+def hold_to_run(chain: Walkthrough, run: tv.Trace) -> None:
     """Weights, scores, q, k and v are the run's; each stage's input is the one's before."""
     block = run.block(chain.site.map, chain.site.layer)
     head, row = chain.site.head or 0, chain.row
@@ -69,7 +69,7 @@ def hold_to_run(chain: Inside, run: tv.Trace) -> None:
         assert worst(made, chain["between"]["out"][seen]) <= CLOSE
 
 
-def chain_of(model: Model, ids: Any, name: str, edits: Intervention, row: int = 2) -> Inside:
+def chain_of(model: Model, ids: Any, name: str, edits: Intervention, row: int = 2) -> Walkthrough:
     site = Site(*MAPS[name], 1, 1)
     return step_inside(model, ids, site=site, row=row, intervention=edits)
 

@@ -22,8 +22,8 @@ from .session.keys import private
 from .session.scene import Scene, loading, scene_of
 from .session.state import state
 from .shell import frame, inputs
-from .ui.progress import Stopped, patiently
-from .ui.text_format import plain, spoken
+from .ui.progress import Stopped, run_with_progress
+from .ui.text_format import escape_markdown, spoken
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def notices_above(engine: Engine) -> Iterator[None]:
     yield
     with above:
         for complaint in notices.complaints():
-            st.warning(plain(complaint))
+            st.warning(escape_markdown(complaint))
 
 
 def _answer(engine: Engine, body: Body) -> None:
@@ -118,10 +118,10 @@ def _kind(engine: Engine, where: DeltaGenerator) -> Kind:
     kind = engine.kind(model)
     if kind is not None and private.suited == model:
         return kind
-    patiently(
+    run_with_progress(
         lambda task: engine.model(model, task),
         key="load",
-        say=loading(engine),
+        label=loading(engine),
         about=model,
         where=where,
     )
@@ -154,6 +154,6 @@ def failed(error: BaseException) -> str:
 
 
 def _explain(sentence: str) -> None:
-    st.error(plain(sentence))
+    st.error(escape_markdown(sentence))
     if changes.intervention():
         st.button(say("back to clean"), key="clean-after-error", on_click=changes.clean)

@@ -11,7 +11,7 @@ import numpy as np
 from ..core.head_metrics import HEAD_METRICS
 from ..core.sites import MAPS, Site, called
 from ..core.trace import Trace
-from ..i18n import listed, say
+from ..i18n import join_words, say
 from ..metrics import describe_row, statistic_change
 from ..metrics.attention.map_cells import Cells
 from ..metrics.attention.map_difference import appended, difference
@@ -226,7 +226,7 @@ def _note(now: Cells, was: Cells | None) -> str:
 def _blind(rows: tuple[str, ...]) -> str:
     if not rows:
         return ""
-    named = listed(say("“{word}”", word=label) for label in rows[:BLIND])
+    named = join_words(say("“{word}”", word=label) for label in rows[:BLIND])
     if len(rows) > BLIND:
         named = say("{words} and {count} more", words=named, count=len(rows) - BLIND)
     return say(

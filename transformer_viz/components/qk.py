@@ -9,7 +9,7 @@ import numpy as np
 from ..core.trace import Trace
 from ..i18n import mark, say
 from ..metrics.attention.map_cells import axes
-from ..metrics.attention.qk_steps import Chain, NoProduct, Step, chain, require_product
+from ..metrics.attention.qk_steps import NoProduct, QKSteps, Step, chain, require_product
 from .blob import both_palettes, pack
 from .ruler import rulers
 
@@ -67,7 +67,7 @@ def qk_data(
     return pack(header | _words(trace, found, labels), **_arrays(found))
 
 
-def _words(trace: Trace, found: Chain, labels: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
+def _words(trace: Trace, found: QKSteps, labels: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
     """What the header says about one chain."""
     row, column = labels[0][found.query], labels[1][found.key]
     names = {"row": row, "column": column, "weight": figure(found.steps[-1].result)}
@@ -88,7 +88,7 @@ def _words(trace: Trace, found: Chain, labels: tuple[tuple[str, ...], ...]) -> d
     }
 
 
-def _place(trace: Trace, found: Chain, row: str) -> list[str]:
+def _place(trace: Trace, found: QKSteps, row: str) -> list[str]:
     """Where the query stands, where a row is named after the word that it produces."""
     if found.site.stack != "decoder" or trace.produced is None:
         return []
@@ -98,7 +98,7 @@ def _place(trace: Trace, found: Chain, row: str) -> list[str]:
     ]
 
 
-def _sinks(found: Chain) -> str:
+def _sinks(found: QKSteps) -> str:
     """What a row's softmax also sums over, where a model has a column that is no word."""
     extra = found.exponentials[len(found.weights) :]
     if not extra.size:
@@ -109,7 +109,7 @@ def _sinks(found: Chain) -> str:
     )
 
 
-def _arrays(found: Chain) -> dict[str, np.ndarray]:
+def _arrays(found: QKSteps) -> dict[str, np.ndarray]:
     keys = len(found.weights)
     numbers = {
         "q": found.q,
@@ -126,7 +126,7 @@ def _arrays(found: Chain) -> dict[str, np.ndarray]:
 # ---- the steps in words -------------------------------------------------------------------------
 
 
-def _step(step: Step, before: Step | None, found: Chain) -> dict[str, str]:
+def _step(step: Step, before: Step | None, found: QKSteps) -> dict[str, str]:
     """A step as it stands on the screen: its name, its formula with numbers, its result, why."""
     amount = figure(step.amount)
     name, formula, why = WORDING[step.kind]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar
 
-from ..i18n import listed, mark, say
+from ..i18n import join_words, mark, say
 from .sites import BLOCKS, STACKS, Site, called, map_name
 
 MAX_FLOAT = 3e38  # about what a float32 can hold
@@ -254,7 +254,7 @@ class BlockKeys(HidingEdit):
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
         names = [_name(key, source) for key in self.keys]
-        return say("{words} hidden", words=listed(names)) if names else say("nothing hidden")
+        return say("{words} hidden", words=join_words(names)) if names else say("nothing hidden")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,7 +280,7 @@ class BlockEdges(HidingEdit):
         return reduce(operator.or_, cut, False)
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
-        links = listed(f"{query}→{key}" for query, key in self.edges)
+        links = join_words(f"{query}→{key}" for query, key in self.edges)
         return say("link {links} cut", links=links) if self.edges else say("no link cut")
 
 

@@ -1,7 +1,7 @@
 """One head's whole chain in numbers: the stages between a word's embedding and the next layer.
 
 Plain read-only data, as one run made it; :mod:`transformer_viz.walkthrough` fills it. A
-:class:`Stage` is one step that a finger follows, an :class:`Inside` all of them in order, and
+:class:`Stage` is one step that a finger follows, an :class:`Walkthrough` all of them in order, and
 :class:`Terms` the sum behind one number.
 """
 
@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..i18n import mark
 from .interventions import Intervention
 from .masking import HIDING
+from .moved import renamed
 from .sites import Site
 
 #: The arrays of each kind of stage and their axes. ``out`` goes on to the next stage; ``x`` is what
@@ -227,7 +229,7 @@ class Number:
 
 
 @dataclass(frozen=True, eq=False)
-class Inside:
+class Walkthrough:
     """How one word comes to what a head, and then its whole layer, makes of it.
 
     ``site`` names the head, ``row`` the query's number from 0; ``query`` and ``key`` the sentences
@@ -334,3 +336,7 @@ class Terms:
             if divisor and abs(again / divisor - self.sum) <= 0.5 * 10.0**-shown:
                 return digits
         return most
+
+
+if not TYPE_CHECKING:  # until the next minor release
+    __getattr__ = renamed(__name__, {"Inside": "Walkthrough"})

@@ -37,7 +37,7 @@ def mark(text: str) -> str:
     return text
 
 
-def listed(words: Iterable[str]) -> str:
+def join_words(words: Iterable[str]) -> str:
     """Words one after another, parted as the present language parts them."""
     return say(", ").join(words)
 

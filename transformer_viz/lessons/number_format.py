@@ -29,7 +29,7 @@ def exact(number: float) -> str:
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
-def listed(labels: Sequence[str]) -> str:
+def dotted(labels: Sequence[str]) -> str:
     """Tokens one after another, dots between them; of very many the first ones."""
     return " · ".join(labels[:MAX_LISTED_TOKENS]) + (
         " · …" if len(labels) > MAX_LISTED_TOKENS else ""

@@ -20,7 +20,7 @@ def terms(text: str) -> tuple[str, ...]:
     return tuple(found[2] or found[1] for found in TERM.finditer(text))
 
 
-def plain(text: str) -> str:
+def without_terms(text: str) -> str:
     """A text without the marks of its terms."""
     return TERM.sub(lambda found: found[1], text)
 

@@ -12,7 +12,7 @@ from html import escape
 from ..i18n import say, spoken_language
 from .glossary import GLOSSARY
 from .lesson_types import Ask, Exercise, Station
-from .term_markup import plain, terms
+from .term_markup import terms, without_terms
 
 BOX = "☐"
 STYLE = """
@@ -96,7 +96,7 @@ def _station(number: int, page: Page) -> str:
     station = page.station
     parts = [
         f"<h2>{number}. {escape(say(station.title))}</h2>",
-        f"<p>{escape(plain(say(station.text)))}</p>",
+        f"<p>{escape(without_terms(say(station.text)))}</p>",
         f'<p class="do">{escape(say(station.do))}</p>',
     ]
     if page.asked is None:

@@ -20,6 +20,6 @@ def head_of(x: Tensor, head: int, heads: int) -> np.ndarray:
     return to_numpy(x[0, :, head * width : (head + 1) * width])
 
 
-def plain(x: np.ndarray) -> np.ndarray:
+def as_float32(x: np.ndarray) -> np.ndarray:
     """What was computed here in float64, as a stage holds it."""
     return read_only(np.array(x, dtype=np.float32))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..core.stages import Stage
 from ..inference.capture_to_numpy import to_numpy
-from .arrays import head_of, plain, row_of
+from .arrays import as_float32, head_of, row_of
 from .layer_run import Part, Ran
 from .softmax_stages import Row, row_stages
 
@@ -73,7 +73,7 @@ class _Asked:
         arrays = {
             "x": row_of(given(self.module), self.row),
             "memory": to_numpy(given(self.module, 1)[0]),
-            "q": plain(q[self.row]),
+            "q": as_float32(q[self.row]),
             "k": self.projected("key"),
             "v": self.projected("value"),
         }
@@ -130,27 +130,27 @@ class _Asked:
 
     def _scaled_dot(self) -> dict[str, np.ndarray]:
         product = self.keys.astype(np.float64) @ self.compared[0].astype(np.float64)
-        return {"k": self.keys, "out": plain(product)}  # no tensor of the run holds it
+        return {"k": self.keys, "out": as_float32(product)}  # no tensor of the run holds it
 
     def _dot(self) -> dict[str, np.ndarray]:
         return {"k": self.keys, "out": to_numpy(self.scores)}
 
     def _general(self) -> dict[str, np.ndarray]:
         mapped = self.compared[0].astype(np.float64) @ self.weight
-        return {"k": self.keys, "mapped": plain(mapped), "out": to_numpy(self.scores)}
+        return {"k": self.keys, "mapped": as_float32(mapped), "out": to_numpy(self.scores)}
 
     def _additive(self) -> dict[str, np.ndarray]:
         pairs = np.tanh(self.compared[0].astype(np.float64) + self.keys)
         return {
             "k": self.keys,
-            "pairs": plain(pairs),
-            "vector": plain(self.weight[:, 0]),
+            "pairs": as_float32(pairs),
+            "vector": as_float32(self.weight[:, 0]),
             "out": to_numpy(self.scores),
         }
 
     def _location(self) -> dict[str, np.ndarray]:
         scores = to_numpy(self.scores)
-        return {"k": plain(self.weight[:, : len(scores)].T), "out": scores}
+        return {"k": as_float32(self.weight[:, : len(scores)].T), "out": scores}
 
 
 def _row(ran: Ran, part: Part, row: int, scores: np.ndarray) -> Row:
@@ -178,13 +178,13 @@ def _mixed(ran: Ran, part: Part, row: int) -> Iterator[Stage]:
     weights = to_numpy(ran.record.weights[0, head, row])
     v = head_of(ran.calls.gave(module.value), head, heads)
     context = row_of(ran.calls.given(module.output), row)
-    each = plain(context.reshape(heads, -1))
-    yield mix_stage(part.name, weights, v, plain(each[head]))
+    each = as_float32(context.reshape(heads, -1))
+    yield mix_stage(part.name, weights, v, as_float32(each[head]))
     start, width = head * each.shape[1], each.shape[1]
     yield Stage(
         "concat",
         part.name,
-        {"x": plain(each[head]), "heads": each, "out": context},
+        {"x": as_float32(each[head]), "heads": each, "out": context},
         {"start": float(start), "stop": float(start + width)},
     )
     yield _projected(ran, part, row, context, each)
@@ -193,14 +193,14 @@ def _mixed(ran: Ran, part: Part, row: int) -> Iterator[Stage]:
 def mix_stage(block: str, weights: np.ndarray, v: np.ndarray, out: np.ndarray) -> Stage:
     """Each key's value times its weight, and their sum."""
     parts = weights.astype(np.float64)[:, None] * v
-    return Stage("mix", block, {"x": weights, "v": v, "parts": plain(parts), "out": out})
+    return Stage("mix", block, {"x": weights, "v": v, "parts": as_float32(parts), "out": out})
 
 
 def _projected(ran: Ran, part: Part, row: int, context: np.ndarray, each: np.ndarray) -> Stage:
     module: Any = part.module
     weight = to_numpy(module.output.weight).astype(np.float64)  # [d_model, heads x d_v]
     slices = weight.reshape(len(weight), *each.shape)
-    arrays = {"x": context, "shares": plain(np.einsum("hv,mhv->hm", each, slices))}
+    arrays = {"x": context, "shares": as_float32(np.einsum("hv,mhv->hm", each, slices))}
     if module.output.bias is not None:
         arrays["bias"] = to_numpy(module.output.bias)
     arrays["out"] = row_of(ran.calls.gave(module), row)

@@ -8,7 +8,7 @@ from typing import Any
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention, ScaleResidual
 from ..core.sites import Site
-from ..core.stages import Inside, Stage
+from ..core.stages import Stage, Walkthrough
 from ..inference.capture_to_numpy import to_numpy
 from ..inference.model_inputs import Source, read_source
 from ..model import Transformer
@@ -32,7 +32,7 @@ def step_inside(
     intervention: Intervention | None = None,
     produced: Sequence[int] | None = None,
     masked: Sequence[int] = (),
-) -> Inside:
+) -> Walkthrough:
     """Every number of one head and its layer, for one query word of one sentence.
 
     Args:
@@ -61,7 +61,7 @@ def step_inside(
     tokens = read.source if side == "source" or read.target is None else read.target
     check_row(site, row, len(tokens))
     pass_ = ran(model, read, site, intervention)
-    return Inside(
+    return Walkthrough(
         site=site,
         row=row,
         query=side,

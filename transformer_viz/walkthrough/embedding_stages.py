@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..core.stages import Stage
 from ..inference.capture_to_numpy import to_numpy
-from .arrays import plain, row_of
+from .arrays import as_float32, row_of
 from .layer_run import Ran
 from .norm_stages import norm_stage
 from .seam import seam
@@ -55,7 +55,7 @@ def _position(ran: Ran, x: np.ndarray, out: np.ndarray, row: int) -> Stage:
     """The row of the table as it was added, edits and all; as the probe saw it, or the difference
     where a table of one row did not look like one of positions."""
     found = ran.capture.positions.get(f"table.{ran.site.stack}")
-    table = plain(out - x) if found is None else to_numpy(found[row])
+    table = as_float32(out - x) if found is None else to_numpy(found[row])
     return Stage("position", "embedding", {"x": x, "table": table, "out": out}, {"place": row})
 
 
@@ -68,4 +68,4 @@ def _below(ran: Ran, row: int) -> Stage:
         "added": streams[-1] - streams[0],
         "out": streams[-1],
     }
-    return Stage("below", "self", {name: plain(array) for name, array in arrays.items()})
+    return Stage("below", "self", {name: as_float32(array) for name, array in arrays.items()})

@@ -17,12 +17,12 @@ from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention, Temperature
 from ..core.numerics import COLD, VERY_LOW
 from ..core.sites import Site
-from ..core.stages import NO_PRODUCT, PROBLEM, Inside, Stage
+from ..core.stages import NO_PRODUCT, PROBLEM, Stage, Walkthrough
 from ..core.trace import Trace
 from ..core.trace_parts import Attention
 from ..inference.model_inputs import Source
 from ..inference.tracing import trace
-from .arrays import plain
+from .arrays import as_float32
 from .attention_stages import mix_stage
 from .check_site import check_row
 from .softmax_stages import exponentials_of
@@ -38,7 +38,7 @@ def other_chain(
     row: int,
     intervention: Intervention,
     held: dict[str, Any],
-) -> Inside:
+) -> Walkthrough:
     """What a watched run of any module tells about one head and one row.
 
     Raises:
@@ -59,7 +59,7 @@ def other_chain(
     check_row(site, row, attention.weights.shape[1])
     stages = tuple(_stages(attention, site, row, _temperature(intervention, site)))
     problem = PROBLEM if any(stage.kind == "score" for stage in stages) else NO_PRODUCT
-    return Inside(site, row, attention.query, attention.key, stages, intervention, problem)
+    return Walkthrough(site, row, attention.query, attention.key, stages, intervention, problem)
 
 
 def _attention(run: Trace, site: Site) -> Attention:
@@ -90,8 +90,8 @@ def _stages(attention: Attention, site: Site, row: int, temperature: float) -> I
         yield from _softmax(site.block, scores, weights)
     v = _of_head(attention.v, attention, head)
     if v is not None and len(v) == len(weights):
-        out = plain(weights.astype(np.float64) @ v)
-        yield mix_stage(site.block, weights, plain(v), out)
+        out = as_float32(weights.astype(np.float64) @ v)
+        yield mix_stage(site.block, weights, as_float32(v), out)
 
 
 def _of_head(vectors: np.ndarray | None, attention: Attention, head: int) -> np.ndarray | None:
@@ -112,9 +112,12 @@ def _compared(
 ) -> Iterator[Stage]:
     if q.shape != k.shape[1:]:
         return
-    product = plain(k.astype(np.float64) @ q.astype(np.float64))
+    product = as_float32(k.astype(np.float64) @ q.astype(np.float64))
     yield Stage(
-        "score", block, {"q": plain(q), "k": plain(k), "out": product}, words={"score": "dot"}
+        "score",
+        block,
+        {"q": as_float32(q), "k": as_float32(k), "out": product},
+        words={"score": "dot"},
     )
     seen = scores > VERY_LOW
     scale = 0.0 if attention.scale is None else attention.scale
@@ -122,7 +125,7 @@ def _compared(
     yield Stage(
         "between",
         block,
-        {"x": product, "seen": plain(seen), "out": plain(scores)},
+        {"x": product, "seen": as_float32(seen), "out": as_float32(scores)},
         {"scale": scale if known else 0.0, "temperature": temperature},
         why=tuple("" if visible else "masked" for visible in seen),
     )
@@ -136,7 +139,7 @@ def _softmax(block: str, scores: np.ndarray, weights: np.ndarray) -> Iterator[St
         return
     arrays = {"x": scores, "exponentials": exponentials, "softmax": weights, "out": weights}
     numbers = {"most": most, "total": total, "head": 1.0}
-    present = {name: plain(array) for name, array in arrays.items()}
+    present = {name: as_float32(array) for name, array in arrays.items()}
     yield Stage("softmax", block, present, numbers, {"form": "soft"})
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..core.stages import Stage
 from ..inference.capture_to_numpy import to_numpy
 from ..model.normalization import AnnotatedNorm
-from .arrays import plain, row_of
+from .arrays import as_float32, row_of
 
 
 def norm_stage(norm: nn.Module, block: str, x: Tensor, out: Tensor, row: int) -> Stage:
@@ -26,8 +26,8 @@ def norm_stage(norm: nn.Module, block: str, x: Tensor, out: Tensor, row: int) ->
     centred = given.astype(np.float64) - numbers.get("mean", 0.0)
     arrays = {"x": given}
     if kind != "rms":
-        arrays["centred"] = plain(centred)
-    arrays["normal"] = plain(centred / numbers["spread"])
+        arrays["centred"] = as_float32(centred)
+    arrays["normal"] = as_float32(centred / numbers["spread"])
     arrays["gain"] = to_numpy(_of(norm).weight)
     if getattr(norm, "bias", None) is not None:
         arrays["bias"] = to_numpy(_of(norm).bias)

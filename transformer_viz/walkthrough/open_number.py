@@ -8,18 +8,18 @@ from __future__ import annotations
 import numpy as np
 
 from ..checkpoints.common.model import Model
-from ..core.stages import Inside, Number, Terms
+from ..core.stages import Number, Terms, Walkthrough
 from .opened_number import Opened
 from .sum_terms import SUMS
 
 
-def terms(model: Model, inside: Inside, number: Number) -> Terms:
+def terms(model: Model, inside: Walkthrough, number: Number) -> Terms:
     """The sum that makes one number of a chain.
 
     Args:
         model: that the chain came from.
         inside: what `step_inside` gave.
-        number: of an array that ``insides.OPENS`` names; see ``Inside.number``.
+        number: of an array that ``stages.OPENS`` names; see ``Walkthrough.number``.
 
     Raises:
         LookupError: a number that is no sum, such as the score of a hidden key, or e to the

@@ -9,7 +9,7 @@ import numpy as np
 from torch import nn
 
 from ..checkpoints.common.model import Model
-from ..core.stages import Inside, Number, Stage, Terms
+from ..core.stages import Number, Stage, Terms, Walkthrough
 from ..core.trace_parts import read_only
 from ..inference.capture_to_numpy import to_numpy
 from ..model import Transformer
@@ -21,7 +21,7 @@ class Opened:
     """One number that is opened: its stage, its index, and the model behind it."""
 
     model: Model
-    inside: Inside
+    inside: Walkthrough
     stage: Stage
     number: Number
 

@@ -14,7 +14,7 @@ from ..core.masking import hidden, hiding
 from ..core.numerics import COLD
 from ..core.sites import Site
 from ..core.stages import Stage
-from .arrays import plain
+from .arrays import as_float32
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +74,11 @@ def row_stages(row: Row) -> Iterator[Stage]:
     """Mask, temperature and softmax of one row."""
     block = row.site.block
     seen = row.seen
-    masked = plain(np.where(seen, row.given, row.scores))
+    masked = as_float32(np.where(seen, row.given, row.scores))
     yield Stage(
         "mask",
         block,
-        {"x": row.given, "seen": plain(seen), "out": masked},
+        {"x": row.given, "seen": as_float32(seen), "out": masked},
         {"hidden": float((~seen).sum())},
         why=row.why,
     )
@@ -93,8 +93,8 @@ def _softmax(row: Row, seen: np.ndarray) -> Stage:
     numbers = {"most": most, "total": float(exponentials.sum()), "head": row.head}
     arrays = {
         "x": row.scores,
-        "exponentials": plain(exponentials),
-        "softmax": plain(_shares(row, form, seen, exponentials)),
+        "exponentials": as_float32(exponentials),
+        "softmax": as_float32(_shares(row, form, seen, exponentials)),
         "out": row.weights,
     }
     return Stage("softmax", row.site.block, arrays, numbers, {"form": form})

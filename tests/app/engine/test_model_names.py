@@ -37,7 +37,9 @@ def test_place_and_words_come_back_from_a_name(parts: list[str], words: dict[str
     place = model_names.PATH + "/".join(parts)
     assert model_names.parted(model_names.named(place, words)) == (place, words)
     assert model_names.is_own(place) and not model_names.is_own("en-de")
-    assert model_names.shared(model_names.named(place, words)) == model_names.named(place, words)
+    assert model_names.public_name(model_names.named(place, words)) == model_names.named(
+        place, words
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,8 +67,11 @@ def test_words_that_are_none_are_refused_and_stay_part_of_the_place(text: str) -
 
 
 def test_a_link_does_not_say_in_which_room_an_upload_lies() -> None:
-    assert model_names.shared('upload:0a1b/2/ckpt.pt//{"heads":8}') == 'upload:ckpt.pt//{"heads":8}'
-    assert model_names.shared("upload:ckpt.pt") == "upload:ckpt.pt"
+    assert (
+        model_names.public_name('upload:0a1b/2/ckpt.pt//{"heads":8}')
+        == 'upload:ckpt.pt//{"heads":8}'
+    )
+    assert model_names.public_name("upload:ckpt.pt") == "upload:ckpt.pt"
 
 
 def test_a_path_is_named_from_the_first_folder_that_leads_to_it(

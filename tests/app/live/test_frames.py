@@ -28,7 +28,7 @@ from transformer_viz.app.engine.query import Question
 from transformer_viz.app.engine.task import Abandoned, Task
 from transformer_viz.app.live import frames as live
 from transformer_viz.app.live import registry, server
-from transformer_viz.app.live.registry import EXCHANGE, Exchange, Line, View
+from transformer_viz.app.live.registry import EXCHANGE, Exchange, LiveSession, ViewState
 from transformer_viz.app.live.sliders import SLIDERS, TEMPERATURE, WINDOW
 from transformer_viz.app.render.payloads import PARTS
 from transformer_viz.app.session.edit_controls import Place
@@ -47,12 +47,12 @@ def engine(shelf: Path) -> Engine:
 
 
 @pytest.fixture(scope="module")
-def make_line(engine: Engine) -> Callable[..., Line]:
+def make_line(engine: Engine) -> Callable[..., LiveSession]:
     kind = of_model(engine.model("tiny"))
 
-    def make(text: str = "The cat sat.", place: Place = PLACE, *edits: Any) -> Line:
+    def make(text: str = "The cat sat.", place: Place = PLACE, *edits: Any) -> LiveSession:
         question = Question("tiny", text, beam=1)
-        return Line(View(engine, question, kind, place, Intervention(edits), Look()))
+        return LiveSession(ViewState(engine, question, kind, place, Intervention(edits), Look()))
 
     return make
 
@@ -69,7 +69,7 @@ def parts(blob: bytes) -> dict[str, bytes]:
     return {name: array.tobytes() for name, array in decoded(blob)[1].items()}
 
 
-def expected(line: Line, changes: Intervention, seq: int) -> dict[str, bytes]:
+def expected(line: LiveSession, changes: Intervention, seq: int) -> dict[str, bytes]:
     """The parts as the page itself would send them under these changes."""
     view = line.view
     seen = replace(view.look, seq=seq)
@@ -78,7 +78,9 @@ def expected(line: Line, changes: Intervention, seq: int) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("seq", [1, 9])
-def test_a_frame_holds_what_the_page_would_send(make_line: Callable[..., Line], seq: int) -> None:
+def test_a_frame_holds_what_the_page_would_send(
+    make_line: Callable[..., LiveSession], seq: int
+) -> None:
     line = make_line()
     warm = Intervention((Temperature(value=2.5, **PLACE.selectors),))
     blob = live.frame(line, TEMPERATURE, 2.5, seq)
@@ -87,7 +89,9 @@ def test_a_frame_holds_what_the_page_would_send(make_line: Callable[..., Line], 
     assert line.view.changes == Intervention()  # a frame shows a change; the page makes it
 
 
-def test_a_frame_changes_one_edit_and_keeps_the_others(make_line: Callable[..., Line]) -> None:
+def test_a_frame_changes_one_edit_and_keeps_the_others(
+    make_line: Callable[..., LiveSession],
+) -> None:
     narrow = Window(radius=2, stack="encoder", block="self")
     line = make_line("The cat sat.", PLACE, narrow, Temperature(value=4.0, **PLACE.selectors))
     found = parts(live.frame(line, TEMPERATURE, 0.5, 1))
@@ -99,7 +103,7 @@ def test_a_frame_changes_one_edit_and_keeps_the_others(make_line: Callable[..., 
 
 
 def test_the_newest_frame_of_a_visit_lets_older_ones_give_up(
-    make_line: Callable[..., Line], engine: Engine, monkeypatch: pytest.MonkeyPatch
+    make_line: Callable[..., LiveSession], engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine, other = make_line("A dog ran."), make_line("The cat ran.")
     for line in (mine, other):
@@ -120,7 +124,7 @@ def test_the_newest_frame_of_a_visit_lets_older_ones_give_up(
         assert decoded(new.result(30))[0]["seq"] == 2 and beside.result(30)
 
 
-def test_two_visitors_at_once_are_never_mixed(make_line: Callable[..., Line]) -> None:
+def test_two_visitors_at_once_are_never_mixed(make_line: Callable[..., LiveSession]) -> None:
     """Sentences of other lengths, other heads, other sliders: 30 frames each, in two threads."""
     warmths, widths = [0.2 + n for n in range(30)], [n % 7 for n in range(30)]
     visitors = [
@@ -129,7 +133,7 @@ def test_two_visitors_at_once_are_never_mixed(make_line: Callable[..., Line]) ->
     ]
     start = threading.Barrier(2)
 
-    def walk(line: Line, slider: Any, values: list[Any]) -> list[dict[str, bytes]]:
+    def walk(line: LiveSession, slider: Any, values: list[Any]) -> list[dict[str, bytes]]:
         start.wait()
         return [parts(live.frame(line, slider, value, n)) for n, value in enumerate(values)]
 
@@ -143,7 +147,7 @@ def test_two_visitors_at_once_are_never_mixed(make_line: Callable[..., Line]) ->
     assert found[0][0]["head"] != found[1][0]["head"]
 
 
-def test_a_line_lives_as_long_as_its_visit(make_line: Callable[..., Line]) -> None:
+def test_a_line_lives_as_long_as_its_visit(make_line: Callable[..., LiveSession]) -> None:
     lines, held = Exchange(), make_line()
     lines.add(held)
     assert lines.line(held.token) is held and len(lines) == 1
@@ -180,7 +184,7 @@ def ask(token: str, path: str = "/live/", method: str = "GET", **words: Any) -> 
 
 @pytest.mark.parametrize("path", ["/live/", "/some/base/live/"])
 def test_the_server_answers_with_a_frame_that_nobody_keeps_or_packs(
-    make_line: Callable[..., Line], path: str
+    make_line: Callable[..., LiveSession], path: str
 ) -> None:
     line = make_line()
     EXCHANGE.add(line)
@@ -192,13 +196,15 @@ def test_the_server_answers_with_a_frame_that_nobody_keeps_or_packs(
 
 
 @pytest.mark.parametrize("token", ["", "a", "a" * 43, "..", "%2e%2e", "🙂"])
-def test_a_token_that_nobody_has_gets_nothing(token: str, make_line: Callable[..., Line]) -> None:
+def test_a_token_that_nobody_has_gets_nothing(
+    token: str, make_line: Callable[..., LiveSession]
+) -> None:
     EXCHANGE.add(line := make_line())
     status, (_, body) = ask(token, temperature="2", seq=1)
     assert status == 404 and line.token.encode() not in body
 
 
-def test_only_reading_is_allowed(make_line: Callable[..., Line]) -> None:
+def test_only_reading_is_allowed(make_line: Callable[..., LiveSession]) -> None:
     EXCHANGE.add(line := make_line())
     assert ask(line.token, method="POST", temperature="2", seq=1)[0] == 405
 
@@ -221,7 +227,7 @@ def test_only_reading_is_allowed(make_line: Callable[..., Line]) -> None:
     ],
 )
 def test_what_is_no_step_gets_a_sentence(
-    make_line: Callable[..., Line], words: dict[str, Any]
+    make_line: Callable[..., LiveSession], words: dict[str, Any]
 ) -> None:
     EXCHANGE.add(line := make_line())
     status, (_, body) = ask(line.token, **words)
@@ -229,7 +235,9 @@ def test_what_is_no_step_gets_a_sentence(
     assert body.decode().endswith(".") and len(body) < 200
 
 
-def test_an_edit_that_cannot_be_made_gets_its_sentence(make_line: Callable[..., Line]) -> None:
+def test_an_edit_that_cannot_be_made_gets_its_sentence(
+    make_line: Callable[..., LiveSession],
+) -> None:
     nowhere = Temperature(value=2.0, layer=77)
     EXCHANGE.add(line := make_line("The cat sat.", PLACE, nowhere))
     status, (_, body) = ask(line.token, window="3", seq=1)
@@ -237,7 +245,7 @@ def test_an_edit_that_cannot_be_made_gets_its_sentence(make_line: Callable[..., 
 
 
 def test_a_frame_that_is_given_up_has_no_body(
-    make_line: Callable[..., Line], monkeypatch: pytest.MonkeyPatch
+    make_line: Callable[..., LiveSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gives_up(*words: Any) -> bytes:
         raise Abandoned("Nobody waits for this work any more.")
@@ -248,7 +256,7 @@ def test_a_frame_that_is_given_up_has_no_body(
 
 
 def test_an_error_of_ours_is_told_to_the_operator_alone(
-    make_line: Callable[..., Line],
+    make_line: Callable[..., LiveSession],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:

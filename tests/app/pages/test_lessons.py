@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from transformer_viz.app.engine.task import Task
-from transformer_viz.app.ui.progress import patiently
+from transformer_viz.app.ui.progress import run_with_progress
 from transformer_viz.core.interventions import Intervention, Temperature
 from transformer_viz.lessons import STATIONS
 
@@ -321,9 +321,9 @@ def test_a_station_is_set_up_in_one_task(visit: Visit, monkeypatch: pytest.Monke
 
     def noted(work: Callable[[Task], Any], *, key: str, **words: Any) -> Any:
         keys_of.append(key)
-        return patiently(work, key=key, **words)
+        return run_with_progress(work, key=key, **words)
 
-    monkeypatch.setattr("transformer_viz.app.lessons.navigation.patiently", noted)
+    monkeypatch.setattr("transformer_viz.app.lessons.navigation.run_with_progress", noted)
     app = press(visit("lessons", text=TEXT), "open-9")
     assert keys_of == ["station"] and not app.exception
 

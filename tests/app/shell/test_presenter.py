@@ -26,7 +26,7 @@ from transformer_viz.app.shell.share import (
     code,
     is_local,
     own_address,
-    shared,
+    share_link,
 )
 from transformer_viz.core.interventions import BlockKeys, Intervention, Temperature
 from transformer_viz.i18n import speaking
@@ -59,7 +59,7 @@ def test_a_code_is_read_by_another_decoder_and_opens_the_same_state() -> None:
         "head": 5,
     }
     values |= {"text": "Größe 10 & 50 % “ok”?", "lang": "zh"}
-    found = shared(CLASS, url_state.write(values, url_state.DEFAULTS | {"model": "en-de"}))
+    found = share_link(CLASS, url_state.write(values, url_state.DEFAULTS | {"model": "en-de"}))
     assert found.reach == "all"
     uri = code(found.link)
     assert uri is not None
@@ -112,7 +112,7 @@ def server_at(monkeypatch: pytest.MonkeyPatch, address: str | None) -> None:
 
 def test_a_server_for_itself_gives_out_no_code(monkeypatch: pytest.MonkeyPatch) -> None:
     server_at(monkeypatch, "127.0.0.1")
-    found = shared("http://localhost:8501/", {"layer": "2"})
+    found = share_link("http://localhost:8501/", {"layer": "2"})
     assert found.reach == "closed" and found.link == "http://localhost:8501/?layer=2"
     assert f"“{SERVE}”" in share._closed()
 
@@ -123,14 +123,14 @@ def test_on_the_servers_own_machine_the_link_names_it_for_others(
 ) -> None:
     server_at(monkeypatch, address)
     monkeypatch.setattr(share, "own_address", lambda: "192.168.7.9")
-    found = shared("http://127.0.0.1:8501/norms", {"layer": "2"})
+    found = share_link("http://127.0.0.1:8501/norms", {"layer": "2"})
     assert found == share.Shared("http://192.168.7.9:8501/norms?layer=2")
 
 
 def test_a_machine_without_a_network_gives_out_no_code(monkeypatch: pytest.MonkeyPatch) -> None:
     server_at(monkeypatch, "0.0.0.0")
     monkeypatch.setattr(share, "own_address", lambda: None)
-    assert shared("http://localhost:8501/", {}).reach == "unknown"
+    assert share_link("http://localhost:8501/", {}).reach == "unknown"
 
 
 def test_the_machines_own_address_is_one_that_others_reach() -> None:
@@ -139,7 +139,7 @@ def test_the_machines_own_address_is_one_that_others_reach() -> None:
 
 
 def test_pupils_are_not_given_the_teachers_view() -> None:
-    found = shared(CLASS, {"present": "on", "layer": "2", "utm": "x"})
+    found = share_link(CLASS, {"present": "on", "layer": "2", "utm": "x"})
     assert found.link == f"{CLASS}?layer=2&utm=x"
 
 
@@ -206,6 +206,6 @@ def test_an_unknown_language_or_view_falls_back_and_says_so(visit: Visit) -> Non
 def test_the_links_edits_are_those_of_the_screen(visit: Visit) -> None:
     """What is shared is what stands in the address bar: no second way to write a state."""
     app = visit(layer="1")
-    found = shared(CLASS, address(app))
+    found = share_link(CLASS, address(app))
     words = {name: texts[0] for name, texts in parse_qs(urlsplit(found.link).query).items()}
     assert words == address(app) and json.dumps(words)

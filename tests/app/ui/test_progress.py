@@ -10,10 +10,10 @@ import pytest
 from streamlit.runtime.scriptrunner import RerunData, StopException
 from streamlit.testing.v1 import AppTest
 
-from transformer_viz.app.engine.run_slots import Gate
+from transformer_viz.app.engine.run_slots import RunSlots
 from transformer_viz.app.engine.task import WAITING, Abandoned, Task
 from transformer_viz.app.ui import progress as patience
-from transformer_viz.app.ui.progress import Stopped, patiently
+from transformer_viz.app.ui.progress import Stopped, run_with_progress
 
 LONG = 20  # seconds after which a test that hangs gives up
 
@@ -41,12 +41,12 @@ def page() -> None:
     """A page whose work is in the session's state, which a test fills."""
     import streamlit as st
 
-    from transformer_viz.app.ui.progress import Stopped, patiently
+    from transformer_viz.app.ui.progress import Stopped, run_with_progress
 
     work, about = st.session_state["work"], st.session_state["about"]
     try:
-        st.write(patiently(work, key="long", say="Working *hard* ...", about=about))
-        st.write(patiently(lambda task: "more", key="long", say="Again ...", about=about))
+        st.write(run_with_progress(work, key="long", label="Working *hard* ...", about=about))
+        st.write(run_with_progress(lambda task: "more", key="long", label="Again ...", about=about))
     except Stopped:
         st.write("rest of the page")
     except KeyError as error:
@@ -169,12 +169,12 @@ def test_the_same_stopped_work_may_stand_on_a_page_twice() -> None:
     def twice() -> None:
         import streamlit as st
 
-        from transformer_viz.app.ui.progress import MARKS, Stopped, patiently
+        from transformer_viz.app.ui.progress import MARKS, Stopped, run_with_progress
 
         st.session_state[MARKS] = {"long": None}
         for _ in range(2):
             try:
-                patiently(lambda task: 1, key="long", say="")
+                run_with_progress(lambda task: 1, key="long", label="")
             except Stopped as stop:
                 st.write(str(stop))
 
@@ -197,7 +197,7 @@ def test_a_step_says_how_far_and_ends_what_nobody_wants() -> None:
 
 
 def test_the_gate_lets_in_by_turns_and_says_who_waits() -> None:
-    gate, went, inside = Gate(1), [], [threading.Event() for _ in range(3)]
+    gate, went, inside = RunSlots(1), [], [threading.Event() for _ in range(3)]
     tasks, leave = [Task() for _ in range(3)], threading.Event()
 
     def run(number: int) -> None:
@@ -219,7 +219,7 @@ def test_the_gate_lets_in_by_turns_and_says_who_waits() -> None:
 
 
 def test_who_gives_up_at_the_gate_leaves_no_gap() -> None:
-    gate, tasks = Gate(1), [Task(), Task()]
+    gate, tasks = RunSlots(1), [Task(), Task()]
     found: list[str] = []
 
     def run(task: Task) -> None:
@@ -243,7 +243,7 @@ def test_who_gives_up_at_the_gate_leaves_no_gap() -> None:
 
 
 def test_an_error_inside_frees_the_place() -> None:
-    gate = Gate(2)
+    gate = RunSlots(2)
     with pytest.raises(ValueError, match="no"), gate.place(Task()):
         raise ValueError("no")
     assert gate.free == 2
@@ -260,7 +260,7 @@ def _until(holds: Callable[[], bool]) -> None:
 
 
 def test_without_a_page_there_is_nothing_to_wait_for() -> None:
-    assert patiently(lambda task: 7, key="x", say="") == 7
+    assert run_with_progress(lambda task: 7, key="x", label="") == 7
 
 
 @pytest.mark.parametrize("scope", ["app", "fragment"])
@@ -272,7 +272,7 @@ def test_a_wish_from_within_the_page_ends_the_work_too(
     def page() -> None:
         import streamlit as st
 
-        from transformer_viz.app.ui.progress import patiently
+        from transformer_viz.app.ui.progress import run_with_progress
 
         st.session_state["runs"] += 1
 
@@ -282,7 +282,7 @@ def test_a_wish_from_within_the_page_ends_the_work_too(
             from streamlit.runtime.scriptrunner import get_script_run_ctx
 
             made = st.session_state["make"](get_script_run_ctx(), ThreadState.get().fragment_id)
-            st.write(patiently(made, key="long", say="Working ..."))
+            st.write(run_with_progress(made, key="long", label="Working ..."))
 
         part()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from transformer_viz.app.ui.text_format import changed_words, ending, listed, spelled_in_bytes
+from transformer_viz.app.ui.text_format import changed_words, ending, first_few, spelled_in_bytes
 from transformer_viz.core.trace_parts import Tokens
 
 
@@ -33,7 +33,7 @@ def test_characters_that_a_vocabulary_spells_are_named_once() -> None:
     count = len(pieces)
     tokens = Tokens((), pieces, labels, tuple(range(count)), (False,) * count)
     assert spelled_in_bytes(tokens) == ("🙂", "ø")
-    assert listed(("*a*", "b"), 1) == "\\*a\\* and 1 more"
+    assert first_few(("*a*", "b"), 1) == "\\*a\\* and 1 more"
 
 
 def test_of_a_long_text_the_end_is_shown_from_a_words_beginning_on() -> None:

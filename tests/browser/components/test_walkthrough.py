@@ -12,7 +12,7 @@ from tests.components.test_walkthrough import chained, model_of
 from tests.support.component_stage import decoded, said, show, update
 from transformer_viz.components.qk import figure
 from transformer_viz.components.walkthrough.data import inside_data
-from transformer_viz.core.stages import Inside
+from transformer_viz.core.stages import Walkthrough
 from transformer_viz.walkthrough import terms
 
 FOCUSED = "document.getElementById('host').shadowRoot.activeElement"
@@ -26,7 +26,7 @@ def data(block: str = "cross", stage: str = "", number: str = "", **words: objec
     return inside_data(run, chain, step=step, terms=made, **words)  # type: ignore[arg-type]
 
 
-def place(chain: Inside, name: str) -> int:
+def place(chain: Walkthrough, name: str) -> int:
     return [stage.name for stage in chain].index(name) if name else 0
 
 

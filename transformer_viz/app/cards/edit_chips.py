@@ -7,11 +7,11 @@ import streamlit as st
 from ...core.interventions import BlockEdges, Edit
 from ...core.sites import MAPS, map_name
 from ...core.trace import Trace
-from ...i18n import listed, mark, say
+from ...i18n import join_words, mark, say
 from ..session import changes
 from ..session.scene import Scene
 from ..ui import layout
-from ..ui.text_format import plain
+from ..ui.text_format import escape_markdown
 
 NOTHING = mark("nothing is changed: this is the model as trained")
 
@@ -30,7 +30,7 @@ def chips(scene: Scene) -> None:
         if not scene.changes:
             layout.quiet(say(NOTHING))
         for number, edit in enumerate(scene.changes):
-            text = plain(said(edit, scene.before))
+            text = escape_markdown(said(edit, scene.before))
             st.button(f"{text} ✕", key=f"edit-{number}", on_click=_remove, args=(edit,))
 
 
@@ -43,7 +43,7 @@ def said(edit: Edit, trace: Trace) -> str:
     if not isinstance(edit, BlockEdges):
         return edit.describe(keys)
     rows = edge_rows(edit, trace)
-    links = listed(
+    links = join_words(
         say("“{query}” → “{key}”", query=at(rows, query), key=at(keys, key))
         for query, key in edit.edges
     )

@@ -17,7 +17,7 @@ from ..session.state import state
 from ..session.view_options import FURTHER
 from ..shell import presenter
 from ..ui import components, layout
-from ..ui.text_format import plain, spoken
+from ..ui.text_format import escape_markdown, spoken
 from . import token_chips
 from .downloads import take
 
@@ -27,11 +27,11 @@ NO_COLUMN = mark("any column")
 CHANGED = mark("q·k shows the changed run: a difference of two runs is no sum of its own.")
 
 
-def settled(scene: Scene) -> tuple[Scene, Cells]:
+def clamp_selection(scene: Scene) -> tuple[Scene, Cells]:
     """The scene with a chosen row and column that its map has, and the cells of that map."""
     found = cells_of(scene)
-    settle_row(found)
-    token_chips.settle_picked(found)
+    clamp_row(found)
+    token_chips.apply_picked(found)
     key = state.key
     column = found.column_of(key)
     state.key = None if key is None or column is None else found.parts[column][0]
@@ -52,7 +52,7 @@ def cells_of(scene: Scene) -> Cells:
     )
 
 
-def settle_row(found: Cells) -> None:
+def clamp_row(found: Cells) -> None:
     """Let the chosen row be the first token of a row that is shown."""
     row = found.row_of(state.token)
     if row is None:
@@ -83,7 +83,7 @@ def opened(scene: Scene, found: Cells) -> None:
             payloads.head(scene), key="head-view", picked=_pick, zoomed=_zoom, drawn=take_drawing
         )
     except (ValueError, LookupError) as error:
-        st.caption(plain(spoken(error)))
+        st.caption(escape_markdown(spoken(error)))
     if scene.look.view == "qk" and scene.shown[1] is not None:
         st.caption(say(CHANGED))
     with layout.row("bottom", key="fold-row"):

@@ -20,7 +20,7 @@ from ..session import notices, visit, widget_sync
 from ..session.scene import Scene
 from ..session.state import state
 from ..ui import layout
-from ..ui.progress import patiently
+from ..ui.progress import run_with_progress
 from .plotly_chart import STILL, clicked
 
 CHART = "over-image"
@@ -132,10 +132,10 @@ def _class(scene: Scene) -> int:
 def _moved(scene: Scene, chosen: int, changes: Intervention) -> Trace:
     """A run that says how each weight of the opened layer moves the class's logit."""
     place = whole_layer(scene.place.map_name, scene.place.layer)
-    return patiently(
+    return run_with_progress(
         lambda task: scene.engine.gradients(scene.question, chosen, changes, place, task),
         key="gradients-changed" if changes else "gradients-clean",
-        say=say("Running the model for its gradients ..."),
+        label=say("Running the model for its gradients ..."),
         about=(scene.question, chosen, changes.to_json()),
     )
 

@@ -16,7 +16,7 @@ from ..session import notices, selection, view_options
 from ..session.edit_controls import answers_itself
 from ..session.scene import Scene
 from ..ui import components, layout
-from ..ui.progress import Stopped, patiently
+from ..ui.progress import Stopped, run_with_progress
 from ..ui.text_format import changed_words, ending, spoken
 
 NOTHING = mark("nothing: the model ends at once")
@@ -127,10 +127,10 @@ def _instead(before: str, words: str) -> tuple[str, str]:
 
 def freely(scene: Scene, changes: Intervention, where: DeltaGenerator) -> str:
     """What the model says under these changes when nobody holds its words."""
-    return patiently(
+    return run_with_progress(
         lambda task: scene.engine.free(scene.question, changes, task),
         key="free-changed" if changes else "free-clean",
-        say=say("Going on with the text ...")
+        label=say("Going on with the text ...")
         if scene.kind.continues
         else say("Translating freely ..."),
         about=(scene.question, changes.to_json()),

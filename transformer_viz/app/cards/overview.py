@@ -14,7 +14,7 @@ from ..session.scene import Scene
 from ..session.state import state
 from ..session.view_options import FURTHER
 from ..ui import components, layout
-from ..ui.text_format import plain, spoken
+from ..ui.text_format import escape_markdown, spoken
 from . import head_card
 
 COMPARE = {"now": mark("Now"), "before": mark("Before"), "difference": mark("Difference")}
@@ -101,7 +101,7 @@ def _overview(scene: Scene) -> None:
             drawn=head_card.take_drawing,
         )
     except (ValueError, LookupError) as error:
-        st.caption(plain(spoken(error)))
+        st.caption(escape_markdown(spoken(error)))
     layers, heads = scene.now.thumbnail(scene.place.map_name).shape[:2]
     with layout.row("bottom", key="fold-overview"):
         st.selectbox(

@@ -12,7 +12,7 @@ import streamlit as st
 from ...i18n import say
 from ..shell import presenter
 from ..ui import layout
-from ..ui.text_format import plain, spoken
+from ..ui.text_format import escape_markdown, spoken
 
 STILL = {"displayModeBar": False, "scrollZoom": False, "doubleClick": False}
 
@@ -25,7 +25,7 @@ def chart(
     try:
         picture = presenter.enlarged(draw())
     except (ValueError, LookupError) as error:
-        st.caption(plain(spoken(error)))
+        st.caption(escape_markdown(spoken(error)))
         return
     caption = picture.layout.meta["caption"]
     st.plotly_chart(

@@ -132,7 +132,7 @@ def _widen() -> None:
         query_state.mark_query_changed()
 
 
-def settle_width() -> None:
+def redraw_widened() -> None:
     """Draw the frame anew after the width of the beam was chosen here: its box shows it too."""
     if private.widened:
         del private.widened

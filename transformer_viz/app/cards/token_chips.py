@@ -19,7 +19,7 @@ from ..session.keys import private
 from ..session.scene import Scene
 from ..session.state import state
 from ..ui import components
-from ..ui.text_format import listed, spelled_in_bytes
+from ..ui.text_format import first_few, spelled_in_bytes
 
 #: What is said of characters that are read as bytes: by a model that translates, or by another.
 BYTES = {
@@ -68,11 +68,11 @@ def _notices(scene: Scene) -> None:
         st.info(
             say(
                 "The model's vocabulary cannot see {letters}: it reads the rest.",
-                letters=listed(lost),
+                letters=first_few(lost),
             )
         )
     if spelled:
-        st.info(say(BYTES[scene.kind.translates], letters=listed(spelled)))
+        st.info(say(BYTES[scene.kind.translates], letters=first_few(spelled)))
 
 
 def rows_for_map(scene: Scene, found: Cells) -> list[ChipRow]:
@@ -176,7 +176,7 @@ def toggle_mask(tokens: Tokens) -> Callable[[Picked], None]:
     return turned
 
 
-def settle_picked(found: Cells) -> None:
+def apply_picked(found: Cells) -> None:
     """A clicked chip chooses its row; one that is only a column, that column and
     the row that looks at it most."""
     chip = private.picked

@@ -13,7 +13,7 @@ from ...i18n import mark, say
 from ..session.scene import Scene
 from ..session.state import state
 from ..ui import layout
-from ..ui.progress import Stopped, patiently
+from ..ui.progress import Stopped, run_with_progress
 from ..ui.text_format import spoken
 from .outcome_card import freely
 
@@ -102,10 +102,10 @@ def verdict(changed: bool, same: bool, continues: bool = False) -> str:
 def _free_ids(
     scene: Scene, ids: tuple[int, ...], changes: Intervention, where: DeltaGenerator
 ) -> str:
-    return patiently(
+    return run_with_progress(
         lambda task: scene.engine.free_ids(scene.question, ids, changes, task),
         key="order-changed" if changes else "order-clean",
-        say=say("Running the other order ..."),
+        label=say("Running the other order ..."),
         about=(scene.question, ids, changes.to_json()),
         where=where,
     )

@@ -18,7 +18,7 @@ from ..engine import model_names
 from ..session.keys import private
 from ..session.url_state import shortened
 from ..ui import layout
-from ..ui.text_format import plain
+from ..ui.text_format import escape_markdown
 
 if TYPE_CHECKING:
     from ...inference.inspection import Inspection, Word
@@ -150,7 +150,7 @@ def _taken_back(name: str, look: Look) -> None:
             layout.quiet(say("you said"), fit=True)
         for word, value in changed.items():
             rest = {other: changed[other] for other in changed if other != word}
-            text = plain(f"{word} = {value} ✕")
+            text = escape_markdown(f"{word} = {value} ✕")
             st.button(
                 text, key=f"said-{word}", on_click=look, args=(model_names.named(place, rest),)
             )
@@ -176,7 +176,7 @@ def _say_otherwise(name: str, words: Sequence[str], look: Look) -> None:
             "{word} takes one value: a number, true, false or a word.",
             word=private.refused,
         )
-        st.error(plain(said))
+        st.error(escape_markdown(said))
         del private.refused
 
 

@@ -29,7 +29,7 @@ from .model_catalog import Shelf, joined
 from .model_kind import Kind, of_model
 from .model_loader import Models
 from .query import Answer, DetailRequest, Question
-from .run_slots import Gate
+from .run_slots import RunSlots
 from .task import Task
 from .token_names import Names, another_order
 from .trace_cache import MEGABYTE, Cache, size_of
@@ -54,10 +54,10 @@ class Engine:
         self.models = Models(self.shelf)
         self.cache = Cache(limit)
         places = int(os.environ.get("TRANSFORMER_VIZ_FORWARDS", 2))
-        self.gate = Gate(places)
+        self.gate = RunSlots(places)
         # A run that may take many passes goes through both: where there are two places, one is
         # left for a slider's frame.
-        self.narrow = Gate(max(1, places - 1))
+        self.narrow = RunSlots(max(1, places - 1))
 
     def start(self, name: str) -> Future[Model]:
         """Begin to load a model in the background, once; a failed attempt may be tried again."""

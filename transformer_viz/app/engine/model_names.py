@@ -78,7 +78,7 @@ def is_own(name: str) -> bool:
     return name.startswith((PATH, UPLOAD))
 
 
-def shared(name: str) -> str:
+def public_name(name: str) -> str:
     """The name as a link says it: that of an upload without the room where it lies."""
     place, words = parted(name)
     if place.startswith(UPLOAD):

@@ -11,7 +11,7 @@ from ...i18n import say
 from .task import WAITING, Task
 
 
-class Gate:
+class RunSlots:
     """Who comes first goes in first; who gives up while waiting leaves no gap."""
 
     def __init__(self, places: int) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...core.interventions import Intervention
 from ...core.sites import Site
-from ...core.stages import Inside, Number, Terms
+from ...core.stages import Number, Terms, Walkthrough
 from . import trace_jobs
 from .query import Question
 from .task import Task
@@ -31,7 +31,7 @@ def inside_of(
     site: Site,
     row: int,
     task: Task | None = None,
-) -> Inside:
+) -> Walkthrough:
     """The chain of one head for one query word, under the changes.
 
     Args:
@@ -50,12 +50,12 @@ def inside_of(
         held = tuple((name, tuple(ids)) for name, ids in found.items())
     picture = engine.shelf[question.model].pictures.get(question.picture)
     words = (question, picture, held, changes.to_json(), site, row)
-    chain: Inside = engine.ask(question.model, stepped, *words, task=task)
+    chain: Walkthrough = engine.ask(question.model, stepped, *words, task=task)
     return chain
 
 
 def terms_of(
-    engine: Engine, model: str, chain: Inside, number: Number, task: Task | None = None
+    engine: Engine, model: str, chain: Walkthrough, number: Number, task: Task | None = None
 ) -> Terms:
     """The sum behind one number of a chain.
 
@@ -75,7 +75,7 @@ def stepped(
     changes: str,
     site: Site,
     row: int,
-) -> Inside:
+) -> Walkthrough:
     """One run, and the chain of one head and row in it."""
     from ...walkthrough import step_inside
 
@@ -92,7 +92,7 @@ def stepped(
     )
 
 
-def summed(model: Model, chain: Inside, number: Number) -> Terms:
+def summed(model: Model, chain: Walkthrough, number: Number) -> Terms:
     """The sum behind one number, from the model's weights."""
     from ...walkthrough import terms
 

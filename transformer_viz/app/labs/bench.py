@@ -20,7 +20,7 @@ from ..engine.query import DetailRequest
 from ..session import visit, widget_sync
 from ..session.scene import Scene, detail_request
 from ..ui import layout
-from ..ui.progress import patiently
+from ..ui.progress import run_with_progress
 from . import lab_state
 
 
@@ -98,7 +98,7 @@ class Bench:
         states = {"on": True, "off": False}
         default_text = "on" if default else "off"
         key = self._key(name)
-        widget_sync.show({key: states[lab_state.settled(name, list(states), default_text)]})
+        widget_sync.show({key: states[lab_state.valid_setting(name, list(states), default_text)]})
         write = {True: "on", False: "off"}
         st.toggle(label, key=key, on_change=_moved, args=(name, key, write), **words)
         return bool(st.session_state[key])
@@ -117,7 +117,7 @@ class Bench:
 
     def _settle(self, name: str, allowed: Sequence[str], default: str) -> str:
         key = self._key(name)
-        widget_sync.show({key: lab_state.settled(name, allowed, default)})
+        widget_sync.show({key: lab_state.valid_setting(name, allowed, default)})
         return key
 
     def _heard(self, name: str, key: str) -> dict[str, Any]:
@@ -136,10 +136,10 @@ class Bench:
             words: all that the answer depends on besides the model; they can be hashed.
             says: what stands beside the bar.
         """
-        return patiently(
+        return run_with_progress(
             lambda task: self.scene.engine.ask(model, run, *words, task=task, long=True),
             key=f"lab-{self.lab}-{run.__name__}-{model}",
-            say=says or say("Measuring ..."),
+            label=says or say("Measuring ..."),
             about=words,
             where=self.where,
         )
@@ -152,10 +152,10 @@ class Bench:
         scene, detail = self.scene, whole_maps(self.scene.before, *blocks)
         if under:
             return self.changed(under, detail)
-        found: Trace = patiently(
+        found: Trace = run_with_progress(
             lambda task: scene.engine.clean(scene.question, detail, task).trace,
             key=f"lab-{self.lab}-whole",
-            say=say("Running the model ..."),
+            label=say("Running the model ..."),
             about=(scene.question, detail),
             where=self.where,
         )
@@ -167,12 +167,12 @@ class Bench:
         detail = detail or detail_request(scene.place, scene.look)
         if not intervention:
             return scene.before
-        found: Trace = patiently(
+        found: Trace = run_with_progress(
             lambda task: scene.engine.changed(
                 scene.question, scene.answer, intervention, detail, task
             ),
             key=f"lab-{self.lab}-changed",
-            say=say("Running the changed model ..."),
+            label=say("Running the changed model ..."),
             about=(scene.question, intervention.to_json()),
             where=self.where,
         )
@@ -181,10 +181,10 @@ class Bench:
     def free(self, intervention: Intervention) -> str:
         """What the scene's model writes by itself under these changes."""
         scene = self.scene
-        found: str = patiently(
+        found: str = run_with_progress(
             lambda task: scene.engine.free(scene.question, intervention, task),
             key=f"lab-{self.lab}-free",
-            say=say("Translating ..."),
+            label=say("Translating ..."),
             about=(scene.question, intervention.to_json()),
             where=self.where,
         )

@@ -15,7 +15,7 @@ from ..engine import trace_jobs
 from ..engine.query import Question
 from ..engine.task import Task
 from ..session.scene import Scene
-from ..ui.progress import patiently
+from ..ui.progress import run_with_progress
 from .bench import Bench
 
 if TYPE_CHECKING:
@@ -92,7 +92,9 @@ def _each(
         return found
 
     about = (bench.scene.question, tuple(edits.to_json() for edits in changes))
-    return patiently(work, key=f"lab-{bench.lab}-{name}", say=says, about=about, where=bench.where)
+    return run_with_progress(
+        work, key=f"lab-{bench.lab}-{name}", label=says, about=about, where=bench.where
+    )
 
 
 def shown(text: str) -> str:

@@ -36,7 +36,7 @@ from ..session.notices import rewrite_widget
 from ..session.scene import Scene
 from ..ui import layout
 from ..ui.progress import Stopped
-from ..ui.text_format import plain, spoken
+from ..ui.text_format import escape_markdown, spoken
 from . import lab_state
 from .bench import Bench
 from .lab import Lab
@@ -57,12 +57,12 @@ def body(scene: Scene, labs: Sequence[Lab]) -> None:
 
 def _open(scene: Scene, lab: Lab) -> None:
     with st.container(key="lab-open"):
-        guess = lab_state.settled(GUESS, [*_numbers(lab), SHOW, ""], "")
+        guess = lab_state.valid_setting(GUESS, [*_numbers(lab), SHOW, ""], "")
         asked = " tv-lab-asked" if guess else ""
         st.html(f'<h2 class="tv-lab-question{asked}">{escape(say(lab.question))}</h2>')
         why = lab.lacks(scene)
         if why is not None:
-            st.info(plain(why))
+            st.info(escape_markdown(why))
             return
         if not guess:
             _options(lab)
@@ -117,7 +117,7 @@ def _options(lab: Lab) -> None:
     with st.container(key="lab-options"):
         for number, option in enumerate(lab.options):
             st.button(
-                plain(say(option)),
+                escape_markdown(say(option)),
                 key=f"guess-{lab.name}-{number}",
                 on_click=lab_state.put,
                 args=(GUESS, str(number)),
@@ -162,7 +162,7 @@ def _measured(lab: Lab, guess: str, bench: Bench, said: DeltaGenerator) -> None:
     except Stopped:
         raise
     except (ValueError, LookupError) as error:
-        st.info(plain(spoken(error)))
+        st.info(escape_markdown(spoken(error)))
 
 
 def verdict(lab: Lab, guess: str, found: Any) -> str:

@@ -35,7 +35,7 @@ def put(name: str, value: str | None) -> None:
     state.tried = write(others | ({} if value is None else {name: value}))
 
 
-def settled(name: str, allowed: Sequence[str], default: str) -> str:
+def valid_setting(name: str, allowed: Sequence[str], default: str) -> str:
     """What is set, or the default; what the link sets in vain is said, and dropped."""
     value = settings().get(name, default)
     if value in allowed:

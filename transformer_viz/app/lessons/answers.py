@@ -61,7 +61,7 @@ def _try(number: int, option: int) -> None:
     private.tried_later = private.tried_later | {number: (*before, option)}
 
 
-def settle(question: Question) -> None:
+def forget_stale(question: Question) -> None:
     """When another sentence or model is asked, options mean other things: only that they were
     answered is kept.
 

@@ -21,7 +21,7 @@ from ..session.keys import private
 from ..session.scene import Scene
 from ..session.state import state
 from ..session.url_state import DEFAULTS
-from ..ui.progress import patiently
+from ..ui.progress import run_with_progress
 from ..ui.streamlit_private import came_by_history
 from . import answers as lessons_answers
 from .evidence import serves, spot_of
@@ -106,10 +106,10 @@ def open_station_state(scene: Scene) -> None:
     if station is None or not serves(station, scene.kind):
         del private.arriving
         return
-    found = patiently(
+    found = run_with_progress(
         lambda task: set_up(scene, station, task),
         key="station",
-        say=say("Opening the station ..."),
+        label=say("Opening the station ..."),
         about=(scene.question, station.name),
     )
     del private.arriving

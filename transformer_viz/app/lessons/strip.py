@@ -19,8 +19,8 @@ from ..session.scene import Scene
 from ..session.state import state
 from ..shell.presenter import presenting
 from ..ui import layout
-from ..ui.progress import Stopped, patiently
-from ..ui.text_format import plain, spoken
+from ..ui.progress import Stopped, run_with_progress
+from ..ui.text_format import escape_markdown, spoken
 from . import answers, navigation
 from .evidence import seen_of, serves
 
@@ -33,7 +33,7 @@ def strip(engine: Engine, kind: Kind) -> DeltaGenerator | None:
     """
     navigation.clamp_station()
     navigation.go_to_station(engine)
-    answers.settle(query_state.question(engine, kind))
+    answers.forget_stale(query_state.question(engine, kind))
     station = numbered(state.station)
     if station is None:
         return None
@@ -99,7 +99,7 @@ def ask(scene: Scene, place: DeltaGenerator | None) -> None:
     except Stopped:
         return
     except (ValueError, LookupError) as error:
-        place.info(plain(spoken(error)))
+        place.info(escape_markdown(spoken(error)))
         return
     with place:
         _question(asked, number, station, seen)
@@ -108,10 +108,10 @@ def ask(scene: Scene, place: DeltaGenerator | None) -> None:
 def _seen(scene: Scene, station: Station, place: DeltaGenerator) -> Seen:
     """The runs of the question; a longer one shows how far it is, in the question's own place."""
     engine, question, kind = scene.engine, scene.question, scene.kind
-    return patiently(
+    return run_with_progress(
         lambda task: seen_of(engine, question, station, kind, task),
         key="lesson",
-        say=say("Working out the question ..."),
+        label=say("Working out the question ..."),
         about=(question, station.name),
         where=place.container(key="waiting-lesson"),
     )
@@ -172,7 +172,7 @@ def _question(asked: Ask, number: int, station: Station, seen: Seen) -> None:
         for option, text in enumerate(asked.options):
             right = solved and option == asked.right
             st.button(
-                plain(("✓ " if right else "✗ " if option in tried else "") + text),
+                escape_markdown(("✓ " if right else "✗ " if option in tried else "") + text),
                 key=f"option-{number}-{option}",
                 on_click=answers.answer,
                 args=(number, option, count),
@@ -237,11 +237,11 @@ def _offer(engine: Engine) -> None:
         "This station needs a model that reads and writes sentences in the way it tells of; the "
         "one at hand does not."
     )
-    st.info(plain(sentence))
+    st.info(escape_markdown(sentence))
     if name is not None:
         called = engine.shelf[name].called
         st.button(
-            plain(say("take {model}", model=called)),
+            escape_markdown(say("take {model}", model=called)),
             key="station-model",
             on_click=_take,
             args=(name,),

@@ -19,7 +19,7 @@ from ...i18n import speaking
 from ..render.payloads import PARTS
 from ..session.keys import private
 from ..session.scene import Scene, scene_at
-from .registry import EXCHANGE, PATH, Line, View
+from .registry import EXCHANGE, PATH, LiveSession, ViewState
 from .sliders import Slider
 
 Parts = Mapping[str, Callable[[Scene], bytes]]
@@ -33,19 +33,19 @@ def line(scene: Scene, parts: Parts = PARTS) -> str:
     """
     if not EXCHANGE.is_open:
         return ""
-    view = View(
+    view = ViewState(
         scene.engine, scene.question, scene.kind, scene.place, scene.changes, scene.look, parts
     )
-    held: Line | None = private.live
+    held: LiveSession | None = private.live
     if held is None:
-        held = private.live = Line(view)
+        held = private.live = LiveSession(view)
         EXCHANGE.add(held)
     held.view = view
     base = str(st.get_option("server.baseUrlPath") or "").strip("/")
     return f"{'/' + base if base else ''}{PATH}/{held.token}"
 
 
-def frame(line: Line, slider: Slider, value: Any, seq: int) -> bytes:
+def frame(line: LiveSession, slider: Slider, value: Any, seq: int) -> bytes:
     """All pictures of a visit with one slider moved: one blob, an array of bytes for each part.
 
     Raises:

@@ -27,7 +27,7 @@ UNGUESSABLE = 32  # random bytes of a token
 
 
 @dataclass(frozen=True)
-class View:
+class ViewState:
     """What a visitor looks at: enough to make the scene again. ``parts`` are drawn of it, each
     from a scene; None: those of Explore."""
 
@@ -41,10 +41,10 @@ class View:
 
 
 @dataclass(eq=False)
-class Line:
+class LiveSession:
     """One visit: what it looks at, and the frame that is being made for it."""
 
-    view: View
+    view: ViewState
     token: str = field(default_factory=lambda: secrets.token_urlsafe(UNGUESSABLE))
     task: Task = field(default_factory=Task)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -65,16 +65,16 @@ class Exchange:
 
     def __init__(self) -> None:
         self.is_open = False
-        self._lines: WeakValueDictionary[str, Line] = WeakValueDictionary()
+        self._lines: WeakValueDictionary[str, LiveSession] = WeakValueDictionary()
 
     def __len__(self) -> int:
         return len(self._lines)
 
-    def add(self, line: Line) -> None:
+    def add(self, line: LiveSession) -> None:
         """Let a line be found by its token."""
         self._lines[line.token] = line
 
-    def line(self, token: str) -> Line:
+    def line(self, token: str) -> LiveSession:
         """The line of a token.
 
         Raises:

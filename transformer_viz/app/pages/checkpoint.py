@@ -22,8 +22,8 @@ from ..session import notices, query_state, visit
 from ..session.keys import private
 from ..session.state import state
 from ..ui import layout
-from ..ui.progress import Stopped, patiently
-from ..ui.text_format import plain, spoken
+from ..ui.progress import Stopped, run_with_progress
+from ..ui.text_format import escape_markdown, spoken
 
 if TYPE_CHECKING:
     from ...inference.inspection import Inspection
@@ -74,7 +74,7 @@ def _box(engine: Engine, name: str) -> None:
 
 def _label(engine: Engine, name: str) -> str:
     shelved = engine.shelf.get(name)
-    return plain(model_names.shared(name) if shelved is None else shelved.label)
+    return escape_markdown(model_names.public_name(name) if shelved is None else shelved.label)
 
 
 def _choose() -> None:
@@ -129,10 +129,10 @@ def _drop(engine: Engine) -> None:
         return
     room, used = uploads.room(engine), model_names.parted(state.model)[0]
     try:
-        name = patiently(
+        name = run_with_progress(
             lambda task: room.put([(file.name, file) for file in files], used),
             key="placing",
-            say=say("Unpacking ..."),
+            label=say("Unpacking ..."),
             about=came,
         )
         _look_at(name)
@@ -162,7 +162,7 @@ def _of_one_model(files: list[UploadedFile]) -> list[UploadedFile]:
 def _trouble(where: str) -> None:
     kind, sentence = private.upload_error
     if kind == where:
-        st.error(plain(sentence))
+        st.error(escape_markdown(sentence))
 
 
 def _understood(engine: Engine, name: str) -> None:
@@ -186,10 +186,10 @@ def _understood(engine: Engine, name: str) -> None:
 
 def _inspection(engine: Engine, name: str, where: DeltaGenerator) -> Inspection:
     called = engine.shelf[name].called
-    return patiently(
+    return run_with_progress(
         lambda task: engine.inspection(name, task),
         key="inspection",
-        say=say("Opening {model} ...", model=called),
+        label=say("Opening {model} ...", model=called),
         about=name,
         where=where,
     )
@@ -209,8 +209,8 @@ def _asked(engine: Engine, name: str, waiting: DeltaGenerator) -> Inspection | N
         traceback.print_exc(file=sys.stderr)
         sentence = failed(error)
     shelved = engine.shelf.get(name)
-    called = model_names.shared(name) if shelved is None else shelved.called
+    called = model_names.public_name(name) if shelved is None else shelved.called
     layout.heading(escape(called), what="checkpoint")
-    st.error(plain(sentence))
+    st.error(escape_markdown(sentence))
     config_table.rescue(None if shelved is None else shelved.path, name, sentence, _look_at)
     return None

@@ -28,7 +28,7 @@ def draw(engine: Engine) -> None:
 
 
 def _body(scene: Scene) -> Callable[[], None] | None:
-    scene, found = head_card.settled(scene)
+    scene, found = head_card.clamp_selection(scene)
     scene = selection.follow_row(scene)
     source = scene.before.source
     chosen = (

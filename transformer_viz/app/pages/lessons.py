@@ -43,7 +43,7 @@ def draw(engine: Engine) -> None:
     navigation.go_to_station(engine)
     with notices_above(engine):
         kind = engine.kind(state.model) or Kind()
-        answers.settle(query_state.question(engine, kind))
+        answers.forget_stale(query_state.question(engine, kind))
         _body(engine, kind)
 
 

@@ -34,7 +34,7 @@ from ..session.scene import Scene
 from ..session.state import state
 from ..session.url_state import shortened
 from ..ui import layout
-from ..ui.text_format import plain, spoken
+from ..ui.text_format import escape_markdown, spoken
 
 QUESTION = mark("What does each layer norm see, and what does it make of it?")
 NAMES = {statistic.name: statistic for statistic in STATISTICS}
@@ -59,9 +59,9 @@ def _body(scene: Scene) -> Callable[[], None] | None:
     try:
         sites = norm_sites(scene.before, stack)
     except LookupError as error:
-        st.info(plain(spoken(error)))
+        st.info(escape_markdown(spoken(error)))
         return None
-    _settle(sites)
+    _clamp_site(sites)
     with st.container(key="pictures-norms"):
         left, right = st.columns(layout.WIDER_LEFT)
         with left.container(border=True, height="stretch", key="card-norms"):
@@ -87,7 +87,7 @@ def _choices(scene: Scene) -> None:
             compare(scene)
 
 
-def _settle(sites: tuple[str, ...]) -> None:
+def _clamp_site(sites: tuple[str, ...]) -> None:
     """Let the chosen norm be one that this stack has; an unknown one from the link is told."""
     if state.site not in sites:
         if state.site:

@@ -21,8 +21,8 @@ from ..session.scene import Scene
 from ..session.state import state
 from ..session.url_state import shortened
 from ..ui import components, layout
-from ..ui.progress import patiently
-from ..ui.text_format import ending, plain
+from ..ui.progress import run_with_progress
+from ..ui.text_format import ending, escape_markdown
 
 QUESTION = mark("How does the model write?")
 
@@ -35,14 +35,14 @@ def draw(engine: Engine) -> None:
 def _body(scene: Scene) -> None:
     if not scene.kind.writes:
         layout.heading(say(QUESTION))
-        st.info(plain(_silent(scene)))
+        st.info(escape_markdown(_silent(scene)))
         return
-    search_options.settle_width()
+    search_options.redraw_widened()
     way = search_options.choices(scene)
     waiting = st.container(key="waiting-play")
     changes = Intervention() if search_options.clean(scene) else scene.changes
     search = _search(scene, way, changes, waiting)
-    chosen = _settle(scene, way, changes, search)
+    chosen = _clamp_played(scene, way, changes, search)
     before = None
     if changes:
         clean = _search(scene, way, Intervention(), waiting)
@@ -72,10 +72,10 @@ def _search(scene: Scene, way: Way, changes: Intervention, waiting: object) -> S
     """The search, made once for all who ask for it."""
     question = scene.question
     words = (question.text, way.beam, way.drawing, way.seed, changes.to_json())
-    found: Search = patiently(
+    found: Search = run_with_progress(
         lambda task: scene.engine.ask(question.model, searched, *words, task=task, stepped=True),
         key="play-changed" if changes else "play",
-        say=say("Writing, and noting every step ..."),
+        label=say("Writing, and noting every step ..."),
         about=(question.model, words),
         where=waiting,  # type: ignore[arg-type]
     )
@@ -85,7 +85,7 @@ def _search(scene: Scene, way: Way, changes: Intervention, waiting: object) -> S
 # ---- the step and the text that are shown -------------------------------------------------------
 
 
-def _settle(scene: Scene, way: Way, changes: Intervention, search: Search) -> int | None:
+def _clamp_played(scene: Scene, way: Way, changes: Intervention, search: Search) -> int | None:
     """Bring the step and the text to those that this search has; None is its best text.
 
     Another question begins at the first word. Another search of the same one keeps the step.

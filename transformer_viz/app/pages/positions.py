@@ -73,7 +73,7 @@ def _body(scene: Scene) -> Callable[[], None]:
         _pictures(scene, name)
         _along(scene, name, tokens)
     _switches(scene)
-    scene, found = head_card.settled(scene)
+    scene, found = head_card.clamp_selection(scene)
     pictures(scene, found, say("What do the heads do with it?"))
     follow = came_of_it(scene)
     bag = order_card(scene) if scene.kind.writes else None

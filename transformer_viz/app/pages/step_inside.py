@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from ...components.walkthrough.data import inside_data
-from ...core.stages import Inside, Number, Stage, Terms
+from ...core.stages import Number, Stage, Terms, Walkthrough
 from ...i18n import mark, say
 from ...metrics.attention.map_cells import cells
 from ..cards import head_card, overview, token_chips
@@ -21,8 +21,8 @@ from ..session.scene import Scene
 from ..session.state import state
 from ..shell.presenter import presenting
 from ..ui import components, layout
-from ..ui.progress import patiently
-from ..ui.text_format import plain
+from ..ui.progress import run_with_progress
+from ..ui.text_format import escape_markdown
 
 QUESTION = mark("What happens inside a head?")
 MAX_ADDRESS_CHARS = 200  # letters of an address
@@ -46,24 +46,24 @@ def draw(engine: Engine) -> None:
 def _body(scene: Scene) -> None:
     place = scene.place
     found = cells(scene.now, place.map_name, place.layer, place.head)
-    head_card.settle_row(found)
-    token_chips.settle_picked(found)
+    head_card.clamp_row(found)
+    token_chips.apply_picked(found)
     token_chips.sentences(scene, token_chips.rows_for_map(scene, found), token_chips.remember_click)
     _choices(scene, found.rows.labels)
     with st.container(border=True, key="card-inside"):
         waiting = st.container(key="waiting-inside")
         row = state.token
-        chain = patiently(
+        chain = run_with_progress(
             lambda task: scene.inside(row, task),
             key="inside",
-            say=say("Following the numbers ..."),
+            label=say("Following the numbers ..."),
             about=(scene.question, scene.changes.to_json(), place, row),
             where=waiting,
         )
         if not chain.stages:
-            st.info(plain(say(chain.problem)))
+            st.info(escape_markdown(say(chain.problem)))
             return
-        _settle(chain)
+        _clamp_step(chain)
         terms = _terms(scene, chain)
         opened = Opened(row, state.step, state.number, presenting())
         components.inside(
@@ -101,7 +101,7 @@ def _list(
 # ---- what is open -------------------------------------------------------------------------------
 
 
-def _settle(chain: Inside) -> None:
+def _clamp_step(chain: Walkthrough) -> None:
     """Let the open station be one that there is: the same one as before, wherever it stands now."""
     known = [_known_by(stage) for stage in chain]
     step, name = private.station
@@ -117,7 +117,7 @@ def _known_by(stage: Stage) -> str:
     return f"{stage.kind} {'feed_forward' if stage.block == 'feed_forward' else ''}"
 
 
-def _number(chain: Inside) -> Number | None:
+def _number(chain: Walkthrough) -> Number | None:
     """The opened number, if it belongs to the open station; another one is let go."""
     if not state.number:
         return None
@@ -134,7 +134,7 @@ def _number(chain: Inside) -> Number | None:
     return number
 
 
-def _terms(scene: Scene, chain: Inside) -> Terms | None:
+def _terms(scene: Scene, chain: Walkthrough) -> Terms | None:
     """The sum behind the opened number; one that is no sum is let go."""
     number = _number(chain)
     if number is None:
@@ -173,7 +173,7 @@ def _open(said: object) -> None:
 # ---- what is drawn ------------------------------------------------------------------------------
 
 
-def _data(scene: Scene, chain: Inside, terms: Terms | None, opened: Opened) -> bytes:
+def _data(scene: Scene, chain: Walkthrough, terms: Terms | None, opened: Opened) -> bytes:
     return inside_data(
         scene.now,
         chain,

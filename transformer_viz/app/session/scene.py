@@ -9,15 +9,15 @@ from streamlit.delta_generator import DeltaGenerator
 
 from ...core.interventions import Intervention
 from ...core.sites import MAPS, Site, called
-from ...core.stages import Inside, Number, Terms
+from ...core.stages import Number, Terms, Walkthrough
 from ...core.trace import Trace
-from ...i18n import listed, mark, say
+from ...i18n import join_words, mark, say
 from ..engine.engine import Engine, whole_layer
 from ..engine.model_kind import Kind
 from ..engine.query import Answer, DetailRequest, Question
 from ..engine.task import Task
 from ..engine.walkthrough_jobs import inside_of, terms_of
-from ..ui.progress import patiently
+from ..ui.progress import run_with_progress
 from . import changes, notices, view_options
 from .edit_controls import Place
 from .keys import private
@@ -59,7 +59,7 @@ class Scene:
             self.before if compare == "difference" else None,
         )
 
-    def inside(self, row: int, task: Task | None = None) -> Inside:
+    def inside(self, row: int, task: Task | None = None) -> Walkthrough:
         """The chain of the selected head for one query word, in the run that is shown now.
 
         Raises:
@@ -71,7 +71,7 @@ class Scene:
         run = self.question, self.before, self.changes
         return inside_of(self.engine, *run, site, row, task)
 
-    def terms(self, chain: Inside, number: Number, task: Task | None = None) -> Terms:
+    def terms(self, chain: Walkthrough, number: Number, task: Task | None = None) -> Terms:
         """The sum behind one number of such a chain.
 
         Raises:
@@ -120,8 +120,8 @@ def scene_of(engine: Engine, question: Question, kind: Kind, where: DeltaGenerat
         Stopped: the visitor stopped the run.
     """
     answer = _clean(engine, question, detail_request(changes.place(), view_options.look()), where)
-    _settle(answer.trace)
-    question = _settle_masks(answer.trace, question)
+    _clamp_place(answer.trace)
+    question = _clamp_masks(answer.trace, question)
     changes.drop_misfits(answer.trace, kind)
     place, edits = changes.place(), changes.intervention()
     view_options.clamp_view_options(answer.trace, place.map_name, replace(question, masked=()))
@@ -130,10 +130,10 @@ def scene_of(engine: Engine, question: Question, kind: Kind, where: DeltaGenerat
     answer = _clean(engine, question, detail, where)  # the link may have named another one
     now = answer.trace
     if edits:
-        now = patiently(
+        now = run_with_progress(
             lambda task: engine.changed(question, answer, edits, detail, task),
             key="changed",
-            say=say("Running the changed model ..."),
+            label=say("Running the changed model ..."),
             about=(question, edits.to_json()),
             where=where,
         )
@@ -147,10 +147,10 @@ def _clean(
     stored = engine.example(question, detail)
     if stored is not None:
         return stored
-    return patiently(
+    return run_with_progress(
         lambda task: engine.clean(question, detail, task),
         key="clean-run",
-        say=say("Running the model ...") if engine.ready(question.model) else loading(engine),
+        label=say("Running the model ...") if engine.ready(question.model) else loading(engine),
         about=question,
         where=where,
     )
@@ -161,7 +161,7 @@ def loading(engine: Engine) -> str:
     return say("Loading {model} ...", model=engine.shelf[st.session_state["model"]].called)
 
 
-def _settle(trace: Trace) -> None:
+def _clamp_place(trace: Trace) -> None:
     """Bring block, layer, head and stack to what this model has; what a link named is told."""
     state = st.session_state
     private.maps = trace.maps
@@ -171,7 +171,7 @@ def _settle(trace: Trace) -> None:
                 say(
                     "This model has no {block} attention; it has {blocks}.",
                     block=called(state["block"]),
-                    blocks=listed(map(called, trace.maps)),
+                    blocks=join_words(map(called, trace.maps)),
                 )
             )
         state["block"] = trace.maps[-1]
@@ -185,7 +185,7 @@ def _settle(trace: Trace) -> None:
     notices.clamp_index("head", heads, mark("head"))
 
 
-def _settle_masks(trace: Trace, question: Question) -> Question:
+def _clamp_masks(trace: Trace, question: Question) -> Question:
     """Masks are at tokens that there are; a link may have named others."""
     kept = tuple(place for place in question.masked if place < len(trace.source))
     if kept == question.masked:

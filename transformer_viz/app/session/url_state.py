@@ -176,7 +176,7 @@ def shortened(text: str) -> str:
 
 def _model(name: str) -> str:
     """The place of a model; what was changed in its config has a key of its own."""
-    return model_names.parted(model_names.shared(name))[0]
+    return model_names.parted(model_names.public_name(name))[0]
 
 
 #: Every key of the link, in the order in which it is written.
@@ -260,7 +260,7 @@ KEYS: tuple[Key, ...] = (
         "checkpoint",
         "",
         str,
-        model_names.shared,
+        model_names.public_name,
         means="Checkpoint: the model that it looks at; empty: that of the visit",
     ),
     # How the pictures of heads look.

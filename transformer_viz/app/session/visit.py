@@ -55,7 +55,7 @@ def begin(engine: Engine, framed: bool = True) -> None:
         state.update(values)
         del private.held, private.stale  # all of them have just been written
         private.complaints, private.opened, private.fresh = complaints, True, True
-        _settle_model(engine)
+        _clamp_model(engine)
         private.page = page_hash()
         private.suited = None if engine.kind(values["model"]) is None else values["model"]
         adapt_to_model(engine)
@@ -70,7 +70,7 @@ def begin(engine: Engine, framed: bool = True) -> None:
         kept = defaults(engine) | private.kept
         state.update(kept | {name: state[name] for name in newer if name in state})
     restore(engine)
-    _settle_model(engine)
+    _clamp_model(engine)
     adapt_to_model(engine)
 
 
@@ -129,12 +129,12 @@ def bring(engine: Engine, name: str) -> None:
 
 def _known(name: str) -> str:
     """The name of an upload of this visit from the link, which does not say in which room it is."""
-    name = model_names.shared(name)
+    name = model_names.public_name(name)
     known = (*private.looked, *private.own)
-    return next((one for one in reversed(known) if model_names.shared(one) == name), name)
+    return next((one for one in reversed(known) if model_names.public_name(one) == name), name)
 
 
-def _settle_model(engine: Engine) -> None:
+def _clamp_model(engine: Engine) -> None:
     """Let the model of the visit be one that is here; a file may be gone since the last look."""
     state = st.session_state
     try:
@@ -190,7 +190,7 @@ def adapt_to_model(engine: Engine) -> None:
     if kind is None:
         return
     if kind.takes == "image":
-        _settle_picture(tuple(engine.shelf[model].pictures))
+        _clamp_picture(tuple(engine.shelf[model].pictures))
     if model == before:
         return
     private.suited, private.switched = model, before is not None
@@ -202,7 +202,7 @@ def adapt_to_model(engine: Engine) -> None:
         state["masked"] = first["masked"] if state["text"] == first["text"] else ()
 
 
-def _settle_picture(known: tuple[str, ...]) -> None:
+def _clamp_picture(known: tuple[str, ...]) -> None:
     """Let the chosen picture be one that there is; an unknown one from the link is told."""
     state = st.session_state
     if state["picture"] and state["picture"] not in known:

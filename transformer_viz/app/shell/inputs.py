@@ -14,7 +14,7 @@ from ..session import query_state
 from ..session.state import state
 from ..session.url_state import BEAMS
 from ..ui import layout
-from ..ui.text_format import plain
+from ..ui.text_format import escape_markdown
 
 EXAMPLES = {
     "translation": (
@@ -233,4 +233,6 @@ def _own_file(kind: Kind, own: File) -> None:
     """Whose file is shown, what a link cannot hold, and the way back."""
     with layout.row("center", key="own-file"):
         st.caption(say(SHOWN["image" if kind.takes == "image" else "file"]), width="content")
-        st.button(f"{plain(own.name)} ✕", key="own-back", on_click=_example, args=(kind.takes,))
+        st.button(
+            f"{escape_markdown(own.name)} ✕", key="own-back", on_click=_example, args=(kind.takes,)
+        )

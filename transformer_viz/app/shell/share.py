@@ -46,7 +46,7 @@ def share() -> None:
     if popover.open:
         with popover:
             words = st.query_params.to_dict()
-            _opened(shared(st.context.url or "", words))
+            _opened(share_link(st.context.url or "", words))
             _follow(words)
 
 
@@ -55,7 +55,7 @@ def _follow(words: Mapping[str, str]) -> None:
     components.address(pack({"part": "address", "seq": 0, "words": dict(words)}), key="address")
 
 
-def shared(address: str, words: Mapping[str, str]) -> Shared:
+def share_link(address: str, words: Mapping[str, str]) -> Shared:
     """The link to share, from the browser's own address and the words of the link.
 
     Where the browser stands on the server's own machine, the machine's address in its network

@@ -18,7 +18,7 @@ from ...i18n import say, speaking, spoken_language
 from ..engine.task import POLL, Task
 from . import layout
 from .streamlit_private import is_in_fragment, is_rerun_wanted
-from .text_format import plain
+from .text_format import escape_markdown
 
 T = TypeVar("T")
 SILENT = 0.3  # seconds in which nothing is shown: most work ends before them
@@ -29,11 +29,11 @@ class Stopped(ValueError):
     """The visitor stopped this work; where it was to appear, a button offers to go on."""
 
 
-def patiently(
+def run_with_progress(
     work: Callable[[Task], T],
     *,
     key: str,
-    say: str,
+    label: str,
     about: object = None,
     where: DeltaGenerator | None = None,
 ) -> T:
@@ -43,7 +43,7 @@ def patiently(
         work: runs in a thread of its own, so it must not touch Streamlit; it says how far it is
             with ``task.step`` and ends there when it is abandoned.
         key: names the work among others; it may be used more than once on a page.
-        say: the words beside the bar, such as ``Translating ...``.
+        label: the words beside the bar, such as ``Translating ...``.
         about: what the work answers, compared by ``==``: a stop holds as long as this stays.
         where: the container in which it is shown; left out, here. Work that is not needed each
             time should be shown in one that is always there: elements that come and go move what
@@ -61,7 +61,7 @@ def patiently(
     run = _begin(work, task, spoken_language())
     try:
         if not wait([run], SILENT).done:
-            _watch(place, run, task, say, (key, about))
+            _watch(place, run, task, label, (key, about))
         return run.result()
     finally:
         task.abandon()  # does nothing if it is done; else the visitor has moved on
@@ -83,16 +83,16 @@ def _begin(work: Callable[[Task], T], task: Task, language: str) -> Future[T]:
 
 
 def _watch(
-    place: DeltaGenerator, run: Future[T], task: Task, say: str, mark: tuple[str, object]
+    place: DeltaGenerator, run: Future[T], task: Task, label: str, mark: tuple[str, object]
 ) -> None:
     """Show how far the work is until it ends, or the visitor wants something else."""
-    shown = task.done, _words(task, say)
+    shown = task.done, _words(task, label)
     with layout.row("center", place=place):
         bar = st.progress(*shown)
         _stop_button(mark)
     while not wait([run], POLL).done:
         _make_way()
-        if shown != (shown := (task.done, _words(task, say))):
+        if shown != (shown := (task.done, _words(task, label))):
             bar.progress(*shown)
     place.empty()
 
@@ -107,8 +107,8 @@ def _make_way() -> None:
         st.rerun(scope="fragment" if is_in_fragment() else "app")
 
 
-def _words(task: Task, say: str) -> str:
-    return plain(task.words or say)
+def _words(task: Task, label: str) -> str:
+    return escape_markdown(task.words or label)
 
 
 def _offer_to_go_on(place: DeltaGenerator, key: str) -> None:

@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from html import escape
 
 from ...core.trace_parts import Tokens
-from ...i18n import listed as in_order
+from ...i18n import join_words as in_order
 from ...i18n import say
 
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
@@ -33,7 +33,7 @@ def changed_words(before: str, after: str) -> str:
     return " ".join(shown)
 
 
-def plain(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Text that Streamlit's boxes and labels show as it is.
 
     They read Markdown, and a sentence or a link from outside may hold anything: a picture from
@@ -66,8 +66,8 @@ def spelled_in_bytes(tokens: Tokens) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def listed(words: Sequence[str], most: int = 8) -> str:
+def first_few(words: Sequence[str], most: int = 8) -> str:
     """Some words one after another, as Streamlit's boxes show them."""
-    shown = plain(in_order(words[:most]))
+    shown = escape_markdown(in_order(words[:most]))
     left = len(words) - most
     return say("{words} and {count} more", words=shown, count=left) if left > 0 else shown

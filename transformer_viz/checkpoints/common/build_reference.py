@@ -210,7 +210,7 @@ def settings(weights: Weights, name: str) -> dict[str, Any]:
     return dict(held) if isinstance(held, Mapping) else {}
 
 
-def shared(weights: Weights, one: str, other: str) -> bool:
+def same_matrix(weights: Weights, one: str, other: str) -> bool:
     """Whether two weights of the file are one and the same matrix."""
     a, b = weights.tensors.get(one), weights.tensors.get(other)
     return a is not None and b is not None and a.shape == b.shape and torch.equal(a, b)

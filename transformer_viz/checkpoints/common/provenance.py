@@ -27,7 +27,7 @@ ORIGINS = {
 GUESSES = ("calibration", "convention")
 
 
-def settle(
+def resolve(
     overrides: Mapping[str, Any], *sources: tuple[str, Mapping[str, Any]]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """The value of each word from the first source that has it, and which source that was.

@@ -16,7 +16,7 @@ from ..common.build_reference import (
     ReferencePlan,
     add,
     build_reference_model,
-    shared,
+    same_matrix,
     sidecar,
     special_ids,
     widths,
@@ -24,7 +24,7 @@ from ..common.build_reference import (
 from ..common.calibration import calibrated_heads
 from ..common.candidate import Candidate
 from ..common.model import Model
-from ..common.provenance import settle
+from ..common.provenance import resolve
 from ..common.rename_keys import Table, layers, patterns, size
 from ..common.word_checks import refuse_unknown
 from ..files.reading import Weights
@@ -95,7 +95,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     refuse_unknown(overrides, WORDS)
     weights = found.weights
     sizes = _measured(weights)
-    words, origins = settle(
+    words, origins = resolve(
         overrides,
         ("file", {"tied": _tied(weights)}),
         ("sidecar", sidecar(found, WORDS) | ({} if tokenizer else special_ids(found))),
@@ -139,8 +139,8 @@ def _measured(weights: Weights) -> dict[str, int]:
 def _tied(weights: Weights) -> str:
     """Which tables hold one matrix: some trainers share them after the model is made."""
     table = "tgt_embed.0.lut.weight"
-    source = shared(weights, table, "src_embed.0.lut.weight")
-    output = shared(weights, table, "generator.proj.weight")
+    source = same_matrix(weights, table, "src_embed.0.lut.weight")
+    output = same_matrix(weights, table, "generator.proj.weight")
     if source and output:
         return "all"
     return "embeddings" if source else "output" if output else "none"

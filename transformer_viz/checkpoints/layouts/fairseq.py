@@ -23,8 +23,8 @@ from ..common.build_reference import (
     ReferencePlan,
     add,
     build_reference_model,
+    same_matrix,
     settings,
-    shared,
     sidecar,
     widths,
 )
@@ -34,7 +34,7 @@ from ..common.candidate import Candidate
 from ..common.dictionaries import fairseq_words, typed_ids
 from ..common.model import Model
 from ..common.native import check_types
-from ..common.provenance import settle
+from ..common.provenance import resolve
 from ..common.rename_keys import Table, layers, pattern, patterns, size, split, without
 from ..common.word_checks import refuse_unknown
 from ..files.reading import CheckpointError, Weights
@@ -245,7 +245,7 @@ def _words(
     """All words that something tells; only the heads may be left open."""
     options = _options(weights)
     unsaid = "layout" if options else "convention"
-    words, origins = settle(
+    words, origins = resolve(
         overrides,
         ("shapes", _limit(weights)),
         ("file", _told(options, overrides)),
@@ -347,10 +347,10 @@ def _measured(weights: Weights, options: dict[str, Any]) -> dict[str, Any]:
 def _tied(weights: Weights, options: dict[str, Any]) -> str:
     """Which tables are one: the same numbers, or an output that older files do not store."""
     table = "decoder.embed_tokens.weight"
-    both = shared(weights, table, "encoder.embed_tokens.weight")
+    both = same_matrix(weights, table, "encoder.embed_tokens.weight")
     outputs = [own for own in OUTPUTS if own in weights.tensors]
     unstored = not options or any(options.get(word) for word in SHARING)
-    output = shared(weights, table, outputs[0]) if outputs else unstored
+    output = same_matrix(weights, table, outputs[0]) if outputs else unstored
     if both and output:
         return "all"
     return "embeddings" if both else "output" if output else "none"

@@ -20,7 +20,7 @@ from ..common.build_reference import (
     ReferencePlan,
     add,
     build_reference_model,
-    shared,
+    same_matrix,
     sidecar,
     widths,
 )
@@ -29,7 +29,7 @@ from ..common.candidate import Candidate
 from ..common.dictionaries import byte_pairs, characters
 from ..common.model import Model
 from ..common.native import check_types
-from ..common.provenance import settle
+from ..common.provenance import resolve
 from ..common.rename_keys import Table, count, layers, pattern, patterns, size, split, without
 from ..common.word_checks import refuse_unknown
 from ..files.reading import Weights
@@ -91,7 +91,7 @@ def is_linear(tensor: Tensor) -> bool:
 
 def ties_output(weights: Weights) -> bool:
     """Whether the output layer and the embedding table are stored, and are the same numbers."""
-    return shared(weights, OUTPUT[0], TRUNK + "wte.weight")
+    return same_matrix(weights, OUTPUT[0], TRUNK + "wte.weight")
 
 
 def measured(weights: Weights) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def opened(
     """
     refuse_unknown(overrides, WORDS)
     told = (*sources, ("layout", ALWAYS), ("sidecar", sidecar(found, WORDS)))
-    words, origins = settle(overrides, *told)
+    words, origins = resolve(overrides, *told)
     check_types(words)
     if tokenizer is None:
         tokenizer, end = vocabulary(found.folder, dataset, words["target_vocab"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..common.build_reference import settings, shared
+from ..common.build_reference import same_matrix, settings
 from ..common.candidate import Candidate
 from ..common.rename_keys import Table, layers, size
 from ..files.reading import Weights
@@ -55,7 +55,7 @@ def told(weights: Weights, target: str) -> dict[str, Any]:
     other = {"embeddings": "encoder.src_word_emb.weight", "output": f"{target}_word_prj.weight"}
     for tie, flag in same.items():
         if flag is None:
-            same[tie] = shared(weights, table, other[tie])
+            same[tie] = same_matrix(weights, table, other[tie])
     both = same["embeddings"] and same["output"]
     words["tied"] = "all" if both else next((tie for tie in same if same[tie]), "none")
     return words

@@ -30,7 +30,7 @@ from ..common.build_reference import (
 from ..common.calibration import calibrated_heads
 from ..common.candidate import Candidate
 from ..common.model import Model
-from ..common.provenance import settle
+from ..common.provenance import resolve
 from ..common.rename_keys import Table, pattern, patterns, size
 from ..common.word_checks import refuse_unknown
 from ..files.reading import Weights
@@ -126,7 +126,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     refuse_unknown(overrides, WORDS)
     weights = _flat(found.weights)
     sizes = measured(weights, "tgt")
-    words, origins = settle(
+    words, origins = resolve(
         overrides,
         ("file", told(weights, "tgt")),
         ("sidecar", sidecar(found, WORDS) | ({} if tokenizer else special_ids(found))),

@@ -28,7 +28,7 @@ from ..common.build_reference import (
 from ..common.calibration import calibrated, calibrated_heads
 from ..common.candidate import Candidate
 from ..common.model import Model
-from ..common.provenance import settle
+from ..common.provenance import resolve
 from ..common.rename_keys import Table, patterns, size
 from ..common.word_checks import refuse_unknown
 from .jadore import CLOSED, SUBLAYERS, measured, projected, stacked, told
@@ -102,7 +102,7 @@ def _words(
     newest = {"norm": "post"} if "scale_emb_or_prj" in held else {}
     sizes = measured(weights, "trg")
     tables = [size(weights, name, 3)[1] for name in TABLES.values()]
-    words, origins = settle(
+    words, origins = resolve(
         overrides,
         ("file", told(weights, "trg") | newest),
         ("sidecar", sidecar(found, WORDS) | ({} if tokenizer else special_ids(found))),

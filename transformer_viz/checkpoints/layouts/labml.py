@@ -28,7 +28,7 @@ from ..common.build_reference import (
 from ..common.calibration import calibrated_heads
 from ..common.candidate import Candidate
 from ..common.model import Model
-from ..common.provenance import settle
+from ..common.provenance import resolve
 from ..common.rename_keys import Table, count, patterns, size
 from ..common.word_checks import refuse_unknown
 from ..files.reading import CheckpointError, Weights
@@ -99,7 +99,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     kind, told = _kind(weights, overrides)
     stacks, tables = _stacks(kind), _tables(weights)
     sizes = _measured(weights, stacks)
-    words, origins = settle(
+    words, origins = resolve(
         {word: value for word, value in overrides.items() if word != "kind"},
         ("file", _positions(weights, tables)),
         ("sidecar", sidecar(found, native.WORDS) | ({} if tokenizer else special_ids(found))),

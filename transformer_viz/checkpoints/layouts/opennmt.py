@@ -21,8 +21,8 @@ from ..common.build_reference import (
     ReferencePlan,
     add,
     build_reference_model,
+    same_matrix,
     settings,
-    shared,
     sidecar,
     widths,
 )
@@ -32,7 +32,7 @@ from ..common.candidate import Candidate
 from ..common.dictionaries import opennmt_words, typed_ids
 from ..common.model import Model
 from ..common.native import check_types
-from ..common.provenance import settle
+from ..common.provenance import resolve
 from ..common.rename_keys import Table, layers, patterns, size
 from ..common.word_checks import refuse_unknown
 from ..files.reading import CheckpointError, Weights
@@ -177,7 +177,7 @@ def _words(
     _check_options(options, overrides)
     names = {"heads": "heads", "norm_eps": "norm_eps", "activation": "pos_ffn_activation_fn"}
     shapes = _measured(weights)
-    words, origins = settle(
+    words, origins = resolve(
         overrides,
         ("file", {word: options[name] for word, name in names.items() if name in options}),
         ("file", _ids(_lists(weights))),
@@ -247,8 +247,8 @@ def _measured(weights: Weights) -> dict[str, Any]:
 def _tied(weights: Weights) -> str:
     """Which tables are one: the same numbers."""
     table = EMBEDDING.format(stack="decoder")
-    both = shared(weights, table, EMBEDDING.format(stack="encoder"))
-    output = shared(weights, table, "generator.weight")
+    both = same_matrix(weights, table, EMBEDDING.format(stack="encoder"))
+    output = same_matrix(weights, table, "generator.weight")
     if both and output:
         return "all"
     return "embeddings" if both else "output" if output else "none"

@@ -18,7 +18,7 @@ from ..common.calibration import guess
 from ..common.candidate import Candidate
 from ..common.fill_weights import build
 from ..common.model import Calls, Model
-from ..common.provenance import settle
+from ..common.provenance import resolve
 from ..common.rename_keys import count
 from ..common.word_checks import refuse_unknown, usual_heads
 from ..files.reading import CheckpointError, Weights
@@ -162,7 +162,7 @@ def _words(found: Candidate, overrides: dict[str, Any]) -> tuple[dict[str, Any],
     shapes = _shapes(weights, given.get("image_size"))
     name = _architecture(weights.extra)
     named = ("file", name) if name else ("sidecar", str(config.get("architecture", "")))
-    words, origins = settle(
+    words, origins = resolve(
         own,
         ("file", inside),
         ("sidecar", beside),

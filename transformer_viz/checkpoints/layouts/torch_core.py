@@ -23,7 +23,7 @@ from ..common.calibration import calibrated
 from ..common.candidate import Candidate
 from ..common.fill_weights import build
 from ..common.model import Calls, Model
-from ..common.provenance import settle
+from ..common.provenance import resolve
 from ..common.rename_keys import count
 from ..common.word_checks import refuse_unknown, usual_heads
 from ..files.reading import CheckpointError, Weights
@@ -88,7 +88,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
         return calibrated(
             ("heads",), (), heads, lambda chosen: open(found, tokenizer, overrides | chosen), SILENT
         )
-    words, origins = settle(
+    words, origins = resolve(
         overrides, ("sidecar", beside), ("shapes", sizes(stacks)), ("convention", CUSTOMARY)
     )
     check(words, stacks, found)

@@ -21,7 +21,7 @@ from ..common.calibration import calibrated_heads
 from ..common.candidate import Candidate
 from ..common.fill_weights import build
 from ..common.model import Calls, Model
-from ..common.provenance import settle
+from ..common.provenance import resolve
 from ..common.word_checks import refuse_unknown
 from ..files.reading import CheckpointError
 from . import torch_core
@@ -119,7 +119,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     if "heads" not in overrides and "heads" not in beside:
         rows = {"d_k": shapes["d_model"]}
         return calibrated_heads(rows, lambda chosen: open(found, tokenizer, overrides | chosen))
-    words, origins = settle(
+    words, origins = resolve(
         overrides,
         ("sidecar", beside),
         ("shapes", shapes),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.stages import Inside, Stage, Terms
+from ...core.stages import Stage, Terms, Walkthrough
 from ...core.trace import Trace
 from ...i18n import say
 from ..atlas import TITLES
@@ -33,7 +33,7 @@ FACTS = {
 
 def inside_data(
     trace: Trace,
-    inside: Inside,
+    inside: Walkthrough,
     *,
     step: int = 0,
     terms: Terms | None = None,
@@ -76,7 +76,7 @@ def inside_data(
     return pack(header, **_arrays(inside, terms))
 
 
-def names_of(trace: Trace, inside: Inside) -> Names:
+def names_of(trace: Trace, inside: Walkthrough) -> Names:
     """The words of a chain as the pictures of its head name them."""
     rows, columns = rulers(trace, inside.site.map)
     reads = trace.words_of(inside.site.stack).labels
@@ -85,14 +85,14 @@ def names_of(trace: Trace, inside: Inside) -> Names:
     )
 
 
-def _reads(trace: Trace, inside: Inside, names: Names) -> str:
+def _reads(trace: Trace, inside: Walkthrough, names: Names) -> str:
     """Where the query stands, where a row is named after the word that it produces."""
     if inside.site.stack != "decoder" or trace.produced is None:
         return ""
     return say("reads “{reads}”, writes “{row}”", **names.to_dict())
 
 
-def _station(inside: Inside, stage: Stage, names: Names) -> dict[str, Any]:
+def _station(inside: Walkthrough, stage: Stage, names: Names) -> dict[str, Any]:
     biased = "project" in {s.kind for s in inside} and "bias" in inside["project"].arrays
     wording = WORDING[variant(stage, biased)]
     return {
@@ -113,7 +113,7 @@ def _named(formula: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _values(inside: Inside, stage: Stage, names: Names) -> dict[str, Any]:
+def _values(inside: Walkthrough, stage: Stage, names: Names) -> dict[str, Any]:
     """What the sentence about a stage may name."""
     numbers = {name: _short(value) for name, value in stage.numbers.items()}
     width = stage.arrays["inner"].shape[-1] if "inner" in stage.arrays else 0
@@ -180,7 +180,7 @@ def _facts(stage: Stage) -> list[dict[str, str]]:
     ]
 
 
-def _arrays(inside: Inside, terms: Terms | None) -> dict[str, np.ndarray]:
+def _arrays(inside: Walkthrough, terms: Terms | None) -> dict[str, np.ndarray]:
     found: dict[str, np.ndarray] = {}
     for stage in inside:
         for name, array in stage.arrays.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.stages import FORMS, Inside, Number, Stage, Terms
+from ...core.stages import FORMS, Number, Stage, Terms, Walkthrough
 from ...i18n import mark, say
 from .panels import Names
 from .symbols import symbol_of
@@ -34,7 +34,7 @@ FACTORS = {
 }
 
 
-def sum_words(inside: Inside, terms: Terms, names: Names) -> dict[str, Any]:
+def sum_words(inside: Walkthrough, terms: Terms, names: Names) -> dict[str, Any]:
     """What the header says of an opened sum."""
     number = terms.number
     stage = inside[number.stage]

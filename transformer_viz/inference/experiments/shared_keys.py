@@ -23,10 +23,10 @@ def written(model: Model, source: str, pair: str) -> str:
     Raises:
         ValueError: another kind of module, or projections of different widths; says which.
     """
-    return translate(shared(model, pair), source)[0].text
+    return translate(tie_query_key(model, pair), source)[0].text
 
 
-def shared(model: Model, pair: str) -> Model:
+def tie_query_key(model: Model, pair: str) -> Model:
     """A copy of a model whose self-attentions share two projections, see :func:`written`."""
     if pair not in PAIRS:
         raise ValueError(f"There is no pair {pair!r}; there are {', '.join(PAIRS)}.")

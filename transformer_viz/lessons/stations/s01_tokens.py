@@ -8,7 +8,7 @@ from ...core.trace import Trace
 from ...i18n import mark, say
 from ..find_spot import some_word
 from ..lesson_types import READ, Ask, Notes, Seen, Spot, Station
-from ..number_format import listed, quoted
+from ..number_format import dotted, quoted
 
 
 def _find(trace: Trace, block: str) -> Spot:
@@ -25,7 +25,7 @@ def _ask(seen: Seen) -> Ask:
     letters = sum(not c.isspace() for c in seen.text)
     numbers = sorted({words, count, letters, *(() if words != count else (count + 3,))})
     marks = [p for p, special in zip(tokens.pieces, tokens.special, strict=True) if special]
-    told = {"count": count, "tokens": listed(tokens.labels)}
+    told = {"count": count, "tokens": dotted(tokens.labels)}
     if marks:
         why = say(
             "It reads {count} tokens: {tokens}. Punctuation is a token of its own; some words are "

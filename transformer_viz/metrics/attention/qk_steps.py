@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...core.interventions import Edit, Intervention, ScaleHead, Temperature, UniformHead
 from ...core.masking import hidden, hiding
+from ...core.moved import renamed
 from ...core.numerics import COLD, VERY_LOW
 from ...core.sites import Site, called
 from ...core.trace import Trace
@@ -48,7 +50,7 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
-class Chain:
+class QKSteps:
     """How one query comes to look at one key: vectors, steps, and the row of the softmax.
 
     ``q`` and ``k`` ``[d_k]`` as the model multiplies them, ``product`` element by element;
@@ -76,7 +78,7 @@ class Chain:
             return np.asarray(np.exp(self.scores - self.scores.max()))
 
 
-def chain(trace: Trace, block: str, layer: int, head: int, query: int, key: int) -> Chain:
+def chain(trace: Trace, block: str, layer: int, head: int, query: int, key: int) -> QKSteps:
     """The steps from q and k of one head to the weight of one cell of its map.
 
     Args:
@@ -98,7 +100,7 @@ def chain(trace: Trace, block: str, layer: int, head: int, query: int, key: int)
     assert attention.q is not None and attention.k is not None and attention.scores is not None
     site = replace(attention.site, head=head)
     q, k = attention.q[head, query], attention.k[head, key]
-    made = Chain(
+    made = QKSteps(
         site=site,
         query=query,
         key=key,
@@ -113,7 +115,7 @@ def chain(trace: Trace, block: str, layer: int, head: int, query: int, key: int)
     )
     steps = [*_score(trace, attention, made), *_weight(trace, made)]
     shown = float(made.weights[key])
-    return replace(made, steps=tuple(_settled(steps, shown, _rounding(trace))))
+    return replace(made, steps=tuple(_with_rest(steps, shown, _rounding(trace))))
 
 
 def require_product(trace: Trace, block: str, layer: int, head: int) -> Attention:
@@ -177,7 +179,7 @@ def _each_head(vectors: np.ndarray, heads: int) -> np.ndarray:
 # ---- up to the score ----------------------------------------------------------------------------
 
 
-def _score(trace: Trace, attention: Attention, at: Chain) -> list[Step]:
+def _score(trace: Trace, attention: Attention, at: QKSteps) -> list[Step]:
     """From q·k to what the softmax gets."""
     assert attention.q is not None and attention.k is not None
     keys, key = len(at.weights), at.key
@@ -208,7 +210,7 @@ def _score(trace: Trace, attention: Attention, at: Chain) -> list[Step]:
     return steps
 
 
-def _scale(trace: Trace, attention: Attention, at: Chain) -> tuple[float, str]:
+def _scale(trace: Trace, attention: Attention, at: QKSteps) -> tuple[float, str]:
     """What q·k is multiplied with, and where the number comes from."""
     if attention.scale is not None:
         return attention.scale, scale_source(attention.scale, len(at.q))
@@ -236,7 +238,7 @@ def scale_source(scale: float, width: int) -> str:
     return say("a number of the model's own")
 
 
-def _fitted(trace: Trace, attention: Attention, at: Chain) -> float | None:
+def _fitted(trace: Trace, attention: Attention, at: QKSteps) -> float | None:
     """The number that makes the scores of a whole head from q·k; None if no number does."""
     assert attention.q is not None and attention.k is not None and attention.scores is not None
     head = at.site.head
@@ -263,7 +265,7 @@ def _bias(trace: Trace, attention: Attention, site: Site) -> np.ndarray | None:
 
 
 def _sums(
-    start: float, at: Chain, bias: np.ndarray | None, left: np.ndarray, bound: float
+    start: float, at: QKSteps, bias: np.ndarray | None, left: np.ndarray, bound: float
 ) -> list[Step]:
     """What is added to the scaled product; of a masked cell only what was recorded is known."""
     steps, key = [], at.key
@@ -278,7 +280,7 @@ def _sums(
     return [*steps, Step("row" if shared else "other", start + amount, amount)]
 
 
-def _slack(trace: Trace, attention: Attention, at: Chain, scale: float) -> float:
+def _slack(trace: Trace, attention: Attention, at: QKSteps, scale: float) -> float:
     """What rounding may do to a row's scores: a part of the largest number that is summed."""
     assert attention.k is not None
     sizes = np.abs(attention.k[at.site.head].astype(np.float64)) @ np.abs(at.q.astype(np.float64))
@@ -290,7 +292,7 @@ def _slack(trace: Trace, attention: Attention, at: Chain, scale: float) -> float
 # ---- from the score to the weight ---------------------------------------------------------------
 
 
-def _weight(trace: Trace, at: Chain) -> list[Step]:
+def _weight(trace: Trace, at: QKSteps) -> list[Step]:
     """The softmax over the row, or what an edit puts in its place; and a scaled head."""
     edits, site = trace.intervention, at.site
     steps = [_softmax(trace, at)]
@@ -304,7 +306,7 @@ def _weight(trace: Trace, at: Chain) -> list[Step]:
     return steps
 
 
-def _softmax(trace: Trace, at: Chain) -> Step:
+def _softmax(trace: Trace, at: QKSteps) -> Step:
     parts, most = at.exponentials, float(at.scores.max())
     if not at.seen.any() and not at.weights.any():
         return Step("nothing", 0.0)
@@ -315,7 +317,7 @@ def _softmax(trace: Trace, at: Chain) -> Step:
     return Step("softmax", float(parts[at.key]) / total, total, most)
 
 
-def _settled(steps: list[Step], weight: float, rounding: float) -> list[Step]:
+def _with_rest(steps: list[Step], weight: float, rounding: float) -> list[Step]:
     """The steps to the weight that the map shows: what they leave open is the last one."""
     difference = weight - steps[-1].result
     if not abs(difference) > rounding:  # also where neither is a number
@@ -375,3 +377,7 @@ def _notes(trace: Trace, attention: Attention, head: int) -> tuple[str, ...]:
             )
         )
     return tuple(notes)
+
+
+if not TYPE_CHECKING:  # until the next minor release
+    __getattr__ = renamed(__name__, {"Chain": "QKSteps"})

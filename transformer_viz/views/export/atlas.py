@@ -10,7 +10,7 @@ from ...components.atlas import atlas_height
 from ...components.standalone_page import framed, page
 from ...core.sites import called
 from ...core.trace import Trace
-from ...i18n import listed, say
+from ...i18n import join_words, say
 from ..html.picture import Picture
 from .html_report import heads_in_words, most_decided, room_for, runs_of
 from .report_data import Place, book, decided_first
@@ -40,7 +40,7 @@ def atlas(
     chosen = (blocks,) if isinstance(blocks, str) else tuple(blocks or trace.maps)
     place = opened or most_decided(trace, chosen[-1])
     trace.block(place[0], place[1])
-    title = say("All heads: {blocks}", blocks=listed(map(called, chosen)))
+    title = say("All heads: {blocks}", blocks=join_words(map(called, chosen)))
     body = '<main id="tv-report"></main>'
     places = [one for one in decided_first(trace, place) if one[0] in chosen]
     words: dict[str, Any] = {"parts": ["atlas", "head"], "view": "map"}

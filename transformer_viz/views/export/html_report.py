@@ -14,7 +14,7 @@ from ...components.standalone_page import page
 from ...core.sites import MAPS, called
 from ...core.trace import Trace
 from ...core.trace_parts import Tokens
-from ...i18n import listed, say
+from ...i18n import join_words, say
 from ...metrics.attention.map_difference import require_same_words
 from ...metrics.attention.word_merging import REPEATED
 from ..numbers import manifest, whose
@@ -161,8 +161,8 @@ def _proof(trace: Trace) -> str:
     elif found.output_difference is not None:
         said.append(say("watched and unwatched output agree"))
     if found.status == "green":
-        return say("Capture report green: {facts}.", facts=listed(said))
-    return say("Capture report amber: {facts}.", facts=listed(said))
+        return say("Capture report green: {facts}.", facts=join_words(said))
+    return say("Capture report amber: {facts}.", facts=join_words(said))
 
 
 def _chips(trace: Trace) -> dict[str, Any]:
@@ -211,5 +211,5 @@ def heads_in_words(trace: Trace, blocks: Sequence[str], count: int = 3) -> str:
     return say(
         "{count} heads; those that look least widely: {heads}.",
         count=len(named),
-        heads=listed(named[:count]),
+        heads=join_words(named[:count]),
     )

@@ -10,7 +10,7 @@ from ...components.lines import MOST_HEADS, lines_height
 from ...components.standalone_page import framed, page
 from ...core.sites import called
 from ...core.trace import Trace
-from ...i18n import listed, say
+from ...i18n import join_words, say
 from ...metrics import describe_row
 from ...metrics.attention.map_cells import cells
 from ..html.picture import Picture
@@ -43,7 +43,7 @@ def lines(
     if not 1 <= len(chosen) <= MOST_HEADS:
         raise ValueError(f"Lines show one to {MOST_HEADS} heads at once; got {len(chosen)}.")
     first = cells(trace, block, *chosen[0])
-    heads_named = listed(f"L{layer} H{head}" for layer, head in chosen)
+    heads_named = join_words(f"L{layer} H{head}" for layer, head in chosen)
     title = say("{block} {heads} as lines", block=called(block), heads=heads_named)
     body = '<main id="tv-report"></main>'
     words: dict[str, Any] = {

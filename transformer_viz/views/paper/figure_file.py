@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...core.palette import palette
 from ...core.trace import Trace
-from ...i18n import listed, mark, say, speaking, spoken_language
+from ...i18n import join_words, mark, say, speaking, spoken_language
 from ...metrics.attention.map_difference import require_same_words
 from ..numbers import as_text, manifest, whose
 from .paper_look import PaperLook
@@ -144,7 +144,7 @@ def _title(picture: str, block: str, heads: Sequence[tuple[int, int]], change: b
         title = say("{block}, all heads", block=say(NAMES[block]))
     else:
         shown = heads[:1] if picture == "map" else heads
-        title = f"{say(NAMES[block])} {listed(f'L{layer} H{head}' for layer, head in shown)}"
+        title = f"{say(NAMES[block])} {join_words(f'L{layer} H{head}' for layer, head in shown)}"
     return say("{title}: change since the other run", title=title) if change else title
 
 

@@ -15,7 +15,7 @@ from unicodedata import category, name
 from matplotlib import font_manager
 from matplotlib.font_manager import FontPath, FontProperties, findfont, fontManager, get_font
 
-from ...i18n import ENGLISH, languages, listed, say
+from ...i18n import ENGLISH, join_words, languages, say
 
 BASE = "DejaVu Sans"
 #: Families that are taken before others, where the computer has them.
@@ -79,7 +79,7 @@ def advice(signs: str, language: str = ENGLISH) -> list[str]:
             say(
                 "No font of the computer that drew this has {signs}, which may stand here as "
                 "empty boxes. Install one there; on Debian: apt install {packages}.",
-                signs=listed(f"U+{ord(sign):04X}" for sign in signs[:FEW]) + more,
+                signs=join_words(f"U+{ord(sign):04X}" for sign in signs[:FEW]) + more,
                 packages=_packages(signs),
             )
         )

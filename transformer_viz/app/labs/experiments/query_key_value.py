@@ -18,7 +18,7 @@ from ....metrics.attention.tied_query_key import Shared, share_keys
 from ...engine.query import DetailRequest
 from ...session.scene import Scene
 from ...ui import layout
-from ...ui.progress import patiently
+from ...ui.progress import run_with_progress
 from .. import head_map, held_runs
 from ..bench import Bench
 from ..lab import Lab
@@ -87,10 +87,10 @@ def _vectors(bench: Bench, block: str, layer: int) -> Trace:
     """The clean run with the queries and keys of one layer."""
     scene = bench.scene
     detail = DetailRequest((Site(*MAPS[block], layer),), True)
-    found: Trace = patiently(
+    found: Trace = run_with_progress(
         lambda task: scene.engine.clean(scene.question, detail, task).trace,
         key="lab-qkv-vectors",
-        say=say("Running the model ..."),
+        label=say("Running the model ..."),
         about=(scene.question, block, layer),
         where=bench.where,
     )

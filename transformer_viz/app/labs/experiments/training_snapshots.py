@@ -19,7 +19,7 @@ from ....metrics.output.surprisal import held_bits
 from ...engine.query import DetailRequest, Question
 from ...session import url_state
 from ...ui import components, layout
-from ...ui.progress import patiently
+from ...ui.progress import run_with_progress
 from .. import head_map, held_runs, lab_state
 from ..bench import Bench
 from ..lab import Lab
@@ -84,10 +84,10 @@ def _runs(bench: Bench, moments: Sequence[Moment]) -> tuple[tuple[str, ...], lis
             traces.append(engine.clean(same, DetailRequest(()), task).trace)
         return tuple(texts), traces
 
-    return patiently(
+    return run_with_progress(
         work,
         key="lab-learning",
-        say=say("Opening the snapshots one after the other ..."),
+        label=say("Opening the snapshots one after the other ..."),
         about=source,
         where=bench.where,
     )
@@ -120,7 +120,7 @@ def _said(found: SnapshotResult, now: int) -> None:
 def _attention(bench: Bench, trace: Trace, block: str, step: int) -> None:
     layers, heads = trace.thumbnail(block).shape[:2]
     names = [f"L{r}H{c}" for r in range(layers) for c in range(heads)]
-    chosen = lab_state.settled("head", names, names[-heads])
+    chosen = lab_state.valid_setting("head", names, names[-heads])
     layer, head = (int(part) for part in chosen.removeprefix("L").split("H"))
     left, right = st.columns(layout.WIDER_LEFT)
     with left:
