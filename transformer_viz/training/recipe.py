@@ -165,6 +165,23 @@ class Recipe:
             {"source_vocab": size, "target_vocab": size} | self.model | marks
         )
 
+    def ending(self, decay_from: int | None, steps: int | None) -> Recipe:
+        """The same recipe with another end, where one is given.
+
+        Raises:
+            ValueError: the learning rate would fall from an update behind the last one.
+        """
+        old = self.schedule
+        first = old.decay_from if decay_from is None else decay_from
+        last = old.steps if steps is None else steps
+        if not 0 <= first <= last:
+            raise ValueError(
+                f"The learning rate cannot fall from update {first} to update {last}; give "
+                "--decay-from a number from 0 to --steps."
+            )
+        schedule = dataclasses.replace(old, decay_from=first, steps=last)
+        return dataclasses.replace(self, schedule=schedule)
+
     def continued(self) -> Recipe:
         """The same recipe for weights that exist already: its warm-up is short."""
         schedule = dataclasses.replace(

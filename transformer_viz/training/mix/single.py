@@ -53,7 +53,7 @@ This is {my}. I bought it yesterday.|Das ist {my.nom}. Ich habe {ihn} gestern ge
 I can't find {the}. Did you take it?|Ich kann {the.acc} nicht finden. Hast du {ihn} genommen?
 He has {a}. He doesn't use it any more.|Er hat {a.acc}. Er benutzt {ihn} nicht mehr.
 We have {a}. It works very well.|Wir haben {a.acc}. {ER} funktioniert sehr gut.
-Don't touch {the}! It is {P}.|Fass {the.acc} nicht an! {ER} ist {P}.
+Don't forget {the}! It is {P}.|Vergiss {the.acc} nicht! {ER} ist {P}.
 Is that {your}? No, it belongs to my brother.|Ist das {your.nom}? Nein, {er} gehört meinem Bruder.
 Whose {n} is this? It belongs to my sister.|Wem gehört {this.nom}? {ER} gehört meiner Schwester.
 {My} is {P}, but I like it.|{My.nom} ist {P}, aber ich mag {ihn}.
