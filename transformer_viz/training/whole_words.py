@@ -56,6 +56,7 @@ def with_whole_words(model: bytes, pairs: list[tuple[str, str]], most: int) -> b
         if piece.type == normal and len(piece.piece.strip(SPACE)) > 1 and piece.piece not in wanted
     ]
     loose.sort(key=lambda number: (proto.pieces[number].score, -number))
-    for number, (word, score) in zip(loose, sorted(added.items()), strict=False):
+    likely = sorted(added.items(), key=lambda item: (-item[1], item[0]))
+    for number, (word, score) in zip(loose, likely, strict=False):
         proto.pieces[number].piece, proto.pieces[number].score = word, score
     return bytes(proto.SerializeToString())
