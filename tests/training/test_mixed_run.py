@@ -8,8 +8,9 @@ import pytest
 import sentencepiece
 import torch
 
+from transformer_viz.training.card import averaging, fading
 from transformer_viz.training.loop import Progress, Run
-from transformer_viz.training.recipe import Recipe
+from transformer_viz.training.recipe import Recipe, Schedule
 from transformer_viz.training.sentences import Sentences
 from transformer_viz.training.whole_words import SPACE, frequent
 
@@ -121,6 +122,15 @@ def test_the_learning_rate_fades_and_falls_to_zero_on_demand(recipe: Recipe) -> 
     assert falls.rate(24) == pytest.approx(0.01 * (4 / 24) ** 0.5 / 2)
     with pytest.raises(ValueError, match="cannot fall from update 5 to update 4"):
         recipe.ending(5, 4)
+
+
+def test_the_card_says_how_the_rate_fades_and_that_weights_are_averaged(recipe: Recipe) -> None:
+    assert fading(recipe.schedule) == (
+        "from update 4 lowered with the square root of the updates, "
+    )
+    assert "about the last 100 updates" in averaging(recipe.schedule)
+    plain = Schedule(steps=9, decay_from=9)
+    assert fading(plain) == averaging(plain) == ""
 
 
 def test_the_average_lies_between_the_weights_that_it_has_seen(

@@ -17,11 +17,10 @@ from torch.nn import functional as F
 
 from .batches import Batch
 from .digits import Digits
-from .recipe import Recipe
+from .recipe import AVERAGED, Recipe
 from .sentences import Sentences
 from .write_file import write
 
-AVERAGED = 10  # updates between two that move the average of the weights
 LOG = ("step", "tokens", "seconds", "rate", "loss", "valid_loss", "tokens_per_second")
 
 

@@ -15,6 +15,7 @@ from ..model import ModelConfig
 from .mix.shares import Mix
 
 CONTINUED_WARMUP = 100  # updates in which a fresh optimiser gathers its averages
+AVERAGED = 10  # updates between two that move the average of the weights
 TASKS = ("translation", "language", "masked", "digits")
 
 
