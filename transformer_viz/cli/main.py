@@ -332,6 +332,8 @@ def _of_kind(model: Model, command: str, kind: str) -> Model:
 @click.option("--folder", metavar="DIR", help="Where the run is kept: runs/NAME if left out.")
 @click.option("--out", metavar="DIR", help="Where the model goes: model/ in that folder.")
 @click.option("--continue-from", metavar="PATH", help="Begin with the weights of this model.")
+@click.option("--decay-from", type=int, help="The update from which the learning rate falls.")
+@click.option("--steps", type=int, help="The last update, where the learning rate is zero.")
 def train(
     recipe: str,
     data: str | None,
@@ -339,6 +341,8 @@ def train(
     folder: str | None,
     out: str | None,
     continue_from: str | None,
+    decay_from: int | None,
+    steps: int | None,
 ) -> None:
     """Train a recipe; the same command again goes on where a stopped run was saved last."""
     if not Path(recipe).is_file():
@@ -349,7 +353,10 @@ def train(
     made = Path(out) if out else kept / "model"
     with after_a_second("Reading the data"):
         from ..training.command import run
-    run(Path(recipe), sentences, kept, made, device, continue_from=start)
+    run(
+        Path(recipe), sentences, kept, made, device,
+        continue_from=start, decay_from=decay_from, steps=steps,
+    )  # fmt: skip
     click.echo(f"{made}: look inside with transformer-viz app --model {made}")
 
 

@@ -14,7 +14,7 @@ from ..inference.generation import translate_lines
 from . import pictures
 from .batches import CHOSEN, HIDDEN, REPLACED
 from .evaluate import Guesses, Hits, Score
-from .recipe import CONTINUED_WARMUP, Recipe
+from .recipe import AVERAGED, CONTINUED_WARMUP, Recipe, Schedule
 
 BEAM = 4
 FILLS = 3  # guesses shown for a hidden word
@@ -92,6 +92,21 @@ def shape_of_text(model: Model) -> list[tuple[str, str]]:
     ]
 
 
+def fading(schedule: Schedule) -> str:
+    """What the card says of a learning rate that falls with the square root of the updates."""
+    if not schedule.fade_from:
+        return ""
+    return f"from update {schedule.fade_from:,} lowered with the square root of the updates, "
+
+
+def averaging(schedule: Schedule) -> str:
+    """What the card says of averaged weights."""
+    if not schedule.average:
+        return ""
+    last = round(AVERAGED / (1 - schedule.average))
+    return f"the weights are a running average of about the last {last:,} updates; "
+
+
 def training(
     recipe: Recipe, state: Mapping[str, Any], source: str, origin: Mapping[str, str]
 ) -> str:
@@ -105,8 +120,9 @@ def training(
         f"{'' if digits else 'about '}{schedule.batch_tokens} {one}, "
         f"{amount(state['tokens'])} {all_} in all, {duration(state['seconds'])}; seed "
         f"{recipe.seed}. {shown(recipe)}AdamW, learning rate {schedule.peak:g} after "
-        f"{schedule.warmup} updates of warm-up, held, and lowered in a straight line to zero from "
-        f"update {schedule.decay_from:,}; label smoothing {schedule.label_smoothing:g}, dropout "
+        f"{schedule.warmup} updates of warm-up, held, {fading(schedule)}and lowered in a straight "
+        f"line to zero from update {schedule.decay_from:,}; {averaging(schedule)}"
+        f"label smoothing {schedule.label_smoothing:g}, dropout "
         f"{recipe.model.get('dropout', 0)}. The curve is in `log.csv`.\n\nThe recipe with every "
         f"number, and the command that runs it{'' if digits else ' (DIR holds the data)'}:\n\n"
         f"    transformer-viz train recipes/{name}{'' if digits else ' --data DIR'} --out "

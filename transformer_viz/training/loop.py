@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from .batches import Batch
 from .digits import Digits
-from .recipe import Recipe
+from .recipe import AVERAGED, Recipe
 from .sentences import Sentences
 from .write_file import write
 
@@ -111,6 +111,7 @@ class Run:
             fused=True,
         )
         self.step, self.tokens, self.seconds = 0, 0, 0.0
+        self.average: dict[str, Tensor] = {}
         self.resume()
         self.forget_later_lines()
 
@@ -134,6 +135,7 @@ class Run:
         if state["random_cuda"] is not None and self.kind == "cuda":
             torch.cuda.set_rng_state(state["random_cuda"].cpu())
         self.step, self.tokens, self.seconds = state["step"], state["tokens"], state["seconds"]
+        self.average = state.get("average", {})
 
     def forget_later_lines(self) -> None:
         """Drop the lines of the log that a killed run wrote after its last save."""
@@ -155,7 +157,15 @@ class Run:
             "step": self.step,
             "tokens": self.tokens,
             "seconds": self.seconds,
+            "average": self.average,
         }
+        for age in reversed(range(1, self.recipe.keep)):  # a kill leaves resume.pt where it is
+            older = self.folder / (f"resume-{age - 1}.pt" if age > 1 else "resume.pt")
+            if older.exists():
+                temporary = self.folder / "older.part"
+                temporary.unlink(missing_ok=True)
+                os.link(older, temporary)
+                os.replace(temporary, self.folder / f"resume-{age}.pt")
         self.store(state, "resume.pt")
 
     def store(self, state: Mapping[str, Any], name: str) -> None:
@@ -185,16 +195,33 @@ class Run:
         self.optimiser.step()
         self.optimiser.zero_grad()
         self.tokens += tokens
+        if schedule.average and self.step % AVERAGED == 0:
+            self.follow_average(schedule.average)
         return float(loss.detach()), tokens
+
+    def follow_average(self, kept: float) -> None:
+        """Move the average of the weights a little towards them (Polyak and Juditsky 1992)."""
+        weights = self.model.state_dict()
+        if not self.average:
+            self.average = {name: value.clone() for name, value in weights.items()}
+        seen = self.step // AVERAGED
+        share = max(1 - kept, 1 / (1 + seen))  # the first weights are soon forgotten
+        for name, value in self.average.items():
+            value.lerp_(weights[name], share)
 
     def valid_loss(self) -> float:
         """Cross-entropy (nats, no smoothing) on what is never learned from."""
         self.model.eval()
-        total, count = 0.0, 0
+        total, count, own = 0.0, 0, None
+        if self.average:
+            own = {name: value.clone() for name, value in self.model.state_dict().items()}
+            self.model.load_state_dict(self.average)
         with torch.inference_mode():
             for batch in self.task.unseen():
                 loss, tokens = self.loss(batch, 0.0)
                 total, count = total + float(loss) * tokens, count + tokens
+        if own is not None:
+            self.model.load_state_dict(own)
         self.model.train()
         return total / max(1, count)
 
@@ -231,7 +258,8 @@ class Run:
     def log(self, loss: float, speed: float) -> None:
         """Append one line to ``log.csv``; the validation loss at every save and at the end."""
         last = self.step == self.recipe.schedule.steps
-        measured = last or self.step % self.recipe.save_every == 0
+        every = self.recipe.valid_every or self.recipe.save_every
+        measured = last or self.step % every == 0
         row = (
             self.step,
             self.tokens,

@@ -60,7 +60,7 @@ def package(
     state = torch.load(folder / "resume.pt", map_location="cpu", weights_only=True)
     out.mkdir(parents=True, exist_ok=True)
     plan, words = plan_of(recipe, folder)
-    save_weights(plan, state["model"], out / WEIGHTS)
+    save_weights(plan, state.get("average") or state["model"], out / WEIGHTS)
     steps = snapshots(recipe, folder)
     for step in steps:
         weights = torch.load(folder / f"step-{step}.pt", map_location="cpu", weights_only=True)

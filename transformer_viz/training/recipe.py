@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Any
 import sentencepiece
 
 from ..model import ModelConfig
+from .mix.shares import Mix
 
 CONTINUED_WARMUP = 100  # updates in which a fresh optimiser gathers its averages
+AVERAGED = 10  # updates between two that move the average of the weights
 TASKS = ("translation", "language", "masked", "digits")
 
 
@@ -27,8 +30,8 @@ class Data:
     score on the model card; ``source`` and ``target`` are their columns from 0. Where nothing is
     translated, the column ``source`` alone is read, each sentence once and none that stands in
     the files ``without``, and a row of a batch holds 1 to ``join`` sentences. ``vocabulary``
-    counts the pieces of one sentencepiece model; sentences of more than ``max_tokens`` pieces
-    are left out.
+    counts the pieces of one sentencepiece model, in which the ``whole_words`` most frequent words
+    of each side are single pieces; sentences of more than ``max_tokens`` pieces are left out.
 
     Raises:
         ValueError: an unknown task; rows without a sentence.
@@ -44,6 +47,7 @@ class Data:
     join: int = 1
     vocabulary: int = 8000
     max_tokens: int = 100
+    whole_words: int = 0
 
     def __post_init__(self) -> None:
         if self.task not in TASKS:
@@ -67,9 +71,11 @@ class Schedule:
     """How the weights are moved, counted in updates.
 
     ``batch_tokens`` target tokens (images, where digits are learned) an update; ``peak`` learning
-    rate, reached after ``warmup`` updates, held, and from update ``decay_from`` lowered in a
-    straight line to zero at ``steps``. While it is held, nothing depends on ``steps``: a run can
-    be lengthened without starting over.
+    rate, reached after ``warmup`` updates, held, from update ``fade_from`` (0: never) lowered with
+    the square root of the updates, and from ``decay_from`` in a straight line to zero at
+    ``steps``. Before that nothing depends on ``steps``: a run can be lengthened without starting
+    over. Every tenth update moves an average of the weights, which keeps the share ``average``
+    of itself (0: no average).
     """
 
     steps: int
@@ -80,12 +86,15 @@ class Schedule:
     weight_decay: float = 0.01
     label_smoothing: float = 0.1
     clip: float = 1.0
+    fade_from: int = 0
+    average: float = 0.0
 
     def rate(self, step: int) -> float:
         """The learning rate of update ``step`` (from 1)."""
         up = min(1.0, step / self.warmup)
         down = (self.steps - step) / max(1, self.steps - self.decay_from)
-        return self.peak * min(up, max(0.0, down), 1.0)
+        fade = math.sqrt(min(1.0, self.fade_from / step)) if self.fade_from else 1.0
+        return self.peak * fade * min(up, max(0.0, down), 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +116,8 @@ class Card:
 class Recipe:
     """One run: name, seed, data, model, schedule, and the updates after which to keep a snapshot.
 
+    ``keep`` resume files are kept, the newest first; ``valid_every`` (0: at each save) says how
+    often the loss on unseen sentences is measured. ``mix`` makes the text anew for each pass.
     ``bfloat16`` multiplies matrices in bfloat16; weights, their updates and the loss stay float32.
 
     Raises:
@@ -121,9 +132,12 @@ class Recipe:
     snapshots: tuple[int, ...] = ()
     log_every: int = 100
     save_every: int = 500
+    valid_every: int = 0
     bfloat16: bool = False
     title: str = ""
     card: Card = Card()
+    mix: Mix | None = None
+    keep: int = 1
 
     @classmethod
     def read(cls, path: Path) -> Recipe:
@@ -135,6 +149,7 @@ class Recipe:
                 schedule=Schedule(**words.pop("schedule")),
                 snapshots=tuple(words.pop("snapshots", ())),
                 card=Card(**words.pop("card", {})),
+                mix=Mix(**words.pop("mix")) if "mix" in words else None,
                 **words,
             )
         except (ValueError, TypeError, KeyError) as error:
@@ -150,6 +165,23 @@ class Recipe:
         return ModelConfig.from_dict(
             {"source_vocab": size, "target_vocab": size} | self.model | marks
         )
+
+    def ending(self, decay_from: int | None, steps: int | None) -> Recipe:
+        """The same recipe with another end, where one is given.
+
+        Raises:
+            ValueError: the learning rate would fall from an update behind the last one.
+        """
+        old = self.schedule
+        first = old.decay_from if decay_from is None else decay_from
+        last = old.steps if steps is None else steps
+        if not 0 <= first <= last:
+            raise ValueError(
+                f"The learning rate cannot fall from update {first} to update {last}; give "
+                "--decay-from a number from 0 to --steps."
+            )
+        schedule = dataclasses.replace(old, decay_from=first, steps=last)
+        return dataclasses.replace(self, schedule=schedule)
 
     def continued(self) -> Recipe:
         """The same recipe for weights that exist already: its warm-up is short."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, cycle, islice
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +13,19 @@ from torch import Tensor
 from ..checkpoints.common.bundled import VOCABULARY
 from ..model import Transformer
 from .batches import MAKERS, Batch
-from .corpus import encode_pairs, endless, read_sentences, read_training, train_vocabulary
-from .recipe import Recipe
+from .corpus import (
+    Pair,
+    encode_pairs,
+    endless,
+    epoch_batches,
+    read_sentences,
+    read_training,
+    train_vocabulary,
+)
+from .mix.shares import Mix
+from .mix.text import gather, pass_text
+from .recipe import Data, Recipe
+from .whole_words import with_whole_words
 from .write_file import write
 
 TOGETHER = 64  # sentences in a batch of those that are never learned from
@@ -31,11 +42,13 @@ class Sentences:
 
     def __init__(self, recipe: Recipe, data: Path, folder: Path):
         self.recipe = recipe
-        pairs = read_training(data, recipe.data)
+        self.corpus = gather(read_files(data, recipe.data), recipe.mix) if recipe.mix else None
+        pairs = self.text(0) if recipe.mix else read_training(data, recipe.data)
         self.pieces = make_pieces(pairs, recipe, folder / VOCABULARY)
         self.ignored = self.pieces.pad_id()
-        self.pairs = encode_pairs(pairs, self.pieces, recipe.data)
+        self.pairs = [] if recipe.mix else encode_pairs(pairs, self.pieces, recipe.data)
         valid = read_sentences(data / recipe.data.valid, recipe.data)
+        valid += self.corpus.held_back if self.corpus else []
         self.valid = encode_pairs(valid, self.pieces, recipe.data)
         self.make = MAKERS[recipe.data.task]
 
@@ -46,11 +59,30 @@ class Sentences:
     def batches(self, after: int) -> Iterator[Batch]:
         """The batches of the updates that follow update ``after``; the same after a kill."""
         recipe = self.recipe
-        rows = endless(
-            self.pairs, recipe.schedule.batch_tokens, recipe.seed, after, recipe.data.join
-        )
+        tokens = recipe.schedule.batch_tokens
+        if recipe.mix:
+            rows = self.mixed(recipe.mix, tokens, after)
+        else:
+            rows = endless(self.pairs, tokens, recipe.seed, after, recipe.data.join)
         for step, batch in zip(count(after + 1), rows, strict=False):
             yield self.make(batch, self.pieces, np.random.default_rng((recipe.seed, step)))
+
+    def text(self, number: int) -> list[tuple[str, str]]:
+        """The pairs of a pass, made anew; fewer of them agree by rule once the rate falls."""
+        mix, schedule = self.recipe.mix, self.recipe.schedule
+        assert mix is not None and self.corpus is not None
+        late = number * mix.updates >= schedule.decay_from
+        return pass_text(self.corpus, mix, self.recipe.seed, number, late)
+
+    def mixed(self, mix: Mix, tokens: int, after: int) -> Iterator[list[Pair]]:
+        """The batches of one pass after another, each of ``mix.updates`` of them."""
+        first, skip = divmod(after, mix.updates)
+        for number in count(first):
+            pairs = encode_pairs(self.text(number), self.pieces, self.recipe.data)
+            batches = epoch_batches(pairs, tokens, self.recipe.seed, number)
+            for batch in islice(cycle(batches), skip, mix.updates):
+                yield [pairs[i] for i in batch]
+            skip = 0
 
     def unseen(self) -> Iterator[Batch]:
         """The validation sentences; a masked model is asked for the same pieces each time."""
@@ -62,11 +94,26 @@ class Sentences:
         self, model: Transformer, inputs: list[Tensor], wanted: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Logits ``[token, vocabulary]`` and the ids that are wanted there ``[token]``."""
-        if model.config.kind != "encoder-only":
+        if model.config.kind == "decoder-only":
             return model(*inputs).flatten(0, 1), wanted.flatten()
-        asked = wanted != self.ignored  # few are: the others are spared the output layer
-        states = model.encode(inputs[0], model.padding_mask(inputs[0]))
+        asked = wanted != self.ignored  # the others are spared the output layer
+        mask = model.padding_mask(inputs[0])
+        states = model.encode(inputs[0], mask)
+        if model.config.kind == "encoder-decoder":
+            states = model.states(inputs[1], states, mask)
         return model.logits(states[asked]), wanted[asked]
+
+
+def read_files(folder: Path, data: Data) -> dict[str, list[tuple[str, str]]]:
+    """The files to learn from, by their names without ``.tsv``.
+
+    Raises:
+        ValueError: a file that is missing or has too few columns.
+    """
+    return {
+        Path(name).name.partition(".tsv")[0]: read_sentences(folder / name, data)
+        for name in data.training_files
+    }
 
 
 def make_pieces(
@@ -75,7 +122,8 @@ def make_pieces(
     """The vocabulary of a run: the one that lies there, or a new one, which is stored."""
     size = recipe.data.vocabulary
     if not path.exists():
-        write(path, train_vocabulary(pairs, size, mask=recipe.data.task == "masked"))
+        made = train_vocabulary(pairs, size, mask=recipe.data.task == "masked")
+        write(path, with_whole_words(made, pairs, recipe.data.whole_words))
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(path))
     if pieces.get_piece_size() != size:
         raise ValueError(

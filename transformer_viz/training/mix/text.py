@@ -1,0 +1,122 @@
+"""The pairs of one pass over a mixed corpus: the same for the same seed and pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .agreement import agreement_pair
+from .names import ENGLISH, swap_names
+from .numbers import vary_numbers
+from .phrases import phrase_pair
+from .shares import Mix
+
+Random = np.random.Generator
+Text = tuple[str, str]
+ENDS = (".", "!", "?", '"', "“", ")")
+LONGEST = 420  # characters of an English side that is joined of several
+COUNTS, CHANCES = (2, 3, 4), (0.5, 0.28, 0.22)  # how many sentences are joined
+HELD_BACK = 40  # of the further files, each such line is kept to watch the loss with
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Pairs to learn from, with how often each is read in a pass, and pairs held back.
+
+    ``stories`` are runs of pairs whose neighbours belong together.
+    """
+
+    pairs: list[Text]
+    stories: list[Text]
+    held_back: list[Text]
+
+
+def gather(files: Mapping[str, list[Text]], mix: Mix) -> Corpus:
+    """The pairs of all files, by name; of those in ``mix.held_back`` each 40th is kept unseen."""
+    pairs: list[Text] = []
+    stories: list[Text] = []
+    kept: list[Text] = []
+    for name, rows in files.items():
+        if name in mix.held_back:
+            kept += rows[::HELD_BACK]
+            rows = [row for place, row in enumerate(rows) if place % HELD_BACK]
+        if name in mix.stories:
+            stories += rows
+        pairs += rows * mix.times.get(name, 1)
+    unseen = {english for english, _ in kept}  # a sentence may have several translations
+    pairs = [pair for pair in pairs if pair[0] not in unseen]
+    return Corpus(pairs, stories, kept)
+
+
+def pass_text(corpus: Corpus, mix: Mix, seed: int, number: int, late: bool) -> list[Text]:
+    """Every pair of pass ``number``: swapped, generated, joined, roughened, in random order."""
+    random = np.random.default_rng((seed, number, 15))
+    pairs = [varied(pair, mix, random) for pair in corpus.pairs]
+    pairs += neighbours(corpus.stories, mix, random)
+    share = mix.agreement_late if late else mix.agreement
+    pairs += generated(agreement_pair, share, len(pairs), random)
+    pairs += generated(phrase_pair, mix.phrases, len(pairs), random)
+    order = random.permutation(len(pairs))
+    rows = joined([pairs[i] for i in order], mix.joined, random)
+    return [roughened(row, mix.rough, random) for row in rows]
+
+
+def varied(pair: Text, mix: Mix, random: Random) -> Text:
+    """A pair with other names and numbers, by chance."""
+    if random.random() < mix.names and ENGLISH.search(pair[0]):
+        pair = swap_names(*pair, random)
+    return vary_numbers(*pair, random) if random.random() < mix.numbers else pair
+
+
+def generated(
+    make: Callable[[Random], Text], share: float, others: int, random: Random
+) -> Iterator[Text]:
+    """So many new pairs that they are that share of all."""
+    return (make(random) for _ in range(round(others * share / (1 - share))))
+
+
+def neighbours(stories: Sequence[Text], mix: Mix, random: Random) -> list[Text]:
+    """Two or three sentences that follow one another in a text, joined; by chance."""
+    rows: list[Text] = []
+    place = 0
+    while place < len(stories):
+        count = int(random.integers(2, 4))
+        if random.random() < mix.joined:
+            rows += joined_run(stories[place : place + count])
+        place += count
+    return rows
+
+
+def joined_run(run: Sequence[Text]) -> list[Text]:
+    """One pair of a run, if all its sentences are whole and it is not too long."""
+    whole = all(side.endswith(ENDS) for pair in run for side in pair)
+    if not whole or sum(len(english) for english, _ in run) > LONGEST:
+        return []
+    return [(" ".join(p[0] for p in run), " ".join(p[1] for p in run))]
+
+
+def joined(pairs: list[Text], share: float, random: Random) -> list[Text]:
+    """The pairs in their order, ``share`` of the rows made of two to four of them."""
+    rows: list[Text] = []
+    place = 0
+    while place < len(pairs):
+        count = int(random.choice(COUNTS, p=CHANCES)) if random.random() < share else 1
+        run = pairs[place : place + count]
+        rows += joined_run(run) or run
+        place += count
+    return rows
+
+
+def roughened(pair: Text, share: float, random: Random) -> Text:
+    """English as it is typed in haste: no large letters, no last mark, or neither."""
+    english, german = pair
+    if random.random() >= share or len(english.split()) < 3:
+        return pair
+    fate = random.random()
+    if fate < 0.6:
+        english = english.lower()
+    if fate > 0.3:
+        english = english.rstrip(".!?")
+    return english, german
