@@ -131,6 +131,7 @@ def test_the_sentence_is_written_before_the_lesson_begins(page: Page, url: str) 
 
 def test_terms_explain_themselves_to_pointer_and_keyboard(page: Page, url: str) -> None:
     page.goto(address(url, model=MODEL, text=TEXT, station=2, beam=1))
+    still(page)  # the strip is drawn before what stands in it, and moves
     term = page.locator(".tv-term").first
     tip = term.locator(".tv-tip")
     expect(term).to_be_visible()
