@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 import warnings
@@ -121,6 +122,16 @@ def test_an_old_class_warns_and_is_the_new_one(module: str, old: str, new: str) 
     home = fetch(module) if module in MOVED else import_module(f"transformer_viz.{module}")
     with pytest.warns(DeprecationWarning, match=f"{old} is {new} now"):
         assert getattr(home, old) is getattr(home, new)
+
+
+def test_an_old_module_of_a_view_shows_the_view_s_parameters() -> None:
+    module = fetch("views.outcome")
+    view = import_module("transformer_viz.views").outcome
+    assert callable(module) and list(inspect.signature(module).parameters)[:2] == [
+        "before",
+        "after",
+    ]
+    assert inspect.signature(module) == inspect.signature(view)
 
 
 def test_old_names_of_the_capture_hide_no_misspelt_one() -> None:

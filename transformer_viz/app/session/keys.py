@@ -96,7 +96,7 @@ class Private:
     aside = Slot[frozenset[str]](frozenset())  # those before them, which belong to another model
     refused = Slot("")  # the word of a config whose typed value could not be read
     unopened = Slot("")  # the last sentence about what cannot be opened
-    live = Slot[Any](None)  # the line over which live frames come
+    live = Slot[Any](None)  # the live session, over which frames come
 
 
 private = Private()
