@@ -134,7 +134,7 @@ def _sheets(
         return {"stride": [1, 1], "region": None}, {"weights": shown, "masked": hidden}
     stride = [-(-size // WHOLE) for size in shown.shape]
     zero, unit = (128, limit / 127) if change else (0, limit / 255)
-    words = {"stride": stride, "zero": zero, "unit": unit, "region": None}
+    fields = {"stride": stride, "zero": zero, "unit": unit, "region": None}
     arrays = {
         "pooled": _bytes(pooled(shown, stride), zero, unit),
         "pooled_masked": _reduced(np.logical_and, masked, stride).astype(np.uint8),
@@ -143,7 +143,7 @@ def _sheets(
     if region is not None:
         part = tuple(slice(*span) for span in region)
         arrays |= {"weights": shown[part], "masked": hidden[part]}
-    return words | {"region": region}, arrays
+    return fields | {"region": region}, arrays
 
 
 def _exact_row(shown: np.ndarray, masked: np.ndarray, row: int | None) -> dict[str, np.ndarray]:

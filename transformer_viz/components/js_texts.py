@@ -37,8 +37,8 @@ def browser_words() -> dict[str, Any]:
     language = spoken_language()
     if language == ENGLISH:
         return {}
-    words: dict[str, Any] = {"lang": language}
-    return words if _taught.get() else words | {"texts": _texts(language)}
+    texts: dict[str, Any] = {"lang": language}
+    return texts if _taught.get() else texts | {"texts": _texts(language)}
 
 
 @contextmanager

@@ -130,7 +130,7 @@ def _step(step: Step, before: Step | None, found: QKSteps) -> dict[str, str]:
     """A step as it stands on the screen: its name, its formula with numbers, its result, why."""
     amount = figure(step.amount)
     name, formula, why = WORDING[step.kind]
-    words = {
+    fields = {
         "before": figure(before.result) if before else "",
         "amount": amount,
         "signed": f"− {figure(-step.amount)}" if step.amount < 0 else f"+ {amount}",
@@ -146,9 +146,9 @@ def _step(step: Step, before: Step | None, found: QKSteps) -> dict[str, str]:
     return {
         "kind": step.kind,
         "name": say(name),
-        "formula": say(formula, **words),
+        "formula": say(formula, **fields),
         "result": figure(step.result),
-        "why": say(why, **words),
+        "why": say(why, **fields),
     }
 
 

@@ -74,5 +74,5 @@ def framed(content: str, *, title: str, height: int) -> str:
 def header(data: bytes) -> dict[str, Any]:
     """The words of a blob that `pack` made, without its arrays."""
     _, length = struct.unpack_from("<II", data)
-    words: dict[str, Any] = json.loads(data[8 : 8 + length])
-    return words
+    fields: dict[str, Any] = json.loads(data[8 : 8 + length])
+    return fields

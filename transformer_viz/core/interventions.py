@@ -100,15 +100,15 @@ def _edit(item: Any) -> Edit:
     kind = item.get("kind") if isinstance(item, dict) else item
     if not isinstance(item, dict) or not isinstance(kind, str) or kind not in _BY_KIND:
         raise ValueError(f"There is no edit of kind {kind!r}; known are {', '.join(_BY_KIND)}.")
-    words = {word: value for word, value in item.items() if word != "kind"}
+    fields = {word: value for word, value in item.items() if word != "kind"}
     made = _BY_KIND[kind]
     known = {f.name for f in dataclasses.fields(made)}
-    for word in words:
+    for word in fields:
         if word not in known:
             raise ValueError(
                 f"The edit {kind!r} has no word {word!r}; it knows {', '.join(sorted(known))}."
             )
     try:
-        return made(**words)
+        return made(**fields)
     except TypeError as error:
         raise ValueError(f"The edit {kind!r} is incomplete: {error}.") from error

@@ -190,31 +190,31 @@ def _describe(trace: TraceFields, arrays: Arrays) -> dict[str, Any]:
     }
 
 
-def _rebuild(words: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
+def _rebuild(fields: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
     """The inverse of :func:`_describe`."""
-    frames, target = words["frames"], words["target"]
+    frames, target = fields["frames"], fields["target"]
     return {
-        "source": _tokens(words["source"]),
+        "source": _tokens(fields["source"]),
         "target": None if target is None else _tokens(target),
-        "produced": _produced(words["produced"]),
+        "produced": _produced(fields["produced"]),
         "heads": _join_heads(frames["heads"], arrays),
-        "thumbnails": {name: arrays[f"thumbnail.{name}"] for name in words["thumbnails"]},
-        "attentions": tuple(_attention(site, arrays) for site in words["sites"]),
+        "thumbnails": {name: arrays[f"thumbnail.{name}"] for name in fields["thumbnails"]},
+        "attentions": tuple(_attention(site, arrays) for site in fields["sites"]),
         "norms": _join(frames["norms"], NORM_KEYS, _norm_name, arrays),
         "gains": {
             site: (arrays.get(f"gain.{site}"), arrays.get(f"bias.{site}"))
-            for site in words["gains"]
+            for site in fields["gains"]
         },
         "residuals": _join(frames["residuals"], RESIDUAL_KEYS, _residual_name, arrays),
-        "positions": {name: arrays[f"positions.{name}"] for name in words["positions"]},
+        "positions": {name: arrays[f"positions.{name}"] for name in fields["positions"]},
         "logits": arrays.get("logits"),
         "output": arrays.get("output"),
-        "report": _report(words["report"]),
-        "manifest": words["manifest"],
-        "intervention": Intervention.from_json(words["intervention"]),
+        "report": _report(fields["report"]),
+        "manifest": fields["manifest"],
+        "intervention": Intervention.from_json(fields["intervention"]),
         "hiddens": {
             stack: read_only(np.stack([arrays[f"hidden.{stack}.{n}"] for n in range(layers)]))
-            for stack, layers in words["hiddens"].items()
+            for stack, layers in fields["hiddens"].items()
         },
     }
 
@@ -232,18 +232,18 @@ def _block(site: Site) -> str:
     return f"{site.map}.{site.layer}{head}"
 
 
-def _attention(words: dict[str, Any], arrays: Arrays) -> Attention:
-    site = Site(words["stack"], words["block"], words["layer"], words["head"])
+def _attention(fields: dict[str, Any], arrays: Arrays) -> Attention:
+    site = Site(fields["stack"], fields["block"], fields["layer"], fields["head"])
     parts = {part: arrays.get(f"{title}.{_block(site)}") for part, title in PARTS.items()}
     weights = parts.pop("weights")
     if weights is None:
         raise KeyError(f"attention.{_block(site)}")
-    scale, cap = words.get("scale"), words.get("cap")  # older files lack them
-    return Attention(weights, site, words["query"], words["key"], **parts, scale=scale, cap=cap)
+    scale, cap = fields.get("scale"), fields.get("cap")  # older files lack them
+    return Attention(weights, site, fields["query"], fields["key"], **parts, scale=scale, cap=cap)
 
 
-def _tokens(words: dict[str, Any]) -> Tokens:
-    return Tokens(**{name: tuple(values) for name, values in words.items()})
+def _tokens(fields: dict[str, Any]) -> Tokens:
+    return Tokens(**{name: tuple(values) for name, values in fields.items()})
 
 
 def _produced_words(produced: Produced | None) -> dict[str, Any] | None:
@@ -256,20 +256,20 @@ def _produced_words(produced: Produced | None) -> dict[str, Any] | None:
     return {"ids": produced.ids, "pieces": produced.pieces, "labels": produced.labels, **arrays}
 
 
-def _produced(words: dict[str, Any] | None) -> Produced | None:
-    if words is None:
+def _produced(fields: dict[str, Any] | None) -> Produced | None:
+    if fields is None:
         return None
     probability, rank = (
-        read_only(np.array(words[name]["values"], words[name]["dtype"]))
+        read_only(np.array(fields[name]["values"], fields[name]["dtype"]))
         for name in ("probability", "rank")
     )
-    ids, pieces, labels = (tuple(words[name]) for name in ("ids", "pieces", "labels"))
+    ids, pieces, labels = (tuple(fields[name]) for name in ("ids", "pieces", "labels"))
     return Produced(ids, pieces, labels, probability, rank)
 
 
-def _report(words: dict[str, Any]) -> Report:
-    lists = {name: tuple(words[name]) for name in ("sites", "replaced", "unrecognised")}
-    return Report(**(words | lists))
+def _report(fields: dict[str, Any]) -> Report:
+    lists = {name: tuple(fields[name]) for name in ("sites", "replaced", "unrecognised")}
+    return Report(**(fields | lists))
 
 
 def _norm_name(key: tuple[Any, ...], column: str) -> str:
@@ -317,15 +317,15 @@ def _runs(frame: pd.DataFrame, keys: tuple[str, ...]) -> list[list[Any]]:
 
 
 def _join(
-    words: dict[str, Any], keys: tuple[str, ...], name: Namer, arrays: Arrays
+    fields: dict[str, Any], keys: tuple[str, ...], name: Namer, arrays: Arrays
 ) -> pd.DataFrame:
     """The inverse of :func:`_cut`."""
-    runs = words["runs"]
+    runs = fields["runs"]
     lengths = [run[-1] for run in runs]
     table: dict[str, Any] = {"token": [n for length in lengths for n in range(length)]}
     for place, key in enumerate(keys):
         table[key] = [run[place] for run in runs for _ in range(run[-1])]
-    for column in _values(words["columns"], keys):
+    for column in _values(fields["columns"], keys):
         taken: dict[str, int] = defaultdict(int)
         parts = [np.zeros(0)]
         for *run, rows in runs:
@@ -333,7 +333,7 @@ def _join(
             parts.append(arrays[title][taken[title] : taken[title] + rows])
             taken[title] += rows
         table[column] = np.concatenate(parts[1:] or parts)
-    return _frame(table, words)
+    return _frame(table, fields)
 
 
 def _values(columns: list[str], keys: tuple[str, ...]) -> list[str]:
@@ -353,13 +353,13 @@ def _cut_heads(frame: pd.DataFrame, arrays: Arrays) -> dict[str, Any]:
     return _columns(frame) | {"texts": texts}
 
 
-def _join_heads(words: dict[str, Any], arrays: Arrays) -> pd.DataFrame:
+def _join_heads(fields: dict[str, Any], arrays: Arrays) -> pd.DataFrame:
     """The inverse of :func:`_cut_heads`."""
     table: dict[str, Any] = {}
-    for column in words["columns"]:
-        values, found = arrays[f"heads.{column}"], words["texts"].get(column)
+    for column in fields["columns"]:
+        values, found = arrays[f"heads.{column}"], fields["texts"].get(column)
         table[column] = values if found is None else [found[code] for code in values]
-    return _frame(table, words)
+    return _frame(table, fields)
 
 
 def _columns(frame: pd.DataFrame) -> dict[str, Any]:
@@ -369,8 +369,8 @@ def _columns(frame: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _frame(table: dict[str, Any], words: dict[str, Any]) -> pd.DataFrame:
-    return pd.DataFrame(table, columns=words["columns"]).astype(words["dtypes"])
+def _frame(table: dict[str, Any], fields: dict[str, Any]) -> pd.DataFrame:
+    return pd.DataFrame(table, columns=fields["columns"]).astype(fields["dtypes"])
 
 
 def _plain(value: Any) -> Any:

@@ -331,34 +331,34 @@ def _proved(report: Report) -> Finding:
             error=rows,
         )
         return Finding(said, "amber", tuple(details))
-    words = {"rows": rows, "worst": worst, "left": left, "all": len(report.rebuilt)}
+    fields = {"rows": rows, "worst": worst, "left": left, "all": len(report.rebuilt)}
     said = say(
         "The captured weights explain the output: rows sum to 1 within {rows:.0e}, and weights "
         "times values, projected, are what each block gave within {worst:.0e}.",
-        **words,
+        **fields,
     )
     if left:
         said = say(
             "The captured weights explain the output: rows sum to 1 within {rows:.0e}, and weights "
             "times values, projected, are what each block gave within {worst:.0e} ({left} of {all} "
             "could not be checked).",
-            **words,
+            **fields,
         )
     return Finding(said, "green", tuple(details))
 
 
 def _disproved(bad: list[str], rows: float, worst: float) -> str:
-    words = {"rows": rows, "worst": worst, "places": ", ".join(bad[:3])}
+    fields = {"rows": rows, "worst": worst, "places": ", ".join(bad[:3])}
     if not bad:
         return say(
             "The captured weights do not explain the output: rows of attention sum to 1 within "
             "{rows:.0e}, and what they rebuild is off by {worst:.0e}.",
-            **words,
+            **fields,
         )
     return say(
         "The captured weights do not explain the output in {places}: rows of attention sum to 1 "
         "within {rows:.0e}, and what they rebuild is off by {worst:.0e}.",
-        **words,
+        **fields,
     )
 
 

@@ -134,21 +134,21 @@ class ModelConfig:
         return words
 
     @classmethod
-    def from_dict(cls, words: dict[str, Any]) -> ModelConfig:
+    def from_dict(cls, settings: dict[str, Any]) -> ModelConfig:
         """The inverse of :meth:`to_dict`.
 
         Raises:
             ValueError: a word that does not exist, or one that is missing; names it.
         """
         known = {field.name for field in dataclasses.fields(cls)}
-        unknown = sorted(set(words) - known)
+        unknown = sorted(set(settings) - known)
         if unknown:
             raise ValueError(
                 f"Unknown configuration word {unknown[0]!r}; known are {', '.join(sorted(known))}."
             )
-        missing = [word for word in ("d_model", "heads", "d_ff") if word not in words]
+        missing = [word for word in ("d_model", "heads", "d_ff") if word not in settings]
         if missing:
-            raise ValueError(f"The configuration lacks {missing[0]!r}; it has {sorted(words)}.")
-        values = dict(words)
+            raise ValueError(f"The configuration lacks {missing[0]!r}; it has {sorted(settings)}.")
+        values = dict(settings)
         values["mask_fill"] = float(values.get("mask_fill", "-inf"))
         return cls(**values)

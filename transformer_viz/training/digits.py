@@ -42,10 +42,10 @@ def read_digits() -> tuple[np.ndarray, np.ndarray]:
     return np.round(found.images * (255 / MOST_INK)).astype(np.uint8), found.target
 
 
-def vision_config(words: dict[str, Any]) -> VisionConfig:
+def vision_config(settings: dict[str, Any]) -> VisionConfig:
     """The words of a recipe's model; the data says how large an image is and how many classes."""
     size = {"image_size": (8, 8), "channels": 1, "classes": len(NAMES)}
-    return VisionConfig(**words | size | {"patch_size": tuple(words["patch_size"])})
+    return VisionConfig(**settings | size | {"patch_size": tuple(settings["patch_size"])})
 
 
 def scale(learned: np.ndarray) -> tuple[float, float]:

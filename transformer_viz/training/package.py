@@ -80,11 +80,11 @@ def plan_of(recipe: Recipe, folder: Path) -> tuple[nn.Module, dict[str, Any]]:
         return task.module(), timm_config(task)
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(folder / VOCABULARY))
     config = recipe.config(pieces)
-    words = {"layout": native.NAME, "kind": config.kind, **config.to_dict()}
+    fields = {"layout": native.NAME, "kind": config.kind, **config.to_dict()}
     if recipe.data.task == "masked":
-        words["mask_id"] = pieces.piece_to_id(MASK)
+        fields["mask_id"] = pieces.piece_to_id(MASK)
     with NoFirstWeights():
-        return Transformer(config), words
+        return Transformer(config), fields
 
 
 def finish(
@@ -114,10 +114,10 @@ def finish(
             store_example(model, example, out / EXAMPLE)
 
 
-def note(out: Path, **words: Any) -> None:
+def note(out: Path, **fields: Any) -> None:
     """Write further words into a model's config.json."""
     known = json.loads((out / CONFIG).read_text(encoding="utf-8"))
-    write(out / CONFIG, (json.dumps(known | words, indent=2) + "\n").encode())
+    write(out / CONFIG, (json.dumps(known | fields, indent=2) + "\n").encode())
 
 
 def store_example(model: Model, source: str | Path, path: Path) -> None:

@@ -143,14 +143,14 @@ class Recipe:
     def read(cls, path: Path) -> Recipe:
         """Read a recipe from a TOML file; ``like`` names one beside it, for what it leaves out."""
         try:
-            words = _words(path)
+            fields = _words(path)
             return cls(
-                data=Data(**words.pop("data")),
-                schedule=Schedule(**words.pop("schedule")),
-                snapshots=tuple(words.pop("snapshots", ())),
-                card=Card(**words.pop("card", {})),
-                mix=Mix(**words.pop("mix")) if "mix" in words else None,
-                **words,
+                data=Data(**fields.pop("data")),
+                schedule=Schedule(**fields.pop("schedule")),
+                snapshots=tuple(fields.pop("snapshots", ())),
+                card=Card(**fields.pop("card", {})),
+                mix=Mix(**fields.pop("mix")) if "mix" in fields else None,
+                **fields,
             )
         except (ValueError, TypeError, KeyError) as error:
             raise ValueError(

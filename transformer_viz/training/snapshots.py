@@ -80,15 +80,15 @@ def _loss(model: Model, sources: list[list[int]], targets: list[list[int]]) -> t
 
 def measure(folder: Path, pairs: list[tuple[str, str]], file: str) -> dict[str, Any]:
     """What ``snapshots.json`` holds: how it was measured, and a row a snapshot."""
-    rows, words = [], {}
+    rows, fields = [], {}
     for step, name in moments(folder).items():
         model = load(name)
         score = bleu(model, pairs, beam=1)
         row = Snapshot(step, round(score.bleu, 2), round(forced_loss(model, pairs), 4))
-        words = {"sentences": score.sentences, "beam": score.beam, "signature": score.signature}
+        fields = {"sentences": score.sentences, "beam": score.beam, "signature": score.signature}
         click.echo(f"{name}: BLEU {row.bleu:.2f}, loss {row.loss:.4f}", err=True)
         rows.append(asdict(row))
-    return {"file": file, "pairs": len(pairs), **words, "snapshots": rows}
+    return {"file": file, "pairs": len(pairs), **fields, "snapshots": rows}
 
 
 @click.command()

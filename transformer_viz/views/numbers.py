@@ -44,9 +44,9 @@ def whose(trace: Trace, before: Trace | None = None) -> str:
     return f"{said} transformer_viz {__version__}."
 
 
-def as_text(words: dict[str, Any]) -> str:
+def as_text(fields: dict[str, Any]) -> str:
     """A manifest as one line of plain ASCII, which every file format can hold."""
-    return json.dumps(words, default=str)
+    return json.dumps(fields, default=str)
 
 
 def csv_numbers(

@@ -79,9 +79,9 @@ class _Asked:
         }
         cross = self.part.name == "cross"
         made_from = "normed" if self.ran.transformer.config.norm == "pre" else "stream"
-        words = {"made_from": "encoder" if cross else made_from}
+        options = {"made_from": "encoder" if cross else made_from}
         present = {name: array for name, array in arrays.items() if array is not None}
-        return Stage("qkv", self.part.name, present, words=words)
+        return Stage("qkv", self.part.name, present, words=options)
 
     def turned(self) -> Stage:
         """Su et al. 2021, section 3.2.2: q and k turned by angles that grow with the position."""

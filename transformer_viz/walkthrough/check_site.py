@@ -19,13 +19,13 @@ def check_place(model: Model, site: Site) -> None:
         raise LookupError(f"Step inside takes one head of an attention block; got {site}.")
     if not isinstance(model.module, Transformer):
         return  # only its run tells
-    words: dict[str, Any] = model.config
-    layers = words[f"{site.stack}_layers"]
+    fields: dict[str, Any] = model.config
+    layers = fields[f"{site.stack}_layers"]
     if not layers or (site.block == "cross" and model.kind != "encoder-decoder"):
         raise LookupError(f"This model is {model.kind}; it has no {site.map!r} attention.")
     for name, number, count in (
         ("layers", site.layer, layers),
-        ("heads", site.head, words["heads"]),
+        ("heads", site.head, fields["heads"]),
     ):
         if not 0 <= number < count:
             raise LookupError(f"{site.map!r} has {name} 0 to {count - 1}; got {number}.")

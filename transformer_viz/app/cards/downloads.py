@@ -79,14 +79,14 @@ def maker(scene: Scene, kind: str, shown: str) -> Callable[[], bytes]:
         again = scene_at(*asked)
         place, look = again.place, again.look
         now, before = (again.now, again.before) if kind == "html" else again.shown
-        words: dict[str, Any] = {"words": look.words, "special": look.special}
+        options: dict[str, Any] = {"words": look.words, "special": look.special}
         if kind in PRINTED:
-            words |= {"ramp": look.ramp, "threshold": look.threshold}
-            words["also"] = look.overlay if shown == "lines" else ()
+            options |= {"ramp": look.ramp, "threshold": look.threshold}
+            options["also"] = look.overlay if shown == "lines" else ()
         at = (place.map_name, place.layer, place.head)
         compared = before if before is not now else None
         with speaking(look.lang):
-            return exported(now, kind, shown, at, before=compared, **words)
+            return exported(now, kind, shown, at, before=compared, **options)
 
     return make
 

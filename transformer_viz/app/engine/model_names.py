@@ -24,24 +24,24 @@ class NotHere(KeyError):
     """A model that cannot be chosen here; the message says why and what to do."""
 
 
-def named(place: str, words: Mapping[str, Any]) -> str:
+def named(place: str, options: Mapping[str, Any]) -> str:
     """The name of a model at a place (``path:...``, ``upload:...``, or a name in the box)."""
-    return place + MORE + written(words) if words else place
+    return place + MORE + written(options) if options else place
 
 
-def written(words: Mapping[str, Any]) -> str:
+def written(options: Mapping[str, Any]) -> str:
     """Overridden words as JSON, the same text for the same words."""
-    return json.dumps(words, sort_keys=True, separators=(",", ":"))
+    return json.dumps(options, sort_keys=True, separators=(",", ":"))
 
 
 def parted(name: str) -> tuple[str, dict[str, Any]]:
     """The place and the overridden words of a name; what cannot be read belongs to the place."""
     place, _, text = name.partition(MORE)
     try:
-        words = read_words(text)
+        options = read_words(text)
     except ValueError:
-        words = {}
-    return (place, words) if words else (name, {})
+        options = {}
+    return (place, options) if options else (name, {})
 
 
 def read_words(text: str) -> dict[str, Any]:

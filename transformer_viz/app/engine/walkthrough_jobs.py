@@ -80,15 +80,15 @@ def stepped(
     from ...walkthrough import step_inside
 
     intervention = Intervention.from_json(changes)
-    words = dict(held) or trace_jobs.held_of(model, question, None, intervention)
+    options = dict(held) or trace_jobs.held_of(model, question, None, intervention)
     return step_inside(
         model,
         trace_jobs.source_of(model, question, picture),
-        words.pop("target", None),
+        options.pop("target", None),
         site=site,
         row=row,
         intervention=intervention,
-        **words,
+        **options,
     )
 
 

@@ -43,7 +43,7 @@ class Bench:
     # ---- controls: each gives its value, and keeps it in the link under `name`
 
     def choose(
-        self, name: str, label: str, options: Mapping[str, str], default: str, **words: Any
+        self, name: str, label: str, options: Mapping[str, str], default: str, **settings: Any
     ) -> str:
         """One of a few: ``options`` are values of the link to what is shown of them."""
         key = self._settle(name, list(options), default)
@@ -54,12 +54,12 @@ class Bench:
             format_func=options.__getitem__,
             required=True,
             **self._heard(name, key),
-            **words,
+            **settings,
         )
         return str(st.session_state[key])
 
     def pick(
-        self, name: str, label: str, options: Mapping[str, str], default: str, **words: Any
+        self, name: str, label: str, options: Mapping[str, str], default: str, **settings: Any
     ) -> str:
         """One of many, from a list that folds out."""
         key = self._settle(name, list(options), default)
@@ -68,7 +68,7 @@ class Bench:
             list(options),
             key=key,
             format_func=options.__getitem__,
-            **({"width": 220} | self._heard(name, key) | words),
+            **({"width": 220} | self._heard(name, key) | settings),
         )
         return str(st.session_state[key])
 
@@ -79,7 +79,7 @@ class Bench:
         steps: Sequence[float],
         default: float,
         shown: Callable[[str], str] = str,
-        **words: Any,
+        **settings: Any,
     ) -> float:
         """A number on a slider of given steps; ``shown`` turns its text into what is read."""
         options = [f"{step:g}" for step in steps]
@@ -89,25 +89,29 @@ class Bench:
             options,
             key=key,
             format_func=shown,
-            **({"width": 340} | self._heard(name, key) | words),
+            **({"width": 340} | self._heard(name, key) | settings),
         )
         return float(st.session_state[key])
 
-    def switch(self, name: str, label: str, default: bool = False, **words: Any) -> bool:
+    def switch(self, name: str, label: str, default: bool = False, **settings: Any) -> bool:
         """On or off."""
         states = {"on": True, "off": False}
         default_text = "on" if default else "off"
         key = self._key(name)
         widget_sync.show({key: states[lab_state.valid_setting(name, list(states), default_text)]})
         write = {True: "on", False: "off"}
-        st.toggle(label, key=key, on_change=_moved, args=(name, key, write), **words)
+        st.toggle(label, key=key, on_change=_moved, args=(name, key, write), **settings)
         return bool(st.session_state[key])
 
-    def press(self, name: str, label: str, **words: Any) -> int:
+    def press(self, name: str, label: str, **settings: Any) -> int:
         """A button that counts how often it was pressed: a seed for something drawn at random."""
         count = lab_state.counted(name)
         st.button(
-            label, key=self._key(name), on_click=lab_state.put, args=(name, str(count + 1)), **words
+            label,
+            key=self._key(name),
+            on_click=lab_state.put,
+            args=(name, str(count + 1)),
+            **settings,
         )
         return count
 

@@ -115,17 +115,17 @@ WINDOW = Slider(
 SLIDERS = {slider.name: slider for slider in (TEMPERATURE, WINDOW)}
 
 
-def asked(words: Mapping[str, str]) -> tuple[Slider, Any, int]:
+def asked(query: Mapping[str, str]) -> tuple[Slider, Any, int]:
     """The slider, its value and the number of a step, from ``{"temperature": "2", "seq": "7"}``.
 
     Raises:
         ValueError: it is no step of a slider; says what one is.
     """
-    seq, names = words.get("seq", ""), [name for name in SLIDERS if name in words]
+    seq, names = query.get("seq", ""), [name for name in SLIDERS if name in query]
     if len(names) != 1 or not (seq.isascii() and seq.isdecimal() and len(seq) < 16):
         raise ValueError(
             f"A frame needs seq, a whole number, and one of {', '.join(SLIDERS)}; got "
-            f"{', '.join(sorted(words))[:60] or 'nothing'}."
+            f"{', '.join(sorted(query))[:60] or 'nothing'}."
         )
     slider = SLIDERS[names[0]]
-    return slider, slider.read(words[slider.name]), int(seq)
+    return slider, slider.read(query[slider.name]), int(seq)

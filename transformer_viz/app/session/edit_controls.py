@@ -126,7 +126,7 @@ def set_hidden(intervention: Intervention, place: Place, keys: Iterable[int]) ->
     """The intervention with keys hidden; everything means each block that reads their sentence."""
     keys = tuple(sorted(keys))
     reached = _readers(place)
-    edits = [BlockKeys(keys=keys, **words) for words in reached]
+    edits = [BlockKeys(keys=keys, **selectors) for selectors in reached]
     return _write(
         intervention, edits, (BlockKeys,), lambda i: hidden(i, place) == keys, selectors=reached
     )
@@ -147,14 +147,14 @@ def set_cut(
     edit = intervention.find(BlockEdges, place.site)
     others = edit.edges if isinstance(edit, BlockEdges) else ()
     edges = tuple(e for e in others if e[0] != query) + tuple((query, key) for key in keys)
-    words = place.selectors or dict(zip(("stack", "block"), MAPS[place.map_name], strict=True))
-    edits = [BlockEdges(edges=edges, **words)]
+    selectors = place.selectors or dict(zip(("stack", "block"), MAPS[place.map_name], strict=True))
+    edits = [BlockEdges(edges=edges, **selectors)]
     return _write(
         intervention,
         edits,
         (BlockEdges,),
         lambda i: _edges(i, place) == tuple(sorted(edges)),
-        selectors=[words],
+        selectors=[selectors],
     )
 
 

@@ -12,6 +12,7 @@ from ...core.sites import MAPS
 from . import view_options
 from .keys import private
 from .scene import Scene
+from .widget_sync import choose
 
 
 def follow_row(scene: Scene) -> Scene:
@@ -21,9 +22,9 @@ def follow_row(scene: Scene) -> Scene:
     if _moved("row", block, state["token"]):
         stack = MAPS[block][0]
         if block != "encoder" or scene.kind.fills:
-            state["answer"] = state["token"]
+            choose(answer=state["token"])
         last = len(scene.now.words_of(stack)) - 1
-        state.update(stack=stack, word=min(last, state["token"] + _ahead(scene)))
+        choose(stack=stack, word=min(last, state["token"] + _ahead(scene)))
         private.word = (stack, state["word"])
     return replace(scene, look=view_options.look())
 
@@ -34,10 +35,10 @@ def follow_word(scene: Scene) -> None:
     if not _moved("word", state["stack"], state["word"]):
         return
     if MAPS[block][0] == state["stack"]:
-        state["token"] = max(0, state["word"] - _ahead(scene))
+        choose(token=max(0, state["word"] - _ahead(scene)))
         private.row = (block, state["token"])
     elif block == "cross":
-        state["key"] = state["word"]
+        choose(key=state["word"])
 
 
 def follow_bar(said: object) -> None:
@@ -48,9 +49,9 @@ def follow_bar(said: object) -> None:
             if not (token.isascii() and token.isdecimal() and len(token) < 6):
                 return
             state = st.session_state
-            state["answer"] = int(token)
+            choose(answer=int(token))
             if (sentence == "source") == (state["block"] == "encoder"):
-                state["token"] = int(token)
+                choose(token=int(token))
 
 
 def _ahead(scene: Scene) -> int:

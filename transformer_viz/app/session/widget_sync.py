@@ -30,7 +30,7 @@ def show(wanted: Mapping[str, Any]) -> None:
 
 
 def choose(**values: Any) -> None:
-    """In a callback, write choices of the link that have a control of their own as well.
+    """Write choices of the link that have a control of their own as well.
 
     Until the browser has heard of it, that control sends the old value along with whatever the
     visitor does next; `apply_pending` knows by these which values are such stale ones.

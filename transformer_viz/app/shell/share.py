@@ -50,19 +50,19 @@ def share() -> None:
             _follow(words)
 
 
-def _follow(words: Mapping[str, str]) -> None:
+def _follow(query: Mapping[str, str]) -> None:
     """While it is open, the page may change beside it: each new address runs the fragment again."""
-    components.address(pack({"part": "address", "seq": 0, "words": dict(words)}), key="address")
+    components.address(pack({"part": "address", "seq": 0, "words": dict(query)}), key="address")
 
 
-def share_link(address: str, words: Mapping[str, str]) -> Shared:
+def share_link(address: str, query: Mapping[str, str]) -> Shared:
     """The link to share, from the browser's own address and the words of the link.
 
     Where the browser stands on the server's own machine, the machine's address in its network
     takes the place of ``localhost``, if the server answers there.
     """
     parts = urlsplit(address)
-    kept = {name: text for name, text in words.items() if name not in OWN_VIEW}
+    kept = {name: text for name, text in query.items() if name not in OWN_VIEW}
     found = urlunsplit((parts.scheme, parts.netloc, parts.path or "/", urlencode(kept), ""))
     if not is_local(parts.hostname or ""):
         return Shared(found)

@@ -23,17 +23,17 @@ def _component(name: str, css: str | None = None, isolated: bool = True) -> Call
     Where this package was not installed Streamlit does not find them; then their text is sent
     along with each change.
     """
-    words: dict[str, Any] = {"html": PLACE, "isolate_styles": isolated}
+    options: dict[str, Any] = {"html": PLACE, "isolate_styles": isolated}
     try:
         return st.components.v2.component(
-            f"transformer_viz.{name}", js=f"{name}.js", css=css, **words
+            f"transformer_viz.{name}", js=f"{name}.js", css=css, **options
         )
     except StreamlitAPIException:
         return st.components.v2.component(
             f"transformer_viz_{name}",
             js=bundle(f"{name}.js"),
             css=css and style(css),
-            **words,
+            **options,
         )
 
 

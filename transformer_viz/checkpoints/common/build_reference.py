@@ -142,29 +142,29 @@ def _check_positions(config: ModelConfig, plan: ReferencePlan, weights: Weights)
         )
 
 
-def configured(words: Mapping[str, Any], weights: Weights) -> ModelConfig:
+def configured(settings: Mapping[str, Any], weights: Weights) -> ModelConfig:
     """The words as a configuration.
 
     Raises:
         CheckpointError: a word that is unknown, or values that exclude each other.
     """
-    native.check_types(dict(words))
-    native.check_sizes(dict(words), weights)
+    native.check_types(dict(settings))
+    native.check_sizes(dict(settings), weights)
     try:
-        config = ModelConfig.from_dict(dict(words))
-        native.check_ids(words, config)
+        config = ModelConfig.from_dict(dict(settings))
+        native.check_ids(settings, config)
         return config
     except (ValueError, ArithmeticError) as error:
         raise CheckpointError(f"{weights.path.name}: {error}") from error
 
 
 def add(
-    words: dict[str, Any], origins: dict[str, str], origin: str, follows: Mapping[str, Any]
+    settings: dict[str, Any], origins: dict[str, str], origin: str, follows: Mapping[str, Any]
 ) -> None:
     """Add words that follow from others, unless something told them already."""
     for word, value in follows.items():
-        if word not in words:
-            words[word], origins[word] = value, origin
+        if word not in settings:
+            settings[word], origins[word] = value, origin
 
 
 def widths(heads: Any, rows: Mapping[str, int]) -> dict[str, int]:

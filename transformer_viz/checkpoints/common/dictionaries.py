@@ -122,10 +122,10 @@ def _byte_pairs(paths: Sequence[str]) -> Any:
 # ---- lists of words ----------------------------------------------------------------------------
 
 
-def typed_ids(words: Mapping[str, Any]) -> PlainIds:
+def typed_ids(settings: Mapping[str, Any]) -> PlainIds:
     """Ids typed as numbers, for a translator of these words without a vocabulary."""
-    ids = native.special_ids(words)
-    return PlainIds(words["source_vocab"], target_size=words["target_vocab"], **ids)
+    ids = native.special_ids(settings)
+    return PlainIds(settings["source_vocab"], target_size=settings["target_vocab"], **ids)
 
 
 def fairseq_words(

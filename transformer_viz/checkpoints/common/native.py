@@ -201,9 +201,9 @@ def _mask_id(config: dict[str, Any], words: ModelConfig) -> int | None:
     return mask
 
 
-def check_types(words: dict[str, Any]) -> None:
+def check_types(settings: dict[str, Any]) -> None:
     """Refuse values of the wrong kind (``"heads": "8"``) before they are reckoned with."""
-    for word, value in words.items():
+    for word, value in settings.items():
         wanted = _FIELDS.get(word, "")
         if (word == "mask_fill" and value == "-inf") or wanted not in TYPES:
             continue
@@ -216,15 +216,15 @@ def check_types(words: dict[str, Any]) -> None:
             )
 
 
-def check_sizes(words: dict[str, Any], weights: Weights) -> None:
+def check_sizes(settings: dict[str, Any], weights: Weights) -> None:
     """Refuse sizes that would cost time or memory before the file could contradict them."""
-    layers = words.get("encoder_layers", 0) + words.get("decoder_layers", 0)
+    layers = settings.get("encoder_layers", 0) + settings.get("decoder_layers", 0)
     if layers > len(weights.tensors):
         raise CheckpointError(
             f"The config asks for {layers} layers, but {weights.path.name} holds only "
             f"{len(weights.tensors)} weights."
         )
-    table = words.get("max_positions", 0) * words.get("d_model", 0)
+    table = settings.get("max_positions", 0) * settings.get("d_model", 0)
     if table > MAX_TABLE:
         raise CheckpointError(
             f"The config asks for a position table of {table:,} numbers, and {MAX_TABLE:,} are "
@@ -244,9 +244,9 @@ def check_ids(given: Mapping[str, Any], words: ModelConfig) -> None:
             raise ValueError(f"{word}={given[word]}, but this model knows tokens 0 to {size - 1}.")
 
 
-def special_ids(words: Mapping[str, Any]) -> dict[str, Any]:
+def special_ids(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Padding, start and end token, None for one that the model does not have (-1)."""
-    return {word: None if words[word] < 0 else words[word] for word in IDS}
+    return {word: None if settings[word] < 0 else settings[word] for word in IDS}
 
 
 def vocabulary(path: Path, words: ModelConfig) -> SentencePieceText:

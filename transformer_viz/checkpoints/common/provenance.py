@@ -39,10 +39,10 @@ def resolve(
     Returns:
         The words with their values, and the same words with their origins.
     """
-    words: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for origin, given in (("override", overrides), *sources):
         for word, value in given.items():
-            if word not in words:
-                words[word], origins[word] = value, origin
-    return words, origins
+            if word not in settings:
+                settings[word], origins[word] = value, origin
+    return settings, origins

@@ -255,9 +255,9 @@ def _labels(config: Any, trial: Trial) -> tuple[str, ...]:
     return tuple(str(named.get(i, i)) for i in range(trial.shape[1]))
 
 
-def _notes(config: Any, trial: Trial, words: Mapping[str, Any], kind: str) -> Iterator[str]:
+def _notes(config: Any, trial: Trial, settings: Mapping[str, Any], kind: str) -> Iterator[str]:
     """What a reader of this model's pictures must know."""
-    layers = sum(words.get(f"{stack}_layers", 0) or 0 for stack in ("encoder", "decoder"))
+    layers = sum(settings.get(f"{stack}_layers", 0) or 0 for stack in ("encoder", "decoder"))
     if trial.layers < layers:
         yield (
             f"{trial.layers} of its {layers} layers attend; the others mix tokens in another way, "

@@ -53,7 +53,7 @@ UNSHOWN = {
 
 
 def library_config(
-    transformers: Any, words: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    transformers: Any, settings: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> Any:
     """The library's own config object for the words of a ``config.json``.
 
@@ -61,43 +61,43 @@ def library_config(
         CheckpointError: an architecture that the library does not know, words that it does not
             take, sizes that the file cannot hold.
     """
-    kind = words["model_type"]
+    kind = settings["model_type"]
     if kind not in transformers.CONFIG_MAPPING:
         raise CheckpointError(
             f"transformers {transformers.__version__} does not know the model_type {kind!r}; "
             "install a version that does, or build the module with its own code and give it to "
             "load(module, tokenizer=...)."
         )
-    check_sizes(words, tensors)
+    check_sizes(settings, tensors)
     try:
-        return transformers.CONFIG_MAPPING[kind].from_dict(_read(words), return_dict=True)
+        return transformers.CONFIG_MAPPING[kind].from_dict(_read(settings), return_dict=True)
     except Exception as error:  # its own checks raise many kinds
         raise CheckpointError(
             f"config.json does not describe a {kind} model: {plainly(error)}. Correct the word."
         ) from error
 
 
-def refuse(words: Mapping[str, Any]) -> None:
+def refuse(settings: Mapping[str, Any]) -> None:
     """Refuse what the words alone rule out.
 
     Raises:
         CheckpointError: code of its own, quantised weights, an architecture whose attention cannot
             be shown; says which, and the way out.
     """
-    if words.get("auto_map"):
+    if settings.get("auto_map"):
         raise CheckpointError(
             "This folder brings Python code of its own (auto_map in config.json), which is never "
             "run here. Build the module with that code yourself and give it to load(module, "
             "tokenizer=...), or take auto_map out if the library has this architecture."
         )
-    if words.get("quantization_config"):
-        given = words["quantization_config"]
+    if settings.get("quantization_config"):
+        given = settings["quantization_config"]
         method = given.get("quant_method", "") if isinstance(given, Mapping) else ""
         raise CheckpointError(
             f"The weights are quantised{f' ({method})' if method else ''}, which needs kernels "
             "of its own; open the model that they were made from."
         )
-    require_shown(words["model_type"])
+    require_shown(settings["model_type"])
 
 
 def require_shown(kind: str) -> None:
@@ -113,7 +113,7 @@ def require_shown(kind: str) -> None:
         )
 
 
-def check_sizes(words: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+def check_sizes(settings: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
     """Refuse sizes that would cost time or memory before the weights could contradict them.
 
     Raises:
@@ -121,7 +121,7 @@ def check_sizes(words: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None
     """
     sides = [max(t.shape, default=1) for t in tensors.values() if t.numel()]
     widest = min(max(sides, default=1), MAX_LISTED)
-    for word, value in _numbers(words):
+    for word, value in _numbers(settings):
         if value < 0 and REPEATED.search(word):
             raise CheckpointError(f"The config asks for {word}={value}; give a number from 0.")
         most = None
@@ -138,8 +138,8 @@ def check_sizes(words: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None
                 else f"The config asks for {word}={value:,}, but the file holds only "
                 f"{len(tensors):,} weights; they do not belong together."
             )
-    layers = max((n for word, n in _numbers(words) if REPEATED.search(word)), default=1)
-    experts = max((n for word, n in _numbers(words) if EXPERTS.search(word)), default=1)
+    layers = max((n for word, n in _numbers(settings) if REPEATED.search(word)), default=1)
+    experts = max((n for word, n in _numbers(settings) if EXPERTS.search(word)), default=1)
     if layers * experts > max(len(tensors), MAX_EXPERTS):
         raise CheckpointError(
             f"The config asks for {experts:,} experts in {layers:,} layers, but the file holds "
@@ -147,9 +147,9 @@ def check_sizes(words: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None
         )
 
 
-def _numbers(words: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+def _numbers(settings: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """Every whole number of a config with its word, nested configs and lists included."""
-    for word, value in words.items():
+    for word, value in settings.items():
         if isinstance(value, Mapping):
             yield from _numbers({str(k): v for k, v in value.items()})
         elif isinstance(value, list):
@@ -159,11 +159,11 @@ def _numbers(words: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
             yield word, value
 
 
-def _read(words: Mapping[str, Any]) -> dict[str, Any]:
+def _read(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The words as the library reads them, without those that choose code."""
     return {
         word: _value(value)
-        for word, value in words.items()
+        for word, value in settings.items()
         if word.strip("_").removesuffix("_internal") not in CODE
     }
 

@@ -67,7 +67,7 @@ def reader_of(
     file = {} if folder is None else read_config(folder / PROCESSOR)
     try:
         normalised = bool(file.get("do_normalize", True))
-        words: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "image_mean": _numbers(file.get("image_mean", 0.5) if normalised else 0.0),
             "image_std": _numbers(file.get("image_std", 0.5) if normalised else 1.0),
             "resample": SAMPLING.get(file.get("resample", 2), "bilinear"),
@@ -80,16 +80,16 @@ def reader_of(
             width=width,
             channels=int(getattr(config, "num_channels", 3)),
             patch=_pair(config.patch_size),
-            mean=tuple(words["image_mean"]),
-            std=tuple(words["image_std"]),
-            interpolation=words["resample"],
+            mean=tuple(settings["image_mean"]),
+            std=tuple(settings["image_std"]),
+            interpolation=settings["resample"],
             prefix=(),
             scaled=scaled,
         )
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise CheckpointError(f"{PROCESSOR} cannot be used: {plainly(error)}.") from error
-    said = {w: "sidecar" if w in file or not normalised else "convention" for w in words}
-    return reader, words, said
+    said = {w: "sidecar" if w in file or not normalised else "convention" for w in settings}
+    return reader, settings, said
 
 
 def _sizes(

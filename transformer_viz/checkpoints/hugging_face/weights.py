@@ -244,7 +244,7 @@ def loaded(cls: Any, config: Any, weights: Weights, device_map: str | None = Non
     if not weights.allow_nonfinite:
         for name, tensor in weights.tensors.items():
             refuse_non_finite(name, tensor, weights.path)
-    words = {} if device_map is None else {"device_map": device_map}
+    settings = {} if device_map is None else {"device_map": device_map}
     with torch.random.fork_rng(devices=[]):
         module, info = cls.from_pretrained(
             None,
@@ -254,7 +254,7 @@ def loaded(cls: Any, config: Any, weights: Weights, device_map: str | None = Non
             local_files_only=True,
             trust_remote_code=False,
             output_loading_info=True,
-            **words,
+            **settings,
         )
     for word in ("missing_keys", "mismatched_keys"):  # never so, after the comparison
         if info[word]:

@@ -129,14 +129,14 @@ def first_tensor(output: Any) -> Tensor:
     )
 
 
-def _face(tokenizer: Any, words: dict[str, Any]) -> Tokenizer:
+def _face(tokenizer: Any, settings: dict[str, Any]) -> Tokenizer:
     """The tokenizer behind our own face; ids typed as numbers where there is none."""
     if build.of_library(tokenizer):
-        return HuggingFaceText(tokenizer, start_id=words.get("bos_id"))
+        return HuggingFaceText(tokenizer, start_id=settings.get("bos_id"))
     if tokenizer is not None:
         given: Tokenizer = tokenizer
         return given
-    return PlainIds(**{word: words.get(word) for word in ("pad_id", "bos_id", "eos_id")})
+    return PlainIds(**{word: settings.get(word) for word in ("pad_id", "bos_id", "eos_id")})
 
 
 def _kind(module: nn.Module) -> str:

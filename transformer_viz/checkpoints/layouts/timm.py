@@ -174,9 +174,9 @@ def _words(found: Candidate, overrides: dict[str, Any]) -> tuple[dict[str, Any],
     return {word: words[word] for word in WORDS}, {word: origins[word] for word in WORDS}
 
 
-def _plain(words: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The words with lists as tuples, and a number alone as the one or two that it stands for."""
-    found = {word: tuple(v) if isinstance(v, list) else v for word, v in words.items()}
+    found = {word: tuple(v) if isinstance(v, list) else v for word, v in settings.items()}
     for word, times in (("image_size", 2), ("patch_size", 2), ("mean", 1), ("std", 1)):
         if isinstance(found.get(word), int | float):
             found[word] = (found[word],) * times
@@ -185,21 +185,21 @@ def _plain(words: Mapping[str, Any]) -> dict[str, Any]:
 
 def _translated(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """timm's arguments as our words; those that say nothing were left to timm's own defaults."""
-    words: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for argument, word in ARGUMENTS.items():
         if arguments.get(argument) not in UNSAID:
-            words.setdefault(word, arguments[argument])
+            settings.setdefault(word, arguments[argument])
     if arguments.get("init_values") is not None:
-        words["layer_scale"] = True
+        settings["layer_scale"] = True
     size = arguments.get("input_size")  # [channel, height, width], or one number
     if isinstance(size, list | tuple) and len(size) == 3:
-        words.setdefault("image_size", size[1:])
+        settings.setdefault("image_size", size[1:])
     elif isinstance(size, int):
-        words.setdefault("image_size", size)
+        settings.setdefault("image_size", size)
     mode = str(arguments.get("crop_mode"))
     if mode in MODES:
-        words["squeezed"] = MODES[mode]
-    return _plain(words)
+        settings["squeezed"] = MODES[mode]
+    return _plain(settings)
 
 
 def _arguments(weights: Weights) -> dict[str, Any]:
@@ -234,16 +234,16 @@ def _architecture(extra: Mapping[str, Any]) -> str:
 
 def _named(architecture: str, width: int) -> dict[str, Any]:
     """What the name of an architecture settles for a model of this width."""
-    words: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     parts = set(architecture.split("_"))
     for size in parts & set(HEADS):
         heads, usual = HEADS[size]
         if width == usual and not parts & ODD:
-            words["heads"] = heads
+            settings["heads"] = heads
     if "_clip_" in architecture:
-        words["norm_eps"] = 1e-5
-        words["activation"] = "quick_gelu" if "quickgelu" in architecture else "gelu"
-    return words
+        settings["norm_eps"] = 1e-5
+        settings["activation"] = "quick_gelu" if "quickgelu" in architecture else "gelu"
+    return settings
 
 
 def _shapes(weights: Weights, image_size: Any) -> dict[str, Any]:
@@ -257,7 +257,7 @@ def _shapes(weights: Weights, image_size: Any) -> dict[str, Any]:
             "height, width]. This is no Vision Transformer of timm."
         )
     width, channels, *patch = patches.shape
-    words: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "d_model": width,
         "d_ff": _size(weights, "blocks.0.mlp.fc1.weight", 0, 4 * width),
         "encoder_layers": count(weights, "blocks.{n}.norm1.weight"),
@@ -274,11 +274,11 @@ def _shapes(weights: Weights, image_size: Any) -> dict[str, Any]:
         "qkv_bias": count(weights, "blocks.{n}.attn.qkv.bias") > 0,
         "patch_bias": "patch_embed.proj.bias" in tensors,
     }
-    words["pool"] = "token" if words["class_token"] and not words["fc_norm"] else "avg"
-    if words["qk_norm"]:
-        words["heads"] = width // max(1, _size(weights, "blocks.0.attn.q_norm.weight", 0, width))
-    words["no_embed_class"] = _unplaced(weights, words, image_size)
-    return words
+    settings["pool"] = "token" if settings["class_token"] and not settings["fc_norm"] else "avg"
+    if settings["qk_norm"]:
+        settings["heads"] = width // max(1, _size(weights, "blocks.0.attn.q_norm.weight", 0, width))
+    settings["no_embed_class"] = _unplaced(weights, settings, image_size)
+    return settings
 
 
 def _customary(weights: Weights, architecture: str, shapes: Mapping[str, Any]) -> dict[str, Any]:
@@ -294,8 +294,8 @@ def _customary(weights: Weights, architecture: str, shapes: Mapping[str, Any]) -
     }
 
 
-def _prefix(words: Mapping[str, Any]) -> int:
-    return int(words["class_token"] + words["distilled"] + words["registers"])
+def _prefix(settings: Mapping[str, Any]) -> int:
+    return int(settings["class_token"] + settings["distilled"] + settings["registers"])
 
 
 def _size(weights: Weights, name: str, axis: int, otherwise: int) -> int:
@@ -304,11 +304,11 @@ def _size(weights: Weights, name: str, axis: int, otherwise: int) -> int:
     return otherwise if tensor is None or tensor.dim() <= axis else int(tensor.shape[axis])
 
 
-def _unplaced(weights: Weights, words: Mapping[str, Any], image_size: Any) -> bool:
+def _unplaced(weights: Weights, settings: Mapping[str, Any], image_size: Any) -> bool:
     """Whether the positions are those of the patches alone, and the tokens in front have none."""
-    placed, prefix = _size(weights, "pos_embed", 1, 0), _prefix(words)
+    placed, prefix = _size(weights, "pos_embed", 1, 0), _prefix(settings)
     if image_size is not None:
-        sides = zip(image_size, words["patch_size"], strict=False)
+        sides = zip(image_size, settings["patch_size"], strict=False)
         return prefix > 0 and placed == math.prod(side // patch for side, patch in sides)
     alone, together = (math.isqrt(max(n, 0)) ** 2 == n for n in (placed, placed - prefix))
     if not alone and not together:
@@ -324,11 +324,11 @@ def _unplaced(weights: Weights, words: Mapping[str, Any], image_size: Any) -> bo
     return prefix > 0 and alone
 
 
-def _check_types(words: Mapping[str, Any]) -> None:
+def _check_types(settings: Mapping[str, Any]) -> None:
     """Refuse words of the wrong kind before they are reckoned with."""
     for word, kind in KINDS.items():
-        value = words.get(word)
-        if word not in words or (word == "crop" and value is None):
+        value = settings.get(word)
+        if word not in settings or (word == "crop" and value is None):
             continue
         if kind in native.TYPES:
             types, wanted = native.TYPES[kind]
@@ -343,35 +343,36 @@ def _check_types(words: Mapping[str, Any]) -> None:
             raise CheckpointError(f"The word {word} needs {wanted}; got {value!r}.")
 
 
-def _check_sizes(words: Mapping[str, Any], weights: Weights) -> None:
+def _check_sizes(settings: Mapping[str, Any], weights: Weights) -> None:
     """Refuse sizes that would cost time or memory before the file could contradict them."""
     held = [tensor for tensor in weights.tensors.values() if tensor.numel()]
     longest = max((side for tensor in held for side in tensor.shape), default=0)
     for word in ("d_model", "d_ff", "channels", "classes", "registers", "patch_size"):
-        if np.max(words[word]) > longest:
+        if np.max(settings[word]) > longest:
             raise CheckpointError(
-                f"The config asks for {word} {words[word]}, but no weight of {weights.path.name} "
-                f"is longer than {longest}. Correct the config, or override the word."
+                f"The config asks for {word} {settings[word]}, but no weight of "
+                f"{weights.path.name} is longer than {longest}. Correct the config, or override "
+                "the word."
             )
-    if words["encoder_layers"] > len(weights.tensors):
+    if settings["encoder_layers"] > len(weights.tensors):
         raise CheckpointError(
-            f"The config asks for {words['encoder_layers']} layers, but {weights.path.name} holds "
-            f"only {len(weights.tensors)} weights."
+            f"The config asks for {settings['encoder_layers']} layers, but {weights.path.name} "
+            f"holds only {len(weights.tensors)} weights."
         )
 
 
-def _reader(config: VisionConfig, words: Mapping[str, Any]) -> ImageReader:
+def _reader(config: VisionConfig, settings: Mapping[str, Any]) -> ImageReader:
     """How pictures become what the model was trained on, and what its tokens are called."""
     names = ["class"] * config.class_token + ["distillation"] * config.distilled
     return ImageReader(
         *config.image_size,
         config.channels,
         config.patch_size,
-        mean=tuple(words["mean"]),
-        std=tuple(words["std"]),
-        interpolation=words["interpolation"],
-        crop=words["crop"],
-        squeezed=words["squeezed"],
+        mean=tuple(settings["mean"]),
+        std=tuple(settings["std"]),
+        interpolation=settings["interpolation"],
+        crop=settings["crop"],
+        squeezed=settings["squeezed"],
         prefix=(*names, *(f"register {number}" for number in range(config.registers))),
     )
 

@@ -125,31 +125,33 @@ def bare(weights: Weights) -> Weights:
     return replace(weights, tensors=tensors)
 
 
-def core(stacks: Mapping[str, Stack], words: Mapping[str, Any]) -> nn.Module:
+def core(stacks: Mapping[str, Stack], settings: Mapping[str, Any]) -> nn.Module:
     """An nn.Transformer, or a stack alone; the names are those of its weights."""
     if set(stacks) == {""}:
-        return make_stack(stacks[""], words, READY_MADE_EPS)
-    made = {name: make_stack(stack, words, words["norm_eps"]) for name, stack in stacks.items()}
+        return make_stack(stacks[""], settings, READY_MADE_EPS)
+    made = {
+        name: make_stack(stack, settings, settings["norm_eps"]) for name, stack in stacks.items()
+    }
     if set(made) != {"encoder", "decoder"}:
         return nn.ModuleDict(made)
-    width, heads = stacks["decoder"].width, words["heads"]
+    width, heads = stacks["decoder"].width, settings["heads"]
     return nn.Transformer(
         width, heads, custom_encoder=made["encoder"], custom_decoder=made["decoder"]
     )
 
 
-def make_stack(stack: Stack, words: Mapping[str, Any], final_eps: float) -> nn.Module:
+def make_stack(stack: Stack, settings: Mapping[str, Any], final_eps: float) -> nn.Module:
     """An nn.TransformerEncoder, or an nn.TransformerDecoder where there is a memory."""
     kind = nn.TransformerDecoderLayer if stack.memory else nn.TransformerEncoderLayer
     layer: Any = kind(
         stack.width,
-        words["heads"],
+        settings["heads"],
         stack.d_ff,
         dropout=0.0,
-        activation=_plainly(ACTIVATIONS[words["activation"]]),
-        layer_norm_eps=words["norm_eps"],
+        activation=_plainly(ACTIVATIONS[settings["activation"]]),
+        layer_norm_eps=settings["norm_eps"],
         batch_first=True,
-        norm_first=words["norm"] == "pre",
+        norm_first=settings["norm"] == "pre",
         bias=stack.bias,
     )
     norm = nn.LayerNorm(stack.width, final_eps, bias=stack.final_bias) if stack.final_norm else None
@@ -158,7 +160,7 @@ def make_stack(stack: Stack, words: Mapping[str, Any], final_eps: float) -> nn.M
     if stack.memory != stack.width:
         layer.multihead_attn = nn.MultiheadAttention(
             stack.width,
-            words["heads"],
+            settings["heads"],
             bias=stack.bias,
             kdim=stack.memory,
             vdim=stack.memory,
@@ -233,24 +235,24 @@ def sizes(stacks: Mapping[str, Stack]) -> dict[str, Any]:
     }
 
 
-def check(words: Mapping[str, Any], stacks: Mapping[str, Stack], found: Candidate) -> None:
+def check(settings: Mapping[str, Any], stacks: Mapping[str, Stack], found: Candidate) -> None:
     """Refuse values that PyTorch's stacks cannot have.
 
     Raises:
         CheckpointError: names the word, what came, and what would do.
     """
-    native.check_types({word: words[word] for word in WORDS})
+    native.check_types({word: settings[word] for word in WORDS})
     for word, choices in CHOICES.items():
-        if words[word] not in choices:
+        if settings[word] not in choices:
             raise CheckpointError(
-                f"There is no {word} {words[word]!r} in PyTorch's Transformer; choose one of "
+                f"There is no {word} {settings[word]!r} in PyTorch's Transformer; choose one of "
                 f"{', '.join(choices)}."
             )
     for stack in stacks.values():
-        if not words["heads"] or stack.width % words["heads"]:
+        if not settings["heads"] or stack.width % settings["heads"]:
             raise CheckpointError(
                 f"A width of {stack.width} in {found.path.name} cannot be shared by "
-                f"{words['heads']} heads; override heads= with one of "
+                f"{settings['heads']} heads; override heads= with one of "
                 f"{', '.join(map(str, divisors(stack.width)))}."
             )
 

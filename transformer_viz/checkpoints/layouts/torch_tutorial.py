@@ -73,17 +73,17 @@ class Seq2Seq(nn.Module):
     ``source_mask`` is true where a source token may be seen, ``[batch, token]``.
     """
 
-    def __init__(self, stacks: Mapping[str, Stack], words: Mapping[str, Any]):
+    def __init__(self, stacks: Mapping[str, Stack], settings: Mapping[str, Any]):
         super().__init__()
-        width = words["d_model"]
-        transformer = core(stacks, words)
+        width = settings["d_model"]
+        transformer = core(stacks, settings)
         assert isinstance(transformer, nn.Transformer)
         self.transformer = transformer
-        self.src_tok_emb = Embedding(words["source_vocab"], width)
-        self.tgt_tok_emb = Embedding(words["target_vocab"], width)
-        self.positional_encoding = Positions(words["max_positions"], width)
-        self.generator = nn.Linear(width, words["target_vocab"])
-        self.pad_id = words["pad_id"]
+        self.src_tok_emb = Embedding(settings["source_vocab"], width)
+        self.tgt_tok_emb = Embedding(settings["target_vocab"], width)
+        self.positional_encoding = Positions(settings["max_positions"], width)
+        self.generator = nn.Linear(width, settings["target_vocab"])
+        self.pad_id = settings["pad_id"]
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
         x = self.positional_encoding(self.src_tok_emb(source))

@@ -236,8 +236,8 @@ def _column(
     stage: Stage, names: Names, name: str, how: str, totals: dict[str, float]
 ) -> dict[str, Any]:
     if how == "word":
-        words = {"symbol": "why", "text": "", "label": say("may it be seen?"), "array": ""}
-        return words | {"open": "", "made": "", "how": how, "total": ""}
+        fields = {"symbol": "why", "text": "", "label": say("may it be seen?"), "array": ""}
+        return fields | {"open": "", "made": "", "how": how, "total": ""}
     text, says = symbol_of(stage, name)
     return {
         "symbol": name,

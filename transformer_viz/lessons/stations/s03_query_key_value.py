@@ -52,7 +52,7 @@ def _ask(seen: Seen) -> Ask:
     gap = high - low  # of the numbers that are shown, so that it can be checked by hand
     right = math.exp(gap)
     factors = sorted((gap, right, (2.0 if spot.row % 2 else 10.0) ** gap))
-    words = {
+    fields = {
         "word": quoted(rows.labels[spot.row]),
         "first": quoted(columns.labels[spot.key]),
         "second": quoted(columns.labels[other]),
@@ -64,7 +64,7 @@ def _ask(seen: Seen) -> Ask:
             head=spot.label,
             high=f"{high:.2f}",
             low=f"{low:.2f}",
-            **words,
+            **fields,
         ),
         (
             say("both get the same"),
@@ -79,14 +79,14 @@ def _ask(seen: Seen) -> Ask:
             factor=rough(right),
             most=share(float(weights[spot.key])),
             less=share(float(weights[other])),
-            **words,
+            **fields,
         ),
         say(
             "Each step of 1 between two scores makes the weight about 2.7 times as large, and "
             "these two lie {gap} apart.",
             gap=f"{gap:.2f}",
         ),
-        _exercise(words["word"], columns.labels, scores, weights, spot.key),
+        _exercise(fields["word"], columns.labels, scores, weights, spot.key),
     )
 
 

@@ -46,10 +46,10 @@ def _label(known: re.Match[str], signs: _Signs) -> str:
     again = known["again"] or ""
     if known["end"]:
         return say(ENDS[known["end"]]) + again
-    words = {"layer": known["layer"], "part": say(SUB_LAYERS[known["part"]])}
+    fields = {"layer": known["layer"], "part": say(SUB_LAYERS[known["part"]])}
     if _follows(known, signs):
-        return say("L{layer} after {part}", **words) + again
-    return say("L{layer} before {part}", **words) + again
+        return say("L{layer} after {part}", **fields) + again
+    return say("L{layer} before {part}", **fields) + again
 
 
 def _follows(known: re.Match[str], signs: _Signs) -> bool:

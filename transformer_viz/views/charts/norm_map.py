@@ -142,9 +142,9 @@ def _outline(
 
 
 def _caption(kind: Statistic, stack: str, limits: tuple[float, float], change: bool) -> str:
-    words = {"stack": called(stack), "title": say(kind.title)}
-    shown = say("{stack}: {title} each norm", **words)
+    fields = {"stack": called(stack), "title": say(kind.title)}
+    shown = say("{stack}: {title} each norm", **fields)
     if change:
-        shown = say("{stack}: change of {title} each norm since the clean run", **words)
+        shown = say("{stack}: change of {title} each norm since the clean run", **fields)
     ends = say("colours from {least:.3g} to {most:.3g}", least=limits[0], most=limits[1])
     return " · ".join((shown, ends))

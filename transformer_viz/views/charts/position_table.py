@@ -250,8 +250,8 @@ def _caption(name: str, limit: float, change: bool, head: int) -> str:
 def _what(name: str, head: int) -> str:
     label = position_label(name)
     if name.startswith("bias."):
-        words = {"name": label, "head": head}
-        return say("{name} H{head}, added to the scores: rows look at columns", **words)
+        fields = {"name": label, "head": head}
+        return say("{name} H{head}, added to the scores: rows look at columns", **fields)
     if name.startswith("rotary."):
         return say("{name}: nothing is added; cosines of the angles, then their sines", name=label)
     return say("{name}: one row a position, added to the word that stands there", name=label)

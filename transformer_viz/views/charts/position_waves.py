@@ -84,7 +84,7 @@ def _frame(names: tuple[str, ...], values: np.ndarray, dark: bool) -> go.Figure:
     limit = 1.15 * float(np.abs(values).max()) or 1.0
     step = -(-len(names) // LABELS)
     shown = list(range(0, len(names), step))
-    words: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "tickvals": shown,
         "ticktext": [escaped(names[place]) for place in shown],
         "tickangle": -50,
@@ -95,7 +95,7 @@ def _frame(names: tuple[str, ...], values: np.ndarray, dark: bool) -> go.Figure:
         dark,
         height=320,
         margin={"l": 48, "t": 40, "b": 84},
-        xaxis=words,
+        xaxis=fields,
         yaxis={"range": [-limit, limit], "nticks": 5, **zero},
         showlegend=True,
         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
@@ -126,16 +126,16 @@ def _caption(wave: Wave, even: bool, rows: int) -> str:
     if not wave.frequency:
         return say("pair {pair}: it stands still", pair=wave.pair)
     turns = (rows - 1) / wave.wavelength
-    words = {"pair": wave.pair, "length": wave.wavelength, "turns": turns}
+    fields = {"pair": wave.pair, "length": wave.wavelength, "turns": turns}
     seen = say(
         "pair {pair}: one turn takes {length:,.1f} positions, so this sentence sees {turns:.2g} of "
         "a turn",
-        **words,
+        **fields,
     )
     if turns >= 0.95:
         seen = say(
             "pair {pair}: one turn takes {length:,.1f} positions, so this sentence sees "
             "{turns:.1f} turns",
-            **words,
+            **fields,
         )
     return f"{seen} · " + say("points are the table, the thin curve is the wave through them")

@@ -147,9 +147,9 @@ def _round_numbers(low: float, high: float) -> list[float]:
 
 
 def _caption(stack: str, word: str, dashed: bool) -> str:
-    words = {"stack": called(stack), "word": word}
+    fields = {"stack": called(stack), "word": word}
     parts = [
-        say("{stack}: “{word}” strong, the other words faint", **words),
+        say("{stack}: “{word}” strong, the other words faint", **fields),
         say("logarithmic: equal steps up are equal factors"),
     ]
     return " · ".join([*parts, say("dashed: the clean run")] if dashed else parts)

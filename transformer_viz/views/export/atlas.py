@@ -43,9 +43,9 @@ def atlas(
     title = say("All heads: {blocks}", blocks=join_words(map(called, chosen)))
     body = '<main id="tv-report"></main>'
     places = [one for one in decided_first(trace, place) if one[0] in chosen]
-    words: dict[str, Any] = {"parts": ["atlas", "head"], "view": "map"}
+    options: dict[str, Any] = {"parts": ["atlas", "head"], "view": "map"}
     room = room_for(title, body)
-    blob, _ = book(runs_of(trace, before), places, room, blocks=chosen, **words)
+    blob, _ = book(runs_of(trace, before), places, room, blocks=chosen, **options)
     said = f"{title}. {heads_in_words(trace, chosen)}"
     content = page(blob, title=title, body=body)
     frame = framed(content, title=title, height=atlas_height(trace, chosen) + BELOW)

@@ -58,8 +58,8 @@ def report(
     parts = EVERYTHING[1:] if trace.manifest.get("image") else EVERYTHING
     with taught():  # the whole brings its texts along, once
         chips = _chips(trace)
-    words: dict[str, Any] = {"parts": parts, "view": "map", "chips": chips}
-    blob, kept = book(runs, decided_first(trace, place), room, **words)
+    options: dict[str, Any] = {"parts": parts, "view": "map", "chips": chips}
+    blob, kept = book(runs, decided_first(trace, place), room, **options)
     return page(blob, title=title, body=_body(title, trace, before, kept))
 
 

@@ -46,13 +46,13 @@ def lines(
     heads_named = join_words(f"L{layer} H{head}" for layer, head in chosen)
     title = say("{block} {heads} as lines", block=called(block), heads=heads_named)
     body = '<main id="tv-report"></main>'
-    words: dict[str, Any] = {
+    options: dict[str, Any] = {
         "parts": ["head"],
         "view": "lines",
         "overlaid": [list(one) for one in chosen[1:]],
     }
     places = [(block, *one) for one in chosen]
-    blob, _ = book(runs_of(trace, before), places, room_for(title, body), **words)
+    blob, _ = book(runs_of(trace, before), places, room_for(title, body), **options)
     row = int(first.weights.max(axis=1).argmax())
     said = (
         f"{title}. {describe_row(first.weights[row], first.rows.labels[row], first.columns.labels)}"

@@ -52,7 +52,7 @@ def book(
     places: Sequence[Place],
     room: int,
     blocks: Sequence[str] = (),
-    **words: Any,
+    **options: Any,
 ) -> tuple[bytes, int]:
     """The blob of a report.
 
@@ -70,7 +70,7 @@ def book(
     with taught():  # the whole brings its texts along, once
         entries = [_run(run, blocks or run.trace.maps) for run in runs]
         heads = _gathered(runs, places, room)
-    said = {"part": "report", "opened": list(places[0]), **words}
+    said = {"part": "report", "opened": list(places[0]), **options}
     while True:
         blob = _bound(entries, heads, said)
         size = len(zlib.compress(blob, 9))

@@ -110,8 +110,8 @@ def _height(now: Cells, plan: _Plan) -> float:
 
 def _pooled(plan: _Plan) -> str:
     k = plan.pooled
-    words = {"down": k, "across": k}
-    pooled = say("Pooled: a cell is the largest of up to {down} × {across} weights.", **words)
+    fields = {"down": k, "across": k}
+    pooled = say("Pooled: a cell is the largest of up to {down} × {across} weights.", **fields)
     return "" if k == 1 else pooled
 
 

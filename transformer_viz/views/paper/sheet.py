@@ -98,8 +98,8 @@ def shortened(text: str, size: float, most: float) -> str:
 
 def write(axes: Axes, x: float, y: float, text: str, size: float, colour: str, **more: Any) -> None:
     """Words at a place, never read as formulas; ``more`` are words of matplotlib's ``text``."""
-    words = {"va": "center", "rotation_mode": "anchor"} | more
-    axes.text(x, y, text, color=colour, fontproperties=font(size, text), parse_math=False, **words)
+    fields = {"va": "center", "rotation_mode": "anchor"} | more
+    axes.text(x, y, text, color=colour, fontproperties=font(size, text), parse_math=False, **fields)
 
 
 def shades(ramp: Ramp, count: int = STEPS) -> list[str]:

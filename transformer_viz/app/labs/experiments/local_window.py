@@ -47,8 +47,8 @@ def window(bench: Bench) -> Windowed:
     )
     tokens = max(len(scene.before.source), len(scene.before.words_of("decoder")))
     radii = tuple(r for r in RADII if r < tokens)
-    words: dict[str, Any] = {"block": "self"} if reach == "self" else {}
-    changes = [Intervention((Window(radius=radius, **words),)) for radius in radii]
+    fields: dict[str, Any] = {"block": "self"} if reach == "self" else {}
+    changes = [Intervention((Window(radius=radius, **fields),)) for radius in radii]
     clean, *found = held_runs.costs(
         bench, (Intervention(), *changes), say("Running the changed model ...")
     )

@@ -172,18 +172,18 @@ def reveal(bench: Bench, found: PreVsPostResult) -> None:
 
 def _why(bench: Bench, found: PreVsPostResult) -> None:
     pre, post = (found.unevenness(norm) for norm in WAYS)
-    words = {"layers": found.pre.layers, "pre": pre, "post": post}
+    fields = {"layers": found.pre.layers, "pre": pre, "post": post}
     bench.tell(
         say(
             "In the {layers} layers of the encoder, the largest [gradient] is {pre:.1f} times the "
             "smallest with the norm before, and {post:.1f} times with the norm after the sum.",
-            **words,
+            **fields,
         )
         if found.stack == "encoder"
         else say(
             "In the {layers} layers of the decoder, the largest [gradient] is {pre:.1f} times the "
             "smallest with the norm before, and {post:.1f} times with the norm after the sum.",
-            **words,
+            **fields,
         )
     )
     if answer(found) == 1:

@@ -137,9 +137,9 @@ def explain(bench: Bench, found: Cut) -> None:
         ),
         _why(found),
     )
-    words: dict[str, Any] = {"was": found.bits[0], "now": found.bits[1]}
+    fields: dict[str, Any] = {"was": found.bits[0], "now": found.bits[1]}
     if any(found.bits):
-        bench.tell(say("The held text costs {now:.1f} bits; it was {was:.1f}.", **words))
+        bench.tell(say("The held text costs {now:.1f} bits; it was {was:.1f}.", **fields))
     bench.quiet(
         say(
             "Attention is a weighted mean, and a mean of means is flatter still: without the sums, "
