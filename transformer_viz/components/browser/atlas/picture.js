@@ -24,11 +24,16 @@ export class AtlasPicture {
     this.window = element("div", "tv-window", this.tiles, this.lights);
     this.whole = element("div", "tv-whole", this.window);
     frame.append(this.whole);
-    this.data = /** @type {AtlasData | null} */ (null);
-    this.palette = /** @type {Palette | null} */ (null);
-    this.layout = /** @type {import("./layout.js").Layout | null} */ (null);
-    this.sheets = /** @type {import("./sheet.js").Sheet[]} */ ([]);
-    this.pooled = /** @type {number[][]} */ ([]); // tokens in a cell that is drawn
+    /** @type {AtlasData | null} */
+    this.data = null;
+    /** @type {Palette | null} */
+    this.palette = null;
+    /** @type {import("./layout.js").Layout | null} */
+    this.layout = null;
+    /** @type {import("./sheet.js").Sheet[]} */
+    this.sheets = [];
+    /** @type {number[][]} */
+    this.pooled = []; // tokens in a cell that is drawn
     /** The colours from the lowest amount to the highest. @type {Uint32Array} */
     this.legend = new Uint32Array();
     this.font = "sans-serif";

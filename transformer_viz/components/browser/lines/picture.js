@@ -31,8 +31,10 @@ export class LinesPicture {
     this.place = element("div", "frame", this.sheet);
     this.place.setAttribute("aria-hidden", "true"); // the live text and the two sides speak for it
     this.place.tabIndex = -1; // a frame that scrolls would be a stop of the Tab key
-    this.drawing = /** @type {Drawing | null} */ (null);
-    this.layout = /** @type {import("./layout.js").Layout | null} */ (null);
+    /** @type {Drawing | null} */
+    this.drawing = null;
+    /** @type {import("./layout.js").Layout | null} */
+    this.layout = null;
     this.focus = /** @type {Focus} */ ({ words: [[], []], pointed: false, links: [], chosen: [],
       cursor: null });
     this.font = "";

@@ -40,7 +40,8 @@ export class Play {
     this.step = 0;
     this.chosen = 0;
     this.pending = new Pending(PLAY_WAIT); // steps, each with its text
-    this.pace = /** @type {ReturnType<typeof setInterval> | undefined} */ (undefined);
+    /** @type {ReturnType<typeof setInterval> | undefined} */
+    this.pace = undefined;
     this.ending = new AbortController();
     const { signal } = this.ending;
     this.told = rested(PLAY_REST, () => this.tell());

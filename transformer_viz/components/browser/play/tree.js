@@ -28,7 +28,8 @@ export class PlayTree {
     /** @type {Map<number, HTMLButtonElement>} */
     this.buttons = new Map();
     this.drawn = "";
-    this.moment = /** @type {import("./play.js").Moment | null} */ (null);
+    /** @type {import("./play.js").Moment | null} */
+    this.moment = null;
     this.frame.addEventListener("click", (event) => {
       const one = dataNear(event, "button", "one");
       if (one !== undefined) choose(Number(one));

@@ -28,8 +28,10 @@ export class Slider {
     this.place = place;
     this.say = say;
     this.face = new SliderFace(place);
-    this.data = /** @type {SliderData | null} */ (null);
-    this.later = /** @type {SliderData | null} */ (null); // came while the hand was ahead
+    /** @type {SliderData | null} */
+    this.data = null;
+    /** @type {SliderData | null} */
+    this.later = null; // came while the hand was ahead
     this.value = "";
     this.seq = 0; // of the last step that was made here
     this.stroke = 0;

@@ -17,7 +17,8 @@ export class SumSheet {
    */
   constructor(place, close) {
     this.place = place;
-    this.data = /** @type {SumData | null} */ (null);
+    /** @type {SumData | null} */
+    this.data = null;
     /** @type {Float32Array} */
     this.a = new Float32Array();
     /** @type {Float32Array} */
