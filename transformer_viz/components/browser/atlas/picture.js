@@ -170,7 +170,7 @@ export class AtlasPicture {
    * @param {Place} place
    */
   name(place) {
-    const { blocks } = /** @type {AtlasData} */ (this.data);
+    const blocks = this.data?.blocks ?? [];
     return (blocks.length > 1 ? blocks[place.block].title + " " : "") + nameOf(place);
   }
 

@@ -120,9 +120,8 @@ export class Slider {
    * @param {number} since  when, in milliseconds of the page
    */
   step(index, since) {
-    const data = /** @type {SliderData} */ (this.data);
-    const value = data.values[index];
-    if (value === this.value) return;
+    const { data } = this, value = data?.values[index];
+    if (!data || value === undefined || value === this.value) return;
     if (!this.pending.unsaid && !this.held && !this.pressedLately(since)) this.stroke = 0;
     this.value = value;
     this.seq = STEPS.newest += 1;
@@ -152,7 +151,8 @@ export class Slider {
    * @param {Step} step
    */
   async paint(step) {
-    const { line, name } = /** @type {SliderData} */ (this.data);
+    if (!this.data) return;
+    const { line, name } = this.data;
     if (line && !this.gone) {
       const words = { [name]: step.value, seq: String(step.seq) };
       const outcome = await liveFrame(line, words, this.ending.signal);
