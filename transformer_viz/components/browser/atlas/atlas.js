@@ -96,6 +96,17 @@ export class Atlas {
 
   // ---- what is shown
 
+  /**
+   * The heads in their order, each with the box of its tile, in CSS pixels of the page.
+   * @returns {{opened: Place | null, room: import("./picture.js").Box,
+   *   tiles: import("./picture.js").TileShown[], pooled: number[][]}}  room: where tiles are seen;
+   *   pooled: rows and columns of weights in a cell that is drawn, of each block
+   */
+  describe() {
+    const opened = this.data && placeNamed(this.data, this.opened);
+    return { opened: opened ?? null, ...this.picture.describe() };
+  }
+
   /** @param {AtlasData} data */
   show(data) {
     const { how, opened, overlaid } = this.pending;

@@ -13,7 +13,11 @@ import { brushOf, element } from "../shared/dom.js";
 /** @typedef {import("./layout.js").Slot} Slot */
 /** @typedef {import("../shared/colour.js").Palette} Palette */
 /** @typedef {{slot: Slot, row: number, column: number}} Hit  a cell of a tile */
+/** @typedef {{left: number, top: number, width: number, height: number}} Box */
+/** @typedef {Place & Box & {row: number, column: number}} TileShown */
 /** @typedef {{place: Place, colour: string, thick: number}} Chosen  a head and its frame */
+
+const NOWHERE = { width: 0, height: 0 };
 
 export class AtlasPicture {
   /** @param {HTMLElement} frame  what scrolls */
@@ -163,6 +167,23 @@ export class AtlasPicture {
     const slot = this.slotOf(place), { left, top } = this.view;
     if (!slot || !this.layout || this.isHidden) return null;
     return { left: slot.left - left, top: slot.top - top, ...this.layout.tile };
+  }
+
+  /** Where on the page the tiles are, those out of sight too; see `Atlas.describe`. */
+  describe() {
+    const { layout, view, pooled } = this, { left, top } = this.frame.getBoundingClientRect();
+    const { left: aside = 0, top: above = 0, slots = [] } = layout ?? {};
+    return {
+      room: {
+        left: left + aside, top: top + above,
+        width: view.width - aside, height: view.height - above,
+      },
+      tiles: slots.map(({ place, row, column, ...slot }) => ({
+        ...place, row, column, ...(layout?.tile ?? NOWHERE),
+        left: left + slot.left - view.left, top: top + slot.top - view.top,
+      })),
+      pooled,
+    };
   }
 
   /**

@@ -99,6 +99,20 @@ export class HeadMap {
 
   // ---- drawing
 
+  /**
+   * The part of the map that is shown, and the box of its cells in CSS pixels of the page.
+   * @returns {Region & {cells: import("./picture.js").Box | null, limit: number,
+   *   names: import("./picture.js").MapPicture["names"], resting: boolean}}  limit: what the last
+   *   colour stands for; names: their corners in the picture; resting: Python knows the part
+   */
+  describe() {
+    const { rows, columns } = this.view, { limit, names } = this.picture;
+    return {
+      rows, columns, cells: this.picture.cellsOnPage(), limit, names,
+      resting: !this.pending.unsaid,
+    };
+  }
+
   resize() {
     const { place, width, height } = this.picture;
     if (this.data && (place.clientWidth !== width || place.clientHeight !== height)) this.draw();

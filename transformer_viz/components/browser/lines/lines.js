@@ -84,6 +84,15 @@ export class Lines {
 
   // ---- what is drawn
 
+  /**
+   * The links that are drawn, those in focus, and where the words stand.
+   * @returns {{links: import("./links.js").Link[], focus: import("./links.js").Link[],
+   *   layout: ReturnType<LinesPicture["describe"]>}}
+   */
+  describe() {
+    return { links: this.drawn, focus: this.picture.focus.links, layout: this.picture.describe() };
+  }
+
   /** @param {LinesData} data */
   show(data) {
     this.data = data;

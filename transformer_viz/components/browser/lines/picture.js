@@ -124,6 +124,19 @@ export class LinesPicture {
   }
 
   /**
+   * Where on the page the picture begins, scrolled as it is, and each side's words along it: `lane`
+   * is where their lines end, `places` the words, `angle` how far they are slanted.
+   */
+  describe() {
+    const { left, top } = this.place.getBoundingClientRect(), { layout } = this;
+    const { scrollLeft, scrollTop } = this.place;
+    return {
+      left: left - scrollLeft, top: top - scrollTop, across: layout?.across ?? false,
+      sides: (layout?.sides ?? []).map(({ lane, places, angle }) => ({ lane, places, angle })),
+    };
+  }
+
+  /**
    * The word under the pointer, if there is one.
    * @param {MouseEvent} event
    * @returns {Word | null}

@@ -109,6 +109,14 @@ export class Play {
     return { search, line, step, head: pooled ? null : head, palette };
   }
 
+  /**
+   * The step, the text that is shown, by its last token, and the rows of its history.
+   * @returns {{step: number, chosen: number, history: (number | null)[][]}}
+   */
+  describe() {
+    return { step: this.step, chosen: this.chosen, history: this.history.describe() };
+  }
+
   draw() {
     const { moment } = this;
     this.bar.show(this.step, this.length, this.pace !== undefined);

@@ -64,6 +64,14 @@ export class Slider {
     this.heard();
   }
 
+  /**
+   * The number of the hand's last step, and whether something is still to come.
+   * @returns {{seq: number, moving: boolean}}
+   */
+  describe() {
+    return { seq: this.seq, moving: this.pending.waits };
+  }
+
   /** @param {SliderData} data */
   show(data) {
     paletteOf(this.place, data);
