@@ -45,7 +45,8 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         self.wfile.write(EMPTY.encode())
 
     def end_headers(self) -> None:
-        self.send_header("Cache-Control", "no-store")
+        # Modules stay as they are while it serves: a browser that has them need not ask again.
+        self.send_header("Cache-Control", "max-age=3600")
         super().end_headers()
 
     def log_message(self, *words: Any) -> None:
