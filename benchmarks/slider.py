@@ -49,8 +49,8 @@ CLOCK = """() => {
   window.addEventListener('keyup', () => { key = null; }, true);
   window.addEventListener('input', event => {
     const root = event.composedPath()[0].getRootNode();
-    if (!root.host?.mounted) return;
-    steps.push({since: key ?? event.timeStamp, seq: root.host.mounted.view.seq, at: {}});
+    if (!root.host?.describe) return;
+    steps.push({since: key ?? event.timeStamp, seq: root.host.describe().shown.seq, at: {}});
   });
   window.addEventListener('tv-painted', ({detail: {part, seq}}) => {
     if (!(part in shown)) return;

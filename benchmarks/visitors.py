@@ -56,7 +56,7 @@ READ = """() => {
   const text = (query) => document.querySelector(query)?.innerText ?? null;
   const list = [...document.querySelectorAll('[aria-label^="Probability"] [role="listitem"]')];
   const host = document.querySelector(".st-key-head-view [data-painted]");
-  const head = host?.mounted.data, map = head?.view === "map" ? head.arrays.weights : null;
+  const head = host?.describe().data, map = head?.view === "map" ? head.arrays.weights : null;
   const width = map && map.shape[1], masked = map && head.arrays.masked.data;
   const told = (query) => host?.shadowRoot.querySelector(query)?.innerText ?? null;
   return {

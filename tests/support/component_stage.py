@@ -2,6 +2,7 @@
 
 stage.show(page, "atlas/atlas.js", "Atlas", data)    # page: fixture `stage`
 stage.said(page)                                # what the view told Python, in order
+stage.describe(page)                            # what it shows, as it says itself
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import Page
 
-from tests.support.paths import script
+from tests.support.scripts import script
 from transformer_viz.components import blob
 from transformer_viz.components.bundle import HERE, style
 
@@ -29,6 +30,7 @@ EMPTY = (
     "<title>stage</title></head><body></body></html>"
 )
 MOUNT = script("stage")
+SHINE = "detail => dispatchEvent(new CustomEvent('tv-light', { detail }))"
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -43,7 +45,8 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         self.wfile.write(EMPTY.encode())
 
     def end_headers(self) -> None:
-        self.send_header("Cache-Control", "no-store")
+        # Modules stay as they are while it serves: a browser that has them need not ask again.
+        self.send_header("Cache-Control", "max-age=3600")
         super().end_headers()
 
     def log_message(self, *words: Any) -> None:
@@ -89,6 +92,17 @@ def update(page: Page, data: bytes | dict[str, Any]) -> dict[str, float]:
 def said(page: Page) -> list[tuple[str, Any]]:
     """What the view told Python, in order."""
     return [(name, value) for name, value in page.evaluate("window.said")]
+
+
+def describe(page: Page) -> dict[str, Any]:
+    """What the view shows, as its own `describe()` in the browser says."""
+    found: dict[str, Any] = page.evaluate("view.describe()")
+    return found
+
+
+def shine(page: Page, row: dict[str, Any] | None, column: dict[str, Any] | None) -> None:
+    """Light words, as another picture of the page would; each ``{sentence, tokens}``."""
+    page.evaluate(SHINE, {"row": row, "column": column})
 
 
 def decoded(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -13,50 +13,19 @@ from playwright.sync_api import Locator, Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.support.browser import PATIENCE
-from tests.support.paths import script
 from tests.support.rest import rest
+from tests.support.scripts import script
 from transformer_viz.app.session.url_edits import unpack
 
 Look = dict[str, Any]
 AWAITED = 0.2  # seconds between two looks that must agree
 
 LOOK = script("look")
-HEADS = """() => {
-  const {view, data} = document.querySelector('.st-key-atlas [data-painted]').mounted;
-  const opened = data.blocks.findIndex(({name}) => name === (data.opened?.[0] ?? name));
-  return view.picture.layout.slots.map(({place}) => place)
-    .filter(({block}) => block === opened).map(({layer, head}) => [layer, head]);
-}"""
-#: Where a head's tile is in the window, as {left, top, width, height}.
-TILE = """([layer, head]) => {
-  const host = document.querySelector('.st-key-atlas [data-painted]');
-  const {view, data} = host.mounted;
-  const {picture} = view;
-  const block = data.blocks.findIndex(({name}) => name === (data.opened?.[0] ?? name));
-  const slot = picture.slotOf({block, layer, head});
-  picture.reveal(slot);
-  const {left, top} = picture.frame.getBoundingClientRect();
-  const box = picture.boxOf({block, layer, head});
-  return {...box, left: left + box.left, top: top + box.top};
-}"""
-#: Where a cell of the opened head's map is in the window.
-CELL = """([row, column]) => {
-  const {picture} = document.querySelector('.st-key-head-view [data-painted]').mounted.view.view;
-  const {left, top} = picture.place.getBoundingClientRect(), {frame} = picture;
-  return {...frame.cell, left: left + frame.x(column), top: top + frame.y(row)};
-}"""
-
-
-#: What stands chosen in a list that opens: its one entry, or all of several.
-CHOSEN = """box => {
-  const place = box.closest('[data-testid="stElementContainer"]');
-  const tags = place.querySelectorAll('[data-tag], [role="row"], [data-testid*="Tag"]');
-  return [box.value ?? '', ...[...tags].map(tag => tag.innerText.trim())];
-}"""
-OVERLAY = """canvas => {
-  const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-  return new Uint32Array(data.buffer).reduce((all, one) => Math.imul(all ^ one, 16777619), 0);
-}"""
+HEADS = script("heads")
+TILE = script("tile")
+CELL = script("cell")
+CHOSEN = script("chosen")
+OVERLAY = script("canvas_hash")
 
 
 def look(page: Page) -> Look:

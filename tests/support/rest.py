@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from playwright.sync_api import Page
 
-#: Nothing runs, and whatever was to follow (the free sentence, the other order) has followed; no
-#: slider waits for the hand to rest, or for the page to hear where it was left.
-RESTS = """() => {
-  const app = document.querySelector('[data-testid="stApp"]');
-  const text = (what) => document.querySelector(`[data-what="${what}"]`)?.innerText;
-  const moving = [...document.querySelectorAll("[data-painted]")].some((host) =>
-    host.shadowRoot?.querySelector("[data-moving]"));
-  return !moving && app?.dataset.testScriptState === "notRunning"
-    && app.dataset.testConnectionState === "CONNECTED"
-    && !!document.querySelector('[data-testid="stMain"]')
-    && text("after") !== "…" && text("order-words") !== "…";
-}"""
+from tests.support.scripts import script
+
+RESTS = script("rests")
 STILL = 200  # milliseconds that a rest must last: a click needs some to reach the server
 
 

@@ -40,7 +40,7 @@ def answered(page: Page) -> page_actions.Look:
     """Until Python has answered the slider, and all stands."""
     page.wait_for_function("""() => ['temperature', 'window'].every(name =>
       !document.querySelector(`.st-key-${name} [data-painted]`)
-        .mounted.view.place.hasAttribute('data-moving'))""")
+        .describe().shown.moving)""")
     return page_actions.still(page)
 
 
@@ -119,7 +119,7 @@ def test_every_visit_has_an_unguessable_line_of_its_own(browser: Browser, url: s
         for page in (one, other):
             go(page, page_actions.address(url, **LINK))
             lines.append(page.evaluate(
-                "document.querySelector('.st-key-window [data-painted]').mounted.data.line"
+                "document.querySelector('.st-key-window [data-painted]').describe().data.line"
             ))  # fmt: skip
         assert lines[0] != lines[1] and all(re.fullmatch(r"/live/[\w-]{43}", s) for s in lines)
 

@@ -10,25 +10,16 @@ from playwright.sync_api import Browser, Page
 
 from tests.support import component_stage as stages
 from tests.support.browser import visit
-from tests.support.component_stage import decoded, update
+from tests.support.component_stage import decoded, describe, update
 from tests.support.many_heads import blocks_max, many, repeated
+from tests.support.scripts import script
 from tests.views.conftest import make_trace
 from transformer_viz.components.atlas import atlas_data
 from transformer_viz.components.map_look import MapLook
 from transformer_viz.core.palette import DARK, LIGHT, OKABE_ITO, Ramp, ramps
 from transformer_viz.core.trace import Trace
 
-#: The pixel at a place of a tile, given in parts of it; places outside are frames and names.
-PIXELS = """([block, layer, head, places, canvas]) => {
-  const { picture } = window.view, { left, top, width, height } =
-    picture.boxOf({ block, layer, head });
-  const brush = picture[canvas].getContext("2d"), scale = devicePixelRatio;
-  return places.map(([right, down]) => [...brush.getImageData(
-    Math.floor((left + right * width) * scale), Math.floor((top + down * height) * scale), 1, 1,
-  ).data]);
-}"""
-ORDER = """() => window.view.picture.layout.slots
-  .map(({ place: { block, layer, head }, row, column }) => [block, layer, head, row, column])"""
+COLOURS = script("canvas_colours")
 
 
 def show(page: Page, data: bytes, **words: Any) -> dict[str, float]:
@@ -37,10 +28,30 @@ def show(page: Page, data: bytes, **words: Any) -> dict[str, float]:
 
 
 def pixels(
-    page: Page, place: tuple[int, int, int], where: list[Any], canvas: str = "tiles"
+    page: Page, place: tuple[int, int, int], where: list[Any], canvas: str = "cells"
 ) -> np.ndarray:
     """Colours ``[place, rgba]`` at parts of a tile (block, layer, head), right and down."""
-    return np.array(page.evaluate(PIXELS, [*place, where, canvas]))
+    tile, layer = tile_of(page, place), page.locator(f".tv-{canvas}")
+    box = layer.bounding_box()
+    assert box is not None
+    left, top = tile["left"] - box["x"], tile["top"] - box["y"]
+    points = [[left + x * tile["width"], top + y * tile["height"]] for x, y in where]
+    return np.array(layer.evaluate(COLOURS, points))
+
+
+def tile_of(page: Page, place: tuple[int, int, int]) -> dict[str, float]:
+    """Where a tile (block, layer, head) is on the page: left, top, width, height."""
+    return next(
+        tile
+        for tile in describe(page)["tiles"]
+        if (tile["block"], tile["layer"], tile["head"]) == place
+    )
+
+
+def order(page: Page) -> list[list[int]]:
+    """Block, layer, head, row and column of each tile, in their order."""
+    names = ("block", "layer", "head", "row", "column")
+    return [[tile[name] for name in names] for tile in describe(page)["tiles"]]
 
 
 def cells(page: Page, place: tuple[int, int, int], rows: int, columns: int) -> np.ndarray:
@@ -69,18 +80,8 @@ def warm() -> Trace:
     return make_trace(temperature=3.0, probability=0.25)
 
 
-COUNT_PAINTS = """() => {
-  const brush = CanvasRenderingContext2D.prototype, paint = brush.putImageData;
-  window.painted = 0;
-  brush.putImageData = function (...words) {
-    window.painted += 1;
-    return paint.apply(this, words);
-  };
-}"""
-
-
 def test_a_first_mount_colours_the_tiles_once(stage: Page, clean: Trace) -> None:
-    stage.evaluate(COUNT_PAINTS)
+    stage.evaluate(script("count_paints"))
     show(stage, atlas_data(clean, ["encoder"]))
     stage.wait_for_timeout(300)  # a frame of another size would be drawn anew by now
     assert stage.evaluate("window.painted") == 1  # one sheet holds all tiles of the block
@@ -152,10 +153,9 @@ def test_a_cell_without_a_pixel_gives_way_to_the_strongest(stage: Page) -> None:
     """Twelve tiles of 64 cells in 300 pixels: what is drawn is the largest of each few."""
     trace = many(3, 12, 64, kept=False)
     show(stage, atlas_data(trace, ["encoder"]), width="340px")
-    width, height, down, across = stage.evaluate(
-        "() => { const { tile } = view.picture.layout;"
-        " return [tile.width, tile.height, ...view.picture.pooled[0]] }"
-    )
+    shown = describe(stage)
+    width, height = (shown["tiles"][0][side] for side in ("width", "height"))
+    ((down, across),) = shown["pooled"]
     assert (down, across) == (-(-64 // height), -(-64 // width)) and across > 1
     tile = trace.thumbnail("encoder")[2, 5].astype(float)
     rows, columns = -(-64 // down), -(-64 // across)
@@ -183,7 +183,7 @@ def test_heads_are_ranked_as_pandas_ranks_them(stage: Page, sort: str) -> None:
     ranked = heads.sort_values("number", ascending=False, kind="stable")
     kinds = {("encoder", "self"): 0, ("decoder", "self"): 1, ("decoder", "cross"): 2}
     expected = [[kinds[r.stack, r.block], r.layer, r.head] for r in ranked.itertuples()]
-    found = stage.evaluate(ORDER)
+    found = order(stage)
     assert [place[:3] for place in found] == expected
     columns = max(place[4] for place in found) + 1
     assert [place[3:] for place in found] == [list(divmod(n, columns)) for n in range(45)]
@@ -197,9 +197,9 @@ def test_heads_are_ranked_by_the_size_of_their_change(
     steps = warm.thumbnail("cross").astype(float) - clean.thumbnail("cross")
     sizes = np.abs(steps).max(axis=(2, 3)).reshape(-1)
     expected = np.argsort(-sizes, kind="stable")
-    assert [3 * layer + head for _, layer, head, *_ in stage.evaluate(ORDER)] == list(expected)
+    assert [3 * layer + head for _, layer, head, *_ in order(stage)] == list(expected)
     update(stage, atlas_data(warm, ["cross"], sort="change"))  # no change to rank by
-    assert [place[3:] for place in stage.evaluate(ORDER)] == [list(divmod(n, 3)) for n in range(6)]
+    assert [place[3:] for place in order(stage)] == [list(divmod(n, 3)) for n in range(6)]
 
 
 def test_opened_and_overlaid_heads_are_framed(stage: Page, clean: Trace) -> None:
@@ -227,7 +227,7 @@ def test_a_theme_that_changes_is_followed(stage: Page, clean: Trace) -> None:
 
 def test_a_narrow_place_keeps_the_tiles(stage: Page, clean: Trace) -> None:
     show(stage, atlas_data(clean, ["cross"]), width="230px")  # its controls take many lines
-    assert stage.evaluate("view.parts.frame.clientHeight") >= 120
+    assert stage.locator(".tv-frame").evaluate("frame => frame.clientHeight") >= 120
     tile = clean.thumbnail("cross")[1, 1].astype(float)
     expected = colours(tile / tile.max(), LIGHT.amounts)
     assert np.abs(cells(stage, (0, 1, 1), 4, 5) - expected).max() <= 1
@@ -238,9 +238,9 @@ def test_a_narrow_place_keeps_the_tiles(stage: Page, clean: Trace) -> None:
 
 def test_another_width_places_everything_anew(stage: Page, clean: Trace) -> None:
     show(stage, atlas_data(clean, ["cross"]))
-    wide = stage.evaluate("view.picture.layout.tile.width")
+    wide = describe(stage)["tiles"][0]["width"]
     stage.evaluate("document.querySelector('#host').style.width = '200px'")
-    stage.wait_for_function("wide => view.picture.layout.tile.width < wide", arg=wide)
+    stage.wait_for_function("wide => view.describe().tiles[0].width < wide", arg=wide)
     tile = clean.thumbnail("cross")[1, 2].astype(float)
     expected = colours(tile / tile.max(), LIGHT.amounts)
     assert np.abs(cells(stage, (0, 1, 2), 4, 5) - expected).max() <= 1
@@ -251,11 +251,11 @@ def test_fine_screens_get_fine_pixels(browser: Browser, modules: str) -> None:
     with visit(browser, device_scale_factor=2) as page:
         page.goto(modules)
         show(page, atlas_data(trace, ["encoder"]), width="420px")
-        tile = page.evaluate("view.picture.layout.tile.width")
-        assert page.evaluate("view.picture.pooled[0]") == [1, 1] and 32 <= tile < 64
-        assert page.evaluate(
-            "view.picture.tiles.width === 2 * parseInt(view.picture.tiles.style.width)"
-        )
+        shown = describe(page)
+        assert shown["pooled"] == [[1, 1]] and 32 <= shown["tiles"][0]["width"] < 64
+        sizes = "canvas => [canvas.width, 2 * parseInt(canvas.style.width)]"
+        drawn, expected = page.locator(".tv-cells").evaluate(sizes)
+        assert drawn == expected
         weights = trace.thumbnail("encoder")[1, 4].astype(float)
         expected = colours(weights / weights.max(), LIGHT.amounts)
         assert np.abs(cells(page, (0, 1, 4), 64, 64) - expected).max() <= 1
@@ -271,10 +271,10 @@ def test_three_thousand_heads_are_few_elements_that_scroll(stage: Page) -> None:
     frame.focus()
     for key in ("End", *["ArrowDown"] * 47):
         stage.keyboard.press(key)
-    tile = stage.evaluate("view.picture.boxOf({ block: 0, layer: 47, head: 63 })")
-    window = frame.bounding_box()
+    tile, window = tile_of(stage, (0, 47, 63)), frame.bounding_box()
     assert window is not None
-    assert 0 < tile["left"] < window["width"] and 0 < tile["top"] < window["height"]
+    assert 0 < tile["left"] - window["x"] < window["width"]
+    assert 0 < tile["top"] - window["y"] < window["height"]
     assert tile["width"] == 15  # of 16 cells: two by two they are drawn
     weights = blocks_max(trace.thumbnail("encoder")[47, 63].astype(float), 8, 8)
     drawn = cells(stage, (0, 47, 63), 8, 8)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.components.test_atlas import ORDER, pixels, show
-from tests.support.component_stage import said, update
+from tests.browser.components.test_atlas import order, pixels, show, tile_of
+from tests.support.component_stage import said, shine, update
 from tests.support.many_heads import many
 from tests.views.conftest import make_trace
 from transformer_viz.components.atlas import atlas_data
@@ -20,9 +20,6 @@ from transformer_viz.core.palette import LIGHT
 from transformer_viz.core.trace import Trace
 
 BLOCKS = ("encoder", "decoder", "cross")
-BOX = "([block, layer, head]) => view.picture.boxOf({ block, layer, head })"
-SHINE = """([row, column]) =>
-  dispatchEvent(new CustomEvent("tv-light", { detail: { row, column } }))"""
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +34,10 @@ def warm() -> Trace:
 
 def point(page: Page, block: int, layer: int, head: int, right: float, down: float) -> None:
     """Move to a place within a tile, in parts of it."""
-    tile = page.evaluate(BOX, [block, layer, head])
-    frame = page.locator(".tv-frame").bounding_box()
-    assert frame is not None
+    tile = tile_of(page, (block, layer, head))
     page.mouse.move(
-        frame["x"] + tile["left"] + right * tile["width"],
-        frame["y"] + tile["top"] + down * tile["height"],
+        tile["left"] + right * tile["width"],
+        tile["top"] + down * tile["height"],
     )
 
 
@@ -132,11 +127,11 @@ def test_a_word_lit_elsewhere_lights_every_tile_of_its_sentence(stage: Page, poo
     row, column = (6, 5) if pooled else (2, 1)
     word = {"sentence": "target", "tokens": [20 if pooled else 2]}
     source = {"sentence": "source", "tokens": [11 if pooled else 1]}
-    stage.evaluate(SHINE, [word, source])
+    shine(stage, word, source)
     warm = [int(LIGHT.warm[n : n + 2], 16) for n in (1, 3, 5)]
     for layer, head in np.ndindex(2, 2):
         for block, (lit_row, lit_column) in enumerate([(False, True), (True, False), (True, True)]):
-            tile = stage.evaluate(BOX, [block, layer, head])
+            tile = tile_of(stage, (block, layer, head))
             across = columns if block != 1 else rows
             down = columns if block == 0 else rows  # the encoder's rows are source words
             beside = (-2.5 / tile["width"], (row + 0.5) / down)
@@ -145,7 +140,7 @@ def test_a_word_lit_elsewhere_lights_every_tile_of_its_sentence(stage: Page, poo
             assert [mark[3] == 255 for mark in marks] == [lit_row, lit_column]
             for mark, lit in zip(marks, (lit_row, lit_column), strict=True):
                 assert not lit or mark[:3].tolist() == warm
-    stage.evaluate(SHINE, [None, None])
+    shine(stage, None, None)
     empty = "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.every(n => n === 0)"
     assert stage.locator("canvas.tv-lights").evaluate(empty)
 
@@ -279,13 +274,14 @@ def test_heads_without_numbers_leave_the_legend_empty(
 
 def test_the_keyboard_walks_in_ranked_order(stage: Page) -> None:
     show(stage, atlas_data(many(3, 5, 9), ["encoder"], sort="entropy"))
-    order = [f"L{layer} H{head}" for _, layer, head, *_ in stage.evaluate(ORDER)]
-    columns = stage.evaluate("Math.max(...view.picture.layout.slots.map(s => s.column)) + 1")
+    tiles = order(stage)
+    names = [f"L{layer} H{head}" for _, layer, head, *_ in tiles]
+    columns = max(column for *_, column in tiles) + 1
     stage.locator(".tv-frame").focus()
     press(stage, "ArrowUp", "Home", "ArrowRight", "ArrowDown")
-    start = order.index("L0 H0") // columns * columns  # where the keyboard was put, at its row
+    start = names.index("L0 H0") // columns * columns  # where the keyboard was put, at its row
     above = max(0, start - columns)
-    assert live(stage).split(",")[0] == order[above + 1 + columns]
+    assert live(stage).split(",")[0] == names[above + 1 + columns]
 
 
 def test_controls_repaint_at_once_and_python_hears_once(stage: Page, clean: Trace) -> None:
@@ -353,7 +349,7 @@ def test_after_its_end_nothing_is_heard(stage: Page, clean: Trace) -> None:
     show(stage, atlas_data(clean, ["cross"]))
     stage.get_by_role("combobox", name="palette").select_option("grey")
     stage.evaluate("view.end()")
-    stage.evaluate(SHINE, [None, {"sentence": "source", "tokens": [1]}])
+    shine(stage, None, {"sentence": "source", "tokens": [1]})
     point(stage, 0, 0, 0, 0.5, 0.5)
     stage.wait_for_timeout(500)
     assert said(stage) == []

@@ -10,23 +10,41 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browser import visit
+from tests.support.component_stage import shine
+from tests.support.rest import rest
+from tests.support.scripts import script
 
+VISIT = re.compile(r"visit \d+$")
 BANDS = ".tv-band:visible"
-SAY = """detail => dispatchEvent(new CustomEvent("tv-light", { detail }))"""
+FRAME = script("panel_frame")
 
 
 @pytest.fixture(scope="module")
-def page(browser: Browser) -> Iterator[Page]:
-    """One visit for all tests here: each opens the app anew, with what the browser has kept."""
+def tab(browser: Browser, url: str) -> Iterator[Page]:
+    """The app, opened once for all tests here."""
     with visit(browser) as page:
+        page.goto(url)
         yield page
 
 
-def _open(page: Page, url: str) -> None:
+@pytest.fixture
+def page(tab: Page) -> Page:
+    """The app as it was when it was opened: nothing chosen, and every component mounted anew."""
+    tab.emulate_media(color_scheme="light")
+    tab.mouse.move(5, 5)
+    _reset(tab)
+    return tab
+
+
+def _reset(page: Page) -> None:
+    number = int(page.get_by_text(VISIT).inner_text().split()[-1])
+    page.get_by_role("button", name="reset").click()
     page.mouse.move(5, 5)
-    page.goto(url)
+    expect(page.get_by_text(VISIT)).to_contain_text(f"visit {number + 1}")
+    rest(page, still=0)
     expect(page.locator("[data-painted]")).to_have_count(2)
-    expect(page.locator(".heatmaplayer image").last).to_be_visible()  # two while it is drawn anew
+    expect(page.locator(".heatmaplayer image")).to_have_count(1)  # two while it is drawn anew
+    expect(page.locator(".heatmaplayer image")).to_be_visible()
 
 
 def _area(page: Page) -> dict[str, float]:
@@ -39,13 +57,11 @@ def _area(page: Page) -> dict[str, float]:
     raise AssertionError("the map never came back")
 
 
-def _light(row: tuple[str, int] | None, column: tuple[str, int] | None) -> dict[str, Any]:
-    spots = [spot and {"sentence": spot[0], "tokens": [spot[1]]} for spot in (row, column)]
-    return dict(zip(("row", "column"), spots, strict=True))
+def _spot(sentence: str, token: int) -> dict[str, Any]:
+    return {"sentence": sentence, "tokens": [token]}
 
 
-def test_a_chip_lights_its_column_in_the_map(page: Page, url: str) -> None:
-    _open(page, url)
+def test_a_chip_lights_its_column_in_the_map(page: Page) -> None:
     chip = page.get_by_role("button", name="c", exact=True)  # column 1 of 5
     chip.hover()
     band = page.locator(BANDS)
@@ -61,8 +77,7 @@ def test_a_chip_lights_its_column_in_the_map(page: Page, url: str) -> None:
     expect(chip).not_to_have_class(re.compile(r"\blit\b"))
 
 
-def test_a_word_of_the_panel_lights_its_chip_and_its_row(page: Page, url: str) -> None:
-    _open(page, url)
+def test_a_word_of_the_panel_lights_its_chip_and_its_row(page: Page) -> None:
     page.locator("b").nth(1).hover()
     expect(page.locator(".tv-chip.lit")).to_have_text(["Ka"])
     expect(page.locator(BANDS)).to_have_count(1)
@@ -76,27 +91,24 @@ def test_a_word_of_the_panel_lights_its_chip_and_its_row(page: Page, url: str) -
     expect(page.get_by_text("word {'row': 'produced:0', 'column': None}")).to_be_visible()
 
 
-def test_tokens_of_another_sentence_light_nothing(page: Page, url: str) -> None:
-    _open(page, url)
+def test_tokens_of_another_sentence_light_nothing(page: Page) -> None:
     lit, band = page.locator(".tv-chip.lit"), page.locator(BANDS)
-    page.evaluate(SAY, _light(("produced", 0), ("source", 1)))
+    shine(page, _spot("produced", 0), _spot("source", 1))
     expect(lit).to_have_text(["c", "die"])
     expect(band).to_have_count(2)
-    page.evaluate(SAY, _light(("nobody", 0), ("nobody", 1)))
+    shine(page, _spot("nobody", 0), _spot("nobody", 1))
     expect(lit).to_have_count(0)
     expect(band).to_have_count(0)
 
 
-def test_a_chart_that_is_not_there_is_not_lit(page: Page, url: str) -> None:
-    _open(page, url)
+def test_a_chart_that_is_not_there_is_not_lit(page: Page) -> None:
     page.get_by_text("other chart").click()
     page.get_by_role("button", name="c", exact=True).hover()
     expect(page.locator(".tv-chip.lit")).to_have_text(["c"])
     expect(page.locator(BANDS)).to_have_count(0)
 
 
-def test_the_keyboard_lights_chips_too(page: Page, url: str) -> None:
-    _open(page, url)
+def test_the_keyboard_lights_chips_too(page: Page) -> None:
     page.get_by_role("toolbar", name="target").get_by_role("button").first.focus()
     page.keyboard.press("ArrowRight")
     chip = page.get_by_role("button", name="die", exact=True)
@@ -111,8 +123,7 @@ def test_the_keyboard_lights_chips_too(page: Page, url: str) -> None:
     expect(page.get_by_role("button", name="tze", exact=True)).to_be_focused()
 
 
-def test_pointing_into_the_map_lights_both_words(page: Page, url: str) -> None:
-    _open(page, url)
+def test_pointing_into_the_map_lights_both_words(page: Page) -> None:
     for _ in range(2):  # and again after the chart was drawn anew
         area = _area(page)
         # Row 1 is what "Ka" stands for; column 3 is the second "the".
@@ -127,8 +138,7 @@ def test_pointing_into_the_map_lights_both_words(page: Page, url: str) -> None:
         page.wait_for_timeout(500)
 
 
-def test_a_lit_word_stays_lit_when_the_map_is_drawn_anew(page: Page, url: str) -> None:
-    _open(page, url)
+def test_a_lit_word_stays_lit_when_the_map_is_drawn_anew(page: Page) -> None:
     page.get_by_role("button", name="the", exact=True).focus()
     page.keyboard.press("ArrowRight")
     expect(page.locator(BANDS)).to_have_count(1)
@@ -139,8 +149,7 @@ def test_a_lit_word_stays_lit_when_the_map_is_drawn_anew(page: Page, url: str) -
     expect(page.locator(BANDS)).to_have_count(1)
 
 
-def test_chips_that_are_gone_listen_no_more(page: Page, url: str) -> None:
-    _open(page, url)
+def test_chips_that_are_gone_listen_no_more(page: Page) -> None:
     page.evaluate("window.heard = []; addEventListener('tv-light', e => heard.push(e.detail.row))")
     toggle = page.get_by_text("without chips")
     for shown in (True, False, True):
@@ -156,8 +165,7 @@ def test_chips_that_are_gone_listen_no_more(page: Page, url: str) -> None:
         toggle.click()
 
 
-def test_a_word_outside_the_map_cannot_be_chosen(page: Page, url: str) -> None:
-    _open(page, url)
+def test_a_word_outside_the_map_cannot_be_chosen(page: Page) -> None:
     first = page.get_by_role("button", name="<s>", exact=True)
     expect(first).to_have_attribute("aria-disabled", "true")
     first.click(force=True)
@@ -166,9 +174,10 @@ def test_a_word_outside_the_map_cannot_be_chosen(page: Page, url: str) -> None:
     expect(page.get_by_role("button", name="at (hidden)")).to_have_class(re.compile("tv-gone"))
 
 
-def test_a_dark_page_says_so_once(page: Page, url: str) -> None:
+def test_a_dark_page_says_so_once(page: Page) -> None:
     page.emulate_media(color_scheme="dark")
-    _open(page, url)
+    expect(page.get_by_text("told 1 True")).to_be_visible()
+    _reset(page)  # as when it is opened by a page that is dark already
     expect(page.get_by_text("told 1 True")).to_be_visible()
     page.get_by_role("button", name="again").click()
     page.wait_for_timeout(500)
@@ -177,13 +186,8 @@ def test_a_dark_page_says_so_once(page: Page, url: str) -> None:
     expect(page.get_by_text("told 2 False")).to_be_visible()
 
 
-FRAME = """seq => dispatchEvent(new CustomEvent("tv-frame", {
-  detail: {part: "outcome", data: {part: "outcome", seq, html: `<p>live ${seq}</p>`}}}))"""
-
-
-def test_a_live_frame_is_shown_until_something_newer_comes(page: Page, url: str) -> None:
+def test_a_live_frame_is_shown_until_something_newer_comes(page: Page) -> None:
     """What is older than what stands there is left out, from wherever it comes."""
-    _open(page, url)
     shown = page.locator(".st-key-panel p")
     expect(shown).to_contain_text("step 3")
     page.evaluate("addEventListener('tv-painted', e => window.told = e.detail)")

@@ -26,7 +26,6 @@ from transformer_viz.core.palette import DARK, LIGHT, VIRIDIS
 
 CLEAN, WARM = make_trace(), make_trace(temperature=3.0, probability=0.25)
 TIP = ".tip"
-LIGHTEN = "detail => dispatchEvent(new CustomEvent('tv-light', { detail }))"
 
 
 @pytest.fixture(scope="module")
@@ -54,15 +53,11 @@ def crossed(most: float | None = None, numbers: str | None = None, **look: Any) 
 
 def centre(page: Page, row: float, column: float) -> tuple[float, float]:
     """The middle of a cell, on the page."""
-    x, y = page.evaluate(
-        """([row, column]) => {
-          const {frame, place} = view.picture, box = place.getBoundingClientRect();
-          return [box.x + (frame.x(column) + frame.x(column + 1)) / 2,
-                  box.y + (frame.y(row) + frame.y(row + 1)) / 2];
-        }""",
-        [row, column],
-    )
-    return float(x), float(y)
+    shown = stages.describe(page)
+    cells, (first, end), (left, right) = shown["cells"], shown["rows"], shown["columns"]
+    across = (column + 0.5 - left) / (right - left)
+    down = (row + 0.5 - first) / (end - first)
+    return cells["left"] + across * cells["width"], cells["top"] + down * cells["height"]
 
 
 def pixels(page: Page) -> np.ndarray:
@@ -87,9 +82,15 @@ def shade(ramp: tuple[str, ...], part: float) -> np.ndarray:
 
 def zoomed(page: Page) -> Any:
     """What the map said last about the part that is shown, once the hand rested."""
-    page.wait_for_function("!view.pending.unsaid")
+    page.wait_for_function("view.describe().resting")
     said = [value for name, value in stages.said(page) if name == "zoomed"]
     return said[-1] if said else "nothing"
+
+
+def part(page: Page) -> dict[str, list[int]]:
+    """The rows and the columns that are shown, each from the first to before the last."""
+    shown = stages.describe(page)
+    return {side: shown[side] for side in ("rows", "columns")}
 
 
 # ---- colours
@@ -152,7 +153,7 @@ def test_a_sharp_screen_gets_its_own_pixels(browser: Browser, modules: str) -> N
     with visit(browser, device_scale_factor=2) as page:
         page.goto(modules)
         show(page, crossed())
-        assert page.evaluate("view.picture.cells.width") == 2 * 700
+        assert page.locator(".picture canvas").first.evaluate("cells => cells.width") == 2 * 700
         seen, weights = pixels(page), CLEAN.attention("cross", 1)[2].astype(float)
         for row, column in ((0, 0), (3, 4)):
             x, y = centre(page, row, column)
@@ -207,7 +208,7 @@ def test_without_an_end_the_colours_reach_the_largest_weight(stage: Page) -> Non
         header, arrays = stages.decoded(data)
         limit = header["most"]
         stages.update(stage, pack(header | {"most": None}, **arrays))
-        assert stage.evaluate("view.picture.limit") == pytest.approx(limit, abs=1e-7)
+        assert stages.describe(stage)["limit"] == pytest.approx(limit, abs=1e-7)
         assert (pixels(stage) == drawn).all()
 
 
@@ -240,13 +241,13 @@ def test_words_that_are_lit_elsewhere_are_marked_here(stage: Page) -> None:
         "row": {"sentence": "produced", "tokens": [1]},
         "column": {"sentence": "source", "tokens": [2, 3]},
     }
-    stage.evaluate(LIGHTEN, spots)
+    stages.shine(stage, **spots)
     after = pixels(stage)
     lit = np.abs(after.astype(int) - rgb(LIGHT.warm)).max(axis=2) <= 2
     x, y = map(int, centre(stage, 1, 2))
     assert lit[y - 60 : y + 60, x].sum() == 2 and lit[y, x - 60 : x + 60].sum() >= 2
     assert (before[y, x] == after[y, x]).all()  # the cell keeps its colour
-    stage.evaluate(LIGHTEN, {"row": {"sentence": "target", "tokens": [1]}, "column": None})
+    stages.shine(stage, {"sentence": "target", "tokens": [1]}, None)
     assert (pixels(stage) == before).all()
 
 
@@ -424,15 +425,15 @@ def test_an_old_answer_does_not_take_the_picture_away(stage: Page) -> None:
     spans = (tuple(first["rows"]), tuple(first["columns"]))
     late = map_data(trace, "encoder", 0, 0, MapLook(zoom=spans))  # type: ignore[arg-type]
     stages.update(stage, late)
-    assert stage.evaluate("view.view.rows") == [8, 13]
+    assert stages.describe(stage)["rows"] == [8, 13]
     second = zoomed(stage)
     stages.update(stage, late)  # a step of a slider that began before Python heard
     stages.update(stage, map_data(trace, "encoder", 0, 0, MapLook(zoom=((8, 13), (8, 13)))))
-    assert stage.evaluate("view.view.rows") == second["rows"] == [8, 13]
+    assert stages.describe(stage)["rows"] == second["rows"] == [8, 13]
     stages.update(stage, map_data(trace, "encoder", 0, 0, MapLook(zoom=((0, 4), (2, 9)))))
-    assert stage.evaluate("view.view") == {"rows": [0, 4], "columns": [2, 9]}
+    assert part(stage) == {"rows": [0, 4], "columns": [2, 9]}
     stages.update(stage, map_data(long_trace(7), "encoder", 0, 0))
-    assert stage.evaluate("view.view") == {"rows": [0, 7], "columns": [0, 7]}
+    assert part(stage) == {"rows": [0, 7], "columns": [0, 7]}
 
 
 # ---- keyboard
@@ -510,7 +511,7 @@ def test_names_never_touch_each_other(stage: Page, count: int, width: str) -> No
     for place in (None, (10, 13), (count - 1, count - 1)):
         if place:
             hover(stage, *place)
-        names = stage.evaluate("view.picture.names")
+        names = stages.describe(stage)["names"]
         least = 10 if width == "700px" else 5
         assert len(names) >= 2 * least, [name["text"] for name in names]
         touching = [
@@ -520,14 +521,14 @@ def test_names_never_touch_each_other(stage: Page, count: int, width: str) -> No
         ]
         assert touching == []
         corners = np.array([name["corners"] for name in names])
-        room = stage.evaluate("[view.picture.width, view.data.height]")
+        room = stage.locator(".picture").evaluate("one => [one.clientWidth, one.clientHeight]")
         assert corners.min() >= 0 and (corners.max(axis=(0, 1)) <= room).all()
 
 
 def test_a_chosen_and_a_pointed_name_is_there_however_dense(stage: Page) -> None:
     show(stage, map_data(long_trace(128), "encoder", 0, 0, MapLook(token=51, key=77)))
     hover(stage, 91, 13)
-    names = {name["text"] for name in stage.evaluate("view.picture.names")}
+    names = {name["text"] for name in stages.describe(stage)["names"]}
     assert {"word51", "wo77", "wo91", "wordlike13"} <= names
 
 
@@ -535,23 +536,24 @@ def test_an_update_keeps_size_tip_and_table(stage: Page) -> None:
     show(stage, crossed(token=0))
     hover(stage, 2, 1)
     stage.get_by_role("button", name="the chosen row as a table").dispatch_event("click")
-    sizes = "[view.place.offsetHeight, view.picture.place.offsetHeight]"
-    before = stage.evaluate(sizes)
+    heights = "all => all.map(one => one.offsetHeight)"
+    both = stage.locator(".tv-map, .tv-map .picture")
+    before = both.evaluate_all(heights)
     assert before[1] == map_height(4)
     stages.update(stage, map_data(WARM, "cross", 1, 2, MapLook(token=0)))
     weight = WARM.attention("cross", 1)[2]
     expect(stage.locator(TIP)).to_have_text(f"tze → c: {weight[2, 1]:.4f}")
     expect(stage.locator("tbody td").first).to_have_text(f"{weight[0, 0]:.4f}")
-    assert stage.evaluate(sizes) == before
+    assert both.evaluate_all(heights) == before
 
 
 def test_a_narrower_place_is_filled_anew(stage: Page) -> None:
     show(stage, crossed())
     stage.evaluate("document.querySelector('#host').style.width = '330px'")
-    stage.wait_for_function("view.picture.width === 330")
+    expect(stage.locator(".picture canvas").first).to_have_css("width", "330px")
     hover(stage, 3, 4)
     expect(stage.locator(TIP)).to_contain_text("</s> → </s>: ")
-    assert stage.evaluate("view.place.scrollWidth") <= 330
+    assert stage.locator(".tv-map").evaluate("one => one.scrollWidth") <= 330
 
 
 def test_a_view_that_ended_does_nothing(stage: Page) -> None:

@@ -17,7 +17,9 @@ from transformer_viz.core.trace import Trace
 
 from ...support import component_stage as stages
 from ...support.lines_stage import hard, made, ramp_weights
+from ...support.scripts import script
 
+COLOURS = script("canvas_colours")
 FAINT = np.float32(0.001)
 WEIGHTS = ramp_weights(3, 7, 7).astype(np.float32)
 HEADS = [(0, 0), (0, 1), (0, 2)]
@@ -33,11 +35,10 @@ def show(page: Page, trace: Trace, block: str = "encoder", **words: Any) -> None
     stages.show(page, "lines/lines.js", "Lines", data, css="lines/lines.css", **place)
 
 
-def links(page: Page, which: str = "drawn") -> list[tuple[int, int, int]]:
+def links(page: Page, which: str = "links") -> list[tuple[int, int, int]]:
     """Head, query and key of the links that are drawn, or in focus."""
-    where = "picture.focus.links" if which == "focus" else which
-    found = page.evaluate(f"view.{where}.map(one => [one.head, one.query, one.key])")
-    return sorted(tuple(link) for link in found)
+    found = stages.describe(page)[which]
+    return sorted((link["head"], link["query"], link["key"]) for link in found)
 
 
 def chosen(weights: np.ndarray, top: int, threshold: float) -> list[tuple[int, int, int]]:
@@ -51,36 +52,29 @@ def chosen(weights: np.ndarray, top: int, threshold: float) -> list[tuple[int, i
 
 def word(page: Page, side: int, place: int) -> tuple[float, float]:
     """Where a word's lines end on the page, a little towards its label."""
-    x, y, across = page.evaluate(
-        """([n, place]) => {
-          const {picture} = view, {layout} = picture, side = layout.sides[n];
-          const box = picture.place.getBoundingClientRect();
-          const along = side.places[place], {scrollLeft, scrollTop} = picture.place;
-          return layout.across ? [box.x + along - scrollLeft, box.y + side.lane, true]
-            : [box.x + side.lane, box.y + along - scrollTop, false];
-        }""",
-        [side, place],
-    )
-    outward = 6 if side else -6
-    return (x, y - outward) if across else (x + outward, y)
+    layout, outward = stages.describe(page)["layout"], 6 if side else -6
+    left, top, words = layout["left"], layout["top"], layout["sides"][side]
+    along, lane = words["places"][place], words["lane"]
+    if layout["across"]:
+        return left + along, top + lane - outward
+    return left + lane + outward, top + along
 
 
 def pixel(page: Page, canvas: str, x: float, y: float) -> str:
     """The colour of a canvas at a point of what is seen of it, as ``#RRGGBB AA``."""
-    return page.evaluate(
-        """([name, x, y]) => {
-          const pen = view.picture[name].getContext('2d');
-          const place = [x * devicePixelRatio, y * devicePixelRatio];
-          const [r, g, b, a] = pen.getImageData(...place, 1, 1).data;
-          const two = n => n.toString(16).padStart(2, '0').toUpperCase();
-          return '#' + two(r) + two(g) + two(b) + ' ' + two(a);
-        }""",
-        [canvas, x, y],
-    )
+    ((r, g, b, a),) = page.locator(f"canvas.{canvas}").evaluate(COLOURS, [[float(x), float(y)]])
+    return f"#{r:02X}{g:02X}{b:02X} {a:02X}"
 
 
 def lane(page: Page, side: int) -> dict[str, Any]:
-    found: dict[str, Any] = page.evaluate("n => view.picture.layout.sides[n]", side)
+    """How a side's words stand: `lane`, `places` and `angle`."""
+    found: dict[str, Any] = stages.describe(page)["layout"]["sides"][side]
+    return found
+
+
+def opacity(page: Page) -> str:
+    """How much of the lines that are not in focus is seen."""
+    found: str = page.locator("canvas.all").evaluate("canvas => canvas.style.opacity")
     return found
 
 
@@ -121,12 +115,12 @@ def test_pointing_at_a_word_leaves_its_lines_only(stage: Page) -> None:
     expected = chosen(WEIGHTS, 0, 0.05)
     stage.mouse.move(*word(stage, 0, 4))
     assert links(stage, "focus") == [link for link in expected if link[1] == 4]
-    assert stage.evaluate("view.picture.all.style.opacity") == "0.1"
+    assert opacity(stage) == "0.1"
     stage.mouse.move(*word(stage, 1, 2))
     assert links(stage, "focus") == [link for link in expected if link[2] == 2]
     stage.mouse.move(2, 2)
     assert links(stage, "focus") == []
-    assert stage.evaluate("view.picture.all.style.opacity") == "1"
+    assert opacity(stage) == "1"
 
 
 def test_the_sentence_has_exact_weights(stage: Page) -> None:
@@ -155,10 +149,9 @@ def test_light_goes_both_ways(stage: Page) -> None:
         {"row": None, "column": {"sentence": "source", "tokens": [1]}},
         {"row": None, "column": None},
     ]
-    shine = "detail => window.dispatchEvent(new CustomEvent('tv-light', {detail}))"
-    stage.evaluate(shine, {"row": {"sentence": "target", "tokens": [2]}, "column": None})
+    stages.shine(stage, {"sentence": "target", "tokens": [2]}, None)
     assert {query for _, query, _ in links(stage, "focus")} == {2}
-    stage.evaluate(shine, {"row": {"sentence": "source", "tokens": [2]}, "column": None})
+    stages.shine(stage, {"sentence": "source", "tokens": [2]}, None)
     assert links(stage, "focus") == []
 
 
@@ -203,18 +196,7 @@ def test_in_focus_a_line_with_a_written_weight_is_clearly_seen(stage: Page) -> N
 def test_written_weights_never_lie_on_each_other(stage: Page) -> None:
     weights = ramp_weights(3, 19, 19)
     show(stage, made(weights), heads=HEADS, width=560)
-    stage.evaluate(
-        """() => {
-          const pen = Object.getPrototypeOf(document.createElement('canvas').getContext('2d'));
-          const {fillText} = pen;
-          window.written = [];
-          pen.fillText = function (text, x, y) {
-            const width = this.measureText(text).width;
-            if (/^[01]\\.\\d\\d$/.test(text)) written.push([Number(text), x - 10, y, width + 10]);
-            return fillText.call(this, text, x, y);
-          };
-        }"""
-    )
+    stage.evaluate(script("record_weights"))
     stage.mouse.move(*word(stage, 0, 9))
     stage.wait_for_function("written.length > 0")
     written = stage.evaluate("written")
@@ -254,9 +236,11 @@ def test_without_any_change_nothing_is_drawn_and_that_is_said(stage: Page) -> No
 def test_a_chosen_word_stands_out_before_the_others(stage: Page) -> None:
     show(stage, made(WEIGHTS), token=2)
     assert {query for _, query, _ in links(stage, "focus")} == {2}
-    assert stage.evaluate("view.picture.all.style.opacity") == "0.35"
+    assert opacity(stage) == "0.35"
     assert stage.locator(".said").inner_text().startswith("“s2” looks at")
-    accent = stage.evaluate("getComputedStyle(view.place).getPropertyValue('--accent')")
+    accent = stage.locator(".tv-lines").evaluate(
+        "place => getComputedStyle(place).getPropertyValue('--accent')"
+    )
     assert accent == LIGHT.accent
 
 
@@ -356,9 +340,7 @@ def test_many_words_are_slanted_and_scroll(stage: Page) -> None:
     keys = lane(stage, 1)
     assert keys["angle"] != 0
     assert np.diff(keys["places"]).min() >= 24
-    frame = stage.evaluate(
-        "(({scrollWidth, clientWidth}) => [scrollWidth, clientWidth])(view.picture.place)"
-    )
+    frame = stage.locator(".frame").evaluate("one => [one.scrollWidth, one.clientWidth]")
     assert frame[0] > frame[1]
     x, y = word(stage, 1, 9)
     stage.mouse.move(x + 14, y - 14)  # on the slanted word itself
@@ -368,19 +350,20 @@ def test_many_words_are_slanted_and_scroll(stage: Page) -> None:
 @pytest.mark.parametrize("count", [128, 300])
 def test_long_sentences_scroll_under_a_small_canvas(stage: Page, count: int) -> None:
     show(stage, made(ramp_weights(1, count, count)), top=3)
-    size = stage.evaluate("[view.picture.all.width, view.picture.all.height]")
+    size = stage.locator("canvas.all").evaluate("canvas => [canvas.width, canvas.height]")
     assert size[0] <= 700 and size[1] <= 560
     stage.get_by_role("listbox").first.focus()
     stage.keyboard.press("End")
-    stage.wait_for_function("view.picture.place.scrollTop > 1000")
+    frame = stage.locator(".frame").element_handle()
+    stage.wait_for_function("frame => frame.scrollTop > 1000", arg=frame)
     expect(stage.get_by_role("listbox").first).to_have_text(f"s{count - 1}")
     _, y = word(stage, 0, count - 1)
     box = stage.locator(".frame").bounding_box()
     assert box is not None and box["y"] < y < box["y"] + box["height"]
     x = lane(stage, 0)["lane"]
     stage.wait_for_function(  # the end of the word's lines is drawn where it is now
-        "([x, y]) => view.picture.words.getContext('2d').getImageData(x, y, 1, 1).data[3] > 0",
-        arg=[x, y - box["y"]],
+        "([canvas, x, y]) => canvas.getContext('2d').getImageData(x, y, 1, 1).data[3] > 0",
+        arg=[stage.locator("canvas.words").element_handle(), x, y - box["y"]],
     )
 
 

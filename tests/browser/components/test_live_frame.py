@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, Route
 
+from tests.support.scripts import script
 from transformer_viz.components.blob import pack
 
 
@@ -22,18 +23,7 @@ def alone(browser: Browser, modules: str) -> Iterator[Page]:
     context.close()
 
 
-ASK = """async ([step, parts]) => {
-  const {liveFrame} = await import('/shared/live_frame.js');
-  const heard = [];
-  let frames = 0;
-  const count = () => { frames++; requestAnimationFrame(count); };
-  window.addEventListener('tv-frame', ({detail}) => {
-    heard.push([detail.part, [...detail.data]]);
-    if (heard.length === parts) requestAnimationFrame(count);
-  });
-  const outcome = await liveFrame('/live/token', step, new AbortController().signal);
-  return {outcome, heard, frames};
-}"""
+ASK = script("live_frame")
 PARTS = {"atlas": np.arange(5, dtype=np.uint8), "head": np.arange(7, 18, dtype=np.uint8)}
 
 

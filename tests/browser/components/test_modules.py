@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page
 
+from tests.support.scripts import script
 from transformer_viz.components.bundle import EXPORT, HERE, bundle, scripts
 
 MODULES = scripts()
@@ -24,11 +25,7 @@ def test_exports_are_found() -> None:
 
 
 def test_each_module_loads_alone(stage: Page) -> None:
-    exported = stage.evaluate(
-        """async names => Object.fromEntries(await Promise.all(names.map(async name =>
-            [name, Object.keys(await import('/' + name))])))""",
-        MODULES,
-    )
+    exported = stage.evaluate(script("module_exports"), MODULES)
     assert [name for name, found in exported.items() if not found] == [STARTS]
 
 
@@ -47,18 +44,11 @@ def test_a_folder_of_scripts_is_read_at_a_glance() -> None:
 
 @pytest.mark.parametrize("entry", [*ENTRIES, STARTS])
 def test_a_joined_script_runs_and_holds_all_that_is_exported(stage: Page, entry: str) -> None:
-    script = bundle(entry)
-    assert not re.search(r"^\s*(import|export)\b(?!\(| default )", script, re.MULTILINE)
-    body = script.partition("\nexport default ")[0]
+    joined = bundle(entry)
+    assert not re.search(r"^\s*(import|export)\b(?!\(| default )", joined, re.MULTILINE)
+    body = joined.partition("\nexport default ")[0]
     held = re.findall(r"^const (module_\w+) = ", body, re.MULTILINE)
-    kinds = stage.evaluate(
-        """([body, held]) => {
-          const listed = held.map(name => `${name}: Object.entries(${name})`
-            + `.map(([name, value]) => [name, typeof value])`);
-          return new Function(`${body}\nreturn {${listed.join(", ")}};`)();
-        }""",
-        [body, held],
-    )
+    kinds = stage.evaluate(script("bundle_exports"), [body, held])
     exports = {
         "module_" + re.sub(r"\W", "_", name[: -len(".js")]): EXPORT.findall(
             (HERE / name).read_text("utf-8")

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.component_stage import said, show, update
+from tests.support.component_stage import describe, said, show, update
+from tests.support.scripts import script
 from transformer_viz.checkpoints import Model
 from transformer_viz.components.play import PlayLook, play_data
 from transformer_viz.core.search_tree import CUT, ENDED, KEPT, LEFT_OUT, Search
 from transformer_viz.inference.generation import length_norm
 from transformer_viz.inference.search_recorder import record
 
+TEXTS = script("visible_texts")
 SOURCE = [5, 9, 31, 7, 3]
 PIECES = [f"w{n}" for n in range(41)]
 WORDS = [f"s{n}" for n in SOURCE]
@@ -34,12 +36,7 @@ def begin(page: Page, search: Search, dark: bool = False, start: str = "", **wor
 
 def texts(page: Page, query: str) -> list[str]:
     """The words of all elements that can be seen."""
-    found: list[str] = page.evaluate(
-        """query => [...document.getElementById('host').shadowRoot.querySelectorAll(query)]
-          .filter(one => getComputedStyle(one).visibility === 'visible')
-          .map(one => one.textContent)""",
-        query,
-    )
+    found: list[str] = page.evaluate(TEXTS, query)
     return found
 
 
@@ -136,11 +133,7 @@ def test_a_text_says_why_it_won_or_lost(stage: Page, beam: Search) -> None:
 def test_a_click_shows_a_text_that_was_left_out(stage: Page, beam: Search) -> None:
     begin(stage, beam, played=3, layer=0)
     out = next(n for n in np.flatnonzero(beam.steps == 2) if beam.fates[n] == LEFT_OUT)
-    stage.evaluate(
-        "one => document.getElementById('host').shadowRoot"
-        ".querySelector(`.sheet button[data-one='${one}']`).click()",
-        int(out),
-    )
+    stage.locator(f".sheet button[data-one='{out}']").dispatch_event("click")
     here = np.flatnonzero(beam.steps == 2)
     kept = [n for n in here if beam.fates[n] != LEFT_OUT]
     assert stage.locator("#host .why").inner_text() == (
@@ -160,8 +153,8 @@ def test_a_click_on_a_kept_token_shows_what_came_of_it(stage: Page, beam: Search
     begin(stage, beam, played=5)
     lines = [beam.line(one) for one in beam.best]
     for candidate in np.flatnonzero(beam.fates != LEFT_OUT):
-        stage.evaluate("one => view.choose(one)", int(candidate))
-        chosen = stage.evaluate("view.chosen")
+        stage.locator(f".sheet button[data-one='{candidate}']").dispatch_event("click")
+        chosen = describe(stage)["chosen"]
         through = [line for line in lines if candidate in line]
         if through:
             assert chosen == through[0][-1]
@@ -245,9 +238,9 @@ def test_another_head_is_shown_at_once_and_told(stage: Page, beam: Search) -> No
 
 def test_the_history_holds_the_rows_so_far(stage: Page, beam: Search) -> None:
     begin(stage, beam, played=2)
-    found = stage.evaluate("[...view.history.map.data.arrays.weights.data]")
+    shown = np.array(describe(stage)["history"], float)  # None is not a number
     rows = beam.history(beam.best[0], 0).mean(axis=0)
-    shown = np.array([np.nan if n is None else n for n in found], float).reshape(rows.shape)
+    assert shown.shape == rows.shape
     assert np.allclose(shown[:3], rows[:3], atol=1e-6)
     assert np.isnan(shown[3:]).all()
 

@@ -9,20 +9,14 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.components.test_qk import FIGURES, traced
-from tests.support.component_stage import decoded, said, show, update
+from tests.support.component_stage import decoded, said, shine, show, update
+from tests.support.scripts import script
 from transformer_viz.components.qk import figure, qk_data
 from transformer_viz.core.interventions import Temperature, Window
 from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_parts import Tokens, read_only
 
-PIXEL = """([strip, at, up]) => {
-  const root = document.getElementById('host').shadowRoot;
-  const canvas = root.querySelectorAll('canvas')[strip];
-  const count = window.view.strips.vectors.q.length;
-  const x = Math.floor((at + 0.4) / count * canvas.width);
-  const y = canvas.height / 2 + (up ? -2 : 1) * devicePixelRatio;
-  return [...canvas.getContext('2d').getImageData(x, y, 1, 1).data];
-}"""
+COLOURS = script("canvas_colours")
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +28,20 @@ def begin(page: Page, data: bytes, **words: object) -> None:
     show(page, "qk/qk.js", "QK", data, css="qk/qk.css", **words)  # type: ignore[arg-type]
 
 
+def bar(page: Page, strip: int, at: int, count: int, up: bool) -> list[int]:
+    """The colour of a dimension's bar, just above or below the middle of its strip."""
+    canvas = page.locator("#host canvas").nth(strip)
+    box = canvas.bounding_box()
+    assert box is not None
+    x, y = (float(at) + 0.4) / count * box["width"], box["height"] / 2 + (-2 if up else 1)
+    (found,) = canvas.evaluate(COLOURS, [[x, y]])
+    colour: list[int] = found
+    return colour
+
+
 def test_figures_are_written_as_python_writes_them(stage: Page) -> None:
     values = [-0.0, *(value for value in FIGURES if np.isfinite(value))]
-    found = stage.evaluate(
-        "async values => { const { figure } = await import('/shared/number_format.js');"
-        " return [...values.map(figure), figure(-Infinity), figure(Infinity), figure(NaN)]; }",
-        values,
-    )
+    found = stage.evaluate(script("figures"), values)
     ends = [float("-inf"), float("inf"), float("nan")]
     assert found == [figure(value) for value in [*values, *ends]]
 
@@ -69,8 +70,8 @@ def test_bars_rise_and_fall_in_their_colours(stage: Page, clean: Trace, dark: bo
         size = np.abs(arrays[name]) / np.abs(arrays[name]).max()
         for at in np.flatnonzero(size > 0.3):
             up = bool(arrays[name][at] > 0)
-            assert stage.evaluate(PIXEL, [strip, int(at), up])[:3] == (more if up else less)
-            assert stage.evaluate(PIXEL, [strip, int(at), not up])[3] < 255
+            assert bar(stage, strip, at, len(size), up)[:3] == (more if up else less)
+            assert bar(stage, strip, at, len(size), not up)[3] < 255
 
 
 def test_the_pointer_reads_one_dimension(stage: Page, clean: Trace) -> None:
@@ -130,10 +131,7 @@ def test_keys_by_keyboard_and_their_light(stage: Page, clean: Trace) -> None:
 
 def test_what_is_lit_elsewhere_is_lit_here(stage: Page, clean: Trace) -> None:
     begin(stage, qk_data(clean, "cross", 1, 0, query=2, key=3))
-    stage.evaluate(
-        "window.dispatchEvent(new CustomEvent('tv-light', {detail: {row: null,"
-        " column: {sentence: 'source', tokens: [1]}}}))"
-    )
+    shine(stage, None, {"sentence": "source", "tokens": [1]})
     lit = stage.locator(".tv-qk-list .lit")
     assert lit.count() == 1 and lit.get_attribute("aria-label").startswith(clean.source.labels[1])
 
@@ -183,11 +181,7 @@ def test_no_product_is_one_sentence(stage: Page, clean: Trace) -> None:
 
 def test_it_is_usable_when_narrow(stage: Page, clean: Trace) -> None:
     begin(stage, qk_data(clean, "cross", 1, 0, query=2), width="330px")
-    wide = stage.evaluate(
-        "[...document.getElementById('host').shadowRoot.querySelectorAll('.tv-qk *')]"
-        ".filter(e => e.getBoundingClientRect().right > 24 + 330 + 1).length"
-    )
-    assert wide == 0
+    assert stage.evaluate(script("beyond"), [".tv-qk *", 24 + 330 + 1, ""]) == []
     steps, keys = (stage.locator(name).bounding_box() for name in (".tv-qk-steps", ".tv-qk-keys"))
     assert steps is not None and keys is not None and keys["y"] > steps["y"] + steps["height"]
 

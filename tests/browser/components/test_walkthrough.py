@@ -9,7 +9,8 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.components.test_walkthrough import chained, model_of
-from tests.support.component_stage import decoded, said, show, update
+from tests.support.component_stage import decoded, said, shine, show, update
+from tests.support.scripts import script
 from transformer_viz.components.qk import figure
 from transformer_viz.components.walkthrough.data import inside_data
 from transformer_viz.core.stages import Walkthrough
@@ -279,10 +280,7 @@ def test_a_hidden_key_is_hatched_and_says_why(stage: Page) -> None:
 
 def test_what_is_lit_elsewhere_is_lit_here(stage: Page) -> None:
     begin(stage, data(stage="softmax.cross"))
-    stage.evaluate(
-        "window.dispatchEvent(new CustomEvent('tv-light', {detail: {row: null,"
-        " column: {sentence: 'source', tokens: [1]}}}))"
-    )
+    shine(stage, None, {"sentence": "source", "tokens": [1]})
     lit = stage.locator(".tv-in-lit-key")
     assert lit.count() == 1 and lit.get_attribute("data-key") == "1"
 
@@ -302,12 +300,8 @@ def test_nothing_is_wider_than_its_place(stage: Page, width: str) -> None:
     _, chain = chained("cross")
     begin(stage, data(), width)
     for _ in chain:
-        wide = stage.evaluate(
-            "limit => [...document.getElementById('host').shadowRoot.querySelectorAll("
-            "'.tv-in-station *, .tv-in-steps *')].filter(e => !e.closest('.tv-in-keys')"
-            " && e.getBoundingClientRect().right > limit).map(e => e.className)",
-            24 + int(width[:-2]) + 1,
-        )
+        inner = ".tv-in-station *, .tv-in-steps *"
+        wide = stage.evaluate(script("beyond"), [inner, 24 + int(width[:-2]) + 1, ".tv-in-keys"])
         assert wide == []
         stage.keyboard.press("ArrowRight")
 

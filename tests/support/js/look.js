@@ -2,7 +2,7 @@
 // alone brings up (hover labels, the light on words) is left out. A picture of our own counts by the
 // pixels of its first canvas and by all that its view was given. page_actions.py calls this.
 
-() => {
+export default () => {
   const own = (/** @type {string} */ query, /** @type {ParentNode} */ root) =>
     /** @type {any[]} */ ([...root.querySelectorAll(query)]);
   const roots = [document, ...own("*", document).flatMap((one) => one.shadowRoot ?? [])];
@@ -46,12 +46,14 @@
     return chart.looked.number;
   };
 
-  const hosts = all("[data-painted]").filter((host) => host.mounted?.data);
-  const shown = (/** @type {string} */ part) =>
-    hosts.find((host) => host.mounted.part === part)?.mounted.data;
+  const views = all("[data-painted]").flatMap((host) => {
+    const told = host.describe?.();
+    return told?.data ? [{ host, part: told.part, data: told.data }] : [];
+  });
+  const viewOf = (/** @type {string} */ part) => views.find((view) => view.part === part);
   const numbered = (/** @type {any} */ block) => number(new Uint8Array(block.data.buffer));
-  const painted = (/** @type {any} */ host) => {
-    const { seq, line, arrays, ...words } = host.mounted.data;
+  const painted = (/** @type {any} */ { host, data }) => {
+    const { seq, line, arrays, ...words } = data;
     const canvas = host.shadowRoot.querySelector("canvas");
     const pixels = canvas?.width && canvas.height
       ? canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.buffer : [];
@@ -60,7 +62,7 @@
   };
   /** @type {Record<string, number>} */
   const tiles = {};
-  const atlas = shown("atlas");
+  const atlas = viewOf("atlas")?.data;
   (atlas?.blocks ?? []).forEach((/** @type {any} */ block, /** @type {number} */ n) => {
     const { shape: [layers, heads, ...sides], data } = atlas.arrays["tiles" + n];
     const size = sides[0] * sides[1], before = atlas.blocks.length > 1 ? block.name + " " : "";
@@ -84,14 +86,14 @@
     if (states.length) controls[key(place)] = [...states, ...tags.map((tag) => tag.innerText)];
   }
 
-  const head = hosts.find((host) => host.mounted.part === "head")?.shadowRoot;
+  const head = viewOf("head")?.host.shadowRoot;
   const words = (/** @type {string} */ query) => head?.querySelector(query)?.innerText;
   const below = { row: words(".said, .tv-qk-said"), numbers: words(".numbers") };
   /** @type {Record<string, string>} */
   const said = {};
   for (const one of all("[data-what]")) said[one.dataset.what] = one.innerText;
   for (const [name, text] of Object.entries(below)) if (text !== undefined) said[name] = text;
-  const ours = hosts.filter((host) => ["atlas", "head"].includes(host.mounted.part));
+  const ours = views.filter(({ part }) => ["atlas", "head"].includes(part));
   const charts = all(".stPlotlyChart")
     .filter((place) => place.checkVisibility()); // a former one may stay unseen until the run ends
   return {
@@ -103,7 +105,7 @@
     query: Object.fromEntries(new URLSearchParams(location.search)),
     said,
     charts: Object.fromEntries([...charts.map((place) => [key(place), drawn(place)]),
-      ...ours.map((host) => [key(host), painted(host)])]),
+      ...ours.map((view) => [key(view.host), painted(view)])]),
     tiles,
     chips: all(".st-key-tokens [data-painted]").flatMap((host) => all("button", host.shadowRoot))
       .map((chip) => [chip.innerText, chip.getAttribute("aria-pressed"),

@@ -5,7 +5,7 @@
  * @param {[module: string, name: string, style: string, background: string, width: string,
  *   ink: string]} wanted
  */
-async ([module, name, style, background, width, ink]) => {
+export default async ([module, name, style, background, width, ink]) => {
   const stage = /** @type {any} */ (window), words = document.documentElement.style;
   words.setProperty("--st-background-color", background);
   words.setProperty("--st-text-color", ink);

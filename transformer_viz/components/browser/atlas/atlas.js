@@ -33,20 +33,26 @@ export class Atlas {
   constructor(place, say) {
     this.place = place;
     this.say = say;
-    this.data = /** @type {AtlasData | null} */ (null);
-    this.palette = /** @type {import("../shared/colour.js").Palette | null} */ (null);
+    /** @type {AtlasData | null} */
+    this.data = null;
+    /** @type {import("../shared/colour.js").Palette | null} */
+    this.palette = null;
     this.how = /** @type {How} */ ({});
     /** @type {Opened | null} */
     this.opened = null;
     /** @type {AtlasData["overlaid"]} */
     this.overlaid = [];
     this.pending = { how: new Pending(), opened: new Pending(), overlaid: new Pending() };
-    this.cursor = /** @type {Place} */ ({ block: 0, layer: 0, head: 0 }); // where the keyboard is
+    /** @type {Place} */
+    this.cursor = { block: 0, layer: 0, head: 0 }; // where the keyboard is
     this.walking = false; // the keyboard is on the tiles
-    this.hit = /** @type {import("./picture.js").Hit | null} */ (null);
-    this.pointer = /** @type {PointerEvent | null} */ (null);
+    /** @type {import("./picture.js").Hit | null} */
+    this.hit = null;
+    /** @type {PointerEvent | null} */
+    this.pointer = null;
     this.quiet = false; // the tip was put away, until another cell is gone to
-    this.lit = /** @type {import("../shared/hover_link.js").Light} */ (DARKNESS);
+    /** @type {import("../shared/hover_link.js").Light} */
+    this.lit = DARKNESS;
     this.waiting = 0;
     this.ending = new AbortController();
     this.drawn = rested(UNTIL_SAID, () => {
@@ -89,6 +95,17 @@ export class Atlas {
   }
 
   // ---- what is shown
+
+  /**
+   * The heads in their order, each with the box of its tile, in CSS pixels of the page.
+   * @returns {{opened: Place | null, room: import("./picture.js").Box,
+   *   tiles: import("./picture.js").TileShown[], pooled: number[][]}}  room: where tiles are seen;
+   *   pooled: rows and columns of weights in a cell that is drawn, of each block
+   */
+  describe() {
+    const opened = this.data && placeNamed(this.data, this.opened);
+    return { opened: opened ?? null, ...this.picture.describe() };
+  }
 
   /** @param {AtlasData} data */
   show(data) {

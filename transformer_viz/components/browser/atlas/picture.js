@@ -13,7 +13,11 @@ import { brushOf, element } from "../shared/dom.js";
 /** @typedef {import("./layout.js").Slot} Slot */
 /** @typedef {import("../shared/colour.js").Palette} Palette */
 /** @typedef {{slot: Slot, row: number, column: number}} Hit  a cell of a tile */
+/** @typedef {{left: number, top: number, width: number, height: number}} Box */
+/** @typedef {Place & Box & {row: number, column: number}} TileShown */
 /** @typedef {{place: Place, colour: string, thick: number}} Chosen  a head and its frame */
+
+const NOWHERE = { width: 0, height: 0 };
 
 export class AtlasPicture {
   /** @param {HTMLElement} frame  what scrolls */
@@ -24,11 +28,16 @@ export class AtlasPicture {
     this.window = element("div", "tv-window", this.tiles, this.lights);
     this.whole = element("div", "tv-whole", this.window);
     frame.append(this.whole);
-    this.data = /** @type {AtlasData | null} */ (null);
-    this.palette = /** @type {Palette | null} */ (null);
-    this.layout = /** @type {import("./layout.js").Layout | null} */ (null);
-    this.sheets = /** @type {import("./sheet.js").Sheet[]} */ ([]);
-    this.pooled = /** @type {number[][]} */ ([]); // tokens in a cell that is drawn
+    /** @type {AtlasData | null} */
+    this.data = null;
+    /** @type {Palette | null} */
+    this.palette = null;
+    /** @type {import("./layout.js").Layout | null} */
+    this.layout = null;
+    /** @type {import("./sheet.js").Sheet[]} */
+    this.sheets = [];
+    /** @type {number[][]} */
+    this.pooled = []; // tokens in a cell that is drawn
     /** The colours from the lowest amount to the highest. @type {Uint32Array} */
     this.legend = new Uint32Array();
     this.font = "sans-serif";
@@ -160,12 +169,29 @@ export class AtlasPicture {
     return { left: slot.left - left, top: slot.top - top, ...this.layout.tile };
   }
 
+  /** Where on the page the tiles are, those out of sight too; see `Atlas.describe`. */
+  describe() {
+    const { layout, view, pooled } = this, { left, top } = this.frame.getBoundingClientRect();
+    const { left: aside = 0, top: above = 0, slots = [] } = layout ?? {};
+    return {
+      room: {
+        left: left + aside, top: top + above,
+        width: view.width - aside, height: view.height - above,
+      },
+      tiles: slots.map(({ place, row, column, ...slot }) => ({
+        ...place, row, column, ...(layout?.tile ?? NOWHERE),
+        left: left + slot.left - view.left, top: top + slot.top - view.top,
+      })),
+      pooled,
+    };
+  }
+
   /**
    * A head's name, with its block's where there are several.
    * @param {Place} place
    */
   name(place) {
-    const { blocks } = /** @type {AtlasData} */ (this.data);
+    const blocks = this.data?.blocks ?? [];
     return (blocks.length > 1 ? blocks[place.block].title + " " : "") + nameOf(place);
   }
 

@@ -24,6 +24,11 @@ export class Head {
     this.view?.end();
   }
 
+  /** What the view of now shows, if it says so. */
+  describe() {
+    return this.view?.describe?.() ?? {};
+  }
+
   /** @param {any} data  of a head's view; `view` names it */
   show(data) {
     if (data.view !== this.kind) {

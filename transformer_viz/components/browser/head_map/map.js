@@ -36,12 +36,15 @@ export class HeadMap {
     this.pending = new Pending(); // parts that are shown
     this.size = { rows: 0, columns: 0 };
     this.view = wholeMap(this.size);
-    this.at = /** @type {Place | null} */ (null);   // the cell that is pointed at
-    this.last = /** @type {Place | null} */ (null); // and was pointed at last
+    /** @type {Place | null} */
+    this.at = null; // the cell that is pointed at
+    /** @type {Place | null} */
+    this.last = null; // and was pointed at last
     this.keyed = false; // whether the keyboard points at it
     /** @type {import("./picture.js").Pinned} */
     this.pinned = { row: null, column: null };
-    this.sent = /** @type {number | null} */ (null); // the row of which all exact weights were sent
+    /** @type {number | null} */
+    this.sent = null; // the row of which all exact weights were sent
     this.picture = new MapPicture();
     this.below = new MapBelow({
       zoom: (factor) => this.zoom(factor),
@@ -95,6 +98,20 @@ export class HeadMap {
   }
 
   // ---- drawing
+
+  /**
+   * The part of the map that is shown, and the box of its cells in CSS pixels of the page.
+   * @returns {Region & {cells: import("./picture.js").Box | null, limit: number,
+   *   names: import("./picture.js").MapPicture["names"], resting: boolean}}  limit: what the last
+   *   colour stands for; names: their corners in the picture; resting: Python knows the part
+   */
+  describe() {
+    const { rows, columns } = this.view, { limit, names } = this.picture;
+    return {
+      rows, columns, cells: this.picture.cellsOnPage(), limit, names,
+      resting: !this.pending.unsaid,
+    };
+  }
 
   resize() {
     const { place, width, height } = this.picture;

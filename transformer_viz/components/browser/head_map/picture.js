@@ -13,6 +13,7 @@ import { tell } from "../shared/i18n.js";
 /** @typedef {import("./sheet.js").MapSheet} MapSheet */
 /** @typedef {import("./sheet.js").Region} Region */
 /** @typedef {{row: number | null, column: number | null}} Pinned */
+/** @typedef {{left: number, top: number, width: number, height: number}} Box */
 
 const UNSHOWN = /** @type {any} */ (null); // known once data is shown
 const TIP_GAP = 8; // pixels between a cell and its tip
@@ -129,6 +130,16 @@ export class MapPicture {
         : place === (side === "rows" ? pinned.row : pinned.column) ? palette.accent : palette.ink));
     this.names = boxesOf(names, this.letters);
     this.tell(cell, frame, keyed);
+  }
+
+  /**
+   * Where on the page the cells are.
+   * @returns {Box | null}
+   */
+  cellsOnPage() {
+    if (!this.frame) return null;
+    const { left, top, width, height } = this.frame, place = this.place.getBoundingClientRect();
+    return { left: place.left + left, top: place.top + top, width, height };
   }
 
   /**

@@ -29,9 +29,11 @@ export class Lines {
     this.place = place;
     this.say = say;
     this.data = /** @type {LinesData} */ (/** @type {unknown} */ (null)); // until it is shown
-    this.drawn = /** @type {import("./links.js").Link[]} */ ([]);
+    /** @type {import("./links.js").Link[]} */
+    this.drawn = [];
     this.pointed = "";                                // the word that the pointer is at
-    this.cursor = /** @type {Word | null} */ (null);  // where the keyboard is, while it is here
+    /** @type {Word | null} */
+    this.cursor = null; // where the keyboard is, while it is here
     this.reached = [0, 0];                            // and the word that each side was left at
     this.pending = new Pending();                     // choices of how many lines
     this.ending = new AbortController();
@@ -81,6 +83,15 @@ export class Lines {
   }
 
   // ---- what is drawn
+
+  /**
+   * The links that are drawn, those in focus, and where the words stand.
+   * @returns {{links: import("./links.js").Link[], focus: import("./links.js").Link[],
+   *   layout: ReturnType<LinesPicture["describe"]>}}
+   */
+  describe() {
+    return { links: this.drawn, focus: this.picture.focus.links, layout: this.picture.describe() };
+  }
 
   /** @param {LinesData} data */
   show(data) {

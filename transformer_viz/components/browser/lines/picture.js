@@ -31,8 +31,10 @@ export class LinesPicture {
     this.place = element("div", "frame", this.sheet);
     this.place.setAttribute("aria-hidden", "true"); // the live text and the two sides speak for it
     this.place.tabIndex = -1; // a frame that scrolls would be a stop of the Tab key
-    this.drawing = /** @type {Drawing | null} */ (null);
-    this.layout = /** @type {import("./layout.js").Layout | null} */ (null);
+    /** @type {Drawing | null} */
+    this.drawing = null;
+    /** @type {import("./layout.js").Layout | null} */
+    this.layout = null;
     this.focus = /** @type {Focus} */ ({ words: [[], []], pointed: false, links: [], chosen: [],
       cursor: null });
     this.font = "";
@@ -119,6 +121,19 @@ export class LinesPicture {
     made.translate(-scrollLeft, -scrollTop);
     made.font = this.font;
     return made;
+  }
+
+  /**
+   * Where on the page the picture begins, scrolled as it is, and each side's words along it: `lane`
+   * is where their lines end, `places` the words, `angle` how far they are slanted.
+   */
+  describe() {
+    const { left, top } = this.place.getBoundingClientRect(), { layout } = this;
+    const { scrollLeft, scrollTop } = this.place;
+    return {
+      left: left - scrollLeft, top: top - scrollTop, across: layout?.across ?? false,
+      sides: (layout?.sides ?? []).map(({ lane, places, angle }) => ({ lane, places, angle })),
+    };
   }
 
   /**

@@ -22,7 +22,8 @@ export class LinesTools {
    * @param {() => void} tabulate
    */
   constructor(signal, choose, tabulate) {
-    this.wanted = /** @type {Wanted} */ ({ top: 0, threshold: 0 });
+    /** @type {Wanted} */
+    this.wanted = { top: 0, threshold: 0 };
     this.top = element("select");
     this.least = element("input");
     this.reading = element("output");

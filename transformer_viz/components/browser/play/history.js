@@ -22,6 +22,8 @@ class GrowingMap extends HeadMap {
 export class PlayHistory {
   /** @param {(step: number) => void} go */
   constructor(go) {
+    /** @type {Float32Array[]} */
+    this.rows = []; // of the map
     this.question = element("h3");
     this.box = element("div");
     this.place = element("section", "history", this.question, this.box);
@@ -32,6 +34,11 @@ export class PlayHistory {
 
   end() {
     this.map.end();
+  }
+
+  /** The weights of each row; null where there is none yet. */
+  describe() {
+    return this.rows.map((row) => [...row].map((weight) => (Number.isNaN(weight) ? null : weight)));
   }
 
   /** @param {import("./play.js").Moment} moment */
@@ -48,6 +55,7 @@ export class PlayHistory {
     for (let row = 0; row <= step; row++) {
       masked.fill(1, row * keys + search.row(line[row], head).length, (row + 1) * keys);
     }
+    this.rows = line.map((_, row) => weights.subarray(row * keys, (row + 1) * keys));
     this.map.reached = step;
     this.map.show(mapOf({ data, labels, names: names.map((name, key) => (key < there ? name : "")),
       weights, masked, step, head }));

@@ -25,6 +25,8 @@ const PLAY_REST = 350; // milliseconds without a step until Python hears of it
 // Shows without its answer after which a step of the hand is forgotten: Python gave its run up, or
 // set the step right.
 const PLAY_WAIT = 3;
+/** @type {unknown} */
+const UNSHOWN = null; // known once data are shown
 const PLAY_PACE = 1200; // from a word to the next
 const OWN_KEYS = "input, select, textarea, [role='application'], [contenteditable]";
 
@@ -36,11 +38,13 @@ export class Play {
   constructor(place, say) {
     this.place = place;
     this.say = say;
-    this.search = /** @type {PlaySearch} */ (/** @type {unknown} */ (null)); // until it is shown
+    this.search = /** @type {PlaySearch} */ (UNSHOWN);
+    this.palette = /** @type {import("../shared/colour.js").Palette} */ (UNSHOWN);
     this.step = 0;
     this.chosen = 0;
     this.pending = new Pending(PLAY_WAIT); // steps, each with its text
-    this.pace = /** @type {ReturnType<typeof setInterval> | undefined} */ (undefined);
+    /** @type {ReturnType<typeof setInterval> | undefined} */
+    this.pace = undefined;
     this.ending = new AbortController();
     const { signal } = this.ending;
     this.told = rested(PLAY_REST, () => this.tell());
@@ -102,7 +106,15 @@ export class Play {
   get moment() {
     const { search, step, palette } = this, { pooled, head } = search.data;
     const line = search.line(this.chosen);
-    return { search, line, step, head: pooled ? null : head, palette: /** @type {any} */ (palette) };
+    return { search, line, step, head: pooled ? null : head, palette };
+  }
+
+  /**
+   * The step, the text that is shown, by its last token, and the rows of its history.
+   * @returns {{step: number, chosen: number, history: (number | null)[][]}}
+   */
+  describe() {
+    return { step: this.step, chosen: this.chosen, history: this.history.describe() };
   }
 
   draw() {

@@ -23,7 +23,8 @@ export class PlayRow {
     this.kept = 0;
     for (const box of [this.layer, this.head]) box.addEventListener("change", hear, { signal });
     this.bars = element("ol", "keys");
-    this.keys = /** @type {ReturnType<PlayRow["key"]>[]} */ ([]);
+    /** @type {ReturnType<PlayRow["key"]>[]} */
+    this.keys = [];
     this.said = element("p", "said");
     set(this.said, "aria-live", "polite");
     this.note = element("p", "quiet");

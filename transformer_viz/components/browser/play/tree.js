@@ -28,7 +28,8 @@ export class PlayTree {
     /** @type {Map<number, HTMLButtonElement>} */
     this.buttons = new Map();
     this.drawn = "";
-    this.moment = /** @type {import("./play.js").Moment | null} */ (null);
+    /** @type {import("./play.js").Moment | null} */
+    this.moment = null;
     this.frame.addEventListener("click", (event) => {
       const one = dataNear(event, "button", "one");
       if (one !== undefined) choose(Number(one));
@@ -129,15 +130,15 @@ export class PlayTree {
       const words = [on.has(to) ? "on" : "", left ? "left" : winners.has(to) ? "" : "dead", away ? "away" : ""];
       set(this.edges.children[n], "class", words.filter(Boolean).join(" "));
     });
-    this.uncover(step);
+    this.uncover(step, layout);
   }
 
   /**
    * Bring a column into view.
    * @param {number} step
+   * @param {import("./tree_layout.js").TreeLayout} layout
    */
-  uncover(step) {
-    const { column } = /** @type {import("./tree_layout.js").TreeLayout} */ (this.layout);
+  uncover(step, { column }) {
     const { scrollLeft, clientWidth } = this.frame, left = step * column;
     if (left < scrollLeft) this.frame.scrollLeft = left;
     const right = left + 1.3 * column - clientWidth;

@@ -17,7 +17,8 @@ export class PlayWeighed {
     this.table = element("table");
     this.drawn = "";
     this.place = element("details", "weighed", this.summary, this.table);
-    this.moment = /** @type {import("./play.js").Moment | null} */ (null);
+    /** @type {import("./play.js").Moment | null} */
+    this.moment = null;
     this.place.addEventListener("toggle", () => this.moment && this.draw(this.moment), { signal });
     this.table.addEventListener("click", (event) => {
       const one = dataNear(event, "tbody tr", "one");

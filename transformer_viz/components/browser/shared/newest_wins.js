@@ -6,7 +6,8 @@ export class Gate {
   constructor(work) {
     this.work = work;
     this.open = true;
-    this.waiting = /** @type {{wish: T} | null} */ (null);
+    /** @type {{wish: T} | null} */
+    this.waiting = null;
   }
 
   /**

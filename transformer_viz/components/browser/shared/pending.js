@@ -18,7 +18,8 @@ export class Pending {
   constructor(patience = Infinity) {
     this.patience = patience;
     this.unsaid = false; // whether Python has still to be told of the newest choice
-    this.told = /** @type {string[]} */ ([]); // it was told of these, the oldest first, no answer yet
+    /** @type {string[]} */
+    this.told = []; // it was told of these, the oldest first, no answer yet
     this.given = ""; // what it said last
     this.unanswered = 0; // values in a row that answered nothing
   }

@@ -8,9 +8,11 @@ import { DARKNESS, placesOn, shine, spotOn } from "./hover_link.js";
 
 export class PlotlyLight {
   constructor() {
-    this.data = /** @type {Chart | null} */ (null);
+    /** @type {Chart | null} */
+    this.data = null;
     this.known = new WeakSet();
-    this.lit = /** @type {import("./hover_link.js").Light} */ (DARKNESS);
+    /** @type {import("./hover_link.js").Light} */
+    this.lit = DARKNESS;
     this.bands = { row: band(), column: band() };
     this.ended = false;
     this.watch = new MutationObserver(() => { // drawn anew while lit: light the new one

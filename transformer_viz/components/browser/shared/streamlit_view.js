@@ -4,9 +4,12 @@ import { read } from "./blob.js";
 import { learn } from "./i18n.js";
 
 /** @typedef {(name: string, value: any) => void} Say */
-/** @typedef {{show: (data: any) => void, end: () => void}} View */
+/** @typedef {{show: (data: any) => void, end: () => void, describe?: () => object}} View
+ *   describe: what is shown, in plain values, for whoever checks a page; canvases have no elements */
 /** @typedef {{view: View, part: string, seq: number, count: number, say: Say,
  *   data: any, lang: string | undefined, ending: AbortController}} Mounted */
+
+/** @typedef {{part: string, seq: number, data: any, shown: any}} Described  what a host is asked */
 
 /** @type {WeakMap<object, Mounted>} */
 const MOUNTED = new WeakMap(); // one view for each place on a page, kept while its data changes
@@ -60,14 +63,22 @@ function mount(root, Kind) {
     ending: new AbortController(),
   };
   MOUNTED.set(root, mounted);
-  // A canvas has no elements to look at: whoever checks a page asks its host what it shows.
-  /** @type {any} */ (hostOf(root)).mounted = mounted;
+  Object.assign(hostOf(root), { describe: () => describe(mounted) });
   window.addEventListener("tv-frame", (event) => {
     const { part, data } = /** @type {CustomEvent} */ (event).detail;
     if (part === mounted.part) take(mounted, root, parsed(data));
   }, { signal: mounted.ending.signal });
   redrawWhenDressed(mounted, root);
   return mounted;
+}
+
+/**
+ * What a place shows, and which data it was given for it.
+ * @param {Mounted} mounted
+ * @returns {Described}
+ */
+function describe({ part, seq, data, view }) {
+  return { part, seq, data, shown: view.describe?.() ?? null };
 }
 
 /**

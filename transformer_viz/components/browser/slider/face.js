@@ -29,7 +29,8 @@ export class SliderFace {
     const head = element("div", "tv-slider-head", this.label, this.help, this.tip, this.speed,
       this.shown);
     place.append(head, element("div", "tv-slider-track", element("i"), this.input));
-    this.times = /** @type {number[]} */ ([]);
+    /** @type {number[]} */
+    this.times = [];
   }
 
   /**

@@ -28,8 +28,10 @@ export class Slider {
     this.place = place;
     this.say = say;
     this.face = new SliderFace(place);
-    this.data = /** @type {SliderData | null} */ (null);
-    this.later = /** @type {SliderData | null} */ (null); // came while the hand was ahead
+    /** @type {SliderData | null} */
+    this.data = null;
+    /** @type {SliderData | null} */
+    this.later = null; // came while the hand was ahead
     this.value = "";
     this.seq = 0; // of the last step that was made here
     this.stroke = 0;
@@ -60,6 +62,14 @@ export class Slider {
     this.rest.end();
     this.ending.abort();
     this.heard();
+  }
+
+  /**
+   * The number of the hand's last step, and whether something is still to come.
+   * @returns {{seq: number, moving: boolean}}
+   */
+  describe() {
+    return { seq: this.seq, moving: this.pending.waits };
   }
 
   /** @param {SliderData} data */
@@ -118,9 +128,8 @@ export class Slider {
    * @param {number} since  when, in milliseconds of the page
    */
   step(index, since) {
-    const data = /** @type {SliderData} */ (this.data);
-    const value = data.values[index];
-    if (value === this.value) return;
+    const { data } = this, value = data?.values[index];
+    if (!data || value === undefined || value === this.value) return;
     if (!this.pending.unsaid && !this.held && !this.pressedLately(since)) this.stroke = 0;
     this.value = value;
     this.seq = STEPS.newest += 1;
@@ -150,7 +159,8 @@ export class Slider {
    * @param {Step} step
    */
   async paint(step) {
-    const { line, name } = /** @type {SliderData} */ (this.data);
+    if (!this.data) return;
+    const { line, name } = this.data;
     if (line && !this.gone) {
       const words = { [name]: step.value, seq: String(step.seq) };
       const outcome = await liveFrame(line, words, this.ending.signal);

@@ -24,8 +24,10 @@ export class Chips {
     /** @type {HTMLButtonElement[][]} */
     this.rows = [];
     this.chart = new PlotlyLight();
-    this.told = /** @type {boolean | null} */ (null);
-    this.data = /** @type {ChipData} */ ({ rows: [], dark: false, chart: null });
+    /** @type {boolean | null} */
+    this.told = null;
+    /** @type {ChipData} */
+    this.data = { rows: [], dark: false, chart: null };
     this.ending = new AbortController();
     const { signal } = this.ending, on = listener(signal);
     onLight(signal, () => this.light());

@@ -87,7 +87,8 @@ export class Inside {
   }
 
   draw() {
-    const data = /** @type {InsideData} */ (this.data), { step } = this;
+    const { data, step } = this;
+    if (!data) return;
     const last = data.stations.length - 1;
     this.body.hidden = last < 0;
     if (last < 0) return;

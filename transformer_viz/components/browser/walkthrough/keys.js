@@ -30,8 +30,9 @@ export class KeyTable {
    */
   constructor(place, hands) {
     this.hands = hands;
-    /** @type {KeyPanel | null} */
-    this.panel = null;
+    /** @type {KeyPanel} */
+    this.panel = { form: "keys", name: "", words: [], seen: "", said: [], strongest: "",
+      columns: [], extra: null };
     /** @type {Record<string, import("../shared/blob.js").Block>} */
     this.arrays = {};
     /** @type {CellColours | null} */
@@ -89,7 +90,7 @@ export class KeyTable {
   }
 
   head() {
-    const { columns } = /** @type {KeyPanel} */ (this.panel);
+    const { columns } = this.panel;
     const cells = columns.map(({ symbol, text, label, how }) => {
       const cell = tableCellOf("columnheader", symbolName(text), " ",
         element("span", "tv-in-label", label));
@@ -105,7 +106,7 @@ export class KeyTable {
    * @param {boolean} below
    */
   extra(below) {
-    const { extra, columns } = /** @type {KeyPanel} */ (this.panel);
+    const { extra, columns } = this.panel;
     if (!extra || extra.below !== below) return [];
     const place = columns.map(({ how }) => how).lastIndexOf("strip");
     const cells = columns.map((_, n) => {
@@ -123,7 +124,7 @@ export class KeyTable {
    * @param {string} opened
    */
   row(key, opened) {
-    const { words, columns, seen } = /** @type {KeyPanel} */ (this.panel);
+    const { words, columns, seen } = this.panel;
     const hidden = Boolean(seen) && !this.arrays[seen].data[key];
     const cells = columns.map((column) => this.cell(column, key, opened));
     const line = lineOf("tv-in-key" + (hidden ? " tv-in-hidden" : ""),
@@ -138,7 +139,7 @@ export class KeyTable {
    * @param {string} opened
    */
   cell({ symbol, text, array, open, made, how }, key, opened) {
-    const { said, words } = /** @type {KeyPanel} */ (this.panel);
+    const { said, words } = this.panel;
     if (how === "word") return tableCellOf("cell", said[key]);
     const cell = tableCellOf("cell");
     cell.dataset.symbol = symbol;
@@ -176,14 +177,14 @@ export class KeyTable {
   }
 
   totals() {
-    const { columns } = /** @type {KeyPanel} */ (this.panel);
+    const { columns } = this.panel;
     if (!columns.some(({ total }) => total)) return [];
     return [lineOf("tv-in-key tv-in-key-total", tableCellOf("rowheader", tell("sum")),
       ...columns.map(({ total }) => tableCellOf("cell", total)))];
   }
 
   paint() {
-    if (!this.colours || !this.panel) return;
+    if (!this.colours) return;
     for (const canvas of this.frame.querySelectorAll("canvas")) {
       const values = this.valuesOf(canvas);
       const { array = "" } = canvas.dataset, here = this.cursor;
@@ -247,7 +248,7 @@ export class KeyTable {
    * @param {number} at
    */
   saying(canvas, values, at) {
-    const { columns, extra, words } = /** @type {KeyPanel} */ (this.panel);
+    const { columns, extra, words } = this.panel;
     const { array, key } = canvas.dataset;
     const whose = columns.find((column) => column.array === array) ?? extra;
     return tell("{symbol}, dimension {at} of {count}: {value} ({label})", {

@@ -17,7 +17,8 @@ export class SumSheet {
    */
   constructor(place, close) {
     this.place = place;
-    this.data = /** @type {SumData | null} */ (null);
+    /** @type {SumData | null} */
+    this.data = null;
     /** @type {Float32Array} */
     this.a = new Float32Array();
     /** @type {Float32Array} */
@@ -84,7 +85,7 @@ export class SumSheet {
     this.take.textContent = tell("take the numbers (CSV)");
     this.title.replaceChildren(symbolName(data.text), ` ${data.whose} = `,
       element("b", "", figure(data.total)));
-    this.formula.textContent = this.written();
+    this.formula.textContent = this.written(data);
     [this.factor(0), this.factor(1), this.product].forEach((name, n) => {
       this.names[n].replaceChildren(...name);
     });
@@ -99,7 +100,7 @@ export class SumSheet {
    * @returns {(Node | string)[]}
    */
   factor(which) {
-    const { aName, bName } = /** @type {SumData} */ (this.data), name = which ? bName : aName;
+    const name = which ? this.data?.bName : this.data?.aName;
     return name ? [symbolName(name)] : [];
   }
 
@@ -113,11 +114,14 @@ export class SumSheet {
     return !this.data?.bName;
   }
 
-  /** The whole sum in one line. */
-  written() {
-    const { bias, divisor, then, sum, total } = /** @type {SumData} */ (this.data);
+  /**
+   * The whole sum in one line.
+   * @param {SumData} data
+   */
+  written(data) {
+    const { bias, divisor, then, sum, total } = data;
     let value = this.products.reduce((all, term) => all + term, 0);
-    const parts = [this.begun(value)];
+    const parts = [this.begun(data, value)];
     if (bias !== null) {
       value += bias;
       parts.push(tell("plus {bias}: {value}", { bias: figure(bias), value: figure(value) }));
@@ -133,10 +137,10 @@ export class SumSheet {
 
   /**
    * The terms themselves where they are few, else how many they are.
+   * @param {SumData} data
    * @param {number} value  what they add up to
    */
-  begun(value) {
-    const { few, digits } = /** @type {SumData} */ (this.data);
+  begun({ few, digits }, value) {
     if (!few) {
       return tell("{count} terms add up to {value}",
         { count: this.a.length, value: figure(value) });
@@ -152,20 +156,21 @@ export class SumSheet {
   }
 
   paint() {
-    if (!this.colours || !this.data) return;
-    this.strips.hidden = this.order.hidden = this.data.few;
-    this.table.hidden = this.data.few && this.a.length === 1;
+    const { colours, data } = this;
+    if (!colours || !data) return;
+    this.strips.hidden = this.order.hidden = data.few;
+    this.table.hidden = data.few && this.a.length === 1;
     [this.a, this.b, this.products].forEach((values, n) => {
       this.canvases[n].hidden = this.names[n].hidden = n > 0 && this.plain;
       if (!this.canvases[n].hidden) {
-        paintStrip(this.canvases[n], values, /** @type {any} */ (this.colours),
-          { most: largestOf(values) });
+        paintStrip(this.canvases[n], values, colours, { most: largestOf(values) });
       }
     });
   }
 
   tabulate() {
-    const data = /** @type {SumData} */ (this.data), { products } = this;
+    const { data, products } = this;
+    if (!data) return;
     this.order.textContent = this.ordered ? tell("in their own order") : tell("largest first");
     set(this.order, "aria-pressed", String(this.ordered));
     const order = products.map((_, n) => n);
@@ -189,7 +194,8 @@ export class SumSheet {
 
   /** The numbers as a file, with all their digits. */
   save() {
-    const { address, labels, bias } = /** @type {SumData} */ (this.data);
+    if (!this.data) return;
+    const { address, labels, bias } = this.data;
     const lines = ["term,a,b,product", ...this.products.map((product, n) =>
       [`"${(labels[n] ?? String(n + 1)).replaceAll('"', '""')}"`, this.a[n], this.b[n], product]
         .join(","))];

@@ -29,7 +29,8 @@ export class Vectors {
    */
   constructor(place, hands) {
     this.hands = hands;
-    this.panel = /** @type {VectorPanel} */ ({ form: "vectors", name: "", rows: [] });
+    /** @type {VectorPanel} */
+    this.panel = { form: "vectors", name: "", rows: [] };
     /** @type {Float32Array[]} */
     this.values = [];
     /** @type {CellColours | null} */
