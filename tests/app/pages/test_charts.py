@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from ...support.page_content import charts, go, heatmap
+from ...support.page_content import charts, heatmap
 
 pytestmark = pytest.mark.app
 
 
 @pytest.mark.parametrize("page", ["norms", "positions"])
 def test_each_chart_can_be_read_as_a_table(visit: Callable[..., AppTest], page: str) -> None:
-    app = go(visit(), page)
+    app = visit(page)
     names = list(charts(app))
     before = len(app.dataframe)
     for name in names:
@@ -26,7 +26,7 @@ def test_each_chart_can_be_read_as_a_table(visit: Callable[..., AppTest], page: 
 
 
 def test_the_table_has_the_cells_of_the_map(visit: Callable[..., AppTest]) -> None:
-    app = go(visit(), "norms")
+    app = visit("norms")
     app.session_state["norm-map-table"] = True
     app.run()
     cells = heatmap(charts(app)["norm-map"])

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from transformer_viz.core.interventions import Intervention, Temperature
 from transformer_viz.metrics.residual.norm_statistics import STATISTICS
 
-from ...support.page_content import address, chart, charts, go, heatmap, html, said, told
+from ...support.page_content import address, chart, charts, heatmap, html, said, told
 
 pytestmark = pytest.mark.app
 Visit = Callable[..., AppTest]
@@ -21,7 +21,7 @@ WARM = Intervention((Temperature(value=4.0),)).to_json()
 
 
 def test_the_page_shows_map_stream_gains_and_who_stands_out(visit: Visit) -> None:
-    app = go(visit(), "norms")
+    app = visit("norms")
     assert not app.exception and not app.error and not app.warning
     assert list(charts(app)) == ["norm-map", "stream", "gains"]
     page = html(app)
@@ -31,14 +31,14 @@ def test_the_page_shows_map_stream_gains_and_who_stands_out(visit: Visit) -> Non
 
 @pytest.mark.parametrize("statistic", [s.name for s in STATISTICS])
 def test_each_number_can_be_chosen(visit: Visit, statistic: str) -> None:
-    app = go(visit(), "norms")
+    app = visit("norms")
     app.selectbox(key="statistic").set_value(statistic).run()
     assert not app.exception and not app.error
     assert next(s.question for s in STATISTICS if s.name == statistic) in html(app)
 
 
 def test_choosing_sentence_norm_and_word(visit: Visit) -> None:
-    app = go(visit(), "norms")
+    app = visit("norms")
     encoder = app.selectbox(key="site").options
     app.button_group(key="stack").set_value("decoder")
     app.run()
@@ -54,7 +54,7 @@ def test_choosing_sentence_norm_and_word(visit: Visit) -> None:
 
 
 def test_an_edit_of_explore_is_seen_before_after_and_as_difference(visit: Visit) -> None:
-    app = go(visit(edits=WARM), "norms")
+    app = visit("norms", edits=WARM)
     drawn = {}
     for word in ("now", "before", "difference"):
         app.button_group(key="compare").set_value(word)
@@ -74,7 +74,7 @@ def test_the_csv_is_the_table(visit: Visit, edits: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(
         "streamlit.download_button", lambda *words, data, **more: handed.append(data)
     )
-    app = go(visit(edits=edits), "norms")
+    app = visit("norms", edits=edits)
     table = app.dataframe[0].value
     read = pd.read_csv(io.BytesIO(handed[-1]), keep_default_na=False)
     assert list(read.columns) == list(table.columns) and len(read) == len(table)
@@ -84,6 +84,6 @@ def test_the_csv_is_the_table(visit: Visit, edits: str, monkeypatch: pytest.Monk
 
 
 def test_a_norm_that_is_not_there_falls_back(visit: Visit) -> None:
-    app = go(visit(site="nowhere", statistic="input_norm"), "norms")
+    app = visit("norms", site="nowhere", statistic="input_norm")
     assert not app.exception and not app.error
     assert app.session_state["site"].startswith("encoder.")

@@ -18,7 +18,7 @@ from transformer_viz.core.sites import MAPS
 from transformer_viz.core.trace import Trace
 from transformer_viz.metrics.residual.norm_statistics import STATISTICS, norm_statistic
 
-from ...support.page_content import chart, go, heatmap, html, part, said, tiles, weights
+from ...support.page_content import chart, heatmap, html, part, said, tiles, weights
 
 pytestmark = pytest.mark.app
 
@@ -94,7 +94,7 @@ def test_probabilities_and_candidates(visit: Visit, runs: Callable[[str], Runs],
 def test_the_table_of_positions(
     visit: Visit, runs: Callable[[str], Runs], name: str, stack: str
 ) -> None:
-    app = go(visit(edits=EDITS[name].to_json(), stack=stack), "positions")
+    app = visit("positions", edits=EDITS[name].to_json(), stack=stack)
     assert not app.exception and not app.error
     table = runs(name).now.positions[f"table.{stack}"]
     assert np.array_equal(heatmap(chart(app, "position-table")), table)
@@ -116,7 +116,7 @@ def test_the_norms_in_map_sentence_and_table(
     for statistic in STATISTICS:
         sites, values = norm_statistic(now, statistic.name, stack)
         link = {"edits": EDITS[name].to_json(), "stack": stack, "statistic": statistic.name}
-        app = go(visit(**link, site=sites[1], word="2"), "norms")
+        app = visit("norms", **link, site=sites[1], word="2")
         assert not app.exception and not app.error
         assert np.allclose(heatmap(chart(app, "norm-map")), values, rtol=1e-6, atol=0)
         table = app.dataframe[0].value

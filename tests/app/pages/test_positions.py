@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from transformer_viz.core.interventions import BlockKeys, Intervention, ScalePositions, Temperature
 
-from ...support.page_content import address, chart, charts, go, heatmap, html, said, told, weights
+from ...support.page_content import address, chart, charts, heatmap, html, said, told, weights
 
 pytestmark = pytest.mark.app
 Visit = Callable[..., AppTest]
@@ -19,7 +19,7 @@ Visit = Callable[..., AppTest]
 
 @pytest.fixture
 def app(visit: Visit) -> AppTest:
-    return go(visit(), "positions")
+    return visit("positions")
 
 
 def edits(app: AppTest) -> list[dict[str, object]]:
@@ -66,7 +66,7 @@ def test_each_switch_writes_its_edit_and_shows_it(app: AppTest) -> None:
 
 @pytest.mark.parametrize("reach", ["encoder", "decoder"])
 def test_positions_of_one_sentence_alone(visit: Visit, reach: str) -> None:
-    app = go(visit(reach=reach, stack=reach), "positions")
+    app = visit("positions", reach=reach, stack=reach)
     clean = heatmap(chart(app, "position-table"))
     app.toggle(key="position_drop").set_value(True).run()
     assert edits(app) == [{"kind": "scale_positions", "value": 0.0, "stack": reach}]
@@ -101,39 +101,39 @@ def test_dropped_positions_make_a_bag_of_words(app: AppTest) -> None:
 
 def test_a_table_that_is_gone_has_no_waves_and_says_so(visit: Visit) -> None:
     gone = Intervention((ScalePositions(value=0.0),)).to_json()
-    app = go(visit(edits=gone), "positions")
+    app = visit("positions", edits=gone)
     assert not app.exception and not app.error
     assert "wavelengths" not in charts(app) and told(app)
 
 
 def test_places_that_another_sentence_lacks_are_fitted(visit: Visit) -> None:
-    app = go(visit(text="Go.", place="90", shift="90", pair="999"), "positions")
+    app = visit("positions", text="Go.", place="90", shift="90", pair="999")
     assert not app.exception and not app.error
     assert app.session_state["place"] < 10 and app.session_state["pair"] < 12
 
 
 def test_edits_of_explore_come_along(visit: Visit) -> None:
     warm = Intervention((Temperature(value=4.0),)).to_json()
-    app = go(visit(edits=warm), "positions")
+    app = visit("positions", edits=warm)
     assert [b.label for b in app.button if b.key == "edit-0"]
-    assert not np.allclose(weights(app), weights(go(visit(), "positions")))
+    assert not np.allclose(weights(app), weights(visit("positions")))
 
 
 def test_edits_that_go_by_number_get_no_verdict(visit: Visit) -> None:
     hide = BlockKeys(keys=(1,), stack="encoder", block="self")
     gone = Intervention((ScalePositions(value=0.0), hide)).to_json()
-    app = go(visit(edits=gone), "positions")
+    app = visit("positions", edits=gone)
     assert "another word" in said(app, "verdict") and "bag of words" not in said(app, "verdict")
 
 
 def test_a_single_word_has_no_other_order(visit: Visit) -> None:
-    app = go(visit(text="the"), "positions")
+    app = visit("positions", text="the")
     assert "no other order" in said(app, "verdict")
 
 
 def test_sentences_that_are_changed_differently_are_said_to_be(visit: Visit) -> None:
     one = Intervention((ScalePositions(value=0.0, stack="decoder"),)).to_json()
-    app = go(visit(edits=one), "positions")
+    app = visit("positions", edits=one)
     assert "changed differently" in told(app)
     app.button_group(key="reach").set_value("decoder")
     app.run()
