@@ -119,18 +119,15 @@ def test_a_nanogpt_file_is_uploaded_understood_and_explored(
     assert query(page)["model"] == "upload:ckpt.pt"
 
 
-def test_a_zip_of_a_folder_opens_with_its_vocabulary(page: Page, url: str, tmp_path: Path) -> None:
+def test_a_zip_opens_other_weights_replace_it_and_what_stands_beside_them_joins(
+    page: Page, url: str, tmp_path: Path
+) -> None:
     drop(page, url, bert_zip(tmp_path))
     opened(page, "layout hugging_face")
     expect(page.locator(".st-key-card-vocabulary")).to_contain_text("[MASK]")
     page_actions.click(page, "Explore this model")
     expect(page.locator(".st-key-atlas [data-painted]")).to_be_visible()
-
-
-def test_other_weights_are_another_model_and_what_stands_beside_them_joins(
-    page: Page, url: str, tmp_path: Path
-) -> None:
-    drop(page, url, bert_zip(tmp_path))
+    page_actions.visit_page(page, "Checkpoint")
     opened(page, "layout hugging_face")
     files = page.locator('.st-key-checkpoint-files input[type="file"]')
     files.set_input_files(nanogpt(tmp_path))  # Streamlit's box keeps the zip

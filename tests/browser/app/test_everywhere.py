@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from tests.support import page_actions
 from tests.support.browser import running_app, visit
 from tests.support.page_actions import after, go, query
 from tests.support.rest import rest
+from tests.support.scripts import script
 from transformer_viz.app.pages import PAGES
 from transformer_viz.app.session.url_state import KEYS
 from transformer_viz.core.interventions import BlockKeys, Intervention, Temperature
@@ -107,30 +110,41 @@ KEPT: dict[str, Any] = {
 WAYS = ("lang", "present", "station", "branch")
 
 
+#: Not reloaded here: a state comes back from its link on them in tests/app/pages/test_pages.py.
+COME_BACK = ("Positions", "Norms")
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The link's keys at every station, and what stood on the first page before and afterwards."""
+
+    links: dict[str, dict[str, str]]
+    before: page_actions.Look
+    after: page_actions.Look
+
+
 @pytest.fixture(scope="module")
-def stations(browser: Browser, url: str) -> dict[str, dict[str, str]]:
-    """The link's keys at every station of a walk over all pages and back, with reloads."""
-    found = {}
+def walk(browser: Browser, url: str) -> Walk:
+    """A walk over all pages and back."""
+    links = {}
     with visit(browser) as page:
-        go(page, page_actions.address(url, **KEPT))
-        for name in (*list(PATHS)[1:], "Norms", "Play", "Explore"):
+        before = go(page, page_actions.address(url, **KEPT))
+        for name in (*list(PATHS)[1:], "Explore"):
             page_actions.visit_page(page, name)
             expect(page).to_have_url(re.compile(f"^{url}/{PATHS[name]}\\?"))
-            _arrived(page, name)
-            found[f"{len(found)}: on {name}"] = query(page)
-            go(page, page.url) if name not in STANDS else page.reload()
-            _arrived(page, name)
-            found[f"{len(found)}: reloaded there"] = query(page)
-    return found
+            _stands(page, name)
+            links[f"on {name}"] = query(page)
+            if name not in COME_BACK:
+                page.reload()
+                _stands(page, name)
+                links[f"{name}, reloaded"] = query(page)
+        return Walk(links, before, page_actions.still(page))
 
 
-def _arrived(page: Page, name: str) -> None:
-    if name in STANDS:
-        expect(page.locator(STANDS[name]).first).to_be_visible()
-        rest(page)
-        return
-    expect(page.locator(MARKS[name]).first).to_be_visible()
-    page_actions.still(page)
+def _stands(page: Page, name: str) -> None:
+    """Wait until a page is there and rests."""
+    expect(page.locator((STANDS | MARKS)[name]).first).to_be_visible()
+    rest(page)
 
 
 def test_the_walk_moves_every_key(url: str) -> None:
@@ -145,80 +159,19 @@ def test_each_page_has_a_sign_that_it_stands() -> None:
 
 
 @pytest.mark.parametrize("key", KEPT)
-def test_each_key_survives_every_page_and_back(
-    stations: dict[str, dict[str, str]], key: str
-) -> None:
-    assert {where: link.get(key) for where, link in stations.items()} == dict.fromkeys(
-        stations, KEPT[key]
+def test_each_key_survives_every_page_and_back(walk: Walk, key: str) -> None:
+    assert {where: link.get(key) for where, link in walk.links.items()} == dict.fromkeys(
+        walk.links, KEPT[key]
     )
 
 
-def test_about_and_back_keeps_everything(page: Page, url: str) -> None:
-    before = go(page, f"{url}/?layer=2&head=3&scope=block&words=on")
-    page_actions.visit_page(page, "About")
-    _arrived(page, "About")
-    assert page.get_by_text("CC BY 2.0").count() == 1
-    page_actions.visit_page(page, "Explore")
-    page_actions.opened(page, "L2 H3")
-    assert page_actions.differing(before, page_actions.still(page)) == set()
-    assert query(page) == {"layer": "2", "head": "3", "scope": "block", "words": "on"}
+def test_every_page_and_back_changes_nothing_else(walk: Walk) -> None:
+    more = {where: link.keys() - KEPT.keys() for where, link in walk.links.items()}
+    assert not any(more.values()), more
+    assert page_actions.differing(walk.before, walk.after) == set()
 
 
-@pytest.mark.parametrize("name", ["Explore", "Positions", "Norms"])
-def test_another_theme_recolours_an_open_page(page: Page, url: str, name: str) -> None:
-    """To dark and back, without a click: background, pictures, and the words in them."""
-    light = go(page, page_actions.address(url, PATHS[name], edits=WARM.to_json()))
-    names = [f"charts.{key}" for key in light["charts"]]
-
-    def lightness() -> float:
-        colour = page.get_by_test_id("stApp").evaluate("e => getComputedStyle(e).backgroundColor")
-        return sum(map(int, re.findall(r"\d+", colour)[:3])) / 765
-
-    assert lightness() > 0.9
-    _, dark = after(page, lambda p: p.emulate_media(color_scheme="dark"), *names)
-    assert lightness() < 0.2
-    _, again = after(page, lambda p: p.emulate_media(color_scheme="light"), *names)
-    assert page_actions.differing(light, again) == set()
-    assert dark["said"] == light["said"]
-
-
-#: The contrast of an element's words with what they stand on (WCAG 2.2, relative luminance).
-CONTRAST = """place => {
-  const light = colour => {
-    const [red, green, blue] = colour.match(/[\\d.]+/g).slice(0, 3).map(one => one / 255)
-      .map(one => one <= .04045 ? one / 12.92 : ((one + .055) / 1.055) ** 2.4);
-    return .2126 * red + .7152 * green + .0722 * blue;
-  };
-  const {color, backgroundColor} = getComputedStyle(place);
-  const [dark, bright] = [light(color), light(backgroundColor)].sort((a, b) => a - b);
-  return (bright + .05) / (dark + .05);
-}"""
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_words_of_the_first_button_can_be_read(page: Page, url: str, scheme: Any) -> None:
-    page.emulate_media(color_scheme=scheme)
-    page.goto(page_actions.address(url, "lessons"))
-    first = page.locator(".st-key-begin button")
-    expect(first).to_be_visible()
-    page.wait_for_function(f"place => ({CONTRAST})(place) >= 4.5", arg=first.element_handle())
-
-
-#: How far the page goes beyond the window, and what on it does: plotly's and the table's own
-#: parts are cut off by their frames, and the input within a slider is never seen.
-WIDE = """() => {
-  const main = document.querySelector('[data-testid="stMain"]');
-  const out = [...document.querySelectorAll('[data-testid="stMain"] *')].filter(element => {
-    const box = element.getBoundingClientRect();
-    return box.width > 0 && box.left < innerWidth && box.right > innerWidth + 1
-      && !element.closest('.stPlotlyChart, [data-testid="stDataFrame"], svg, [type=range]');
-  });
-  return {
-    document: document.documentElement.scrollWidth - innerWidth,
-    main: main.scrollWidth - main.clientWidth,
-    beyond: out.map(element => element.closest('[class*="st-key-"]')?.className ?? element.tagName),
-  };
-}"""
+# ---- narrow windows and the theme ---------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -229,49 +182,64 @@ def narrow(browser: Browser) -> Iterator[Page]:
 
 
 @pytest.mark.parametrize("name", PATHS)
-def test_nothing_is_wider_than_a_narrow_window(narrow: Page, url: str, name: str) -> None:
-    """Opened at 800 pixels, and made narrower while it is open."""
+def test_a_page_fits_a_narrow_window_and_follows_the_theme(
+    narrow: Page, url: str, name: str
+) -> None:
+    """Opened at 800 pixels, dark and light again without a click, and made narrower while open."""
     page = narrow
     page.set_viewport_size({"width": 800, "height": 1100})
+    page.emulate_media(color_scheme="light")
     page.goto(page_actions.address(url, PATHS[name], edits=CHANGED.to_json()))
+    _stands(page, name)
+    if name in RECOLOURED:
+        _is_recoloured(page)
+    if name == "Lessons":
+        _can_be_read(page, "light")
+        page.emulate_media(color_scheme="dark")
+        page.reload()  # an open page keeps the colour of these words until its next run
+        _stands(page, name)
+        _can_be_read(page, "dark")
+    if name == "About":
+        assert page.get_by_text("CC BY 2.0").count() == 1
     for width in (800, 640):
         page.set_viewport_size({"width": width, "height": 1100})
-        _arrived(page, name)
-        found = page.evaluate(WIDE)
-        assert found["document"] <= 0
-        assert found["main"] <= 0
-        assert found["beyond"] == []
+        rest(page)
+        assert page.evaluate(script("too_wide")) == [], f"{name} at {width} pixels"
+
+
+#: Pages with pictures of different makers: our own, plotly's, tables.
+RECOLOURED = ("Explore", "Positions", "Norms")
+
+
+def _is_recoloured(page: Page) -> None:
+    """Background, pictures, and the words in them; all as before when it is light again."""
+    light = page_actions.still(page)
+    names = [f"charts.{key}" for key in light["charts"]]
+    assert names and _lightness(page) > 0.9
+    _, dark = after(page, lambda p: p.emulate_media(color_scheme="dark"), *names)
+    assert _lightness(page) < 0.2
+    _, again = after(page, lambda p: p.emulate_media(color_scheme="light"), *names)
+    assert page_actions.differing(light, again) == set()
+    assert dark["said"] == light["said"]
+
+
+def _lightness(page: Page) -> float:
+    colour = page.get_by_test_id("stApp").evaluate("e => getComputedStyle(e).backgroundColor")
+    return sum(map(int, re.findall(r"\d+", colour)[:3])) / 765
+
+
+def _can_be_read(page: Page, scheme: str) -> None:
+    """The words of the first button stand out from it."""
+    first = page.locator(".st-key-begin button")
+    end = time.monotonic() + 10  # the colours change with a movement
+    contrast = script("contrast")
+    while (found := first.evaluate(contrast)) < 4.5:
+        assert time.monotonic() < end, f"{scheme}: a contrast of {found:.2f}"
+        page.wait_for_timeout(100)
 
 
 # ---- the keyboard -------------------------------------------------------------------------------
 
-#: Where the keyboard is, and how that place and what surrounds it look.
-FOCUS = """() => {
-  let place = document.activeElement;
-  while (place?.shadowRoot?.activeElement) place = place.shadowRoot.activeElement;
-  const around = [];
-  for (let at = place; at && around.length < 6; at = at.parentElement ?? at.getRootNode().host) {
-    around.push(at, ...at.children);
-  }
-  const seen = element => {
-    const style = getComputedStyle(element);
-    return [style.outlineStyle === 'none' ? '' : style.outline, style.boxShadow,
-      style.borderColor, style.backgroundColor, style.textDecoration].join();
-  };
-  const before = window.lastFocus;
-  window.lastFocus = around.map(element => [element, seen(element)]);
-  return {
-    name: place.getAttribute('aria-label') ?? place.labels?.[0]?.innerText ?? place.innerText,
-    role: place.getAttribute('role') ?? place.tagName.toLowerCase(),
-    thumb: (window.lastThumb = place.type === 'range' && place) !== false,
-    left: before ? before.some(([element, style]) => seen(element) !== style) : null,
-  };
-}"""
-#: Where the slider is whose thumb had the keyboard last: a thumb's style cannot be asked for.
-THUMB = """() => {
-  const {left, top, width, height} = window.lastThumb.getBoundingClientRect();
-  return {x: left - 8, y: top - 8, width: width + 16, height: height + 16};
-}"""
 REACHED = {
     "Explore": """English sentence|Model|Target|The animal didn't cross the street because it was
         too tired.|The|Das|Encoder|One|Now|Every head|sort|gamma|threshold|as a table|layer|
@@ -292,12 +260,13 @@ def test_the_tab_key_reaches_everything_and_shows_where_it_is(
     page.add_style_tag(content="* { transition: none !important; }")  # look at once
     page.mouse.click(5, 500)  # beside everything
     walk: list[dict[str, Any]] = []
+    focus = script("focus")
     for _ in range(90):
         thumb = _thumb(page) if walk and walk[-1]["thumb"] else None
         page.keyboard.press("Tab")
         if thumb is not None:
             walk[-1]["ring"] = _thumb(page) != thumb
-        walk.append(page.evaluate(FOCUS))
+        walk.append(page.evaluate(focus))
         if len(walk) > 5 and walk[-1]["name"].startswith("attention weights are not"):
             break
     unseen = [
@@ -311,7 +280,7 @@ def test_the_tab_key_reaches_everything_and_shows_where_it_is(
 
 
 def _thumb(page: Page) -> bytes:
-    return page.screenshot(clip=page.evaluate(THUMB))
+    return page.screenshot(clip=page.evaluate(script("thumb")))
 
 
 # ---- long work ----------------------------------------------------------------------------------

@@ -5,19 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.support import page_actions
-from tests.support.browser import running_app, visit
+from tests.support.browser import running_app
 from tests.support.model_kinds import NAMES, write_kinds
 from tests.support.page_actions import address, after, go, query
+from tests.support.rest import rest
+from tests.support.scripts import script
 
 TEXT = "The cat sat on the mat."
 MAP, OVER = "charts.head-view", "charts.over-image"
 MAP_PAGES = ("", "positions", "norms")
+#: Width and colours: the first of each page, both of Explore.
+SCREENS: tuple[tuple[int, Literal["light", "dark"]], ...] = ((800, "light"), (1440, "dark"))
 
 
 @pytest.fixture(scope="module")
@@ -128,22 +132,21 @@ def test_vectors_and_ids(page: Page, kinds_url: str) -> None:
     assert last["alerts"] == [] and last["said"]["translation"]
 
 
-@pytest.mark.parametrize(
-    ("width", "colours"),
-    [
-        (800, "light"),
-        (1440, "dark"),
-        pytest.param(800, "dark", marks=pytest.mark.soak),
-        pytest.param(1440, "light", marks=pytest.mark.soak),
-    ],
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_page_of_every_kind_fits_and_complains_about_nothing(
-    browser: Browser, kinds_url: str, width: int, colours: Any
+    page: Page, kinds_url: str, name: str
 ) -> None:
-    with visit(browser, viewport={"width": width, "height": 1000}, color_scheme=colours) as page:
-        for name in NAMES:
-            for path in MAP_PAGES if (width, colours) == (800, "light") else ("",):
-                now = go(page, address(kinds_url, path, model=name, masked="1"))
-                assert now["alerts"] == []
-                wide = page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth")
-                assert wide <= width, (name, path)
+    """Opened narrow and light; Explore is made wide and dark while it is open."""
+    for path in MAP_PAGES:
+        page.set_viewport_size({"width": 800, "height": 1000})
+        page.emulate_media(color_scheme="light")
+        page.goto(address(kinds_url, path, model=name, masked="1"))
+        expect(page.locator(".tv-foot")).to_be_visible()
+        for width, colours in SCREENS[: 1 if path else 2]:
+            page.set_viewport_size({"width": width, "height": 1000})
+            page.emulate_media(color_scheme=colours)
+            rest(page)
+            where = f"{name}, page '{path}', {width} pixels, {colours}"
+            assert page.get_by_test_id("stException").count() == 0, where
+            assert page.get_by_test_id("stAlert").all_inner_texts() == [], where
+            assert page.evaluate(script("too_wide")) == [], where

@@ -8,29 +8,14 @@ from playwright.sync_api import Page, expect
 
 from tests.support import page_actions
 from tests.support.page_actions import address, go, look
+from tests.support.scripts import script
 
 WORDS = re.compile(r"[A-Za-z]{3,} [a-z]{2,} [a-z]{2,}")  # three words of English in a row
-
-#: What is written inside of our own pictures, their names for screen readers too.
-INSIDE = """() => {
-  const found = [], walk = (root) => {
-    for (const one of root.querySelectorAll('*')) {
-      if (one.shadowRoot) walk(one.shadowRoot);
-      if (root === document || one.matches('style, script')) continue;
-      for (const name of ['aria-label', 'title', 'aria-valuetext', 'aria-roledescription']) {
-        if (one.hasAttribute(name)) found.push(one.getAttribute(name));
-      }
-      for (const node of one.childNodes) if (node.nodeType === 3) found.push(node.textContent);
-    }
-  };
-  walk(document);
-  return found.map((text) => text.trim()).filter(Boolean);
-}"""
 
 
 def english(page: Page) -> list[str]:
     """The texts inside of our pictures that are English sentences."""
-    return [text for text in page.evaluate(INSIDE) if WORDS.search(text)]
+    return [text for text in page.evaluate(script("picture_texts")) if WORDS.search(text)]
 
 
 def language(page: Page) -> str:
@@ -43,12 +28,12 @@ def test_pictures_speak_chinese_in_every_view_and_english_again(page: Page, url:
     for view in ("map", "lines", "qk"):
         go(page, address(url, lang="zh", view=view))
         assert language(page) == "zh" and english(page) == [], view
-    inside = page.evaluate(INSIDE)
+    inside = page.evaluate(script("picture_texts"))
     assert {"阈值", "排序", "温度", "窗口", "分数", "权重"} <= set(inside)
     page_actions.pick(page, "语言", "English")
     expect(page.get_by_text("Which words does each head look at?")).to_be_visible()
     page_actions.still(page)
-    inside = page.evaluate(INSIDE)
+    inside = page.evaluate(script("picture_texts"))
     assert {"threshold", "sort", "temperature", "window", "score", "weight"} <= set(inside)
     assert language(page) == "en" and not re.search(r"[\u4e00-\u9fff]", " ".join(inside))
     page_actions.pick(page, "Language", "中文")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.support import page_actions
 from tests.support.page_actions import after, edits, go, query
@@ -67,11 +67,27 @@ PLACES: list[Step] = [
 def test_every_choice_on_positions_is_seen_and_kept(page: Page, url: str) -> None:
     now = go(page, f"{url}/positions")
     assert "tells the two orders apart" in now["said"]["verdict"]
+    _choose_a_pair_in_the_wavelengths(page)
     for act, keys, seen in PLACES:
         _, now = after(page, act, "query", *seen)
         assert query(page) | keys == query(page)
         assert now["alerts"] == []
     assert page_actions.differing(now, go(page, page.url)) == set()
+
+
+def _choose_a_pair_in_the_wavelengths(page: Page) -> None:
+    points = page.locator(".st-key-wavelengths .scatterlayer .point")
+    seen = ("query", "charts.wavelengths", "charts.position-waves")
+    _, now = after(page, lambda p: p.mouse.click(*_middle(points.nth(64))), *seen)
+    assert abs(int(query(page)["pair"]) - 64) <= 2  # neighbouring points touch
+    assert now["controls"]["pair"][0][-1] == query(page)["pair"]
+
+
+def _middle(point: Locator) -> tuple[float, float]:
+    point.scroll_into_view_if_needed()
+    box = point.bounding_box()
+    assert box is not None
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
 def test_every_switch_of_positions_changes_what_the_model_does(page: Page, url: str) -> None:
@@ -100,18 +116,6 @@ def test_every_switch_of_positions_changes_what_the_model_does(page: Page, url: 
     assert page_actions.differing(one, now) == set()
     assert page_actions.differing(one, go(page, page.url)) == set()
     assert two["charts"] != one["charts"]
-
-
-def test_a_pair_can_be_chosen_in_the_wavelengths(page: Page, url: str) -> None:
-    go(page, f"{url}/positions")
-    points = page.locator(".st-key-wavelengths .scatterlayer .point")
-    box = points.nth(64).bounding_box()
-    assert box is not None
-    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    seen = ("query", "charts.wavelengths", "charts.position-waves")
-    _, now = after(page, lambda p: p.mouse.click(*middle), *seen)
-    assert abs(int(query(page)["pair"]) - 64) <= 2  # neighbouring points touch
-    assert now["controls"]["pair"][0][-1] == query(page)["pair"]
 
 
 # ---- Norms --------------------------------------------------------------------------------------
@@ -160,6 +164,11 @@ NORMS: list[Step] = [
 
 def test_every_choice_on_norms_is_seen_and_kept(page: Page, url: str) -> None:
     go(page, page_actions.address(url, "norms", edits=CHANGED.to_json()))
+    # the line of the end mark ends far above the others
+    end = page.locator(".st-key-stream .scatterlayer .trace").nth(15).locator(".point").last
+    seen_there = ("query", STREAM, NORM, "said.norm")
+    after(page, lambda p: p.mouse.click(*_middle(end)), *seen_there)
+    assert query(page)["word"] == "16"
     for act, keys, seen in NORMS:
         _, now = after(page, act, "query", *seen)
         assert query(page) | keys == query(page)
@@ -168,16 +177,6 @@ def test_every_choice_on_norms_is_seen_and_kept(page: Page, url: str) -> None:
     assert page_actions.differing(now, go(page, page.url)) == set()
     _, now = after(page, lambda p: page_actions.click(p, "back to clean"), "edits", NORM)
     assert "change" not in now["said"]
-
-
-def test_a_click_on_a_line_chooses_its_word(page: Page, url: str) -> None:
-    go(page, f"{url}/norms")
-    end = page.locator(".st-key-stream .scatterlayer .trace").nth(15).locator(".point").last
-    box = end.bounding_box()  # where the line of the end mark ends, far above the others
-    assert box is not None
-    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    after(page, lambda p: p.mouse.click(*middle), "query", STREAM, NORM, "said.norm")
-    assert query(page)["word"] == "16"
 
 
 @pytest.mark.shipped

@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.support.browser import visit
 from tests.support.rest import rest
+from tests.support.scripts import script
 from transformer_viz.app.pages import PAGES
 from transformer_viz.app.shell.share import SERVE
 from transformer_viz.core.interventions import Intervention, Temperature
@@ -21,29 +22,8 @@ from transformer_viz.core.interventions import Intervention, Temperature
 BACK_ROW = {"width": 1280, "height": 720}
 WARM = Intervention(
     (Temperature(value=2.5, stack="decoder", block="cross", layer=1, head=3),)
-).to_json()
-#: Every text that can be seen, in the page and in our pictures, with the size of its letters.
-SMALL = """least => {
-  const found = [];
-  const look = root => {
-    const walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT | NodeFilter.SHOW_ELEMENT);
-    for (let node = walk.nextNode(); node; node = walk.nextNode()) {
-      if (node.nodeType === Node.ELEMENT_NODE) {
-        if (node.shadowRoot) look(node.shadowRoot);
-        continue;
-      }
-      const place = node.parentElement, range = document.createRange();
-      if (!node.data.trim() || place.closest('style, script')) continue;
-      if (!place.checkVisibility({opacityProperty: true, visibilityProperty: true})) continue;
-      range.selectNodeContents(node);
-      const {width, height} = range.getBoundingClientRect();
-      const size = parseFloat(getComputedStyle(place).fontSize);
-      if (width > 2 && height > 2 && size < least) found.push(`${size}px ${node.data.trim()}`);
-    }
-  };
-  look(document);
-  return found;
-}"""
+).to_json()  #: The page has taken the dark theme.
+DARK = "getComputedStyle(document.querySelector('.stApp')).backgroundColor.includes('(20, 23, 28')"
 
 
 def opened(page: Page, address: str) -> None:
@@ -64,35 +44,42 @@ def box(place: Locator) -> dict[str, Any]:
     return dict(found)
 
 
-@pytest.mark.parametrize(("width", "lang"), [(1440, "en"), (1440, "zh"), (800, "en"), (800, "zh")])
+@pytest.mark.parametrize(("lang", "widths"), [("en", (1440, 800)), ("zh", (800, 1440))])
 def test_the_names_of_the_pages_and_the_corner_do_not_touch(
-    browser: Browser, url: str, width: int, lang: str
+    page: Page, url: str, lang: str, widths: tuple[int, int]
 ) -> None:
-    with visit(browser, viewport={"width": width, "height": 900}) as page:
-        opened(page, f"{url}/?lang={lang}")
-        corner = box(page.locator(".st-key-corner"))
-        assert corner["x"] + corner["width"] <= width and corner["y"] >= 0
-        found = page.locator(".st-key-corner button").all()
-        buttons = [button for button in found if button.bounding_box()]
-        tops = {round(box(button)["y"] + box(button)["height"] / 2) for button in buttons}
-        assert len(buttons) == 4 and max(tops) - min(tops) <= 2  # in one line
-        links = page.get_by_test_id("stTopNav").locator("a, button")
-        seen = [link for link in links.all() if link.bounding_box() and box(link)["width"] > 2]
-        inside = [
-            link for link in seen if "hidden" not in (link.get_attribute("aria-hidden") or "")
-        ]
-        right = max(box(link)["x"] + box(link)["width"] for link in inside if link.is_visible())
-        assert right <= corner["x"]
+    """Opened at one width and brought to the other while open."""
+    page.set_viewport_size({"width": widths[0], "height": 900})
+    opened(page, f"{url}/?lang={lang}")
+    for width in widths:
+        page.set_viewport_size({"width": width, "height": 900})
         folded = page.get_by_test_id("stTopNavSection")
-        assert folded.count() == (1 if width == 800 else 0)
+        expect(folded, f"{lang} at {width}").to_have_count(1 if width == 800 else 0)
+        rest(page)
+        does_not_touch(page, width, f"{lang} at {width}")
 
 
-def test_every_page_is_reached_where_names_are_folded(browser: Browser, url: str) -> None:
-    with visit(browser, viewport={"width": 800, "height": 900}) as page:
-        opened(page, url)
-        page.get_by_test_id("stTopNavSection").click()
-        page.get_by_test_id("stTopNavDropdownLink").filter(has_text="About").click()
-        page.wait_for_url("**/about*")
+def does_not_touch(page: Page, width: int, where: str) -> None:
+    """The corner is inside of the window, in one line, and right of all names."""
+    corner = box(page.locator(".st-key-corner"))
+    assert corner["x"] + corner["width"] <= width and corner["y"] >= 0, where
+    found = page.locator(".st-key-corner button").all()
+    buttons = [button for button in found if button.bounding_box()]
+    tops = {round(box(button)["y"] + box(button)["height"] / 2) for button in buttons}
+    assert len(buttons) == 4 and max(tops) - min(tops) <= 2, where  # in one line
+    links = page.get_by_test_id("stTopNav").locator("a, button")
+    seen = [link for link in links.all() if link.bounding_box() and box(link)["width"] > 2]
+    inside = [link for link in seen if "hidden" not in (link.get_attribute("aria-hidden") or "")]
+    right = max(box(link)["x"] + box(link)["width"] for link in inside if link.is_visible())
+    assert right <= corner["x"], where
+
+
+def test_every_page_is_reached_where_names_are_folded(page: Page, url: str) -> None:
+    page.set_viewport_size({"width": 800, "height": 900})
+    page.goto(f"{url}/lessons")
+    page.get_by_test_id("stTopNavSection").click()
+    page.get_by_test_id("stTopNavDropdownLink").filter(has_text="About").click()
+    page.wait_for_url("**/about*")
 
 
 @pytest.fixture(scope="module")
@@ -119,15 +106,16 @@ def scanned(page: Page) -> str:
     return found.text
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_code_on_the_screen_opens_what_the_teacher_sees(
-    elsewhere: Browser, url: str, scheme: Any
-) -> None:
+def test_the_code_on_the_screen_opens_what_the_teacher_sees(elsewhere: Browser, url: str) -> None:
+    """Read from a light screen, a dark one, and one that presents, which it fills."""
     here = url.replace("127.0.0.1", "class.example")
-    with visit(elsewhere, color_scheme=scheme) as page:
+    with visit(elsewhere, color_scheme="light") as page:
         opened(page, f"{here}/?layer=1&head=3&edits={WARM}&text=The+cat+sat.&view=lines")
         page.locator(".st-key-corner").get_by_role("button", name="Share").click()
         link = scanned(page)
+        page.emulate_media(color_scheme="dark")
+        page.wait_for_function(DARK)
+        assert scanned(page) == link, "dark"
         assert link.startswith(f"{here}/?") and query(page) == {
             name: texts[0] for name, texts in parse_qs(urlsplit(link).query).items()
         }
@@ -138,11 +126,7 @@ def test_the_code_on_the_screen_opens_what_the_teacher_sees(
             opened(pupil, link)
             assert query(pupil) == query(page)
             assert pupil.locator(".st-key-chips button").all_inner_texts() == chips
-
-
-def test_while_presenting_the_code_fills_the_screen(elsewhere: Browser, url: str) -> None:
-    here = url.replace("127.0.0.1", "class.example")
-    with visit(elsewhere, viewport=BACK_ROW) as page:
+        page.set_viewport_size(BACK_ROW)
         opened(page, f"{here}/?present=on&layer=1")
         page.locator(".st-key-corner").get_by_role("button", name="Share").click()
         assert "present" not in scanned(page)
@@ -151,94 +135,86 @@ def test_while_presenting_the_code_fills_the_screen(elsewhere: Browser, url: str
         assert code["y"] >= 0 and code["y"] + code["height"] <= BACK_ROW["height"]
 
 
-def test_where_nobody_else_comes_the_way_out_is_told(page: Page, url: str) -> None:
-    opened(page, url)
-    page.locator(".st-key-corner").get_by_role("button", name="Share").click()
-    expect(page.get_by_test_id("stPopoverBody")).to_contain_text(SERVE)
-    assert page.locator("img.tv-code").count() == 0
-
-
-def test_one_screen_holds_the_pictures_and_the_slider(browser: Browser, url: str) -> None:
-    with visit(browser, viewport=BACK_ROW) as page:
-        opened(page, f"{url}/?present=on&layer=1&head=3")
-        for part in (".st-key-atlas", ".st-key-head-view", ".st-key-temperature", ".tv-presented"):
-            place = box(page.locator(part).first)
-            assert place["x"] >= 0 and place["x"] + place["width"] <= BACK_ROW["width"], part
-            assert place["y"] >= 0 and place["y"] + place["height"] <= BACK_ROW["height"], part
-            assert place["height"] > 20, part
-        slider = box(page.locator(".st-key-temperature"))
-        pictures = box(page.locator(".st-key-pictures"))
-        assert pictures["y"] + pictures["height"] <= slider["y"] + 8
-        assert page.evaluate("document.documentElement.scrollWidth") == BACK_ROW["width"]
-        assert page.locator(".st-key-hide").is_hidden()
-
-
-def test_keys_step_unfold_and_leave_and_never_while_typing(browser: Browser, url: str) -> None:
-    with visit(browser, viewport=BACK_ROW) as page:
-        opened(page, f"{url}/?present=on&layer=1&head=7")
-        title = page.locator(".st-key-card-head h2")
-        page.keyboard.press("ArrowRight")
-        expect(title).to_contain_text("L2 H0")
-        page.keyboard.press("ArrowLeft")
-        expect(title).to_contain_text("L1 H7")
-        page.keyboard.press("PageDown")  # a clicker's
-        expect(title).to_contain_text("L2 H0")
-        page.locator(".st-key-step-back button").click()  # the mouse does the same
-        expect(title).to_contain_text("L1 H7")
-        sentence = page.get_by_label("English sentence")
-        assert sentence.is_hidden()
-        page.keyboard.press("c")
-        expect(sentence).to_be_visible()
-        expect(page.get_by_test_id("stTopNav")).to_be_visible()
-        sentence.fill("The cat sat.")
-        for key in ("ArrowLeft", "PageUp", "c", "Escape"):
-            sentence.press(key)
-        assert sentence.is_visible() and page.locator("html[data-unfold]").count() == 1
-        sentence.press("Enter")
-        rest(page)
-        expect(title).to_contain_text("L1 H7")
-        sentence.blur()
-        page.keyboard.press("C")
-        expect(sentence).to_be_hidden()
-        slider = page.get_by_role("slider", name="temperature")
-        slider.focus()
-        slider.press("ArrowRight")  # the slider's own arrow
-        page.wait_for_url("**temperature**")
-        expect(title).to_contain_text("L1 H7")
-        page.keyboard.press("Escape")
-        page.wait_for_function("!document.documentElement.hasAttribute('data-present')")
-        rest(page)
-        assert "present" not in query(page) and "temperature" in query(page)["edits"]
-        expect(page.locator(".tv-presented")).to_have_count(0)
-
-
-def test_an_open_list_keeps_its_keys(browser: Browser, url: str) -> None:
-    with visit(browser, viewport=BACK_ROW) as page:
-        opened(page, f"{url}/?present=on&layer=1&head=3")
-        page.locator(".st-key-corner").get_by_role("button", name="Share").click()
-        page.get_by_test_id("stPopoverBody").wait_for()
-        rest(page)  # a list that is still being filled may not hear a key
-        page.keyboard.press("Escape")  # closes what is open, and leaves nothing
-        page.get_by_test_id("stPopoverBody").wait_for(state="hidden")
-        rest(page)
-        assert page.locator("html[data-present]").count() == 1
-
-
 @pytest.fixture(scope="module")
 def class_room(browser: Browser) -> Iterator[Page]:
-    """One visit that presents every page: the second one has its scripts already."""
+    """One visit that presents: the second page has its scripts already."""
     with visit(browser, viewport=BACK_ROW) as page:
         yield page
 
 
+def test_one_screen_holds_the_pictures_and_the_slider(class_room: Page, url: str) -> None:
+    """And a list that is open keeps its keys; where nobody else comes, it tells the way out."""
+    page = class_room
+    opened(page, f"{url}/?present=on&layer=1&head=3")
+    for part in (".st-key-atlas", ".st-key-head-view", ".st-key-temperature", ".tv-presented"):
+        place = box(page.locator(part).first)
+        assert place["x"] >= 0 and place["x"] + place["width"] <= BACK_ROW["width"], part
+        assert place["y"] >= 0 and place["y"] + place["height"] <= BACK_ROW["height"], part
+        assert place["height"] > 20, part
+    slider = box(page.locator(".st-key-temperature"))
+    pictures = box(page.locator(".st-key-pictures"))
+    assert pictures["y"] + pictures["height"] <= slider["y"] + 8
+    assert page.evaluate("document.documentElement.scrollWidth") == BACK_ROW["width"]
+    assert page.locator(".st-key-hide").is_hidden()
+
+    page.locator(".st-key-corner").get_by_role("button", name="Share").click()
+    body = page.get_by_test_id("stPopoverBody")
+    expect(body).to_contain_text(SERVE)
+    assert page.locator("img.tv-code").count() == 0
+    rest(page)  # a list that is still being filled may not hear a key
+    page.keyboard.press("Escape")  # closes what is open, and leaves nothing
+    body.wait_for(state="hidden")
+    rest(page)
+    assert page.locator("html[data-present]").count() == 1
+
+
+def test_keys_step_unfold_and_leave_and_never_while_typing(class_room: Page, url: str) -> None:
+    page = class_room
+    opened(page, f"{url}/?present=on&layer=1&head=7")
+    title = page.locator(".st-key-card-head h2")
+    page.keyboard.press("ArrowRight")
+    expect(title).to_contain_text("L2 H0")
+    page.keyboard.press("ArrowLeft")
+    expect(title).to_contain_text("L1 H7")
+    page.keyboard.press("PageDown")  # a clicker's
+    expect(title).to_contain_text("L2 H0")
+    page.locator(".st-key-step-back button").click()  # the mouse does the same
+    expect(title).to_contain_text("L1 H7")
+    sentence = page.get_by_label("English sentence")
+    assert sentence.is_hidden()
+    page.keyboard.press("c")
+    expect(sentence).to_be_visible()
+    expect(page.get_by_test_id("stTopNav")).to_be_visible()
+    sentence.fill("The cat sat.")
+    for key in ("ArrowLeft", "PageUp", "c", "Escape"):
+        sentence.press(key)
+    assert sentence.is_visible() and page.locator("html[data-unfold]").count() == 1
+    sentence.press("Enter")
+    rest(page)
+    expect(title).to_contain_text("L1 H7")
+    sentence.blur()
+    page.keyboard.press("C")
+    expect(sentence).to_be_hidden()
+    slider = page.get_by_role("slider", name="temperature")
+    slider.focus()
+    slider.press("ArrowRight")  # the slider's own arrow
+    page.wait_for_url("**temperature**")
+    expect(title).to_contain_text("L1 H7")
+    page.keyboard.press("Escape")
+    page.wait_for_function("!document.documentElement.hasAttribute('data-present')")
+    rest(page)
+    assert "present" not in query(page) and "temperature" in query(page)["edits"]
+    expect(page.locator(".tv-presented")).to_have_count(0)
+
+
 @pytest.mark.parametrize("path", [page.path for page in PAGES])
 def test_the_back_row_reads_every_letter(class_room: Page, url: str, path: str) -> None:
-    page = class_room
+    page, small = class_room, script("small_text")
     page.goto(f"{url}/{path}?present=on&layer=1&head=3")
     page.locator(".tv-present").wait_for()
     page.get_by_test_id("stMain").locator("h2, h3").first.wait_for(state="attached")
-    rest(page, still=800)
-    assert page.evaluate(SMALL, 21.9) == []
+    rest(page, still=400)
+    assert page.evaluate(small, 21.9) == [], path
 
 
 def test_another_language_keeps_what_was_chosen(page: Page, url: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.support.browser import watched
+from tests.support.scripts import script
 from tests.views.large import large_trace
 from tests.views.test_html_report import CLEAN, EVIL, WARM, hostile
 from transformer_viz.core.palette import DARK, LIGHT
@@ -63,12 +64,7 @@ def painted(page: Page) -> None:
 
 def colours(canvas: Locator) -> int:
     """How many colours stand on a canvas."""
-    return int(
-        canvas.evaluate(
-            """canvas => new Set(new Uint32Array(canvas.getContext('2d').getImageData(
-            0, 0, canvas.width, canvas.height).data.buffer)).size"""
-        )
-    )
+    return int(canvas.evaluate(script("colours")))
 
 
 def test_it_opens_offline_and_is_painted(offline: Offline) -> None:

@@ -12,9 +12,9 @@ from benchmarks.pupils import LEAST, Truth, lesson, mixed, section, sentence_of
 from benchmarks.visitors import together
 from tests.support.browser import visit
 
-SECONDS, ACTIONS = 5, 5
-PUPILS = 3
-CHANGES = 6
+SECONDS, ACTIONS = 3, 3
+PUPILS, LESSON = 3, 5
+CHANGES = 4
 
 
 def test_a_monkey_breaks_nothing(browser: Browser, url: str) -> None:
@@ -34,7 +34,7 @@ def test_two_visitors_see_each_their_own(browser: Browser, url: str) -> None:
 
 
 def test_pupils_are_shown_what_their_own_sentences_give(browser: Browser, url: str) -> None:
-    met = lesson(browser, url, PUPILS, SECONDS)
+    met = lesson(browser, url, PUPILS, LESSON)
     assert not met.errors
     assert len(met.steps) >= LEAST * (PUPILS - 1) and met.painted
     truth = Truth()
@@ -42,7 +42,7 @@ def test_pupils_are_shown_what_their_own_sentences_give(browser: Browser, url: s
     mine, other = met.visits[0].steps[0], met.visits[1].steps[0]
     swapped = replace(mine, frame=other.frame, head=other.head, after=other.after)
     assert len(mixed([swapped], truth)) == 3  # another pupil's screen would be noticed
-    assert "move to frame" in section(met, [], PUPILS, SECONDS).text
+    assert "move to frame" in section(met, [], PUPILS, LESSON).text
 
 
 def test_no_two_pupils_of_a_class_type_one_sentence() -> None:

@@ -1,0 +1,21 @@
+/**
+ * What of the page goes beyond the window: the page, its main part, and elements by their keys.
+ * Plotly's and the table's own parts are cut off by their frames, and the input within a slider is
+ * never seen.
+ */
+export default () => {
+  const main = document.querySelector('[data-testid="stMain"]');
+  if (!main) return ["no main part"];
+  const out = [...main.querySelectorAll("*")].filter((element) => {
+    const box = element.getBoundingClientRect();
+    return box.width > 0 && box.left < innerWidth && box.right > innerWidth + 1
+      && !element.closest('.stPlotlyChart, [data-testid="stDataFrame"], svg, [type=range]');
+  });
+  const wide = document.documentElement.scrollWidth - innerWidth;
+  const mainWide = main.scrollWidth - main.clientWidth;
+  return [
+    ...(wide > 0 ? [`page by ${wide}px`] : []),
+    ...(mainWide > 0 ? [`main part by ${mainWide}px`] : []),
+    ...out.map((element) => element.closest('[class*="st-key-"]')?.className ?? element.tagName),
+  ];
+};
