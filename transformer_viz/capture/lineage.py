@@ -16,6 +16,8 @@ from torch import Tensor, nn
 
 from ..core.numerics import MASK_SCORE
 from . import torch_calls
+from .axes import Axes, of_input
+from .axis_rules import after, of_parameter
 from .module_names import Names
 from .propagation import SEQUENCES, in_place, packed, passed, swap, tensors
 from .roles import NOWHERE, Ids, Mark, Table
@@ -103,6 +105,16 @@ class Lineage:
         mark = self.mark(x)
         return self.waves.get(id(x)) if mark is None else mark.wave
 
+    def axes(self, x: Tensor) -> Axes | None:
+        """What the axes of a tensor are made of; None where that is not known."""
+        mark = self.mark(x)
+        if mark is not None:
+            return mark.axes
+        shape = tuple(x.shape)
+        if id(x) in self.owned or isinstance(x, nn.Parameter):
+            return of_parameter(shape)
+        return of_input(shape, x.is_floating_point() and x.dim() in (2, 3))
+
     # ---- setting -----------------------------------------------------------------------------
 
     def propagate(
@@ -136,6 +148,13 @@ class Lineage:
         if len(self.marked) > self.room:
             self.marked = [ref for ref in self.marked if ref() is not None]
             self.room = 2 * len(self.marked) + ROOM
+
+    def name_axes(self, out: Any, func: Any, args: Args, kwargs: Kwargs) -> None:
+        """Note what the axes of a call's results are made of."""
+        for x in out if isinstance(out, SEQUENCES) else (out,):
+            mark = self.mark(x)
+            if mark is not None:
+                mark.axes = after(func, args, kwargs, x, self.axes)
 
     def forget(self) -> None:
         """Take the marks off all tensors that are still alive."""

@@ -11,6 +11,8 @@ from typing import Any
 
 from torch import Tensor
 
+from .axes import Axes
+
 NOWHERE: frozenset[int] = frozenset()
 _serial = itertools.count(1)
 
@@ -20,13 +22,15 @@ class Mark:
     """``origin``: the token streams a tensor was made from (empty: only weights and constants);
     ``depth``: how many attentions stand before it; ``role``: what it is, if anything;
     ``edited_rotary``: what it would be with edited rotary angles; ``wave``: the angles behind
-    values read from a stored table; ``serial``: when it was made."""
+    values read from a stored table; ``axes``: what its axes are made of, None where no rule tells;
+    ``serial``: when it was made."""
 
     origin: frozenset[int] = NOWHERE
     depth: int = 0
     role: Any = None
     edited_rotary: Tensor | None = None
     wave: Tensor | None = None
+    axes: Axes | None = None
     serial: int = field(default_factory=lambda: next(_serial))
 
 

@@ -32,7 +32,10 @@ class CaptureMode(TorchFunctionMode):
         kwargs = kwargs or {}
         handler = self.state.handlers.get(func)
         if handler is not None:
-            return handler(self.state, func, args, kwargs)
-        if getattr(func, "__name__", "") == "__get__" and func not in torch_calls.TURNS:
+            out = handler(self.state, func, args, kwargs)
+        elif getattr(func, "__name__", "") == "__get__" and func not in torch_calls.TURNS:
             return func(*args, **kwargs)  # a property: its value carries no mark
-        return self.state.call(func, args, kwargs)
+        else:
+            out = self.state.call(func, args, kwargs)
+        self.state.lineage.name_axes(out, func, args, kwargs)
+        return out
