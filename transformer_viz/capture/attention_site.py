@@ -85,16 +85,18 @@ def keep(
     if scores is not None and (state.request.scores(record.site) or state.request.check):
         record.scores = layout.canonical(scores).detach()
     if state.request.qkv(record.site):
-        record.q = vectors(role.q, role.q_labels, record.heads)
-        record.k = vectors(role.k, role.k_labels, record.heads)
+        record.q = vectors(state, role.q, role.q_labels, record.heads)
+        record.k = vectors(state, role.k, role.k_labels, record.heads)
         record.scale, record.cap = scale_of(role)
     if state.request.positions and role.bias is not None:
         bias = layout.canonical(role.bias.expand(tuple(layout.shape)))[0]
         state.capture.positions[f"bias.{record.site.map}.{record.layer}"] = bias.detach()
 
 
-def vectors(x: Tensor | None, labels: tuple[str, ...] | None, heads: int) -> Tensor | None:
+def vectors(
+    state: CaptureState, x: Tensor | None, labels: tuple[str, ...] | None, heads: int
+) -> Tensor | None:
     """q, k or v as ``[batch, head, token, width]``; None where its dimensions are not known."""
     if x is None or labels is None or len(labels) != x.dim():
         return None
-    return Layout(labels, tuple(x.shape), heads).canonical(x.detach())
+    return Layout(labels, tuple(x.shape), heads, state.lineage.axes(x)).canonical(x.detach())

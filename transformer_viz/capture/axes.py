@@ -44,8 +44,11 @@ def kind_of(one: Axis) -> str | None:
 
 
 def of_input(shape: Shape, features: bool) -> Axes:
-    """The axes of an input: all number items, but the last one of vectors holds features."""
+    """The axes of an input: all number items, but the last one of vectors holds features; of more
+    than three dimensions the inner ones may be either."""
     kinds = [ITEMS] * len(shape)
+    if len(shape) > 3:
+        kinds[1:] = [UNKNOWN] * (len(shape) - 1)
     if features and shape:
         kinds[-1] = FEATURES
     return tuple(axis(kind, size) for kind, size in zip(kinds, shape, strict=True))
@@ -111,6 +114,12 @@ def _order(dims: int, name: str, given: tuple[Any, ...]) -> list[int] | None:
 # ---- products ----------------------------------------------------------------------------------
 
 
+def told(one: Axis) -> bool:
+    """Whether an axis says more than that it holds copies or something unknown."""
+    kinds = {kind for kind, _ in one}
+    return UNKNOWN not in kinds and kinds != {COPIES}
+
+
 def broadcast(*many: Axes | None) -> Axes:
     """The axes of an element-wise result: of each dimension the first operand that has places."""
     known = [axes for axes in many if axes is not None]
@@ -118,7 +127,7 @@ def broadcast(*many: Axes | None) -> Axes:
     out: list[Axis] = []
     for i in range(-dims, 0):
         here = [axes[i] for axes in known if len(axes) >= -i and axes[i]]
-        best = next((one for one in here if kind_of(one) not in (UNKNOWN, COPIES)), None)
+        best = next((one for one in here if told(one)), None)
         out.append(best or (here[0] if here else ()))
     return tuple(out)
 
@@ -271,13 +280,13 @@ def parts_of(parts: Sequence[Axes], dim: int) -> int:
     return len(parts) if len(parts) > 1 and all(found) else 0
 
 
-def expanded(axes: Axes, shape: Shape) -> Axes:
-    """The axes after copies were made along axes of one place, or in front."""
-    padded = ((),) * (len(shape) - len(axes)) + axes
-    return tuple(
-        one if size_of(one) == size else (*one, *axis(COPIES, size // max(1, size_of(one))))
-        for one, size in zip(padded, shape, strict=True)
-    )
+def expanded(axes: Axes, shape: Shape, one_by_one: bool = False) -> Axes:
+    """The axes after copies were made: of the whole, or of each place one by one."""
+    out: list[Axis] = []
+    for one, size in zip(((),) * (len(shape) - len(axes)) + axes, shape, strict=True):
+        copies = axis(COPIES, size // max(1, size_of(one)))
+        out.append((*one, *copies) if one_by_one else (*copies, *one))
+    return tuple(out)
 
 
 def convolved(axes: Axes, shape: Shape) -> Axes | None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from .axes import COPIES, FEATURES, ITEMS, Axes, Axis
+
 #: Labels of dimensions: batch, head, key-value group, query, key; "bh" both in one, batch first.
 Labels = tuple[str, ...]
+
+
+KNOWN = frozenset((ITEMS, FEATURES, COPIES))  # kinds that tell batch and heads apart
 
 
 def matmul_labels(dims: int) -> Labels | None:
@@ -40,43 +46,79 @@ def oriented(labels: Labels | None, dims: int, softmax_dim: int) -> Labels | Non
 
 @dataclass(frozen=True)
 class Layout:
-    """The order of one tensor's dimensions, its batch and its heads."""
+    """The order of one tensor's dimensions: queries and keys by label, batch and heads by what
+    their axes are made of; where that is not known, by the usual order of labels.
+
+    ``heads`` splits a merged dimension of which only the label is known.
+    """
 
     labels: Labels
     shape: tuple[int, ...]
-    heads: int | None
+    heads: int | None = None
+    axes: Axes | None = None
 
-    @property
+    @cached_property
+    def told(self) -> bool:
+        """Whether the axes themselves told batch and heads: nothing was assumed."""
+        if self.axes is None or len(self.axes) != len(self.shape):
+            return False
+        return all(
+            kind[0] in KNOWN
+            for label, one in zip(self.labels, self.axes, strict=True)
+            if label not in ("q", "k")
+            for kind, _ in one
+        )
+
+    @cached_property
+    def parts(self) -> list[tuple[str, int]]:
+        """What each part of each dimension is, in order: ``b, h, q`` or ``k``, and its size."""
+        out: list[tuple[str, int]] = []
+        for i, (label, size) in enumerate(zip(self.labels, self.shape, strict=True)):
+            if label in ("q", "k"):
+                out.append((label, size))
+            elif self.told and self.axes is not None:
+                out += [(self.name(kind[0], self.axes[i]), atom) for kind, atom in self.axes[i]]
+            elif label == "bh":
+                heads = self.split(size)
+                out += [("b", size // heads), ("h", heads)]
+            else:
+                out.append(("h" if label in ("h", "g") else "b", size))
+        return out
+
+    @staticmethod
+    def name(kind: str, one: Axis) -> str:
+        """What an atom of a shared axis is: copies beside features are heads of their groups."""
+        if kind == COPIES:
+            return "h" if any(other[0][0] == FEATURES for other in one) else "b"
+        return "h" if kind == FEATURES else "b"
+
+    @cached_property
     def order(self) -> list[int]:
-        return [
-            self.labels.index(name)
-            for name in ("b", "bh", "g", "h", "q", "k")
-            if name in self.labels
-        ]
+        """The parts in the order batch, head, query, key."""
+        return [i for name in "bhqk" for i, (part, _) in enumerate(self.parts) if part == name]
+
+    @cached_property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """Batch, heads, queries and keys."""
+        found = dict.fromkeys("bhqk", 1)
+        for name, size in self.parts:
+            found[name] *= size
+        return found["b"], found["h"], found["q"], found["k"]
 
     def canonical(self, x: Tensor) -> Tensor:
         """``x`` as ``[batch, head, query, key]``; a view where one is possible."""
         if x.shape != torch.Size(self.shape):
             x = x.expand(self.shape)
-        if self.order != list(range(x.dim())):
-            x = x.permute(self.order)
-        if "bh" in self.labels:
-            heads = self.split(x.shape[0])
-            return x.unflatten(0, (x.shape[0] // heads, heads))
-        if "g" in self.labels:
-            x = x.flatten(1, 2) if "b" in self.labels else x.flatten(0, 1)
-        if "h" not in self.labels:
-            x = x.unsqueeze(1 if "b" in self.labels else 0)
-        return x if "b" in self.labels else x.unsqueeze(0)
+        if self.order == list(range(len(self.parts))) and self.sizes == self.shape:
+            return x
+        x = x.reshape([size for _, size in self.parts])
+        return x.permute(self.order).reshape(self.sizes)
 
     def original(self, x: Tensor) -> Tensor:
         """The inverse of :meth:`canonical`."""
-        inner = [self.shape[i] for i in self.order]
-        x = x.reshape(inner)
-        inverse = [0] * len(self.order)
-        for position, dim in enumerate(self.order):
-            inverse[dim] = position
-        return x if inverse == list(range(x.dim())) else x.permute(inverse)
+        x = x.reshape([self.parts[i][1] for i in self.order])
+        back = sorted(range(len(self.order)), key=self.order.__getitem__)
+        return x.permute(back).reshape(self.shape)
 
     def split(self, merged: int) -> int:
         """How many heads a merged batch-and-head dimension holds."""

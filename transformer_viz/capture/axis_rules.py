@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from torch import Tensor
 from torch.nn import Parameter
@@ -33,7 +32,15 @@ from .axes import (
 )
 from .propagation import tensors
 
-Look = Callable[[Tensor], Axes | None]
+
+class Look(Protocol):
+    """What is known of a call's operands."""
+
+    def axes(self, x: Tensor) -> Axes | None:
+        """The axes of an operand."""
+
+    def origin(self, x: Tensor) -> frozenset[int]:
+        """The streams that an operand was made from; empty for constants."""
 
 
 def of_parameter(shape: Shape) -> Axes:
@@ -67,7 +74,7 @@ def after(
 ) -> Axes | None:
     """The axes of what a call gave; None where no rule tells.
 
-    ``look`` gives the axes of an operand.
+    ``look`` tells what is known of its operands.
     """
     name = name_of(func)
     x = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
@@ -93,7 +100,7 @@ def name_of(func: Any) -> str:
 
 def _moved(name: str, x: Tensor, args: Any, kwargs: Any, shape: Shape, look: Look) -> Axes | None:
     """Calls that move numbers about."""
-    axes = look(x)
+    axes = look.axes(x)
     if axes is None:
         return None
     if name in SAME_NUMBERS:
@@ -112,7 +119,7 @@ def _moved(name: str, x: Tensor, args: Any, kwargs: Any, shape: Shape, look: Loo
     if name == "__getitem__":
         return indexed(axes, args[1], shape)
     if name == "repeat_interleave" and len(shape) == len(axes):
-        return expanded(axes, shape)
+        return expanded(axes, shape, one_by_one=True)
     return None
 
 
@@ -123,13 +130,18 @@ def _plain_arguments(args: Any, kwargs: Any) -> tuple[Any, ...]:
 
 def _made(name: str, x: Tensor, args: Any, kwargs: Any, shape: Shape, look: Look) -> Axes | None:
     """Calls that make new numbers."""
-    axes = look(x)
+    axes = look.axes(x)
     if name in ("linear", "addmm"):
-        source = axes if name == "linear" else look(args[1])
+        source = axes if name == "linear" else look.axes(args[1])
         return None if source is None else (*source[:-1], axis(FEATURES, shape[-1]))
     if name in ("matmul", "__matmul__", "__rmatmul__", "bmm", "mm", "baddbmm"):
-        pair = tensors(args, kwargs)[-2:]
-        first, second = (look(t) for t in (pair if name != "__rmatmul__" else pair[::-1]))
+        given = tensors(args, {key: v for key, v in kwargs.items() if key != "out"})[-2:]
+        pair = given[::-1] if name == "__rmatmul__" else given
+        first, second = (look.axes(t) for t in pair)
+        if look.origin(pair[0]) and not look.origin(pair[1]):  # a projection, of each head its own
+            second = tuple(axis(FEATURES, size) for size in pair[1].shape)
+        elif second is None and first is not None:
+            second = (*first[:-2], (), axis(UNKNOWN, shape[-1]))
         return None if first is None or second is None else multiplied(first, second)
     if name in CONVOLVE:
         return None if axes is None else convolved(axes, shape)
@@ -139,10 +151,19 @@ def _made(name: str, x: Tensor, args: Any, kwargs: Any, shape: Shape, look: Look
         dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
         if tuple(map(size_of, axes)) != shape:
             return reduced(axes, shape, dim)
-    joint = broadcast(*(look(t) for t in tensors(args, kwargs)))
-    if tuple(map(size_of, joint)) == shape:
-        return joint  # element by element
-    return cut(axes, shape) if axes is not None else None
+    return _each(tensors(args, kwargs), shape, look) or (
+        cut(axes, shape) if axes is not None else None
+    )
+
+
+def _each(given: list[Tensor], shape: Shape, look: Look) -> Axes | None:
+    """The axes of an element-wise call: those of its activations; of constants if it has no other.
+
+    What is not known of the one is told by the others, not by a mask or a table.
+    """
+    activations = [t for t in given if look.origin(t)] or given
+    joint = broadcast(*(look.axes(t) for t in activations))
+    return joint if joint and tuple(map(size_of, joint)) == shape else None
 
 
 def _looked_up(args: Any, kwargs: Any, shape: Shape, look: Look) -> Axes | None:
@@ -150,7 +171,7 @@ def _looked_up(args: Any, kwargs: Any, shape: Shape, look: Look) -> Axes | None:
     ids = next((t for t in tensors(args, kwargs) if not t.is_floating_point()), None)
     if ids is None:
         return None
-    axes = look(ids) or of_input(tuple(ids.shape), False)
+    axes = look.axes(ids) or of_input(tuple(ids.shape), False)
     return (*axes[: len(shape) - 1], axis(FEATURES, shape[-1]))
 
 
@@ -159,7 +180,7 @@ def _operand(x: Any, look: Look) -> Axes | None:
     tokens (learned queries): it is not known."""
     if isinstance(x, Parameter):
         return tuple(axis(UNKNOWN, size) for size in x.shape)
-    return look(x) if isinstance(x, Tensor) else None
+    return look.axes(x) if isinstance(x, Tensor) else None
 
 
 def _joined(name: str, args: Any, kwargs: Any, shape: Shape, look: Look) -> Axes | None:
@@ -171,7 +192,7 @@ def _joined(name: str, args: Any, kwargs: Any, shape: Shape, look: Look) -> Axes
             return None
         return summed_over(args[0], tuple(one for one in axes if one is not None))
     many = args[0] if args else kwargs.get("tensors", ())
-    known = [look(t) for t in many if isinstance(t, Tensor)]
+    known = [look.axes(t) for t in many if isinstance(t, Tensor) and t.numel()]
     if not known or any(one is None for one in known):
         return None
     dim = kwargs.get("dim", args[1] if len(args) > 1 else 0) % len(shape)

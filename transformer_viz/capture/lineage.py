@@ -112,7 +112,7 @@ class Lineage:
             return mark.axes
         shape = tuple(x.shape)
         if id(x) in self.owned or isinstance(x, nn.Parameter):
-            return of_parameter(shape)
+            return of_parameter(shape) if x.is_floating_point() else of_input(shape, False)
         return of_input(shape, x.is_floating_point() and x.dim() in (2, 3))
 
     # ---- setting -----------------------------------------------------------------------------
@@ -140,6 +140,9 @@ class Lineage:
 
     def attach(self, x: Tensor, mark: Mark) -> None:
         """Hang a mark on a tensor; those of the model's own tensors are kept beside them."""
+        before = self.mark(x)
+        if before is not None:  # overwritten in place: its axes stay
+            mark.axes = before.axes
         if id(x) in self.owned:
             self.kept[id(x)] = mark
             return
@@ -154,7 +157,7 @@ class Lineage:
         for x in out if isinstance(out, SEQUENCES) else (out,):
             mark = self.mark(x)
             if mark is not None:
-                mark.axes = after(func, args, kwargs, x, self.axes)
+                mark.axes = after(func, args, kwargs, x, self)
 
     def forget(self) -> None:
         """Take the marks off all tensors that are still alive."""

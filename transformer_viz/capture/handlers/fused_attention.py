@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import types
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -65,15 +66,27 @@ def replaced(state: CaptureState, name: str) -> None:
         state.capture.replaced.append(name)
 
 
-def four(x: Tensor, heads: int) -> Tensor:
-    """A tensor of any number of leading dimensions as ``[batch, head, token, width]``."""
-    if x.dim() == 4:
-        return x
-    if x.dim() == 2:
-        return x[None, None]
-    if x.dim() == 3:
-        return x.unflatten(0, (x.shape[0] // heads, heads))
-    return x.flatten(0, x.dim() - 4)
+def canonical(
+    state: CaptureState, path: str, query: Tensor, key: Tensor, value: Tensor
+) -> tuple[Layout, list[Tensor]]:
+    """The layout of the queries, and queries, keys and values as ``[batch, head, token, width]``;
+    each key head that several query heads share stands once for each of them."""
+    heads = state.names.number(path) if query.dim() == 3 else None
+    if query.dim() == 3 and (not heads or query.shape[0] % heads):
+        heads = query.shape[0]
+    lead = {2: (), 3: ("bh",)}.get(query.dim(), ("b",) * (query.dim() - 3) + ("h",))
+    labels = (*lead, "q", "k")
+    axes = [state.lineage.axes(x) for x in (query, key, value)]
+    rows = Layout(labels, tuple(query.shape), heads, axes[0])
+    out = [rows.canonical(query)]
+    for x, own in zip((key, value), axes[1:], strict=True):
+        shared = x.shape[:-2] == query.shape[:-2]
+        layout = Layout(labels, tuple(x.shape), heads, axes[0] if shared else own)
+        made = (replace(layout, axes=None) if layout.told != rows.told else layout).canonical(x)
+        if made.shape[1] != out[0].shape[1]:
+            made = made.repeat_interleave(out[0].shape[1] // made.shape[1], 1)
+        out.append(made)
+    return rows, out
 
 
 def on_fused(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -84,15 +97,10 @@ def on_fused(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     query, key, value = given["query"], given["key"], given["value"]
     replaced(state, "scaled_dot_product_attention")
     path = state.names.path()
-    heads = query.shape[0]
-    if query.dim() == 3:
-        named = state.names.number(path)
-        heads = named if named and query.shape[0] % named == 0 else query.shape[0]
-    q, k, v = four(query, heads), four(key, heads), four(value, heads)
-    if given["enable_gqa"] or k.shape[1] != q.shape[1]:
-        k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    rows, (q, k, v) = canonical(state, path, query, key, value)
     shape = (*query.shape[:-1], key.shape[-2])
-    mask = Mask(state, given["attn_mask"], given["is_causal"], shape, heads)
+    lead = replace(rows, shape=shape)
+    mask = Mask(state, given["attn_mask"], given["is_causal"], lead)
     first = mask.hidden_2d(q.shape[2], k.shape[2])
     probe_rows = torch.empty(1, q.shape[1], 1, 1, device="meta").expand(1, -1, *shape[-2:])
     layout = Layout(("b", "h", "q", "k"), tuple(probe_rows.shape), None)
@@ -101,6 +109,7 @@ def on_fused(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     record = begin(state, path, q_origin, k_origin, depth, layout, probe_rows, k.shape[2], first)
     scale = 1 / math.sqrt(query.shape[-1]) if given["scale"] is None else given["scale"]
     out = attend(state, record, q, k, v, scale, mask, given["dropout_p"])
+    out = replace(rows, shape=(*query.shape[:-1], value.shape[-1])).original(out)
     shape = args[0].shape if args else kwargs["query"].shape
     out = out.reshape(*shape[:-1], value.shape[-1])
     return state.lineage.propagate(out, [query, key, value], Context(record), deeper=1)
@@ -125,25 +134,26 @@ class Mask:
         state: CaptureState,
         mask: Tensor | None,
         causal: bool,
-        shape: tuple[int, ...],
-        heads: int,
+        layout: Layout,
     ):
         self.causal, self.bias, self.hidden = causal, None, None
         if mask is None:
             return
         if mask.dtype == torch.bool:
-            self.hidden = self.lead(~mask, shape, heads)
+            self.hidden = self.lead(~mask, layout)
             return
         hidden, bias = parts(state, mask)
         if bias is not None:
             if not state.lineage.origin(mask):  # what the input makes is more than positions
-                bias = relative(state, bias, torch.empty(shape, device="meta"))
-            self.bias = self.lead(bias, shape, heads)
+                bias = relative(state, bias, torch.empty(layout.shape, device="meta"))
+            self.bias = self.lead(bias, layout)
         if hidden is not None:
-            self.hidden = self.lead(hidden, shape, heads)
+            self.hidden = self.lead(hidden, layout)
 
-    def lead(self, x: Tensor, shape: tuple[int, ...], heads: int) -> Tensor:
-        return four(x.expand(shape), heads) if x.dim() != 4 or len(shape) != 4 else x
+    def lead(self, x: Tensor, layout: Layout) -> Tensor:
+        if x.dim() == len(layout.shape) == 4 and layout.sizes == layout.shape:
+            return x  # may stay small where it is the same for all
+        return layout.canonical(x.expand(layout.shape))
 
     def rows(self, first: int, last: int, keys: int, like: Tensor) -> Tensor | None:
         """What is hidden in some rows, bool; None if nothing is."""

@@ -59,7 +59,8 @@ def attention(
     """The weights of q·k: find their place, apply the edits of it, keep what is asked for."""
     path = state.names.path()
     state.open[path] = None
-    layout = Layout(labels, tuple(x.shape), heads_of(state, path, labels, x, role.q_origin))
+    axes = state.lineage.axes(x)
+    layout = Layout(labels, tuple(x.shape), heads_of(state, path, labels, x, role.q_origin), axes)
     keys = keys_of(role, x, labels)
     record = begin(state, path, role.q_origin, role.k_origin, role.depth, layout, x, keys)
     plan, scores = plan_of(state, record), x

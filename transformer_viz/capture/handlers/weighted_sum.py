@@ -39,7 +39,8 @@ def gather(
     if record is None:
         record, layout, p, args, kwargs = found(state, role, labels, p, v, form, args, kwargs)
     else:
-        layout = Layout(labels, tuple(p.shape), record.heads if "bh" in labels else None)
+        heads = record.heads if "bh" in labels else None
+        layout = Layout(labels, tuple(p.shape), heads, state.lineage.axes(p))
     weights, used = layout.canonical(p), p
     if state.request.gradients:
         record.leaves = (torch.zeros_like(weights, requires_grad=True),)
@@ -50,7 +51,7 @@ def gather(
     state.open.pop(role.path, None)
     confirm(state, record, weights)
     if state.request.qkv(record.site):
-        record.v = vectors(v, sides, record.heads)
+        record.v = vectors(state, v, sides, record.heads)
     if state.request.check:
         captured = layout.original(record.weights if record.weights is not None else weights)
         exact = {id(used): captured.double(), id(v): v.detach().double()}
@@ -157,7 +158,8 @@ def found(
     scores = role.scores
     q_origin = scores.q_origin if form == "custom" else state.lineage.origin(role.given)
     k_origin = scores.k_origin if form == "custom" else state.lineage.origin(v)
-    layout = Layout(labels, tuple(p.shape), heads_of(state, path, labels, p, q_origin))
+    heads = heads_of(state, path, labels, p, q_origin)
+    layout = Layout(labels, tuple(p.shape), heads, state.lineage.axes(p))
     keys = p.shape[labels.index("k")]
     given = role.given if role.given.shape == p.shape and form != "custom" else p
     hidden = layout.canonical(p)[0, 0] == 0
