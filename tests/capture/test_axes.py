@@ -1,6 +1,6 @@
 """Batch and heads are told by what axes are made of, whatever a module's own order is.
 
-Witness: the usual attention of the same projections, written down once as [batch, head, query, key].
+Witness: the usual attention of the same projections, written once as [batch, head, query, key].
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from transformer_viz.capture import probe
-from transformer_viz.capture.axes import of_input, reshaped, size_of
+from transformer_viz.capture.axes.atoms import of_input, reshaped, size_of
 
 HEADS, SIZE, TOKENS = 4, 8, 9
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]

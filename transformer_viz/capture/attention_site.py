@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..core.numerics import MASK_SCORE
-from .axis_layout import Layout
+from .axes.layout import Layout
 from .edit_plan import Plan, matching
 from .records import AttentionRecord
 from .roles import Mark, Scores

@@ -16,12 +16,12 @@ from torch import Tensor, nn
 
 from ..core.numerics import MASK_SCORE
 from . import torch_calls
-from .axes import Axes, of_input
-from .axis_rules import after, of_parameter
+from .axes.atoms import Axes, of_input
+from .axes.rules import after, of_parameter
 from .module_names import Names
-from .propagation import SEQUENCES, in_place, packed, passed, swap, tensors
+from .propagation import packed, passed
 from .roles import NOWHERE, Ids, Mark, Table
-from .torch_calls import Args, Kwargs
+from .torch_calls import SEQUENCES, Args, Kwargs, in_place, swap, tensors
 
 KEY = "_transformer_viz"  # each probe hangs its marks under a name of its own that begins so
 _numbers = itertools.count()

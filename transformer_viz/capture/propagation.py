@@ -1,7 +1,6 @@
 """What becomes of a tensor's role when one more call is made on it: rules without a memory.
 
-`lineage.py` asks these rules at each call that has no handler; handlers use the small functions
-about a call's arguments (`tensors, swap, replay, in_place`).
+`lineage.py` asks these rules at each call that has no handler.
 """
 
 from __future__ import annotations
@@ -15,36 +14,9 @@ from torch import Tensor
 from . import torch_calls
 from .roles import Biased, Context, Located, Packed, Scores, Stream, SubLayer, Table, Weights
 from .score_scale import multiplied
-from .torch_calls import Args, Kwargs
+from .torch_calls import Args, Kwargs, in_place, swap, tensors
 
-SEQUENCES = (list, tuple)
 PERMUTES = {"permute", "transpose", "swapaxes", "swapdims", "movedim", "moveaxis", "t"}
-
-
-# ---- a call's arguments ------------------------------------------------------------------------
-
-
-def tensors(*groups: Any) -> list[Tensor]:
-    """The tensors among the arguments of a call, lists and tuples looked into."""
-    found: list[Tensor] = []
-    for group in groups:
-        for value in group.values() if isinstance(group, dict) else group:
-            if isinstance(value, Tensor):
-                found.append(value)
-            elif value and isinstance(value, SEQUENCES):
-                found.extend(tensors(value))
-    return found
-
-
-def swap(group: Any, by: dict[int, Tensor]) -> Any:
-    """The same arguments with some tensors exchanged, found by identity."""
-    if isinstance(group, Tensor):
-        return by.get(id(group), group)
-    if isinstance(group, dict):
-        return {name: swap(value, by) for name, value in group.items()}
-    if isinstance(group, list | tuple) and not hasattr(group, "_fields"):
-        return type(group)(swap(value, by) for value in group)
-    return group
 
 
 def replay(func: Any, args: Args, kwargs: Kwargs, x: Tensor, other: Tensor) -> Tensor:
@@ -55,14 +27,6 @@ def replay(func: Any, args: Args, kwargs: Kwargs, x: Tensor, other: Tensor) -> T
     result = func(*swap(args, {id(x): other}), **swap(kwargs, {id(x): other}))
     assert isinstance(result, Tensor)
     return result
-
-
-def in_place(func: Any) -> bool:
-    name = getattr(func, "__name__", "")
-    return (name.endswith("_") and not name.endswith("__")) or name.startswith("__i")
-
-
-# ---- roles -------------------------------------------------------------------------------------
 
 
 def passed(

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from .axes import Axes
+from .axes.atoms import Axes
 
 NOWHERE: frozenset[int] = frozenset()
 _serial = itertools.count(1)

@@ -1,4 +1,5 @@
-"""Which torch functions mean what: products, softmaxes, masks, calls that keep a tensor's role."""
+"""Which torch functions mean what: products, softmaxes, masks, calls that keep a tensor's role;
+and what a call was given."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ aten = torch.ops.aten
 Call = Callable[..., Any]
 Args = tuple[Any, ...]  # what a call was given by place
 Kwargs = dict[str, Any]  # and by name
+SEQUENCES = (list, tuple)
 
 
 def _of(words: str | Iterable[str], *owners: Any) -> frozenset[Call]:
@@ -158,3 +160,34 @@ NORM_SIGNS = _of("""mean var std var_mean std_mean rsqrt square pow norm __pow__
 
 FUSED = frozenset((F.scaled_dot_product_attention,)) | _aten("scaled_dot_product_attention.default")
 MULTI_HEAD = frozenset((F.multi_head_attention_forward,))
+
+
+# ---- a call's arguments ------------------------------------------------------------------------
+
+
+def tensors(*groups: Any) -> list[Tensor]:
+    """The tensors among the arguments of a call, lists and tuples looked into."""
+    found: list[Tensor] = []
+    for group in groups:
+        for value in group.values() if isinstance(group, dict) else group:
+            if isinstance(value, Tensor):
+                found.append(value)
+            elif value and isinstance(value, SEQUENCES):
+                found.extend(tensors(value))
+    return found
+
+
+def swap(group: Any, by: dict[int, Tensor]) -> Any:
+    """The same arguments with some tensors exchanged, found by identity."""
+    if isinstance(group, Tensor):
+        return by.get(id(group), group)
+    if isinstance(group, dict):
+        return {name: swap(value, by) for name, value in group.items()}
+    if isinstance(group, list | tuple) and not hasattr(group, "_fields"):
+        return type(group)(swap(value, by) for value in group)
+    return group
+
+
+def in_place(func: Any) -> bool:
+    name = getattr(func, "__name__", "")
+    return (name.endswith("_") and not name.endswith("__")) or name.startswith("__i")

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..attention_site import begin, plan_of
-from ..axis_layout import Layout
+from ..axes.layout import Layout
 from ..records import AttentionRecord
 from ..roles import Context, Packed
 from ..state import CaptureState

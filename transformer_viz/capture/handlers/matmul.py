@@ -9,11 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from .. import torch_calls
-from ..axis_layout import einsum_factor, einsum_labels, factor_labels, matmul_labels
-from ..propagation import tensors
+from ..axes.layout import einsum_factor, einsum_labels, factor_labels, matmul_labels
 from ..roles import Context, Located, Scores, Weights
 from ..state import CaptureState
-from ..torch_calls import Args, Kwargs
+from ..torch_calls import Args, Kwargs, tensors
 from .projection_check import project
 from .score_bias import biased
 from .weighted_sum import gather

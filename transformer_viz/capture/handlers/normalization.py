@@ -10,11 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..propagation import tensors
 from ..records import NormRecord
 from ..roles import Mark, Stream, SubLayer
 from ..state import CaptureState
-from ..torch_calls import Args, Kwargs
+from ..torch_calls import Args, Kwargs, tensors
 
 CLOSE = 1e-2  # relative difference under which a module is taken for a norm
 

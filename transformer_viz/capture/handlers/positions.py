@@ -14,11 +14,10 @@ import torch
 from torch import Tensor
 
 from ...core.interventions import Edit, ScalePositions, ShufflePositions
-from ..propagation import swap, tensors
 from ..roles import Ids, Stream, Table
 from ..site_numbering import named_stack
 from ..state import CaptureState
-from ..torch_calls import Args, Kwargs
+from ..torch_calls import Args, Kwargs, swap, tensors
 
 FEW = 4  # a table of at most so many rows holds token types, not positions
 

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from .. import torch_calls
-from ..propagation import swap, tensors
 from ..roles import Context, SubLayer
 from ..state import CaptureState
-from ..torch_calls import Args, Kwargs
+from ..torch_calls import Args, Kwargs, swap, tensors
 
 
 def on_project(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:

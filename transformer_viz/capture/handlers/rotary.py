@@ -10,9 +10,8 @@ from typing import Any
 
 from torch import Tensor
 
-from ..propagation import swap, tensors
 from ..state import CaptureState
-from ..torch_calls import Args, Kwargs
+from ..torch_calls import Args, Kwargs, swap, tensors
 from .positions import moved, stack_here, uses_positions
 from .sinusoids import drawn
 

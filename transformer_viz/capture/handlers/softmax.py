@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...core.numerics import VERY_LOW
 from ..attention_site import begin, heads_of, keep, plan_of, positions_of
-from ..axis_layout import Layout, oriented
+from ..axes.layout import Layout, oriented
 from ..edit_plan import Plan
 from ..records import AttentionRecord
 from ..roles import Scores, Weights

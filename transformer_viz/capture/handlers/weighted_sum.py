@@ -9,14 +9,13 @@ from torch import Tensor
 
 from .. import torch_calls
 from ..attention_site import begin, heads_of, keep, plan_of, positions_of, vectors
-from ..axis_layout import Layout, oriented
+from ..axes.layout import Layout, oriented
 from ..edit_plan import Plan
-from ..propagation import swap, tensors
 from ..records import AttentionRecord
 from ..roles import Context, Weights
 from ..state import CaptureState
 from ..statistics import Statistics
-from ..torch_calls import Args, Kwargs
+from ..torch_calls import Args, Kwargs, swap, tensors
 from .softmax import edited
 
 

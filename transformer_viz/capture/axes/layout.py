@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from .axes import COPIES, FEATURES, ITEMS, Axes, Axis
+from .atoms import COPIES, FEATURES, ITEMS, Axes, Axis
 
 #: Labels of dimensions: batch, head, key-value group, query, key; "bh" both in one, batch first.
 Labels = tuple[str, ...]

@@ -7,7 +7,8 @@ from typing import Any, Protocol
 from torch import Tensor
 from torch.nn import Parameter
 
-from .axes import (
+from ..torch_calls import tensors
+from .atoms import (
     FEATURES,
     ITEMS,
     UNKNOWN,
@@ -30,7 +31,6 @@ from .axes import (
     stacked,
     summed_over,
 )
-from .propagation import tensors
 
 
 class Look(Protocol):

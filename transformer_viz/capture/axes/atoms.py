@@ -257,8 +257,8 @@ def concatenated(parts: Sequence[Axes], shape: Shape, dim: int) -> Axes | None:
     if any(len(axes) != len(shape) for axes in parts):
         return None
     others, heads = broadcast(*parts), parts_of(parts, dim)
-    kinds = {kind_of(axes[dim]) for axes in parts} - {None, COPIES}
-    joined = axis(kinds.pop() if len(kinds) == 1 else UNKNOWN if kinds else ITEMS, shape[dim])
+    found = {kind for axes in parts if (kind := kind_of(axes[dim])) not in (None, COPIES)}
+    joined = axis(found.pop() if len(found) == 1 else UNKNOWN if found else ITEMS, shape[dim])
     if heads:
         joined = (*axis(FEATURES, heads), *others[dim])
     return tuple(joined if i == dim else one for i, one in enumerate(others))
