@@ -37,6 +37,8 @@ def probe(
     try:
         with CaptureMode(state):
             yield state.capture
+        if state.running is not None:
+            state.running.ended(state)
     finally:
         state.forget()
     merge_heads(state.capture)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import FrameType
 from typing import Any
 
 from torch import nn
@@ -25,8 +24,8 @@ class CaptureState:
     ``capture`` is all that outlives it. ``used`` collects the edits that found their place,
     ``open`` the modules whose softmax met no values yet; ``offset`` is the absolute position of the
     first query of the last self-attention, ``layers`` the layer that each stack has reached,
-    ``norm_frame`` the frame of the hand-written norm that was noted last, ``shapes_scores`` whether
-    any edit needs scores.
+    ``running`` the hand-written norm that runs just now, ``shapes_scores`` whether any edit needs
+    scores.
     """
 
     def __init__(
@@ -46,7 +45,7 @@ class CaptureState:
         self.open: dict[str, None] = {}
         self.offset = 0
         self.layers: dict[str, int] = {}
-        self.norm_frame: FrameType | None = None
+        self.running: Any = None
 
     @property
     def request(self) -> CaptureRequest:
@@ -60,4 +59,4 @@ class CaptureState:
     def forget(self) -> None:
         """Leave no mark on any tensor, and keep no frame of the model alive."""
         self.lineage.forget()
-        self.norm_frame = None
+        self.running = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from torch.overrides import TorchFunctionMode
@@ -30,6 +31,8 @@ class CaptureMode(TorchFunctionMode):
         kwargs: Kwargs | None = None,
     ) -> Any:
         kwargs = kwargs or {}
+        if self.state.running is not None and not self.state.running.holds(sys._getframe(1)):
+            self.state.running.ended(self.state)
         handler = self.state.handlers.get(func)
         if handler is not None:
             out = handler(self.state, func, args, kwargs)
@@ -38,4 +41,6 @@ class CaptureMode(TorchFunctionMode):
         else:
             out = self.state.call(func, args, kwargs)
         self.state.lineage.name_axes(out, func, args, kwargs)
+        if self.state.running is not None:
+            self.state.running.take(out)
         return out
