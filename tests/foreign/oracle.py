@@ -14,12 +14,20 @@ from torch import Tensor, nn
 
 from transformer_viz.capture.probe import probe
 from transformer_viz.capture.records import Capture
-from transformer_viz.core.interventions import BlockKeys, Edit, Intervention, ScaleHead, Temperature
+from transformer_viz.core.interventions import (
+    BlockEdges,
+    BlockKeys,
+    Edit,
+    Intervention,
+    ScaleHead,
+    Temperature,
+)
 
 from .styles.base import Style
 from .witness import Attention, Law, Other, Witness, joined
 
-VALUE = 2.0
+VALUE = 2.0  # of a temperature
+ROW = 2  # the query that a link is cut from
 Role = Attention | Other
 
 
@@ -44,6 +52,8 @@ def edit_of(law: str, style: Style) -> Edit:
         return Temperature(value=VALUE)
     if law == "head_off":
         return ScaleHead(value=0.0, head=style.head)
+    if law == "cut_link":
+        return BlockEdges(edges=((ROW, style.key),))
     return BlockKeys(keys=(style.key,))
 
 
@@ -75,7 +85,7 @@ def witnessed(style: Style, law: str | None = None, spared: Sequence[int] = ()) 
     if law:
         off = "weights_off" if style.project is None else "head_off"
         index = style.head if law == "head_off" else style.key
-        word = Law(off if law == "head_off" else law, VALUE, index)
+        word = Law(off if law == "head_off" else law, VALUE, index, ROW)
     witness = Witness(roles(here), word, style.taps)
 
     def attach(module: nn.Module) -> Witness:
@@ -83,7 +93,7 @@ def witnessed(style: Style, law: str | None = None, spared: Sequence[int] = ()) 
             if hasattr(part, "tap"):
                 part.tap = witness.tap  # type: ignore[assignment]
         if law == "head_off" and style.project is not None:
-            silence(module, style)
+            silence(module, style, spared)
         return witness
 
     seen = _played(style, attach, plain=True)
@@ -91,7 +101,7 @@ def witnessed(style: Style, law: str | None = None, spared: Sequence[int] = ()) 
     return seen
 
 
-def silence(module: nn.Module, style: Style) -> None:
+def silence(module: nn.Module, style: Style, spared: Sequence[int] = ()) -> None:
     """Zero what one head hands to the output projection, by the style's own knowledge."""
     if callable(style.project):
         with torch.no_grad():
@@ -99,6 +109,8 @@ def silence(module: nn.Module, style: Style) -> None:
         return
     paths = (style.project,) if isinstance(style.project, str) else style.project or ()
     heads = style.attentions[0].heads
+    if len(paths) == len(style.attentions):
+        paths = tuple(path for number, path in enumerate(paths) if number not in spared)
     for path in paths:
         part: Any = module.get_submodule(path.removeprefix("="))
         if path.startswith("="):
@@ -166,7 +178,7 @@ def loss(outputs: list[Tensor]) -> Tensor:
 
 def state(module: nn.Module) -> dict[str, Tensor]:
     found = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    return {name: x.detach() for name, x in found.items()}
+    return {name: x.detach() for name, x in found.items() if not x.is_meta}
 
 
 def gradients(module: nn.Module) -> dict[str, Tensor]:
@@ -206,6 +218,16 @@ def attentions(style: Style, seen: Seen) -> list[list[Tensor]]:
         if isinstance(role, Attention):
             found.append([joined(taken, role), joined(taken, role, multiplied=True)])
     return found
+
+
+def apart(got: dict[str, Tensor], wanted: dict[str, Tensor]) -> float:
+    """The largest difference over the largest value of all: some gradients are only rounding."""
+    if not wanted or got.keys() != wanted.keys():
+        return float("inf") if got or wanted else 0.0
+    flat = [
+        torch.cat([given[name].flatten().double() for name in wanted]) for given in (got, wanted)
+    ]
+    return far(flat[:1], flat[1:])
 
 
 def far(got: Sequence[Tensor], wanted: Sequence[Tensor]) -> float:

@@ -21,6 +21,7 @@ from transformer_viz.capture.records import AttentionRecord
 
 from .oracle import (
     Seen,
+    apart,
     attentions,
     edit_of,
     far,
@@ -41,7 +42,7 @@ FALSE_CLAIMS = (
 )
 COLUMNS = (
     *("style", "row", "verdict", "found", "axes", "values", "names"),
-    *("temperature", "head_off", "hidden_key", "unchanged", "said"),
+    *("temperature", "head_off", "hidden_key", "cut_link", "unchanged", "said"),
 )
 
 
@@ -59,6 +60,7 @@ class Row:
     temperature: str = "-"
     head_off: str = "-"
     hidden_key: str = "-"
+    cut_link: str = "-"
     unchanged: str = "-"
     said: str = "-"
     faults: list[tuple[str, str]] = field(default_factory=list)
@@ -89,15 +91,20 @@ def row(style: Style) -> Row:
         return out
     out.unchanged = changes(style, before, after)
     if out.unchanged != "ok":
-        out.fault("wrong", out.unchanged)
+        told = style.says and any(re.search(style.says, text, re.I) for text in _sentences(after))
+        out.fault("said" if told else "wrong", out.unchanged)
     shown = _shown(out, style, after)
-    for law in style.laws:
+    for law in style.asked:
         _law(out, style, law, before, shown)
     if style.check is not None and (fault := style.check(style)):
         out.fault("wrong", fault)
     if after.run is not None and after.run.unrecognised and out.said == "-":
         out.said = " / ".join(after.run.unrecognised)
     return out
+
+
+def _sentences(seen: Seen) -> list[str]:
+    return [] if seen.run is None else [*seen.run.unrecognised, *seen.run.replaced]
 
 
 def _refused(out: Row, style: Style, error: Exception) -> None:
@@ -111,16 +118,12 @@ def _refused(out: Row, style: Style, error: Exception) -> None:
 
 def changes(style: Style, before: Seen, after: Seen) -> str:
     """What the watching changed, or ``ok``."""
-    exact = not (fused := _fused(style))
-    bound = 0.0 if exact else style.tolerance
-    for name in ("outputs", "gradients"):
-        had, has = getattr(before, name), getattr(after, name)
-        if isinstance(had, dict):
-            if had.keys() != has.keys():
-                return f"other {name} are there"
-            had, has = list(had.values()), list(has.values())
-        if (off := far(has, had)) > bound:
-            return f"{name} off by {off:.0e}"
+    fused = style.rounds or _fused(style)
+    bound = style.tolerance if fused else 0.0
+    if (off := far(after.outputs, before.outputs)) > bound:
+        return f"outputs off by {off:.0e}"
+    if (off := apart(after.gradients, before.gradients)) > bound:
+        return f"gradients off by {off:.0e}"
     if (off := far(list(after.state.values()), list(before.state.values()))) > 0:
         return f"parameters or buffers off by {off:.0e}"
     if before.calls != after.calls:
@@ -147,10 +150,10 @@ def _shown(out: Row, style: Style, after: Seen) -> list[int] | None:
     assert after.run is not None
     truths, roles = attentions(style, witnessed(style)), style.attentions
     records = list(after.run.attentions)
-    out.found = f"{len(records)}/{sum(not role.again for role in roles)}"
+    out.found = f"{len(records)}/{sum(not role.optional for role in roles)}"
     pairs = paired(records, truths, roles, style.tolerance)
     unmatched = [r for r in records if not any(r in used for used in pairs.values())]
-    missed = [n for n, role in enumerate(roles) if n not in pairs and not role.again]
+    missed = [n for n, role in enumerate(roles) if n not in pairs and not role.optional]
     if len(unmatched) == len(missed) and unmatched:
         _compare(out, unmatched, [truths[number] for number in missed])
         return None
@@ -271,20 +274,20 @@ def _said(out: Row, style: Style, after: Seen, missed: int, of: int) -> None:
 
 def _law(out: Row, style: Style, law: str, before: Seen, shown: list[int] | None) -> None:
     """Compare an edit by the probe with the same law under the witness."""
-    if not style.attentions and law == "hidden_key":
-        return
     seen = watched(style, law)
-    got, what = _results(seen), ""
+    what = ""
     if seen.error is not None:
         what = "refused" if in_own_words(seen.error) else "crash"
         if what == "crash":
             out.fault("crash", f"{law}: {type(seen.error).__name__}: {seen.error}"[:150])
+        elif shown and "matches no place" in str(seen.error):
+            out.fault("wrong", f"{law} is refused for a place that is shown")
         elif shown:
             out.fault("said", f"{law}: {seen.error}")
             out.said = str(seen.error)
     elif style.attentions:
-        what = _effect(out, style, law, before, got, shown)
-    elif far(got, _results(before)) > style.tolerance:
+        what = _effect(out, style, law, before, seen, shown)
+    elif _apart(seen, before) > style.tolerance:
         what = "applied"
         out.fault("wrong", f"{law} of {edit_of(law, style).kind} edits what is no attention")
     else:
@@ -292,23 +295,22 @@ def _law(out: Row, style: Style, law: str, before: Seen, shown: list[int] | None
     setattr(out, law, what)
 
 
-def _results(seen: Seen) -> list[Tensor]:
-    return [*seen.outputs, *seen.gradients.values()]
+def _apart(seen: Seen, other: Seen) -> float:
+    return max(far(seen.outputs, other.outputs), apart(seen.gradients, other.gradients))
 
 
 def _effect(
-    out: Row, style: Style, law: str, before: Seen, got: list[Tensor], shown: list[int] | None
+    out: Row, style: Style, law: str, before: Seen, got: Seen, shown: list[int] | None
 ) -> str:
     everything = range(len(style.attentions))
-    again = [n for n, role in enumerate(style.attentions) if role.again]
-    spared = [n for n in everything if n not in shown + again] if shown else []
+    optional = [n for n, role in enumerate(style.attentions) if role.optional]
+    spared = [n for n in everything if n not in shown + optional] if shown else []
     truth = witnessed(style, law, spared)
     if truth.error is not None:
         raise RuntimeError(f"{style.name}: {law} of the witness fails") from truth.error
-    wanted = _results(truth)
-    if far(wanted, _results(before)) < 1e-3 and (shown or shown is None):
+    if _apart(truth, before) < 1e-3 and (shown or shown is None):
         raise RuntimeError(f"{style.name}: {law} makes no difference, so nothing is tested")
-    off, idle = far(got, wanted), far(got, _results(before))
+    off, idle = _apart(got, truth), _apart(got, before)
     if shown == []:
         if idle <= style.tolerance:
             return "no effect"
@@ -316,7 +318,7 @@ def _effect(
         return "applied unseen"
     if off <= style.tolerance:
         return "ok"
-    if spared and far(got, _results(witnessed(style, law))) <= style.tolerance:
+    if spared and _apart(got, witnessed(style, law)) <= style.tolerance:
         out.fault("wrong", f"{law} acts on what is not shown too")
         return "applied unseen"
     if idle <= style.tolerance:

@@ -27,6 +27,12 @@ FUSED = (
     aten._scaled_dot_product_cudnn_attention.default,
     aten._scaled_dot_product_fused_attention_overrideable.default,
 )
+#: What others are made of, and what inference mode hands down as it is.
+WHOLE = (
+    aten.softmax.int,
+    aten.log_softmax.int,
+    aten.scaled_dot_product_attention.default,
+)
 #: Which of batch, head, query and key a letter of ``axes`` belongs to.
 PLACES = {"b": 0, "w": 0, "h": 1, "g": 1, "r": 1, "q": 2, "k": 3}
 
@@ -47,7 +53,8 @@ class Attention:
     ``parts`` softmaxes make it up, joined along ``join`` (``h`` or ``q``). ``columns`` of the
     scores belong to the hidden key; None means the column with its number. The last ``sinks``
     columns are no keys. ``batch`` is needed only where batch, heads and queries are merged.
-    ``site`` False leaves kind and layer open. ``again``: a recomputation, which may be shown or not.
+    ``site`` False leaves kind and layer open. ``optional`` ones may be shown or not (they are
+    computed again, or a part of a difference). ``first`` is the number of the first row.
     """
 
     axes: str = "bhqk"
@@ -60,16 +67,22 @@ class Attention:
     columns: tuple[int, ...] | None = None
     sinks: int = 0
     site: bool = True
-    again: bool = False
+    optional: bool = False
+    first: int = 0
 
 
 @dataclass(frozen=True)
 class Law:
-    """An edit as the witness applies it: ``temperature``, ``head_off`` or ``hidden_key``."""
+    """An edit as the witness applies it.
+
+    ``temperature`` divides scores by ``value``; ``hidden_key`` hides the key ``index``;
+    ``cut_link`` hides it from the query ``row`` alone; ``weights_off`` silences the head ``index``.
+    """
 
     kind: str
     value: float = 2.0
     index: int = 1
+    row: int = 2
 
 
 @dataclass
@@ -109,8 +122,14 @@ class Witness(TorchDispatchMode):
             return self._softmax(func, args, kwargs)
         if func in FUSED:
             return self._fused(func, args, kwargs)
+        if func is aten.softmax.int_out:
+            made = self._softmax(aten._softmax.default, (args[0], args[1], False), {})
+            return kwargs["out"].copy_(made)
         if func is aten._softmax_backward_data.default:
             return self._backward(func(*args, **kwargs))
+        if func in WHOLE:  # only in inference mode do these arrive here undivided
+            with self:
+                return func.decompose(*args, **kwargs)
         return func(*args, **kwargs)
 
     @property
@@ -189,15 +208,22 @@ def changed_scores(scores: Tensor, role: Attention | Other, law: Law | None) -> 
         return scores
     if law.kind == "temperature":
         return scores / law.value
-    if law.kind == "hidden_key":
-        columns = (law.index,) if role.columns is None else role.columns
-        hidden = torch.zeros(scores.shape, dtype=torch.bool)
-        axis = groups(role.axes).index("k")
-        for column in columns:
-            if column < scores.shape[axis]:
-                hidden.select(axis, column).fill_(True)
-        return scores.masked_fill(hidden, -torch.inf)
-    return scores
+    if law.kind not in ("hidden_key", "cut_link"):
+        return scores
+    hidden = numbered(scores, "k", role) == law.index
+    if role.columns is not None:
+        hidden = torch.isin(numbered(scores, "k", role), torch.tensor(role.columns))
+    if law.kind == "cut_link":
+        hidden = hidden & (numbered(scores, "q", role) + role.first == law.row)
+    return scores.masked_fill(hidden, -torch.inf)
+
+
+def numbered(scores: Tensor, letter: str, role: Attention) -> Tensor:
+    """The number of each cell's query (q) or key (k), in a shape that broadcasts to scores."""
+    axis = groups(role.axes).index(letter)
+    shape = [1] * scores.dim()
+    shape[axis] = scores.shape[axis]
+    return torch.arange(scores.shape[axis]).view(shape)
 
 
 def changed_weights(weights: Tensor, role: Attention | Other, law: Law | None) -> Tensor:

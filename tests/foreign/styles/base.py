@@ -11,12 +11,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..witness import Attention, Other
+from ..witness import Attention, Other, groups
 
-__all__ = ["STYLES", "Attention", "Block", "Norm", "Other", "Style", "causal", "ids", "style"]
+__all__ = [
+    "LAWS",
+    "STYLES",
+    "Attention",
+    "Block",
+    "Norm",
+    "Other",
+    "Style",
+    "causal",
+    "ids",
+    "style",
+]
 
 BATCH, TOKENS, WIDTH, HEADS = 2, 9, 32, 4
-LAWS = ("temperature", "head_off", "hidden_key")
+LAWS = ("temperature", "head_off", "hidden_key", "cut_link")
 
 
 def vectors() -> tuple[Tensor]:
@@ -44,7 +55,8 @@ class Style:
     function ``(module, head)`` that silences a head; none: the witness zeroes weights. ``run``
     calls the module, ``plain`` calls it for the witness where ``run`` leads past it; ``probed``
     picks what is probed. ``taps``: its softmax is none of aten's, it hands it to ``tap``.
-    ``says`` is what a true sentence must match where the probe shows nothing. ``check`` gets the
+    ``says`` is what a true sentence must match where the probe shows nothing. ``rounds``: a fused
+    attention is replaced by its formula, so outputs may differ in rounding. ``check`` gets the
     style and gives a fault, or nothing. ``row`` is the row of the list of known faults.
     """
 
@@ -66,12 +78,23 @@ class Style:
     train: bool = False
     grad: bool = False
     says: str = ""
+    rounds: bool = False
     tolerance: float = 1e-5
     check: Callable[[Style], str] | None = None
 
     @property
     def attentions(self) -> list[Attention]:
         return [role for role in self.truth if isinstance(role, Attention)]
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The laws that are asked: a link can be cut where rows are an axis of their own."""
+        plain = all(
+            "q" in groups(role.axes) and (role.parts == 1 or role.join == "h")
+            for role in self.attentions
+        )
+        laws = self.laws if self.attentions else self.laws[:2]
+        return tuple(law for law in laws if law != "cut_link" or plain)
 
 
 STYLES: dict[str, Style] = {}

@@ -246,7 +246,7 @@ class GatedHeads(Block):
         return self.join(self.weigh(q, k) @ v * self.gate(x).sigmoid().mT[..., None])
 
 
-@style(Attention("bhqk"), Attention("bhqk"), row="S4")
+@style(Attention(optional=True), Attention(), row="S4")
 class DifferenceOfTwo(Block):
     """two softmaxes, one minus the other (Differential Transformer)"""
 
@@ -257,10 +257,11 @@ class DifferenceOfTwo(Block):
     def attend(self, x: Tensor) -> Tensor:
         q, k, v = self.qkv(x)
         q2, k2 = (self.split(y) * 2 for y in self.second(x).chunk(2, -1))
-        return self.join((self.weigh(q, k) - 0.4 * self.weigh(q2, k2)) @ v)
+        w = self.weigh(q, k) - 0.4 * self.weigh(q2, k2)
+        return self.join(self.tap("multiplied", w) @ v)
 
 
-@style(Attention("bhqk"), Attention("bhqk"), row="S4")
+@style(Attention(), Attention(), row="S4")
 class DifferenceOfProducts(DifferenceOfTwo):
     """the same, each with its own product (DiffLlama)"""
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import HEADS, TOKENS, WIDTH, Attention, Block, causal, style
+from .base import HEADS, LAWS, TOKENS, WIDTH, Attention, Block, causal, style
 
 
 @style(row="S5")
@@ -64,7 +64,7 @@ class QueriesStrided(Block):
         return x[:, ::2] + self.wo(self.join(self.weigh(q, k) @ v))
 
 
-@style(row="S5")
+@style(row="S5", laws=LAWS[:3])
 class QueryIsLast(Block):
     """only the last token asks"""
 
@@ -73,7 +73,7 @@ class QueryIsLast(Block):
         return x[:, -1:] + self.wo(self.join(self.weigh(q, k) @ v))
 
 
-@style(row="S7")
+@style(row="S7", laws=LAWS[:3])
 class QueryIsClass(Block):
     """the class token asks itself and all others (CaiT)"""
 
@@ -87,7 +87,7 @@ class QueryIsClass(Block):
         return cls + self.wo(self.join(self.weigh(q, k) @ v))
 
 
-@style()
+@style(laws=LAWS[:3])
 class MemoryTokens(Block):
     """learned tokens before the words, in queries and keys"""
 
@@ -174,7 +174,7 @@ def later(before: int, new: int, size: int) -> Tensor:
     return torch.arange(size) > torch.arange(before, before + new)[:, None]
 
 
-@style(*(Attention() for _ in range(4)), run=steps)
+@style(*(Attention(first=i) for i in (0, 6, 7, 8)), run=steps)
 class CacheGrowing(Cached):
     """keys and values are concatenated to those of earlier calls"""
 
@@ -186,7 +186,7 @@ class CacheGrowing(Cached):
         return k, v, later(before, k.shape[2] - before, k.shape[2])
 
 
-@style(*(Attention() for _ in range(4)), run=steps, row="S4")
+@style(*(Attention(first=i) for i in (0, 6, 7, 8)), run=steps, row="S4")
 class CacheStatic(Cached):
     """a buffer of fixed length is filled, later places are masked"""
 
@@ -203,8 +203,10 @@ class CacheStatic(Cached):
 
 
 @style(
-    *(Attention() for _ in range(3)),
-    Attention(columns=()),  # token 7 overwrites place 0, token 8 place 1: there key 1 is gone
+    *(Attention(first=i) for i in (0, 6, 7)),
+    Attention(
+        columns=(), first=8
+    ),  # token 7 overwrites place 0, token 8 place 1: there key 1 is gone
     run=steps,
     row="S4",
 )
@@ -232,7 +234,7 @@ def segments(module: Any, x: Tensor) -> Tensor:
     return torch.cat([module(x[:, :5]), module(x[:, 5:])], 1)
 
 
-@style(Attention(), Attention(), run=segments, row="S5")
+@style(Attention(), Attention(first=5), run=segments, row="S5")
 class MemoryOfSegments(Cached):
     """Transformer-XL: hidden states of the last segment are keys of this one"""
 
@@ -244,7 +246,11 @@ class MemoryOfSegments(Cached):
         return self.join(self.scores(q, k).masked_fill(hidden, -torch.inf).softmax(-1) @ v)
 
 
-@style(*(KIND for _ in range(3)), inputs=lambda: (torch.randn(2, 1, 32), torch.randn(2, 9, 32)))
+@style(
+    *(Attention(kind="cross", site=False) for i in range(3)),
+    inputs=lambda: (torch.randn(2, 1, 32), torch.randn(2, 9, 32)),
+    laws=LAWS[:3],
+)
 class CacheOfCross(Block):
     """keys and values of the source are computed once, three single queries ask them"""
 

@@ -223,7 +223,7 @@ class SinkColumn(Block):
         return torch.cat([scores, sinks], -1).softmax(-1)[..., :-1]
 
 
-@style()
+@style(row="S5")
 class ZeroKey(Block):
     """a key and a value of zeros are appended (add_zero_attn)"""
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import HEADS, WIDTH, Attention, Block, style
+from .base import HEADS, LAWS, WIDTH, Attention, Block, style
 
 CROSS = Attention(kind="cross")
 
@@ -67,7 +67,9 @@ class LearnedQueriesOneHead(Ask):
         return self.weigh(self.wq(asked), self.wk(x)) @ self.wv(x)
 
 
-@style(Attention("(bh)qk", kind="cross"), row="S7", grad=True, project="=pool.out_proj")
+@style(
+    Attention("(bh)qk", kind="cross"), row="S7", grad=True, project="=pool.out_proj", laws=LAWS[:3]
+)
 class PoolingHead(nn.Module):
     """nn.MultiheadAttention with a learned probe (SigLIP)"""
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import TOKENS, WIDTH, Attention, Block, style
+from .base import LAWS, TOKENS, WIDTH, Attention, Block, style
 
 
 class Own(Block):
@@ -233,7 +233,7 @@ def sparsemax(s: Tensor) -> Tensor:
     return (s - total.gather(-1, count - 1) / count).clamp(min=0)
 
 
-@style(taps=True, row="S16")
+@style(taps=True, row="S16", laws=LAWS[:3])
 class Sparsemax(Own):
     """sparsemax"""
 

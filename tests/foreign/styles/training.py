@@ -7,12 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
 from .base import HEADS, WIDTH, Attention, Block, Norm, style
 from .passes import Normed, Rms
 
-ONCE, AGAIN = Attention(), Attention(again=True)
+ONCE, AGAIN = Attention(), Attention(optional=True)
 
 
 @style(train=True)
@@ -28,7 +29,13 @@ class TrainDropout(Block):
         return self.tap("multiplied", F.dropout(super().weigh(q, k), 0.2, self.training))
 
 
-@style(train=True)
+def by_formula(module: nn.Module, x: Tensor) -> Any:
+    """Without the fused kernel, whose backward no witness can edit."""
+    with sdpa_kernel([SDPBackend.MATH]):
+        return module(x)
+
+
+@style(train=True, rounds=True, plain=by_formula)
 class TrainSdpa(Block):
     """SDPA in training"""
 
@@ -36,7 +43,7 @@ class TrainSdpa(Block):
         return self.join(F.scaled_dot_product_attention(*self.qkv(x)))
 
 
-@style(train=True)
+@style(train=True, rounds=True)
 class TrainSdpaDropout(Block):
     """SDPA with dropout in training"""
 
@@ -44,7 +51,13 @@ class TrainSdpaDropout(Block):
         return self.join(F.scaled_dot_product_attention(*self.qkv(x), dropout_p=0.2))
 
 
-@style(Attention("(bh)qk"), train=True, project="=attention.out_proj", row="smaller")
+@style(
+    Attention("(bh)qk"),
+    train=True,
+    project="=attention.out_proj",
+    row="smaller",
+    laws=("temperature", "hidden_key", "cut_link"),
+)
 class TrainTorchModule(nn.Module):
     """nn.MultiheadAttention with dropout that gives its weights"""
 
