@@ -142,15 +142,17 @@ def _played(style: Style, enter: Any, plain: bool = False) -> Seen:
     with quiet():
         module, inputs = fresh(style)
         call = style.plain if plain and style.plain else style.run
-        seen = Seen()
+        seen, run = Seen(), None
         torch.manual_seed(13)
         with torch.set_grad_enabled(style.grad or style.train), style.around():
             try:
                 with enter(module) as run:
                     given = call(module, *inputs)
                     seen.outputs = tensors(given)
-                    if style.train:
+                    if style.train and (plain or not style.later):
                         loss(seen.outputs).backward()
+                if style.train and style.later and not plain:
+                    loss(seen.outputs).backward()
             except Exception as error:
                 seen.error = error
             seen.run = run if isinstance(run, Capture) else None

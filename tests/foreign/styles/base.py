@@ -56,8 +56,9 @@ class Style:
     calls the module, ``plain`` calls it for the witness where ``run`` leads past it; ``probed``
     picks what is probed. ``taps``: its softmax is none of aten's, it hands it to ``tap``.
     ``says`` is what a true sentence must match where the probe shows nothing. ``rounds``: a fused
-    attention is replaced by its formula, so outputs may differ in rounding. ``check`` gets the
-    style and gives a fault, or nothing. ``row`` is the row of the list of known faults.
+    attention is replaced by its formula, so outputs may differ in rounding. ``later``: backward
+    runs after the with. ``check`` gets the style and gives a fault, or nothing. ``row`` is the row
+    of the list of known faults.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Style:
     grad: bool = False
     says: str = ""
     rounds: bool = False
+    later: bool = False
     tolerance: float = 1e-5
     check: Callable[[Style], str] | None = None
 

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .base import TOKENS, WIDTH, Attention, Block, Norm, style
+from .. import oracle
+from .base import TOKENS, WIDTH, Attention, Block, Norm, Style, style
 
 
 class Normed(Block):
@@ -203,6 +204,25 @@ class ForwardHooksChange(Block):
     def __init__(self) -> None:
         super().__init__()
         self.wo.register_forward_hook(lambda module, args, out: out * 2)
+
+
+def error_passes(style: Style) -> str:
+    """Whether an error of the model comes out as it is, and leaves nothing behind."""
+    module, (x,) = oracle.fresh(style)
+    with torch.no_grad():
+        before = module(x)
+        try:
+            with oracle.probe(module):
+                module(x[..., :7])
+        except RuntimeError as error:
+            own = "shapes cannot be multiplied" in str(error)
+            return "" if own and torch.equal(module(x), before) else f"changed: {error}"
+    return "the error of the model is lost"
+
+
+@style(check=error_passes)
+class ErrorInside(Block):
+    """an error of the model inside the with"""
 
 
 @style()

@@ -109,13 +109,20 @@ def traced_clamp() -> Callable[[Tensor], Tensor]:
     return torch.jit.trace(clamp, (torch.zeros(2, HEADS, TOKENS, TOKENS),))
 
 
+@cache
+def scripted_clamp() -> Callable[[Tensor], Tensor]:
+    """The same, compiled by scripting."""
+    return torch.jit.script(clamp)
+
+
 class Helped(Block):
     """A block whose scores pass through a traced helper."""
 
     plain = False
+    compiled = staticmethod(traced_clamp)
 
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
-        return (clamp if self.plain else traced_clamp())(super().scores(q, k))
+        return (clamp if self.plain else self.compiled())(super().scores(q, k))
 
 
 def in_python(module: nn.Module, x: Tensor) -> Any:
@@ -128,6 +135,13 @@ def in_python(module: nn.Module, x: Tensor) -> Any:
 @style(plain=in_python, row="S10")
 class HelperTraced(Helped):
     """a traced helper on the scores (softclamp)"""
+
+
+@style(plain=in_python, row="S10")
+class HelperScripted(Helped):
+    """a scripted helper on the scores"""
+
+    compiled = staticmethod(scripted_clamp)
 
 
 @style(
@@ -190,7 +204,21 @@ def by_call(module: nn.Module, x: Tensor) -> Tensor:
 
 @style(run=by_call, row="S10")
 class FunctionalCall(Block):
-    """torch.func.functional_call with parameters from outside"""
+    """torch.func.functional_call with parameters computed inside the with"""
+
+
+def block_and_words() -> tuple[Tensor, dict[str, Tensor]]:
+    """An input, and parameters that are no module's."""
+    return vectors()[0], {name: p.detach() for name, p in Block().named_parameters()}
+
+
+@style(
+    inputs=block_and_words,
+    run=lambda m, x, words: torch.func.functional_call(m, words, (x,)),
+    row="S10",
+)
+class FunctionalCallOutside(Block):
+    """torch.func.functional_call with parameters that were made before"""
 
 
 @style(run=lambda m, x: torch.func.jvp(m, (x,), (x,))[0], plain=lambda m, x: m(x))
@@ -327,10 +355,6 @@ class Tagged(torch.Tensor):
 @style(run=lambda m, x: m(x.as_subclass(Tagged)).as_subclass(torch.Tensor), plain=lambda m, x: m(x))
 class TensorSubclass(Block):
     """the input is of a subclass of Tensor"""
-
-
-def exported(module: nn.Module, x: Tensor) -> Any:
-    return torch.export.export(module, (x,)).module()(x)
 
 
 @style(run=lambda m, x: m(x), project="=wo")

@@ -115,6 +115,23 @@ class CheckpointOld(Again):
     reentrant = True
 
 
+@style(ONCE, AGAIN, train=True, later=True, row="S18")
+class CheckpointNewLater(Again):
+    """checkpoint, use_reentrant=False, backward after the with"""
+
+
+@style(ONCE, AGAIN, train=True, later=True, row="S18")
+class CheckpointOldLater(Again):
+    """checkpoint, use_reentrant=True, backward after the with"""
+
+    reentrant = True
+
+
+@style(train=True, later=True)
+class TrainLater(Block):
+    """backward after the with"""
+
+
 class AgainNormed(Normed):
     """Norm and attention are computed again in backward."""
 
@@ -141,6 +158,11 @@ class CheckpointNormOld(AgainNormed):
     """the same, use_reentrant=True"""
 
     reentrant = True
+
+
+@style(ONCE, AGAIN, train=True, later=True, row="S14")
+class CheckpointNormLater(AgainNormed):
+    """the same, use_reentrant=False, backward after the with"""
 
 
 @style(ONCE, AGAIN, train=True, row="S18")
