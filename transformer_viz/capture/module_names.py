@@ -65,6 +65,10 @@ class Names:
             frame = frame.f_back
         return preparing and otherwise
 
+    def outside(self) -> bool:
+        """Whether no module of the model runs: what is called now is not the model's."""
+        return self.frame()[1] is None
+
     def path(self) -> str:
         """The path of the nearest running module."""
         return self.frame()[0]

@@ -172,7 +172,7 @@ def tensors(*groups: Any) -> list[Tensor]:
         for value in group.values() if isinstance(group, dict) else group:
             if isinstance(value, Tensor):
                 found.append(value)
-            elif value and isinstance(value, SEQUENCES):
+            elif isinstance(value, SEQUENCES):
                 found.extend(tensors(value))
     return found
 

@@ -91,6 +91,8 @@ def canonical(
 
 def on_fused(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """``softmax(q k^T * scale + mask) v`` (PyTorch's documented formula), some rows at a time."""
+    if state.names.outside():
+        return state.call(func, args, kwargs)
     call = _signature.bind(*args, **kwargs)
     call.apply_defaults()
     given = unpacked(state, call.arguments)

@@ -21,6 +21,8 @@ from ..torch_calls import Args, Kwargs
 def on_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """The softmax of scores is attention; of anything else it may turn out to be."""
     x = args[0] if args else kwargs["input"]
+    if state.names.outside():
+        return state.call(func, args, kwargs)
     role = state.lineage.role(x)
     if not isinstance(role, Scores) or role.loose:
         return maybe_attention(state, func, args, kwargs, x)
