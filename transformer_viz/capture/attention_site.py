@@ -38,19 +38,22 @@ def begin(
     layout: Layout,
     x: Tensor,
     keys: int,
+    key: Tensor | None,
     hidden: Tensor | None = None,
 ) -> AttentionRecord:
-    """Find the place of an attention that starts; ``x`` are its masked scores or weights."""
+    """Find the place of an attention that starts; ``x`` are its masked scores or weights, ``key``
+    the keys where there are any."""
     kind = state.numbering.kind(path, q_origin, k_origin)
     first = layout.canonical(x)[0, 0, :, :keys]
     queries = first.shape[0]
-    offset, first_key = state.offset, 0
+    offset, first_key, memory = state.offset, 0, 0
     if kind == "self":
-        offset = state.numbering.before((path, depth), (queries, keys), q_origin, k_origin)
-        state.offset, first_key = offset, offset + queries - keys
+        front = state.lineage.front(key)
+        offset, first_key = state.numbering.rows((path, depth), (queries, keys), front)
+        state.offset, memory = offset, front.memory if front else 0
     if path not in state.numbering.stacks and hidden is None:
         hidden = first <= MASK_SCORE
-    stack = state.numbering.stack(path, kind, hidden, offset - first_key)
+    stack = state.numbering.stack(path, kind, hidden, offset - first_key + memory)
     heads = layout.canonical(x).shape[1]
     place = state.numbering.place(stack, kind, depth, path, heads)
     record = AttentionRecord(path, kind, stack, place.layer, heads=heads)

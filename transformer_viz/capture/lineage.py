@@ -20,7 +20,7 @@ from .axes.atoms import Axes, of_input
 from .axes.rules import after, of_parameter
 from .module_names import Names
 from .propagation import packed, passed
-from .roles import NOWHERE, Ids, Mark, Table
+from .roles import NOWHERE, Front, Ids, Mark, Table
 from .torch_calls import SEQUENCES, Args, Kwargs, in_place, swap, tensors
 
 KEY = "_transformer_viz"  # each probe hangs its marks under a name of its own that begins so
@@ -105,6 +105,11 @@ class Lineage:
         mark = self.mark(x)
         return self.waves.get(id(x)) if mark is None else mark.wave
 
+    def front(self, x: Any) -> Front | None:
+        """What stands before the newest tokens of a tensor that grew."""
+        mark = self.mark(x)
+        return None if mark is None else mark.front
+
     def axes(self, x: Tensor) -> Axes | None:
         """What the axes of a tensor are made of; None where that is not known."""
         mark = self.mark(x)
@@ -186,10 +191,51 @@ class Lineage:
         if role is None:
             role = self.ids_role(func, parents) or self.table_role(func, parents)
         self.propagate(out, parents, role)
+        if func in torch_calls.GROWS:
+            self.grow(out, parents, func, args, kwargs)
+        elif func in torch_calls.KEEP:
+            self.keep_front(out, parents)
         self.propagate_edited_rotary(out, parents, func, args, kwargs)
         if self.waves:
             self.propagate_waves(out, parents, func, args, kwargs)
         return out
+
+    def keep_front(self, out: Any, parents: list[Tensor]) -> None:
+        """What stands before the newest tokens stays there while keys are moved about."""
+        front = next((f for p in parents if (f := self.front(p)) is not None), None)
+        for x in out if isinstance(out, SEQUENCES) else (out,):
+            mark = self.mark(x) if front is not None else None
+            if mark is not None:
+                mark.front = front
+
+    def grow(self, out: Any, parents: list[Tensor], func: Any, args: Args, kwargs: Kwargs) -> None:
+        """Tokens that are joined to older ones, or written after them into a store."""
+        mark = self.mark(out)
+        if mark is None:
+            return
+        if func in torch_calls.JOIN:
+            dim: int = kwargs["dim"] if "dim" in kwargs else (*args, 0)[1]
+            mark.front = self.joined_front([p for p in parents if p.numel()], dim)
+        else:
+            index = next((p for p in parents if not p.is_floating_point()), None)
+            start = int(index.min()) if index is not None and index.numel() else 0
+            mark.front = Front(cached=start, written=True)
+
+    def joined_front(self, parts: list[Tensor], dim: int) -> Front | None:
+        """What stands before the newest of some parts that are joined: memory, or older tokens."""
+        if len(parts) < 2:
+            return self.front(parts[0]) if parts else None
+        newest = max((max(self.origin(p), default=0) for p in parts if self.mark(p)), default=0)
+        memory = cached = 0
+        for part in parts:
+            made = self.mark(part) is not None
+            if made and newest in self.origin(part):
+                inner = self.front(part) or Front()
+                return Front(memory + inner.memory, cached + inner.cached)
+            size = part.shape[dim]
+            constant = id(part) in self.owned or (made and not self.origin(part))
+            memory, cached = (memory + size, cached) if constant else (memory, cached + size)
+        return None
 
     def ids_role(self, func: Any, parents: list[Tensor]) -> Ids | None:
         """Integers of the input stay ids while they are only moved about."""

@@ -17,13 +17,23 @@ NOWHERE: frozenset[int] = frozenset()
 _serial = itertools.count(1)
 
 
+@dataclass(frozen=True, slots=True)
+class Front:
+    """What stands before the newest tokens in keys that grew: ``memory`` columns that no token
+    made, then ``cached`` tokens of earlier passes; ``written`` into a store of a fixed length."""
+
+    memory: int = 0
+    cached: int = 0
+    written: bool = False
+
+
 @dataclass(slots=True)
 class Mark:
     """``origin``: the token streams a tensor was made from (empty: only weights and constants);
     ``depth``: how many attentions stand before it; ``role``: what it is, if anything;
     ``edited_rotary``: what it would be with edited rotary angles; ``wave``: the angles behind
     values read from a stored table; ``axes``: what its axes are made of, None where no rule tells;
-    ``serial``: when it was made."""
+    ``front``: what stands before its newest tokens; ``serial``: when it was made."""
 
     origin: frozenset[int] = NOWHERE
     depth: int = 0
@@ -31,6 +41,7 @@ class Mark:
     edited_rotary: Tensor | None = None
     wave: Tensor | None = None
     axes: Axes | None = None
+    front: Front | None = None
     serial: int = field(default_factory=lambda: next(_serial))
 
 

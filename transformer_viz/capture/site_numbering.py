@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .roles import Front
+
 CROSS_WORDS = ("cross", "multihead_attn", "encoder_attn", "src_attn", "enc_attn", "encdec")
 
 
@@ -30,7 +32,7 @@ class Numbering:
         self.lone = lone
         self.stacks: dict[str, str] = {}
         self.last: dict[tuple[str, str], Place] = {}
-        self.seen: dict[tuple[str, int], tuple[int, int]] = {}
+        self.seen: dict[tuple[str, int], int] = {}
 
     def kind(self, path: str, q_origin: frozenset[int], k_origin: frozenset[int]) -> str:
         """``self`` if the keys contain all streams that the queries come from, else ``cross``."""
@@ -39,21 +41,21 @@ class Numbering:
         latent = not q_origin and k_origin  # learned queries over an input
         return "self" if q_origin <= k_origin and not latent else "cross"
 
-    def before(
-        self,
-        place: tuple[str, int],
-        shape: tuple[int, int],
-        q_origin: frozenset[int],
-        k_origin: frozenset[int],
-    ) -> int:
-        """How many tokens stand before the queries of a self-attention: those of its cache, which
-        may have forgotten the oldest of them. ``place`` is a module and its depth."""
+    def rows(
+        self, place: tuple[str, int], shape: tuple[int, int], front: Front | None
+    ) -> tuple[int, int]:
+        """The absolute positions of the first query and of the first key of a self-attention.
+
+        Both are 0 but where keys really grew by tokens of earlier passes, of which a cache may have
+        forgotten the oldest. Columns of memory that no token made are keys like any other.
+        ``place`` is a module and its depth.
+        """
         queries, keys = shape
-        earlier, stream = self.seen.get(place, (0, 0))
-        cached = stream in k_origin  # the keys hold what the last pass had for queries
-        earlier = max(earlier if cached else 0, keys - queries)
-        self.seen[place] = (earlier + queries, max(q_origin, default=0))
-        return earlier
+        front = front or Front()
+        grown = bool(front.cached) and not front.written
+        offset = max(front.cached, self.seen.get(place, 0)) if grown else front.cached
+        self.seen[place] = offset + queries
+        return offset, offset + queries - keys if grown else 0
 
     def stack(self, path: str, kind: str, hidden: Tensor | None, offset: int) -> str:
         """``decoder`` for cross-attention and where later words are hidden, else by name."""

@@ -122,6 +122,10 @@ ELEMENTWISE = (
 )
 JOIN = frozenset((torch.cat, torch.concat, torch.concatenate)) | _aten("cat.default")
 
+#: Write into a store of a fixed length.
+STORE = _of(("index_copy", "index_copy_", "slice_scatter"), torch, Tensor)
+GROWS = JOIN | STORE
+
 #: Leave the number that scores were multiplied with as it is.
 SPARE = RESHAPE | CAST | ADD | SUBTRACT | CLAMP | FILL | WHERE | JOIN
 #: Keep the role of their first operand that has one.
