@@ -38,17 +38,17 @@ def begin(
     layout: Layout,
     x: Tensor,
     keys: int,
-    key: Tensor | None,
+    pair: tuple[Tensor | None, Tensor | None],
     hidden: Tensor | None = None,
 ) -> AttentionRecord:
-    """Find the place of an attention that starts; ``x`` are its masked scores or weights, ``key``
-    the keys where there are any."""
+    """Find the place of an attention that starts; ``x`` are its masked scores or weights, ``pair``
+    its queries and keys where there are any."""
     kind = state.numbering.kind(path, q_origin, k_origin)
     first = layout.canonical(x)[0, 0, :, :keys]
     queries = first.shape[0]
     offset, first_key, memory = state.offset, 0, 0
     if kind == "self":
-        front = state.lineage.front(key)
+        front = state.lineage.grown(*pair)
         offset, first_key = state.numbering.rows((path, depth), (queries, keys), front)
         state.offset, memory = offset, front.memory if front else 0
     if path not in state.numbering.stacks and hidden is None:

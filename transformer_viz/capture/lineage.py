@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -82,12 +83,12 @@ class Lineage:
 
     def input_origin(self, x: Tensor) -> frozenset[int]:
         """An input of the model that nothing made here: a stream of vectors, or a mask."""
-        if x.dim() < 2 or not x.is_floating_point():
+        if not x.dim() or not x.is_floating_point():
             return NOWHERE
         if id(x) not in self.inputs:
             masked = x <= MASK_SCORE
             mask = bool(masked.any()) and bool((masked | (x == 0)).all())
-            self.inputs[id(x)] = (x, NOWHERE if mask else self.new_stream(x.shape[:-1]))
+            self.inputs[id(x)] = (x, NOWHERE if mask else self.new_stream(x.shape[:-1] or x.shape))
         return self.inputs[id(x)][1]
 
     def new_stream(self, sizes: Any) -> frozenset[int]:
@@ -109,6 +110,14 @@ class Lineage:
         """What stands before the newest tokens of a tensor that grew."""
         mark = self.mark(x)
         return None if mark is None else mark.front
+
+    def grown(self, query: Any, key: Any) -> Front | None:
+        """What stands before the newest tokens of keys, and not before those of their queries."""
+        front, own = self.front(key), self.front(query) or Front()
+        if front is None:
+            return None
+        memory, cached = front.memory - own.memory, front.cached - own.cached
+        return replace(front, memory=max(0, memory), cached=max(0, cached))
 
     def axes(self, x: Tensor) -> Axes | None:
         """What the axes of a tensor are made of; None where that is not known."""
@@ -179,8 +188,8 @@ class Lineage:
             return out
         parents = [] if func in torch_calls.SHAPED else tensors(args, kwargs)
         parents = parents[:1] if func in torch_calls.AS else parents
-        if not parents and not self.names.computing(func is torch.arange):
-            return out  # made between the model's calls: an input, not one of its constants
+        if not parents and (func in torch_calls.GIVEN or not self.computing(func)):
+            return out  # made by chance, of Python's numbers, or between calls: an input
         if id(out) in map(id, parents) and not in_place(func):
             return out  # a call that gave back its operand, such as dropout outside training
         role: Any = packed(func, parents, out)
@@ -193,7 +202,7 @@ class Lineage:
         self.propagate(out, parents, role)
         if func in torch_calls.GROWS:
             self.grow(out, parents, func, args, kwargs)
-        elif func in torch_calls.KEEP:
+        elif func in torch_calls.KEEP or func in torch_calls.PROJECT:
             self.keep_front(out, parents)
         self.propagate_edited_rotary(out, parents, func, args, kwargs)
         if self.waves:
@@ -237,12 +246,18 @@ class Lineage:
             memory, cached = (memory + size, cached) if constant else (memory, cached + size)
         return None
 
+    def computing(self, func: Any) -> bool:
+        """Whether the model computes now, so that what a call makes of nothing is a constant."""
+        return self.names.computing(func is torch.arange)
+
     def ids_role(self, func: Any, parents: list[Tensor]) -> Ids | None:
         """Integers of the input stay ids while they are only moved about."""
         for x in parents:
+            role = self.role(x)
+            if x.is_floating_point() and isinstance(role, Ids) and func in torch_calls.NUMERIC:
+                return role
             if x.is_floating_point() or x.dtype == torch.bool:
                 continue
-            role = self.role(x)
             if isinstance(role, Ids) or (self.mark(x) is None and id(x) not in self.owned):
                 return Ids((isinstance(role, Ids) and role.counted) or func in torch_calls.COUNT)
         return None

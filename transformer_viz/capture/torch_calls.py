@@ -39,6 +39,7 @@ SOFTMAX = frozenset(
 ) | _aten("softmax.int", "_softmax.default")
 
 #: A linear map of one activation by weights.
+LINEAR = frozenset((F.linear,)) | _aten("linear.default")
 PROJECT = frozenset((F.linear, torch.addmm, Tensor.addmm)) | _aten(
     "linear.default", "addmm.default"
 )
@@ -122,6 +123,11 @@ ELEMENTWISE = (
 )
 JOIN = frozenset((torch.cat, torch.concat, torch.concatenate)) | _aten("cat.default")
 
+#: Keep numbers of the input numbers of the input, though not the same ones.
+NUMERIC = RESHAPE | CAST | ELEMENTWISE | JOIN
+#: Make a tensor of chance or of Python's own numbers: an input, wherever it is called.
+GIVEN = _of("tensor as_tensor from_numpy rand randn normal randint multinomial", torch)
+
 #: Write into a store of a fixed length.
 STORE = _of(("index_copy", "index_copy_", "slice_scatter"), torch, Tensor)
 GROWS = JOIN | STORE
@@ -148,8 +154,15 @@ AS = _of(["expand_as", "view_as", "reshape_as", "type_as"], torch, Tensor)
 COUNT = _of(("cumsum", "cumsum_"), torch, Tensor)
 VIEW = _of(("view", "reshape"), torch, Tensor)
 
-LOOKUP = frozenset((F.embedding, torch.embedding, Tensor.index_select, torch.index_select)) | (
-    _aten("embedding.default")
+CONVOLVE = frozenset((F.conv1d, F.conv2d, F.conv3d))
+INDEX = frozenset((Tensor.__getitem__,))
+GATHER = _of(("gather", "take_along_dim"), torch, Tensor)
+LOOKUP = (
+    frozenset(
+        (F.embedding, torch.embedding, Tensor.index_select, torch.index_select, F.embedding_bag)
+    )
+    | GATHER
+    | (_aten("embedding.default"))
 )
 WAVES = (
     _of(("cos", "sin"), torch, Tensor)

@@ -14,8 +14,8 @@ from .fused_attention import on_fused, on_multi_head
 from .masks import on_assign, on_fill, on_where
 from .matmul import on_baddbmm, on_einsum, on_matmul
 from .normalization import on_norm, on_norm_sign
-from .positions import on_lookup
-from .projection_check import on_project
+from .positions import on_index, on_lookup
+from .projection_check import on_convolve, on_project
 from .residual import on_add, on_subtract
 from .rotary import on_multiply, on_waves
 from .softmax import on_softmax
@@ -37,6 +37,8 @@ HANDLERS: dict[Any, Callable[..., Any]] = {
         (torch_calls.ASSIGN, on_assign),
         (torch_calls.MULTIPLY, on_multiply),
         (torch_calls.LOOKUP, on_lookup),
+        (torch_calls.INDEX, on_index),
+        (torch_calls.CONVOLVE, on_convolve),
         (torch_calls.WAVES, on_waves),
         (torch_calls.NORMS, on_norm),
         (torch_calls.FUSED, on_fused),

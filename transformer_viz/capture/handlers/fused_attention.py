@@ -109,7 +109,7 @@ def on_fused(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     q_origin, k_origin = state.lineage.origin(query), state.lineage.origin(key)
     depth = state.lineage.depth(query)
     record = begin(
-        state, path, q_origin, k_origin, depth, layout, probe_rows, k.shape[2], key, first
+        state, path, q_origin, k_origin, depth, layout, probe_rows, k.shape[2], (query, key), first
     )
     scale = 1 / math.sqrt(query.shape[-1]) if given["scale"] is None else given["scale"]
     out = attend(state, record, q, k, v, scale, mask, given["dropout_p"])

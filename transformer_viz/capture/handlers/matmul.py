@@ -13,6 +13,7 @@ from ..axes.layout import einsum_factor, einsum_labels, factor_labels, matmul_la
 from ..roles import Context, Located, Scores, Weights
 from ..state import CaptureState
 from ..torch_calls import Args, Kwargs, tensors
+from .positions import encoded
 from .projection_check import project
 from .score_bias import biased
 from .weighted_sum import gather
@@ -36,6 +37,7 @@ def product(state: CaptureState, func: Any, args: Args, kwargs: Kwargs, pair: li
     if len(pair) < 2:
         return state.call(func, args, kwargs)
     lineage = state.lineage
+    encoded(state, pair)
     roles = [lineage.role(x) for x in pair]
     for role, p, v in ((roles[0], *pair), (roles[1], pair[1], pair[0])):
         if isinstance(role, Weights):

@@ -162,7 +162,9 @@ def found(
     keys = p.shape[labels.index("k")]
     given = role.given if role.given.shape == p.shape and form != "custom" else p
     hidden = layout.canonical(p)[0, 0] == 0
-    record = begin(state, path, q_origin, k_origin, scores.depth, layout, given, keys, v, hidden)
+    record = begin(
+        state, path, q_origin, k_origin, scores.depth, layout, given, keys, (given, v), hidden
+    )
     plan = plan_of(state, record)
     if plan is not None:
         changed, weights = rebuilt(state, plan, layout, role, p, record, form)
