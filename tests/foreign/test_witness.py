@@ -310,11 +310,32 @@ def test_random_numbers_and_outputs_are_watched(monkeypatch: pytest.MonkeyPatch)
 # ------------------------------------------------------------------ the catalogue
 
 
+@pytest.mark.slow
 def test_the_truth_accounts_for_every_softmax() -> None:
     for style in STYLES.values():
         seen = oracle.witnessed(style)
         assert seen.error is None, (style.name, seen.error)
         assert len(seen.witness.events) == len(oracle.roles(style.truth)), style.name
+
+
+@pytest.mark.slow
+def test_every_law_that_is_asked_makes_a_difference() -> None:
+    """Else a probe that does nothing would pass."""
+    for style in STYLES.values():
+        before = oracle.unwatched(style)
+        for law in style.asked if style.attentions else ():
+            after = oracle.witnessed(style, law)
+            assert after.error is None, (style.name, law, after.error)
+            assert scoreboard.apart_from(after, before) > 1e-3, (style.name, law)
+
+
+@pytest.mark.slow
+def test_the_witness_changes_nothing_of_its_own_accord() -> None:
+    for style in STYLES.values():
+        seen, before = oracle.witnessed(style), oracle.unwatched(style)
+        if style.plain is None:
+            assert scoreboard.apart_from(seen, before) == 0, style.name
+            assert torch.equal(seen.random, before.random), style.name
 
 
 def test_the_catalogue_covers_the_known_faults() -> None:

@@ -100,7 +100,7 @@ class MemoryTokens(Block):
         return super().forward(x)[:, 3:]
 
 
-@style(row="S5")
+@style(laws=LAWS[:3])
 class MemoryKeys(Block):
     """learned keys and values before those of the words (persistent memory)"""
 

@@ -191,7 +191,11 @@ class Vmap(Block):
 
 
 @style(
-    Attention(), run=lambda m, x: torch.vmap(m)(x[None])[0], plain=lambda m, x: m(x), says="vmap"
+    Attention(),
+    run=lambda m, x: torch.vmap(m)(x[None])[0],
+    plain=lambda m, x: m(x),
+    says="vmap",
+    row="section 3",
 )
 class VmapModels(Block):
     """torch.vmap over an axis of one"""
