@@ -249,8 +249,9 @@ def _names(
     for number, shown in pairs.items():
         role = roles[number]
         for record in shown:
-            if role.site and (record.kind, record.layer) != (role.kind, role.layer):
-                wrong.append(f"{record.kind} L{record.layer} for {role.kind} L{role.layer}")
+            layer = record.layer if role.layer is None else role.layer
+            if role.site and (record.kind, record.layer) != (role.kind, layer):
+                wrong.append(f"{record.kind} L{record.layer} for {role.kind} L{layer}")
     if wrong:
         out.fault("wrong", "named " + ", ".join(dict.fromkeys(wrong)))
     return ", ".join(dict.fromkeys(wrong)) or ("ok" if pairs else "-")

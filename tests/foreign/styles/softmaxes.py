@@ -233,7 +233,7 @@ def sparsemax(s: Tensor) -> Tensor:
     return (s - total.gather(-1, count - 1) / count).clamp(min=0)
 
 
-@style(taps=True, row="S16", laws=LAWS[:3])
+@style(taps=True, row="S16", key=0, laws=LAWS[:3])
 class Sparsemax(Own):
     """sparsemax"""
 
