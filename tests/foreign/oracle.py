@@ -141,7 +141,10 @@ def fresh(style: Style) -> tuple[nn.Module, tuple[Any, ...]]:
 
 def _played(style: Style, enter: Any, plain: bool = False) -> Seen:
     with quiet():
-        module, inputs = fresh(style)
+        try:
+            module, inputs = fresh(style)
+        except Exception as error:
+            return Seen(error=error)
         call = style.plain if plain and style.plain else style.run
         seen, run = Seen(), None
         torch.manual_seed(13)

@@ -45,6 +45,10 @@ COLUMNS = (
 )
 
 
+class NotHereError(RuntimeError):
+    """This machine lacks what a style needs to run at all, without any probe."""
+
+
 @dataclass
 class Row:
     """One line of the table; a column that was not asked for is a dash."""
@@ -84,7 +88,9 @@ def row(style: Style) -> Row:
     out = Row(style.name, style.row or "-")
     before, after = unwatched(style), watched(style)
     if before.error is not None:
-        raise RuntimeError(f"{style.name} does not run: {before.error!r}") from before.error
+        lacking = f", for it needs {style.needs}" if style.needs else ""
+        kind = NotHereError if style.needs else RuntimeError
+        raise kind(f"{style.name} does not run here{lacking}: {before.error!r}") from before.error
     if after.error is not None:
         _refused(out, style, after.error)
         return out
@@ -347,14 +353,26 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join([*lines, "", f"{len(rows)} styles: {total}."])
 
 
+def measured(styles: Sequence[Style]) -> tuple[list[Row], list[str]]:
+    """The rows of all styles that can run here, and why the others cannot."""
+    rows, lacking = [], []
+    for style in styles:
+        try:
+            rows.append(row(style))
+        except NotHereError as error:
+            lacking.append(str(error))
+    return rows, lacking
+
+
 def main(names: Sequence[str]) -> None:
     start = time.perf_counter()
     unknown = [name for name in names if name not in STYLES]
     if unknown:
         raise SystemExit(f"No style is called {unknown[0]!r}; known are {', '.join(STYLES)}.")
     torch.set_num_threads(1)
-    rows = [row(STYLES[name]) for name in names or STYLES]
+    rows, lacking = measured([STYLES[name] for name in names or STYLES])
     print(table(rows))
+    print("".join(f"\n{text}" for text in lacking))
     print(f"\nMeasured in {time.perf_counter() - start:.0f} s.\n")
     for one in rows:
         if one.verdict not in ("ok", "said"):

@@ -252,6 +252,18 @@ def test_an_error_in_other_words_is_a_crash(monkeypatch: pytest.MonkeyPatch) -> 
     assert scoreboard.row(STYLES["plain"]).verdict == "crash"
 
 
+def test_what_cannot_run_here_is_told_from_what_is_wrong() -> None:
+    def missing(module: nn.Module, x: Tensor) -> Tensor:
+        raise OSError("no compiler")
+
+    style = replace(STYLES["plain"], run=missing, needs="a compiler")
+    rows, (lacking,) = scoreboard.measured([style, STYLES["plain"]])
+    assert [row.style for row in rows] == ["plain"]
+    assert "does not run here, for it needs a compiler" in lacking
+    with pytest.raises(RuntimeError, match="plain does not run here: OSError"):
+        scoreboard.row(replace(style, needs=""))
+
+
 def test_an_error_in_own_words_is_told_from_others() -> None:
     module = nn.Linear(2, 2)
     edits = oracle.Intervention((oracle.edit_of("temperature", STYLES["plain"]),))
