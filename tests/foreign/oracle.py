@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import torch
@@ -112,7 +113,7 @@ def silence(module: nn.Module, style: Style, spared: Sequence[int] = ()) -> None
     if len(paths) == len(style.attentions):
         paths = tuple(path for number, path in enumerate(paths) if number not in spared)
     for path in paths:
-        part: Any = module.get_submodule(path.removeprefix("="))
+        part: Any = reduce(getattr, path.removeprefix("=").split("."), module)
         if path.startswith("="):
             width = part.weight.shape[1] // heads
             with torch.no_grad():
@@ -140,7 +141,10 @@ def fresh(style: Style) -> tuple[nn.Module, tuple[Any, ...]]:
 
 def _played(style: Style, enter: Any, plain: bool = False) -> Seen:
     with quiet():
-        module, inputs = fresh(style)
+        try:
+            module, inputs = fresh(style)
+        except Exception as error:
+            return Seen(error=error)
         call = style.plain if plain and style.plain else style.run
         seen, run = Seen(), None
         torch.manual_seed(13)

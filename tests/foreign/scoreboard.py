@@ -23,7 +23,6 @@ from .oracle import (
     Seen,
     apart,
     attentions,
-    edit_of,
     far,
     in_own_words,
     unwatched,
@@ -44,6 +43,10 @@ COLUMNS = (
     *("style", "row", "verdict", "found", "axes", "values", "names"),
     *("temperature", "head_off", "hidden_key", "cut_link", "unchanged", "said"),
 )
+
+
+class NotHereError(RuntimeError):
+    """This machine lacks what a style needs to run at all, without any probe."""
 
 
 @dataclass
@@ -85,7 +88,9 @@ def row(style: Style) -> Row:
     out = Row(style.name, style.row or "-")
     before, after = unwatched(style), watched(style)
     if before.error is not None:
-        raise RuntimeError(f"{style.name} does not run: {before.error!r}") from before.error
+        lacking = f", for it needs {style.needs}" if style.needs else ""
+        kind = NotHereError if style.needs else RuntimeError
+        raise kind(f"{style.name} does not run here{lacking}: {before.error!r}") from before.error
     if after.error is not None:
         _refused(out, style, after.error)
         return out
@@ -94,8 +99,7 @@ def row(style: Style) -> Row:
         told = style.says and any(re.search(style.says, text, re.I) for text in _sentences(after))
         out.fault("said" if told else "wrong", out.unchanged)
     shown = _shown(out, style, after)
-    for law in style.asked:
-        _law(out, style, law, before, shown)
+    _laws(out, style, before, shown)
     if style.check is not None and (fault := style.check(style)):
         out.fault("wrong", fault)
     if after.run is not None and after.run.unrecognised and out.said == "-":
@@ -108,12 +112,14 @@ def _sentences(seen: Seen) -> list[str]:
 
 
 def _refused(out: Row, style: Style, error: Exception) -> None:
-    text = str(error).strip().splitlines()[0] if str(error).strip() else ""
-    out.said = f"{type(error).__name__}: {text}"
-    if in_own_words(error) and re.search(style.says, text, re.I):
-        out.fault("said", out.said)
-    else:
-        out.fault("crash", out.said[:150])
+    out.said = _first_line(error)
+    true = in_own_words(error) and re.search(style.says, out.said, re.I)
+    out.fault("said" if true else "crash", out.said)
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [""]
+    return lines[0] if in_own_words(error) else f"{type(error).__name__}: {lines[0]}"
 
 
 def changes(style: Style, before: Seen, after: Seen) -> str:
@@ -151,7 +157,7 @@ def _shown(out: Row, style: Style, after: Seen) -> list[int] | None:
     truths, roles = attentions(style, witnessed(style)), style.attentions
     records = list(after.run.attentions)
     out.found = f"{len(records)}/{sum(not role.optional for role in roles)}"
-    pairs = paired(records, truths, roles, style.tolerance)
+    pairs = paired(records, truths, roles, style.exact)
     used = {id(record) for some in pairs.values() for record in some}
     unmatched = [record for record in records if id(record) not in used]
     missed = [n for n, role in enumerate(roles) if n not in pairs and not role.optional]
@@ -187,7 +193,7 @@ def paired(
         for start in range(len(left)):
             sizes = (1, role.parts) if role.join == "q" else (1,)
             some = [left[start : start + size] for size in sizes if start + size <= len(left)]
-            fits = [s for s in some if _in_order(s) and _off(s, truth) <= max(tolerance, 1e-5)]
+            fits = [s for s in some if _in_order(s) and _off(s, truth) <= tolerance]
             if fits:
                 found[number] = fits[0]
                 left = left[start + len(fits[0]) :]
@@ -249,8 +255,9 @@ def _names(
     for number, shown in pairs.items():
         role = roles[number]
         for record in shown:
-            if role.site and (record.kind, record.layer) != (role.kind, role.layer):
-                wrong.append(f"{record.kind} L{record.layer} for {role.kind} L{role.layer}")
+            layer = record.layer if role.layer is None else role.layer
+            if role.site and (record.kind, record.layer) != (role.kind, layer):
+                wrong.append(f"{record.kind} L{record.layer} for {role.kind} L{layer}")
     if wrong:
         out.fault("wrong", "named " + ", ".join(dict.fromkeys(wrong)))
     return ", ".join(dict.fromkeys(wrong)) or ("ok" if pairs else "-")
@@ -272,60 +279,69 @@ def _said(out: Row, style: Style, after: Seen, missed: int, of: int) -> None:
         out.fault("silent", f"misses {missed} of {of} and {what}")
 
 
-def _law(out: Row, style: Style, law: str, before: Seen, shown: list[int] | None) -> None:
-    """Compare an edit by the probe with the same law under the witness."""
+def _laws(out: Row, style: Style, before: Seen, shown: list[int] | None) -> None:
+    """Compare each edit by the probe with the same law under the witness."""
+    effects: dict[tuple[str, str], list[str]] = {}
+    for law in style.asked:
+        effect = _law(out, style, law, before, shown)
+        setattr(out, law, effect.cell)
+        if effect.verdict != "ok":
+            effects.setdefault((effect.verdict, effect.fault), []).append(law)
+    for (verdict, fault), laws in effects.items():
+        out.fault(verdict, f"{', '.join(laws)}: {fault}")
+
+
+@dataclass
+class Effect:
+    """What came of an edit: the table's cell, the verdict, and the fault in words."""
+
+    cell: str
+    verdict: str = "ok"
+    fault: str = ""
+
+
+def _law(out: Row, style: Style, law: str, before: Seen, shown: list[int] | None) -> Effect:
     seen = watched(style, law)
-    what = ""
     if seen.error is not None:
-        what = "refused" if in_own_words(seen.error) else "crash"
-        if what == "crash":
-            out.fault("crash", f"{law}: {type(seen.error).__name__}: {seen.error}"[:150])
-        elif shown and "matches no place" in str(seen.error):
-            out.fault("wrong", f"{law} is refused for a place that is shown")
-        elif shown:
-            out.fault("said", f"{law}: {seen.error}")
-            out.said = str(seen.error)
-    elif style.attentions:
-        what = _effect(out, style, law, before, seen, shown)
-    elif _apart(seen, before) > style.tolerance:
-        what = "applied"
-        out.fault("wrong", f"{law} of {edit_of(law, style).kind} edits what is no attention")
-    else:
-        what = "no effect"
-    setattr(out, law, what)
+        text = _first_line(seen.error)
+        if not in_own_words(seen.error):
+            return Effect("crash", "crash", text)
+        if shown and "matches no place" in text:
+            return Effect("refused", "wrong", "refused for a place that is shown")
+        if shown:
+            out.said = text
+        return Effect("refused", "said" if shown else "ok", text)
+    if style.attentions:
+        return _effect(style, law, before, seen, shown)
+    if apart_from(seen, before) > style.tolerance:
+        return Effect("applied", "wrong", "edits what is no attention")
+    return Effect("no effect")
 
 
-def _apart(seen: Seen, other: Seen) -> float:
+def apart_from(seen: Seen, other: Seen) -> float:
+    """The largest relative difference of outputs and gradients."""
     return max(far(seen.outputs, other.outputs), apart(seen.gradients, other.gradients))
 
 
-def _effect(
-    out: Row, style: Style, law: str, before: Seen, got: Seen, shown: list[int] | None
-) -> str:
-    everything = range(len(style.attentions))
+def _effect(style: Style, law: str, before: Seen, got: Seen, shown: list[int] | None) -> Effect:
     optional = [n for n, role in enumerate(style.attentions) if role.optional]
+    everything = range(len(style.attentions))
     spared = [n for n in everything if n not in shown + optional] if shown else []
     truth = witnessed(style, law, spared)
     if truth.error is not None:
         raise RuntimeError(f"{style.name}: {law} of the witness fails") from truth.error
-    if _apart(truth, before) < 1e-3 and (shown or shown is None):
-        raise RuntimeError(f"{style.name}: {law} makes no difference, so nothing is tested")
-    off, idle = _apart(got, truth), _apart(got, before)
+    off, idle = apart_from(got, truth), apart_from(got, before)
     if shown == []:
         if idle <= style.tolerance:
-            return "no effect"
-        out.fault("wrong", f"{law} is applied though nothing is shown")
-        return "applied unseen"
+            return Effect("no effect")
+        return Effect("applied unseen", "wrong", "applied though nothing is shown")
     if off <= style.tolerance:
-        return "ok"
-    if spared and _apart(got, witnessed(style, law)) <= style.tolerance:
-        out.fault("wrong", f"{law} acts on what is not shown too")
-        return "applied unseen"
+        return Effect("ok")
+    if spared and apart_from(got, witnessed(style, law)) <= style.tolerance:
+        return Effect("applied unseen", "wrong", "acts on what is not shown too")
     if idle <= style.tolerance:
-        out.fault("silent" if shown else "wrong", f"{law} has no effect")
-        return "no effect"
-    out.fault("wrong", f"{law} off by {off:.0e}")
-    return f"off {off:.0e}"
+        return Effect("no effect", "silent" if shown else "wrong", "no effect")
+    return Effect(f"off {off:.0e}", "wrong", "off")
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -337,14 +353,26 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join([*lines, "", f"{len(rows)} styles: {total}."])
 
 
+def measured(styles: Sequence[Style]) -> tuple[list[Row], list[str]]:
+    """The rows of all styles that can run here, and why the others cannot."""
+    rows, lacking = [], []
+    for style in styles:
+        try:
+            rows.append(row(style))
+        except NotHereError as error:
+            lacking.append(str(error))
+    return rows, lacking
+
+
 def main(names: Sequence[str]) -> None:
     start = time.perf_counter()
     unknown = [name for name in names if name not in STYLES]
     if unknown:
         raise SystemExit(f"No style is called {unknown[0]!r}; known are {', '.join(STYLES)}.")
     torch.set_num_threads(1)
-    rows = [row(STYLES[name]) for name in names or STYLES]
+    rows, lacking = measured([STYLES[name] for name in names or STYLES])
     print(table(rows))
+    print("".join(f"\n{text}" for text in lacking))
     print(f"\nMeasured in {time.perf_counter() - start:.0f} s.\n")
     for one in rows:
         if one.verdict not in ("ok", "said"):

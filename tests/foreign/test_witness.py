@@ -252,6 +252,18 @@ def test_an_error_in_other_words_is_a_crash(monkeypatch: pytest.MonkeyPatch) -> 
     assert scoreboard.row(STYLES["plain"]).verdict == "crash"
 
 
+def test_what_cannot_run_here_is_told_from_what_is_wrong() -> None:
+    def missing(module: nn.Module, x: Tensor) -> Tensor:
+        raise OSError("no compiler")
+
+    style = replace(STYLES["plain"], run=missing, needs="a compiler")
+    rows, (lacking,) = scoreboard.measured([style, STYLES["plain"]])
+    assert [row.style for row in rows] == ["plain"]
+    assert "does not run here, for it needs a compiler" in lacking
+    with pytest.raises(RuntimeError, match="plain does not run here: OSError"):
+        scoreboard.row(replace(style, needs=""))
+
+
 def test_an_error_in_own_words_is_told_from_others() -> None:
     module = nn.Linear(2, 2)
     edits = oracle.Intervention((oracle.edit_of("temperature", STYLES["plain"]),))
@@ -310,11 +322,32 @@ def test_random_numbers_and_outputs_are_watched(monkeypatch: pytest.MonkeyPatch)
 # ------------------------------------------------------------------ the catalogue
 
 
+@pytest.mark.slow
 def test_the_truth_accounts_for_every_softmax() -> None:
     for style in STYLES.values():
         seen = oracle.witnessed(style)
         assert seen.error is None, (style.name, seen.error)
         assert len(seen.witness.events) == len(oracle.roles(style.truth)), style.name
+
+
+@pytest.mark.slow
+def test_every_law_that_is_asked_makes_a_difference() -> None:
+    """Else a probe that does nothing would pass."""
+    for style in STYLES.values():
+        before = oracle.unwatched(style)
+        for law in style.asked if style.attentions else ():
+            after = oracle.witnessed(style, law)
+            assert after.error is None, (style.name, law, after.error)
+            assert scoreboard.apart_from(after, before) > 1e-3, (style.name, law)
+
+
+@pytest.mark.slow
+def test_the_witness_changes_nothing_of_its_own_accord() -> None:
+    for style in STYLES.values():
+        seen, before = oracle.witnessed(style), oracle.unwatched(style)
+        if style.plain is None:
+            assert scoreboard.apart_from(seen, before) == 0, style.name
+            assert torch.equal(seen.random, before.random), style.name
 
 
 def test_the_catalogue_covers_the_known_faults() -> None:

@@ -50,21 +50,20 @@ class Attention:
 
     ``axes`` names the axes of its raw scores, merged ones in brackets: ``bhqk``, ``(hb)qk``,
     ``bwhqk`` (w: windows, counted with the batch), ``bgrqk`` (g and r: groups and heads in them).
-    ``parts`` softmaxes make it up, joined along ``join`` (``h`` or ``q``). ``columns`` of the
-    scores belong to the hidden key; None means the column with its number. The last ``sinks``
+    ``parts`` softmaxes make it up, joined along ``join`` (``h`` or ``q``). The last ``sinks``
     columns are no keys. ``batch`` is needed only where batch, heads and queries are merged.
-    ``site`` False leaves kind and layer open. ``optional`` ones may be shown or not (they are
-    computed again, or a part of a difference). ``first`` is the number of the first row.
+    ``site`` False leaves kind and layer open, a ``layer`` of None only the layer. ``optional`` ones
+    may be shown or not: they are computed again, or a part of a difference. ``first`` is the
+    number of the first row.
     """
 
     axes: str = "bhqk"
     kind: str = "self"
-    layer: int = 0
+    layer: int | None = 0
     heads: int = 4
     batch: int = 2
     parts: int = 1
     join: str = "h"
-    columns: tuple[int, ...] | None = None
     sinks: int = 0
     site: bool = True
     optional: bool = False
@@ -211,8 +210,6 @@ def changed_scores(scores: Tensor, role: Attention | Other, law: Law | None) -> 
     if law.kind not in ("hidden_key", "cut_link"):
         return scores
     hidden = numbered(scores, "k", role) == law.index
-    if role.columns is not None:
-        hidden = torch.isin(numbered(scores, "k", role), torch.tensor(role.columns))
     if law.kind == "cut_link":
         hidden = hidden & (numbered(scores, "q", role) + role.first == law.row)
     return scores.masked_fill(hidden, -torch.inf)

@@ -57,7 +57,9 @@ class Style:
     picks what is probed. ``taps``: its softmax is none of aten's, it hands it to ``tap``.
     ``says`` is what a true sentence must match where the probe shows nothing. ``rounds``: a fused
     attention is replaced by its formula, so outputs may differ in rounding. ``later``: backward
-    runs after the with. ``check`` gets the style and gives a fault, or nothing. ``row`` is the row
+    runs after the with. ``tolerance`` is relative, of outputs and edits; ``exact`` of the weights
+    that are shown. ``needs``: what a machine may lack, so that it does not run at all.
+    ``check`` gets the style and gives a fault, or nothing. ``row`` is the row
     of the list of known faults.
     """
 
@@ -81,7 +83,9 @@ class Style:
     says: str = ""
     rounds: bool = False
     later: bool = False
+    needs: str = ""
     tolerance: float = 1e-5
+    exact: float = 1e-5
     check: Callable[[Style], str] | None = None
 
     @property

@@ -73,7 +73,7 @@ class QueryIsLast(Block):
         return x[:, -1:] + self.wo(self.join(self.weigh(q, k) @ v))
 
 
-@style(row="S7", laws=LAWS[:3])
+@style(Attention(site=False), row="S7", laws=LAWS[:3])
 class QueryIsClass(Block):
     """the class token asks itself and all others (CaiT)"""
 
@@ -100,7 +100,7 @@ class MemoryTokens(Block):
         return super().forward(x)[:, 3:]
 
 
-@style(row="S5")
+@style(laws=LAWS[:3])
 class MemoryKeys(Block):
     """learned keys and values before those of the words (persistent memory)"""
 
@@ -203,10 +203,7 @@ class CacheStatic(Cached):
 
 
 @style(
-    *(Attention(first=i) for i in (0, 6, 7)),
-    Attention(
-        columns=(), first=8
-    ),  # token 7 overwrites place 0, token 8 place 1: there key 1 is gone
+    *(Attention(first=i) for i in (0, 6, 7, 8)),  # a key is a place: no axis grows
     run=steps,
     row="S4",
 )

@@ -153,6 +153,32 @@ class NormOffloaded(Normed):
         return Offloaded()
 
 
+class Wrapped(Offloaded):
+    """The same by a forward of the instance, as accelerate wraps it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._forward_pre_hooks.clear()
+        self._forward_hooks.clear()
+        written = self.forward
+
+        def forward(x: Tensor) -> Tensor:
+            self._load(self, x)
+            out = written(x)
+            self._drop(self, x, out)
+            return out
+
+        self.forward = forward  # type: ignore[method-assign]
+
+
+@style(row="S14")
+class NormWrapped(Normed):
+    """a norm whose weights are loaded by a wrapped forward (accelerate's offload)"""
+
+    def make(self) -> nn.Module:
+        return Wrapped()
+
+
 @style(row="S14")
 class ScoresCount(Block):
     """attention by hand that counts its own calls"""

@@ -149,7 +149,7 @@ def perceiver_twice() -> nn.Module:
     return Latents(2)
 
 
-@style(CROSS, Attention(kind="cross", layer=1), project=("one.wo", "two.wo"), row="S7")
+@style(CROSS, Attention(kind="cross", layer=None), project=("one.wo", "two.wo"), row="S7")
 class InducedSets(nn.Module):
     """induced set attention: learned points ask the set, the set asks the points"""
 
@@ -165,7 +165,7 @@ class InducedSets(nn.Module):
         return x + self.two.wo(self.two.join(self.two.weigh(q, k) @ v))
 
 
-@style(row="S7")
+@style(Attention(site=False), row="S7")
 class LearnedEverything(Block):
     """a table of learned tokens attends to itself, the input is only added"""
 

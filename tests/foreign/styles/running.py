@@ -23,7 +23,12 @@ def original(module: Any, *inputs: Any) -> Any:
 
 
 @style(
-    run=lambda m, x: m(x), plain=original, project="_orig_mod.wo", says=COMPILED, row="section 3"
+    run=lambda m, x: m(x),
+    plain=original,
+    project="_orig_mod.wo",
+    says=COMPILED,
+    needs="torch.compile",
+    row="section 3",
 )
 def compiled_eager() -> Any:
     """torch.compile, backend eager, first called inside the with"""
@@ -34,7 +39,9 @@ def warmed(module: Any, x: Tensor) -> Any:
     return module(x)
 
 
-@style(plain=original, project="_orig_mod.wo", says=COMPILED, row="section 3")
+@style(
+    plain=original, project="_orig_mod.wo", says=COMPILED, needs="torch.compile", row="section 3"
+)
 def compiled_before() -> Any:
     """torch.compile, called once before the with"""
     module = torch.compile(Block(), backend="eager")
@@ -46,13 +53,16 @@ def compiled_before() -> Any:
     run=lambda m, x: torch.compile(m, backend="aot_eager")(x),
     plain=lambda m, x: m(x),
     says=COMPILED,
+    needs="torch.compile",
     row="section 3",
 )
 class CompiledInside(Block):
     """torch.compile inside the with, backend aot_eager"""
 
 
-@style(plain=lambda m, x: m(x, False), says=COMPILED + "|flex", row="section 3")
+@style(
+    plain=lambda m, x: m(x, False), says=COMPILED + "|flex", needs="torch.compile", row="section 3"
+)
 class Flex(Block):
     """flex_attention"""
 
@@ -191,7 +201,11 @@ class Vmap(Block):
 
 
 @style(
-    Attention(), run=lambda m, x: torch.vmap(m)(x[None])[0], plain=lambda m, x: m(x), says="vmap"
+    Attention(),
+    run=lambda m, x: torch.vmap(m)(x[None])[0],
+    plain=lambda m, x: m(x),
+    says="vmap",
+    row="section 3",
 )
 class VmapModels(Block):
     """torch.vmap over an axis of one"""
@@ -254,7 +268,7 @@ def spectral_norm() -> nn.Module:
     return block
 
 
-@style(says="quanti|int8|packed", row="section 3")
+@style(says="quanti|int8|packed", needs="an engine for quantised layers", row="section 3")
 def int8_dynamic() -> nn.Module:
     """quantize_dynamic to int8"""
     return torch.ao.quantization.quantize_dynamic(Block(), {nn.Linear}, dtype=torch.qint8)

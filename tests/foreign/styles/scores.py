@@ -208,7 +208,7 @@ class Additive(Block):
 
 
 @style(
-    *(Attention("bk", kind="cross", heads=1) for _ in range(3)),
+    *(Attention("bk", heads=1, site=False) for _ in range(3)),
     project=None,
     head=0,
     row="section 3",
@@ -231,7 +231,7 @@ class AdditiveSteps(Block):
         return torch.stack(out, 1)
 
 
-@style(Attention("bk", kind="cross", heads=1), project=None, head=0, row="section 3")
+@style(Attention("bk", heads=1, site=False), project=None, head=0, row="section 3")
 class LocationScores(Block):
     """PyTorch's chatbot: scores are a linear layer of the state, no key is in them"""
 
@@ -245,7 +245,7 @@ class LocationScores(Block):
         return state + self.wo(torch.bmm(w.unsqueeze(1), x)[:, 0])
 
 
-@style(Attention("bk", heads=1), project=None, head=0, row="section 3")
+@style(Attention("bk", heads=1, site=False), project=None, head=0, row="section 3")
 class PoolingByScores(Block):
     """a sentence vector: (softmax(x w) * x).sum(1)"""
 
@@ -258,7 +258,7 @@ class PoolingByScores(Block):
         return self.wo((w[..., None] * x).sum(1))
 
 
-@style(project="wo", row="S7")
+@style(Attention(site=False), row="S7")
 class SynthesizerRandom(Block):
     """scores are parameters (Synthesizer, random)"""
 

@@ -233,7 +233,7 @@ def sparsemax(s: Tensor) -> Tensor:
     return (s - total.gather(-1, count - 1) / count).clamp(min=0)
 
 
-@style(taps=True, row="S16", laws=LAWS[:3])
+@style(taps=True, row="S16", key=0, laws=LAWS[:3])
 class Sparsemax(Own):
     """sparsemax"""
 
@@ -283,7 +283,7 @@ class Argmax(Own):
         return F.one_hot(s.argmax(-1), s.shape[-1]).float()
 
 
-@style(taps=True, row="S16", laws=("temperature", "head_off"))
+@style(taps=True, row="S16", laws=("head_off",))
 class CosineWeights(Own):
     """weights are cosines themselves: signed, no softmax"""
 
@@ -291,7 +291,7 @@ class CosineWeights(Own):
         return s / s.abs().sum(-1, keepdim=True)
 
 
-@style(Attention("bqk", heads=1), taps=True, project=None, head=0, row="section 3")
+@style(Attention("bqk", heads=1), taps=True, head=0, row="section 3")
 class Streaming(Block):
     """flash attention in Python: a running largest score and sum over blocks of keys"""
 
