@@ -39,7 +39,8 @@ def passed(
 ) -> Any:
     """The role of a result whose operand ``x`` had one; None where the call ends it."""
     if isinstance(role, Located):
-        return role
+        scores = passed(role.scores, x, out, func, args, kwargs) if role.scores else None
+        return Located(scores)
     if func not in torch_calls.PASS:
         return None
     if isinstance(role, Scores):
@@ -107,6 +108,8 @@ def relabel(
         sizes = torch.empty(tuple(range(2, 2 + x.dim())), device="meta")
         moved = func(*swap(args, {id(x): sizes}), **swap(kwargs, {id(x): sizes}))
         return tuple(labels[size - 2] for size in moved.shape)
+    if out.dim() == x.dim() + 1 and out.shape == (*x.shape, 1):
+        return (*labels, "1")  # one place more, to be broadcast over
     return labels if out.dim() == x.dim() else None
 
 

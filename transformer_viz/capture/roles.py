@@ -77,7 +77,8 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The output of a softmax, of the module at ``path``, that may be attention."""
+    """The output of a softmax, of the module at ``path``, that may be attention; ``same`` while
+    nothing changed it, ``plan`` the edits of its place."""
 
     scores: Scores
     given: Tensor
@@ -85,6 +86,17 @@ class Weights:
     site: Any = None
     same: bool = True
     path: str = ""
+    plan: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Weights times values by broadcasting, before the sum over the keys."""
+
+    weights: Weights
+    p: Tensor
+    v: Tensor
+    dim: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +147,10 @@ class Ids:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """What queries or keys make of relative positions, on its way to the scores."""
+    """A product with what only weights made: queries or keys times relative positions, on its way
+    to the scores; or these ``scores``, of learned queries or keys, if a softmax takes them."""
+
+    scores: Scores | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,7 @@ ELEMENTWISE = (
     | frozenset((F.relu, F.sigmoid, F.softplus, F.silu, F.gelu, F.elu))
     | _aten("exp.default", "sigmoid.default", "relu.default")
 )
+SUM = _of(["sum"], torch, Tensor)
 JOIN = frozenset((torch.cat, torch.concat, torch.concatenate)) | _aten("cat.default")
 
 #: Keep numbers of the input numbers of the input, though not the same ones.

@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from .atoms import COPIES, FEATURES, ITEMS, Axes, Axis
+from .atoms import COPIES, FEATURES, ITEMS, Axes, Axis, letters
 
 #: Labels of dimensions: batch, head, key-value group, query, key; "bh" both in one, batch first.
 Labels = tuple[str, ...]
@@ -20,11 +20,12 @@ KNOWN = frozenset((ITEMS, FEATURES, COPIES))  # kinds that tell batch and heads 
 def matmul_labels(dims: int) -> Labels | None:
     """The usual order of a product's dimensions by their number; None if there is none."""
     usual: dict[int, Labels] = {
+        2: ("q", "k"),
         3: ("bh", "q", "k"),
         4: ("b", "h", "q", "k"),
         5: ("b", "g", "h", "q", "k"),
     }
-    return usual.get(dims)
+    return usual.get(dims) or (("b",) * (dims - 3) + ("h", "q", "k") if dims > 5 else None)
 
 
 def permuted(labels: Labels | None, order: tuple[int, ...]) -> Labels | None:
@@ -127,23 +128,30 @@ class Layout:
         return merged
 
 
-def einsum_labels(equation: str) -> Labels | None:
+def shared_labels(count: int) -> Labels:
+    """The usual order of dimensions that queries and keys share, by their number."""
+    usual: dict[int, Labels] = {0: (), 1: ("b",), 2: ("b", "h"), 3: ("b", "g", "h")}
+    return usual.get(count, ("b",) * (count - 1) + ("h",))
+
+
+def einsum_labels(equation: str, dims: tuple[int, ...]) -> Labels | None:
     """Labels of an einsum's result from the letters of its operands; None if it is no q·k.
 
-    A letter of both operands that survives is batch, head or group (in this order), the one of
-    the first operand alone is the query, the one of the second alone the key.
+    A letter of both operands that survives is batch, head or group (in this order), so are all but
+    the last of the first operand alone, which is the query, as that of the second is the key.
+    ``dims`` are the operands' numbers of dimensions.
     """
-    operands, arrow, result = equation.replace(" ", "").partition("->")
-    if "." in equation or not arrow or operands.count(",") != 1:
+    written = letters(equation, dims)
+    if written is None or len(written) != 3:
         return None
-    left, right = operands.split(",")
-    shared = [letter for letter in result if letter in left and letter in right]
+    left, right, result = written
     queries = [letter for letter in result if letter not in right]
     keys = [letter for letter in result if letter not in left]
-    if len(queries) != 1 or len(keys) != 1 or not 1 <= len(shared) <= 3:
+    if not queries or len(keys) != 1:
         return None
-    usual = {1: ("b",), 2: ("b", "h"), 3: ("b", "g", "h")}[len(shared)]
-    names = dict(zip(shared, usual, strict=True)) | {queries[0]: "q", keys[0]: "k"}
+    shared = [letter for letter in result if letter not in (queries[-1], keys[0])]
+    names = dict(zip(shared, shared_labels(len(shared)), strict=True))
+    names |= {queries[-1]: "q", keys[0]: "k"}
     return tuple(names[letter] for letter in result)
 
 
@@ -154,12 +162,13 @@ def factor_labels(labels: Labels | None, first: bool) -> Labels | None:
     return (*labels[:-2], "q", "k") if first else (*labels[:-2], "k", "q")
 
 
-def einsum_factor(equation: str, labels: Labels | None, first: bool) -> Labels | None:
+def einsum_factor(
+    equation: str, dims: tuple[int, ...], labels: Labels | None, first: bool
+) -> Labels | None:
     """Labels of an einsum's factor from those of its result: own letter token, summed one width."""
-    operands, _, result = equation.replace(" ", "").partition("->")
-    if labels is None:
+    written = letters(equation, dims)
+    if labels is None or written is None:
         return None
-    names = dict(zip(result, labels, strict=True))
-    mine = operands.split(",")[0 if first else 1]
+    mine, names = written[0 if first else 1], dict(zip(written[-1], labels, strict=True))
     found = tuple("k" if c not in names else "q" if names[c] in "qk" else names[c] for c in mine)
     return found if found.count("k") == 1 and found.count("q") == 1 else None

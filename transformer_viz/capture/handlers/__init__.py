@@ -19,6 +19,7 @@ from .projection_check import on_convolve, on_project
 from .residual import on_add, on_subtract
 from .rotary import on_multiply, on_waves
 from .softmax import on_softmax
+from .weighted_sum import on_sum
 
 #: Torch function -> handler. Where two groups share a call, the later one has it.
 HANDLERS: dict[Any, Callable[..., Any]] = {
@@ -40,6 +41,7 @@ HANDLERS: dict[Any, Callable[..., Any]] = {
         (torch_calls.INDEX, on_index),
         (torch_calls.CONVOLVE, on_convolve),
         (torch_calls.WAVES, on_waves),
+        (torch_calls.SUM, on_sum),
         (torch_calls.NORMS, on_norm),
         (torch_calls.FUSED, on_fused),
         (torch_calls.MULTI_HEAD, on_multi_head),

@@ -10,10 +10,11 @@ from torch import Tensor
 
 from ...core.numerics import VERY_LOW
 from ..attention_site import begin, heads_of, keep, plan_of, positions_of
+from ..axes.atoms import FEATURES, kind_of
 from ..axes.layout import Layout, oriented
 from ..edit_plan import Plan
 from ..records import AttentionRecord
-from ..roles import Scores, Weights
+from ..roles import Located, Scores, Weights
 from ..state import CaptureState
 from ..torch_calls import Args, Kwargs
 
@@ -28,6 +29,8 @@ def on_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> An
         return maybe_attention(state, func, args, kwargs, x)
     dim = args[1] if len(args) > 1 else kwargs.get("dim", -1)
     labels = oriented(role.labels, x.dim(), -1 if dim is None else dim)
+    if features(state, x, labels):
+        return state.lineage.propagate(func(*args, **kwargs), [x])
     if labels is None:
         where = state.names.path() or "the model"
         state.capture.unrecognised.append(f"a softmax in {where}: unknown layout")
@@ -37,14 +40,31 @@ def on_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> An
     return attention(state, func, args, kwargs, x, role, labels)
 
 
+def features(state: CaptureState, x: Tensor, labels: tuple[str, ...] | None) -> bool:
+    """Whether a product of features with features is softmaxed: channels look at channels."""
+    axes = state.lineage.axes(x)
+    if axes is None or labels is None:
+        return False
+    if any(kind_of(axes[labels.index(name)]) != FEATURES for name in "qk"):
+        return False
+    where = state.names.path() or "the model"
+    state.capture.unrecognised.append(
+        f"a softmax in {where}: its rows and columns are features, not tokens"
+    )
+    return True
+
+
 def maybe_attention(state: CaptureState, func: Any, args: Args, kwargs: Kwargs, x: Tensor) -> Any:
     """A softmax of what is no q·k: `weighted_sum.py` decides when it meets values."""
     lineage = state.lineage
     out, role, path = func(*args, **kwargs), lineage.role(x), state.names.path()
-    if not lineage.origin(x) or x.dim() < 2:
+    if x.dim() < 2:
         return lineage.propagate(out, [x])
     if x.dim() > 3:
         state.open[path] = None
+    if isinstance(role, Located):
+        made = role.scores
+        role = made if made and made.labels and len(made.labels) == x.dim() else None
     scores = role if isinstance(role, Scores) else Scores(depth=lineage.depth(x))
     return lineage.propagate(out, [x], Weights(scores, x, None, path=path))
 
@@ -73,10 +93,8 @@ def attention(
         out = layout.original(weights).to(out_type(func, args, kwargs, x))
     else:
         out = func(*args, **kwargs)
-    if plan is not None:
-        out = layout.original(plan.scaled(layout.canonical(out)))
     keep(state, record, layout, scores, role)
-    return state.lineage.propagate(out, [x], Weights(role, x, labels, record, path=path))
+    return state.lineage.propagate(out, [x], Weights(role, x, labels, record, path=path, plan=plan))
 
 
 def turned(role: Scores) -> Scores:
