@@ -33,7 +33,6 @@ def begin(
     state: CaptureState,
     path: str,
     q_origin: frozenset[int],
-    k_origin: frozenset[int],
     depth: int,
     layout: Layout,
     x: Tensor,
@@ -43,7 +42,7 @@ def begin(
 ) -> AttentionRecord:
     """Find the place of an attention that starts; ``x`` are its masked scores or weights, ``pair``
     its queries and keys where there are any."""
-    kind = state.numbering.kind(path, q_origin, k_origin)
+    kind = state.numbering.kind(path, *map(state.lineage.tokens, pair))
     first = layout.canonical(x)[0, 0, :, :keys]
     queries = first.shape[0]
     offset, first_key, memory = state.offset, 0, 0

@@ -159,7 +159,7 @@ class Plan:
         emptied = blocked.all(-1, keepdim=True) & ~ruined
         changed = self.changed_scores(scores).masked_fill(blocked, float("-inf"))
         edited = torch.where(ruined, given, changed)
-        weights = torch.softmax(edited.float(), -1)
+        weights = torch.softmax(edited.to(torch.promote_types(edited.dtype, torch.float32)), -1)
         weights = self.hardened(weights, edited, ruined)
         weights = weights.masked_fill(emptied, 0.0)
         return edited, self.uniform(weights, blocked)

@@ -111,6 +111,19 @@ class Lineage:
         mark = self.mark(x)
         return None if mark is None else mark.front
 
+    def tokens(self, x: Any) -> frozenset[int]:
+        """The sequences whose tokens the rows of a tensor are."""
+        mark = self.mark(x)
+        if mark is not None:
+            return mark.tokens
+        return (self.unmarked(x) or frozenset((-id(x),))) if isinstance(x, Tensor) else NOWHERE
+
+    def starts(self, x: Tensor, sizes: Any) -> None:
+        """Let a marked tensor start a token stream; ``sizes`` are the lengths of its token axis."""
+        mark = self.mark(x)
+        assert mark is not None
+        mark.origin = mark.tokens = self.new_stream(sizes)
+
     def grown(self, query: Any, key: Any) -> Front | None:
         """What stands before the newest tokens of keys, and not before those of their queries."""
         front, own = self.front(key), self.front(query) or Front()
@@ -126,7 +139,9 @@ class Lineage:
             return mark.axes
         shape = tuple(x.shape)
         if id(x) in self.owned or isinstance(x, nn.Parameter):
-            return of_parameter(shape) if x.is_floating_point() else of_input(shape, False)
+            buffer = not isinstance(x, nn.Parameter) and x.dim() == 3
+            float_table = x.is_floating_point() and not buffer
+            return of_parameter(shape) if float_table else of_input(shape, x.is_floating_point())
         return of_input(shape, x.is_floating_point() and x.dim() in (2, 3))
 
     # ---- setting -----------------------------------------------------------------------------
@@ -138,18 +153,26 @@ class Lineage:
         role: Any = None,
         *,
         deeper: int = 0,
+        tokens: frozenset[int] | None = None,
     ) -> Any:
-        """Mark what a call gave: streams and depth from its operands, and a role."""
-        origin, depth = NOWHERE, 0
+        """Mark what a call gave: streams and depth from its operands, and a role; ``tokens`` are
+        those of its activations, if they are not given."""
+        origin, depth, rows, constant = NOWHERE, 0, NOWHERE, NOWHERE
         for parent in parents:
             mark = self.mark(parent)
             more = self.unmarked(parent) if mark is None else mark.origin
-            origin = origin | more if more and origin else more or origin
+            if more:
+                origin = origin | more if origin else more
+                mine = more if mark is None else mark.tokens
+                rows = rows | mine if rows else mine
+            elif not origin and not constant:
+                constant = frozenset((-id(parent),)) if mark is None else mark.tokens
             depth = depth if mark is None else max(depth, mark.depth)
         depth += deeper
+        rows = (rows if origin else constant) if tokens is None else tokens
         for x in out if isinstance(out, SEQUENCES) else (out,):
             if isinstance(x, Tensor) and not isinstance(x, nn.Parameter):
-                self.attach(x, Mark(origin, depth, role))
+                self.attach(x, Mark(origin, depth, role, tokens=rows or frozenset((-id(x),))))
         return out
 
     def attach(self, x: Tensor, mark: Mark) -> None:

@@ -30,6 +30,7 @@ class Front:
 @dataclass(slots=True)
 class Mark:
     """``origin``: the token streams a tensor was made from (empty: only weights and constants);
+    ``tokens``: the sequences whose tokens its rows are (negative: of a constant's rows);
     ``depth``: how many attentions stand before it; ``role``: what it is, if anything;
     ``edited_rotary``: what it would be with edited rotary angles; ``wave``: the angles behind
     values read from a stored table; ``axes``: what its axes are made of, None where no rule tells;
@@ -42,6 +43,7 @@ class Mark:
     wave: Tensor | None = None
     axes: Axes | None = None
     front: Front | None = None
+    tokens: frozenset[int] = NOWHERE
     serial: int = field(default_factory=lambda: next(_serial))
 
 

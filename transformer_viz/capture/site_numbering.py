@@ -34,12 +34,11 @@ class Numbering:
         self.last: dict[tuple[str, str], Place] = {}
         self.seen: dict[tuple[str, int], int] = {}
 
-    def kind(self, path: str, q_origin: frozenset[int], k_origin: frozenset[int]) -> str:
-        """``self`` if the keys contain all streams that the queries come from, else ``cross``."""
+    def kind(self, path: str, queries: frozenset[int], keys: frozenset[int]) -> str:
+        """``self`` if the keys hold all sequences whose tokens the queries are, else ``cross``."""
         if any(word in path.lower() for word in CROSS_WORDS):
             return "cross"
-        latent = not q_origin and k_origin  # learned queries over an input
-        return "self" if q_origin <= k_origin and not latent else "cross"
+        return "self" if queries <= keys else "cross"
 
     def rows(
         self, place: tuple[str, int], shape: tuple[int, int], front: Front | None

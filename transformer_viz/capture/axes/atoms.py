@@ -114,21 +114,20 @@ def _order(dims: int, name: str, given: tuple[Any, ...]) -> list[int] | None:
 # ---- products ----------------------------------------------------------------------------------
 
 
-def told(one: Axis) -> bool:
-    """Whether an axis says more than that it holds copies or something unknown."""
+def vagueness(one: Axis) -> int:
+    """How little an axis says: of copies less than of what it names itself, of unknown least."""
     kinds = {kind for kind, _ in one}
-    return UNKNOWN not in kinds and kinds != {COPIES}
+    return 3 * (UNKNOWN in kinds) + 2 * (kinds == {COPIES}) + (COPIES in kinds)
 
 
 def broadcast(*many: Axes | None) -> Axes:
-    """The axes of an element-wise result: of each dimension the first operand that has places."""
+    """The axes of an element-wise result: of each dimension the operand that says most."""
     known = [axes for axes in many if axes is not None]
     dims = max((len(axes) for axes in known), default=0)
     out: list[Axis] = []
     for i in range(-dims, 0):
         here = [axes[i] for axes in known if len(axes) >= -i and axes[i]]
-        best = next((one for one in here if told(one)), None)
-        out.append(best or (here[0] if here else ()))
+        out.append(min(here, key=vagueness, default=()))
     return tuple(out)
 
 

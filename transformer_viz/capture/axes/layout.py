@@ -78,7 +78,8 @@ class Layout:
             if label in ("q", "k"):
                 out.append((label, size))
             elif self.told and self.axes is not None:
-                out += [(self.name(kind[0], self.axes[i]), atom) for kind, atom in self.axes[i]]
+                one = self.axes[i]
+                out += [(self.name(kind[0], one[:at]), n) for at, (kind, n) in enumerate(one)]
             elif label == "bh":
                 heads = self.split(size)
                 out += [("b", size // heads), ("h", heads)]
@@ -87,10 +88,10 @@ class Layout:
         return out
 
     @staticmethod
-    def name(kind: str, one: Axis) -> str:
-        """What an atom of a shared axis is: copies beside features are heads of their groups."""
+    def name(kind: str, before: Axis) -> str:
+        """What an atom of a shared axis is: copies of features are heads of a group."""
         if kind == COPIES:
-            return "h" if any(other[0][0] == FEATURES for other in one) else "b"
+            return "h" if any(other[0][0] == FEATURES for other in before) else "b"
         return "h" if kind == FEATURES else "b"
 
     @cached_property

@@ -106,17 +106,20 @@ def on_fused(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     first = mask.hidden_2d(q.shape[2], k.shape[2])
     probe_rows = torch.empty(1, q.shape[1], 1, 1, device="meta").expand(1, -1, *shape[-2:])
     layout = Layout(("b", "h", "q", "k"), tuple(probe_rows.shape), None)
-    q_origin, k_origin = state.lineage.origin(query), state.lineage.origin(key)
+    q_origin = state.lineage.origin(query)
     depth = state.lineage.depth(query)
     record = begin(
-        state, path, q_origin, k_origin, depth, layout, probe_rows, k.shape[2], (query, key), first
+        state, path, q_origin, depth, layout, probe_rows, k.shape[2], (query, key), first
     )
     scale = 1 / math.sqrt(query.shape[-1]) if given["scale"] is None else given["scale"]
     out = attend(state, record, q, k, v, scale, mask, given["dropout_p"])
     out = replace(rows, shape=(*query.shape[:-1], value.shape[-1])).original(out)
     shape = args[0].shape if args else kwargs["query"].shape
     out = out.reshape(*shape[:-1], value.shape[-1])
-    return state.lineage.propagate(out, [query, key, value], Context(record), deeper=1)
+    tokens = state.lineage.tokens(query)
+    return state.lineage.propagate(
+        out, [query, key, value], Context(record), deeper=1, tokens=tokens
+    )
 
 
 def unpacked(state: CaptureState, given: dict[str, Any]) -> dict[str, Any]:

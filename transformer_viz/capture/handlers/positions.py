@@ -95,9 +95,7 @@ def on_lookup(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any
             lineage.propagate_waves(out, [table], func, args, kwargs)
     else:
         lineage.propagate(out, [table])
-        mark = lineage.mark(out)
-        assert mark is not None
-        mark.origin = lineage.new_stream((*ids.shape, *out.shape[:-1]))
+        lineage.starts(out, (*ids.shape, *out.shape[:-1]))
     return out
 
 
@@ -117,7 +115,7 @@ def encoded(state: CaptureState, given: Sequence[Tensor]) -> None:
     if not isinstance(lineage.role(x), Ids) or mark is None or mark.origin:
         return
     if x.dim() > 1 and not any(lineage.origin(t) for t in others) and not counting(state, x):
-        mark.origin = lineage.new_stream(x.shape[:-1] if x.dim() < 4 else x.shape)
+        lineage.starts(x, x.shape[:-1] if x.dim() < 4 else x.shape)
 
 
 def counting(state: CaptureState, ids: Tensor) -> bool:

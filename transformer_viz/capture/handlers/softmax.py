@@ -84,9 +84,7 @@ def attention(
     axes = state.lineage.axes(x)
     layout = Layout(labels, tuple(x.shape), heads_of(state, path, labels, x, role.q_origin), axes)
     keys = keys_of(role, x, labels)
-    record = begin(
-        state, path, role.q_origin, role.k_origin, role.depth, layout, x, keys, (role.q, role.k)
-    )
+    record = begin(state, path, role.q_origin, role.depth, layout, x, keys, (role.q, role.k))
     plan, scores = plan_of(state, record), x
     if plan is not None and plan.shapes_scores:  # temperature, masks and uniform heads
         scores, weights = edited(state, plan, layout, role, x, record)

@@ -85,7 +85,17 @@ def weigh(
     if state.request.check:
         captured = layout.original(record.weights if record.weights is not None else weights)
         record.proof = call(captured.double(), v.detach().double())
-    return state.lineage.propagate(out, [p, v], Context(record), deeper=1)
+    return state.lineage.propagate(
+        out, [p, v], Context(record), deeper=1, tokens=rows_of(state, role, v)
+    )
+
+
+def rows_of(state: CaptureState, role: Weights, v: Tensor) -> frozenset[int]:
+    """The sequences whose tokens the rows of weights times v are: those of the queries."""
+    if role.scores.q is not None:
+        return state.lineage.tokens(role.scores.q)
+    made, values = state.lineage.tokens(role.given), state.lineage.tokens(v)
+    return (made - values) or made
 
 
 def confirm(state: CaptureState, record: AttentionRecord, weights: Tensor) -> None:
@@ -282,14 +292,13 @@ def found(
     scores = role.scores
     product = form == "custom" or scores.q is not None
     q_origin = scores.q_origin if product else state.lineage.origin(role.given)
-    k_origin = scores.k_origin if product else state.lineage.origin(v)
     heads = heads_of(state, path, labels, p, q_origin)
     layout = Layout(labels, tuple(p.shape), heads, axes)
     keys = p.shape[labels.index("k")]
     given = role.given if role.given.shape == p.shape and form != "custom" else p
     hidden = layout.canonical(p)[0, 0] == 0
     pair = (scores.q, scores.k) if product else (given, v)
-    record = begin(state, path, q_origin, k_origin, scores.depth, layout, given, keys, pair, hidden)
+    record = begin(state, path, q_origin, scores.depth, layout, given, keys, pair, hidden)
     plan = plan_of(state, record)
     if plan is not None:
         changed, weights = rebuilt(state, plan, layout, role, p, record, form)
