@@ -162,11 +162,11 @@ def test_fused_attention_in_every_form(causal, groups, mask, scale):
         expected = F.scaled_dot_product_attention(q, k, k * 2, **words)
         with probe(module) as run:
             out = module(q, k, k * 2, **words)
-    torch.testing.assert_close(out, expected, atol=2e-6, rtol=0)
+    assert torch.equal(out, expected)  # the kernel itself gave it
     (record,) = run.attentions
     weights = record.weights @ (k * 2).repeat_interleave(groups, 1)
     torch.testing.assert_close(weights, expected, atol=2e-6, rtol=0)
-    assert run.replaced == ["scaled_dot_product_attention"]
+    assert run.replaced == []
 
 
 class Mixture(nn.Module):

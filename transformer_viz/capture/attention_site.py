@@ -11,6 +11,7 @@ from .edit_plan import Plan, matching
 from .records import AttentionRecord
 from .roles import Mark, Scores
 from .score_scale import scale_of
+from .site_numbering import Source
 from .state import CaptureState
 
 
@@ -54,7 +55,8 @@ def begin(
         hidden = first <= MASK_SCORE
     stack = state.numbering.stack(path, kind, hidden, offset - first_key + memory)
     heads = layout.canonical(x).shape[1]
-    place = state.numbering.place(stack, kind, depth, path, heads)
+    source = Source.of(state.lineage, pair, (len(layout.canonical(x)), heads, queries, keys))
+    place = state.numbering.place(stack, kind, depth, path, heads, source)
     record = AttentionRecord(path, kind, stack, place.layer, heads=heads)
     record.shape, record.origin = (queries, keys), q_origin
     record.first_head, record.offset, record.first_key = place.first_head, offset, first_key

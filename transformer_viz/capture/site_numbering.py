@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,6 +12,32 @@ from torch import Tensor
 from .roles import Front
 
 CROSS_WORDS = ("cross", "multihead_attn", "encoder_attn", "src_attn", "enc_attn", "encdec")
+
+
+@dataclass(frozen=True)
+class Source:
+    """What one attention was made of, to tell the heads of one from another attention beside it:
+    whose tokens its queries and keys are, their numbers, and where they lie in memory."""
+
+    tokens: tuple[frozenset[int], frozenset[int]]
+    shape: tuple[int, ...]
+    memory: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, lineage: Any, pair: tuple[Any, Any], shape: tuple[int, ...]) -> Source:
+        tokens = (lineage.tokens(pair[0]), lineage.tokens(pair[1]))
+        held = [x for x in pair if isinstance(x, Tensor) and x.device.type != "meta"]
+        memory = tuple((x.untyped_storage().data_ptr(), int(x.storage_offset())) for x in held)
+        return cls(tokens, shape, memory)
+
+    def beside(self, other: Source) -> bool:
+        """Whether both look at the same tokens, row by row."""
+        return self.tokens == other.tokens and self.shape == other.shape
+
+    def slices(self, other: Source) -> bool:
+        """Whether queries and keys of both are different slices of the same tensors."""
+        pairs = list(zip(self.memory, other.memory, strict=False))
+        return len(pairs) == 2 and all(a[0] == b[0] and a[1] != b[1] for a, b in pairs)
 
 
 @dataclass
@@ -23,6 +50,7 @@ class Place:
     heads: int = 0
     first_head: int = 0
     confirmed: bool = False
+    source: Source | None = None
 
 
 class Numbering:
@@ -67,20 +95,22 @@ class Numbering:
             self.stacks[path] = "decoder" if causal else named_stack(path) or "encoder"
         return self.stacks[path]
 
-    def place(self, stack: str, kind: str, depth: int, path: str, heads: int) -> Place:
+    def place(
+        self, stack: str, kind: str, depth: int, path: str, heads: int, source: Source
+    ) -> Place:
         """The next layer of a map, or a sibling head of the same layer."""
         before = self.last.get((stack, kind))
         if before is None:
             layer, first = 0, 0
         elif depth > before.depth:
             layer, first = before.layer + before.confirmed, 0
-        elif depth == before.depth and before.confirmed and siblings(path, before.path):
+        elif depth == before.depth and before.confirmed and heads_of_one(before, path, source):
             layer, first = before.layer, before.first_head + before.heads
         elif depth == before.depth and not before.confirmed:
             layer, first = before.layer, before.first_head
         else:
             layer, first = 0, 0
-        place = Place(depth, layer, path, heads, first)
+        place = Place(depth, layer, path, heads, first, source=source)
         self.last[stack, kind] = place
         return place
 
@@ -93,6 +123,15 @@ def named_stack(path: str) -> str | None:
         if "encoder" in part:
             return "encoder"
     return None
+
+
+def heads_of_one(before: Place, path: str, source: Source) -> bool:
+    """Whether an attention of one head is the next head of the one before: heads that stand in a
+    list as modules of their own, or that one module takes one by one."""
+    last = before.source
+    if last is None or source.shape[1] != 1 or not source.beside(last):
+        return False
+    return siblings(path, before.path) or (path == before.path and source.slices(last))
 
 
 def siblings(path: str, other: str) -> bool:

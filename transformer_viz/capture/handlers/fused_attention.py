@@ -1,10 +1,11 @@
-"""PyTorch's fused attention, run as its explicit formula so that it can be seen and edited."""
+"""PyTorch's fused attention: its formula shows the weights, and runs in its place under edits."""
 
 from __future__ import annotations
 
 import inspect
 import math
 import types
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch.nn import functional as F
 
 from ..attention_site import begin, plan_of
 from ..axes.layout import Layout
+from ..edit_plan import Plan
 from ..records import AttentionRecord
 from ..roles import Context, Packed
 from ..state import CaptureState
@@ -97,9 +99,9 @@ def on_fused(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     call.apply_defaults()
     given = unpacked(state, call.arguments)
     query, key, value = given["query"], given["key"], given["value"]
-    replaced(state, "scaled_dot_product_attention")
     path = state.names.path()
-    rows, (q, k, v) = canonical(state, path, query, key, value)
+    rows, factors = canonical(state, path, query, key, value)
+    q, k, v = (as_kernel(x) for x in factors)
     shape = (*query.shape[:-1], key.shape[-2])
     lead = replace(rows, shape=shape)
     mask = Mask(state, given["attn_mask"], given["is_causal"], lead)
@@ -112,14 +114,35 @@ def on_fused(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
         state, path, q_origin, depth, layout, probe_rows, k.shape[2], (query, key), first
     )
     scale = 1 / math.sqrt(query.shape[-1]) if given["scale"] is None else given["scale"]
-    out = attend(state, record, q, k, v, scale, mask, given["dropout_p"])
-    out = replace(rows, shape=(*query.shape[:-1], value.shape[-1])).original(out)
-    shape = args[0].shape if args else kwargs["query"].shape
-    out = out.reshape(*shape[:-1], value.shape[-1])
+    plan = plan_of(state, record)
+    own = plan is None and not state.request.gradients
+    with torch.set_grad_enabled(torch.is_grad_enabled() and not own), plainly(q.device.type):
+        made = attend(state, record, plan, q, k, v, scale, mask, given["dropout_p"], own)
+    if made is None:  # nothing is changed: the output is the kernel's own, to the last bit
+        out = func(*args, **kwargs)
+    else:
+        replaced(state, "scaled_dot_product_attention")
+        out = replace(rows, shape=(*query.shape[:-1], value.shape[-1])).original(made)
+        shape = args[0].shape if args else kwargs["query"].shape
+        out = out.reshape(*shape[:-1], value.shape[-1])
     tokens = state.lineage.tokens(query)
-    return state.lineage.propagate(
-        out, [query, key, value], Context(record), deeper=1, tokens=tokens
-    )
+    operands = [query, key, value]
+    return state.lineage.propagate(out, operands, Context(record), deeper=1, tokens=tokens)
+
+
+def as_kernel(x: Tensor) -> Tensor:
+    """A factor as the kernel gets it: autocast narrows it on the way."""
+    device = x.device.type
+    if torch.is_autocast_enabled(device) and x.dtype == torch.float32:
+        return x.to(torch.get_autocast_dtype(device))
+    return x
+
+
+def plainly(device: str) -> AbstractContextManager[Any]:
+    """Sums in the types that their factors have, also where the model runs under autocast."""
+    if torch.is_autocast_enabled(device):
+        return torch.autocast(device, enabled=False)
+    return nullcontext()
 
 
 def unpacked(state: CaptureState, given: dict[str, Any]) -> dict[str, Any]:
@@ -197,16 +220,18 @@ class Mask:
 def attend(
     state: CaptureState,
     record: AttentionRecord,
+    plan: Plan | None,
     q: Tensor,
     k: Tensor,
     v: Tensor,
     scale: float,
     mask: Mask,
     dropout: float,
-) -> Tensor:
-    """The formula for all rows; the weights are kept whole only if somebody asks for them."""
+    own: bool,
+) -> Tensor | None:
+    """The formula for all rows; the weights are kept whole only if somebody asks for them. None
+    where the model's ``own`` kernel is to give the output."""
     request, site = state.request, record.site
-    plan = plan_of(state, record)
     whole = request.weights(site) or request.scores(site) or request.gradients or request.check
     queries, keys = q.shape[2], k.shape[2]
     step = queries if whole else block_rows(queries, BLOCK // max(1, q.shape[1] * keys))
@@ -220,9 +245,10 @@ def attend(
         if request.gradients:
             record.leaves = (torch.zeros_like(weights, requires_grad=True),)
             weights = weights + record.leaves[0]
-        used = F.dropout(weights, dropout) if dropout else weights
-        outs.append(used @ v)
-    out = outs[0] if len(outs) == 1 else torch.cat(outs, dim=2)
+        if not own:
+            used = F.dropout(weights, dropout) if dropout else weights
+            outs.append((used @ v.to(used.dtype)).to(v.dtype))
+    out = None if own else outs[0] if len(outs) == 1 else torch.cat(outs, dim=2)
     if request.statistics:
         record.measured(statistics)
     if request.scores(site):
@@ -242,7 +268,7 @@ def attend(
 
 def rows_of(
     state: CaptureState,
-    plan: Any,
+    plan: Plan | None,
     record: AttentionRecord,
     q: Tensor,
     k: Tensor,
@@ -252,7 +278,8 @@ def rows_of(
 ) -> tuple[Tensor, Tensor]:
     """Scores and weights of some query rows, ``[batch, head, row, key]``."""
     keys = k.shape[2]
-    scores = (q[:, :, rows] * scale) @ k.transpose(-2, -1)
+    wide = torch.promote_types(q.dtype, torch.float32)  # as the kernel itself reckons
+    scores = (q[:, :, rows].to(wide) * scale) @ k.to(wide).transpose(-2, -1)
     bias = mask.added(rows.start, rows.stop)
     scores = scores if bias is None else scores + bias
     hidden = mask.rows(rows.start, rows.stop, keys, q)
@@ -264,7 +291,7 @@ def rows_of(
         given, weights = plan.softmax(
             scores, given, blocked.expand(scores.shape), columns, place, keys
         )
-        weights = weights.to(q.dtype)
+        weights = weights.to(wide)
     else:
         weights = torch.softmax(given, -1)
     if hidden is not None and not mask.causal:  # a row with nothing to see is zero in PyTorch
