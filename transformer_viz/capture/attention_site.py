@@ -9,6 +9,7 @@ from ..core.numerics import MASK_SCORE
 from .axes.layout import Layout
 from .edit_plan import Plan, matching
 from .records import AttentionRecord
+from .refusals import refuse_checkpointing
 from .roles import Mark, Scores
 from .score_scale import scale_of
 from .site_numbering import Source
@@ -69,6 +70,7 @@ def plan_of(state: CaptureState, record: AttentionRecord) -> Plan | None:
     plan = Plan.at(state.intervention, record.site, record.heads, record.first_head)
     state.used.update(matching(state.intervention, record.site, record.heads, record.first_head))
     if plan is not None:
+        refuse_checkpointing(record.path)
         plan.first_key = record.first_key
     return plan
 

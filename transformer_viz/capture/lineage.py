@@ -21,7 +21,8 @@ from .axes.atoms import Axes, of_input
 from .axes.rules import after, of_parameter
 from .module_names import Names
 from .propagation import packed, passed
-from .roles import NOWHERE, Front, Ids, Mark, Table
+from .refusals import refuse_wrapped
+from .roles import NOWHERE, Front, Ids, Mark, Scores, Table
 from .torch_calls import SEQUENCES, Args, Kwargs, in_place, swap, tensors
 
 KEY = "_transformer_viz"  # each probe hangs its marks under a name of its own that begins so
@@ -34,6 +35,7 @@ class Lineage:
     """Where every tensor of one run comes from and what it is, as marks that it looks up and sets.
 
     ``lengths`` are the lengths that the token axis of each stream may have, by the stream's number;
+    ``last`` shape and mark of the newest scores, ``shapes`` those of the model's own tensors;
     ``waves`` the angles behind the tables of sines and cosines that the model stores, by identity;
     ``edited_angles`` the rotary angles after the edits, by stack: empty while none was met.
     """
@@ -48,6 +50,8 @@ class Lineage:
         self.lengths: dict[int, set[int]] = {}
         self.waves: dict[int, Tensor] = {}
         self.edited_angles: dict[str, Tensor] = {}
+        self.last: tuple[tuple[int, ...], Mark] | None = None
+        self.shapes = {(t.shape, t.dtype) for t in names.tensors}
 
     # ---- looking up --------------------------------------------------------------------------
 
@@ -55,7 +59,11 @@ class Lineage:
         """The mark that this run left on a tensor."""
         if not isinstance(x, Tensor):
             return None
-        return x.__dict__.get(self.key) or self.kept.get(id(x))
+        found = x.__dict__.get(self.key) or self.kept.get(id(x))
+        if found is None and self.last is not None and self.last[0] == tuple(x.shape):
+            known = id(x) in self.inputs or id(x) in self.owned
+            return x.__dict__.get(self.key) if not known and self.unseen(x) else None
+        return found
 
     def role(self, x: Any) -> Any:
         mark = self.mark(x)
@@ -85,11 +93,30 @@ class Lineage:
         """An input of the model that nothing made here: a stream of vectors, or a mask."""
         if not x.dim() or not x.is_floating_point():
             return NOWHERE
+        refuse_wrapped(x)
+        if id(x) not in self.inputs and self.unseen(x):
+            return self.inputs[id(x)][1]
         if id(x) not in self.inputs:
             masked = x <= MASK_SCORE
             mask = bool(masked.any()) and bool((masked | (x == 0)).all())
             self.inputs[id(x)] = (x, NOWHERE if mask else self.new_stream(x.shape[:-1] or x.shape))
         return self.inputs[id(x)][1]
+
+    def unseen(self, x: Tensor) -> bool:
+        """Whether a tensor came up in the middle of a pass: made by what no mode sees (a scripted
+        function), or a parameter that was given from outside. It stands for what it was made of."""
+        if not self.lengths or self.names.given(x) is not False:
+            return False
+        if (x.shape, x.dtype) in self.shapes:
+            self.inputs[id(x)] = (x, NOWHERE)
+            return True
+        last = self.last
+        if last is None or last[0] != tuple(x.shape):
+            return False
+        mark = last[1]
+        self.inputs[id(x)] = (x, mark.origin)
+        self.attach(x, replace(mark))
+        return True
 
     def new_stream(self, sizes: Any) -> frozenset[int]:
         """A new token stream; ``sizes`` are the lengths its token axis may have."""
@@ -177,7 +204,7 @@ class Lineage:
 
     def attach(self, x: Tensor, mark: Mark) -> None:
         """Hang a mark on a tensor; those of the model's own tensors are kept beside them."""
-        before = self.mark(x)
+        before = x.__dict__.get(self.key) or self.kept.get(id(x))
         if before is not None:  # overwritten in place: its axes stay
             mark.axes = before.axes
         if id(x) in self.owned:
@@ -195,6 +222,8 @@ class Lineage:
             mark = self.mark(x)
             if mark is not None:
                 mark.axes = after(func, args, kwargs, x, self)
+                if isinstance(mark.role, Scores):
+                    self.last = (tuple(x.shape), mark)
 
     def forget(self) -> None:
         """Take the marks off all tensors that are still alive."""

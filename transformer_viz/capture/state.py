@@ -22,8 +22,9 @@ class CaptureState:
     """What the handlers share during one pass; it lives in one thread and ends with the probe.
 
     ``capture`` is all that outlives it. ``used`` collects the edits that found their place,
-    ``open`` the modules whose softmax met no values yet; ``offset`` is the absolute position of the
-    first query of the last self-attention, ``layers`` the layer that each stack has reached,
+    ``open`` the modules whose softmax met no values yet; ``outside`` counts softmaxes that no
+    module of the model ran; ``offset`` is the absolute position of the first query of the last
+    self-attention, ``layers`` the layer that each stack has reached,
     ``running`` the hand-written norm that runs just now, ``shapes_scores`` whether any edit needs
     scores.
     """
@@ -44,6 +45,7 @@ class CaptureState:
         self.used: set[Edit] = set()
         self.open: dict[str, None] = {}
         self.offset = 0
+        self.outside = 0
         self.layers: dict[str, int] = {}
         self.running: Any = None
 

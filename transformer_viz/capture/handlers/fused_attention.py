@@ -94,6 +94,7 @@ def canonical(
 def on_fused(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """``softmax(q k^T * scale + mask) v`` (PyTorch's documented formula), some rows at a time."""
     if state.names.outside():
+        state.outside += 1
         return state.call(func, args, kwargs)
     call = _signature.bind(*args, **kwargs)
     call.apply_defaults()

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...core.numerics import VERY_LOW
 from ..attention_site import begin, heads_of, keep, plan_of, positions_of
-from ..axes.atoms import FEATURES, kind_of
+from ..axes.atoms import FEATURES, ITEMS, kind_of
 from ..axes.layout import Layout, oriented
 from ..edit_plan import Plan
 from ..records import AttentionRecord
@@ -23,6 +23,7 @@ def on_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> An
     """The softmax of scores is attention; of anything else it may turn out to be."""
     x = args[0] if args else kwargs["input"]
     if state.names.outside():
+        state.outside += 1
         return state.call(func, args, kwargs)
     role = state.lineage.role(x)
     if not isinstance(role, Scores) or role.loose:
@@ -60,7 +61,9 @@ def maybe_attention(state: CaptureState, func: Any, args: Args, kwargs: Kwargs, 
     out, role, path = func(*args, **kwargs), lineage.role(x), state.names.path()
     if x.dim() < 2:
         return lineage.propagate(out, [x])
-    if x.dim() > 3:
+    axes, dim = lineage.axes(x), args[1] if len(args) > 1 else kwargs.get("dim", -1)
+    over = None if axes is None or not isinstance(dim, int) else kind_of(axes[dim])
+    if x.dim() > 3 or over == ITEMS:
         state.open[path] = None
     if isinstance(role, Located):
         made = role.scores
