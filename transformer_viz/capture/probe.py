@@ -52,6 +52,8 @@ def probe(
         state.forget()
     merge_heads(state.capture)
     state.capture.unrecognised += _unrecognised(state)
+    if state.unconfirmed:
+        raise ValueError(_unconfirmed(next(iter(state.unconfirmed.values()))))
     lost = [edit for edit in state.intervention if edit not in state.used]
     if lost:
         raise ValueError(_lost(lost[0], state.capture))
@@ -75,6 +77,14 @@ def _unrecognised(state: CaptureState) -> list[str]:
             "below Python (TorchScript, kernels called by their own name) is not seen"
         )
     return said
+
+
+def _unconfirmed(path: str) -> str:
+    return (
+        f"An edit reached a softmax in {path or 'this module'} whose product with values was not "
+        "found: it may be no attention, so what this pass gave is not to be used. Name the stack, "
+        "layer or head that the edit is meant for."
+    )
 
 
 def _lost(edit: Edit, capture: Capture) -> str:

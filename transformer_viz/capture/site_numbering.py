@@ -26,7 +26,8 @@ class Source:
     @classmethod
     def of(cls, lineage: Any, pair: tuple[Any, Any], shape: tuple[int, ...]) -> Source:
         tokens = (lineage.tokens(pair[0]), lineage.tokens(pair[1]))
-        held = [x for x in pair if isinstance(x, Tensor) and x.device.type != "meta"]
+        wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+        held = [x for x in pair if isinstance(x, Tensor) and not (x.is_meta or wrapped(x))]
         memory = tuple((x.untyped_storage().data_ptr(), int(x.storage_offset())) for x in held)
         return cls(tokens, shape, memory)
 
@@ -96,7 +97,13 @@ class Numbering:
         return self.stacks[path]
 
     def place(
-        self, stack: str, kind: str, depth: int, path: str, heads: int, source: Source
+        self,
+        stack: str,
+        kind: str,
+        depth: int,
+        path: str,
+        heads: int,
+        source: Source,
     ) -> Place:
         """The next layer of a map, or a sibling head of the same layer."""
         before = self.last.get((stack, kind))

@@ -23,8 +23,9 @@ class CaptureState:
 
     ``capture`` is all that outlives it. ``used`` collects the edits that found their place,
     ``open`` the modules whose softmax met no values yet; ``outside`` counts softmaxes that no
-    module of the model ran; ``offset`` is the absolute position of the first query of the last
-    self-attention, ``layers`` the layer that each stack has reached,
+    module of the model ran; ``unconfirmed`` the paths of edited softmaxes that met no values
+    yet; ``offset`` is the absolute position of the first query of the last self-attention,
+    ``layers`` the layer that each stack has reached,
     ``running`` the hand-written norm that runs just now, ``shapes_scores`` whether any edit needs
     scores.
     """
@@ -46,6 +47,7 @@ class CaptureState:
         self.open: dict[str, None] = {}
         self.offset = 0
         self.outside = 0
+        self.unconfirmed: dict[int, str] = {}
         self.layers: dict[str, int] = {}
         self.running: Any = None
 

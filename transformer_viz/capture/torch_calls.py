@@ -178,6 +178,9 @@ NORM_SIGNS = _of("""mean var std var_mean std_mean rsqrt square pow norm __pow__
 
 FUSED = frozenset((F.scaled_dot_product_attention,)) | _aten("scaled_dot_product_attention.default")
 MULTI_HEAD = frozenset((F.multi_head_attention_forward,))
+GUMBEL = frozenset((F.gumbel_softmax,))
+SOFTMIN = frozenset((F.softmin,))
+LOG_SOFTMAX = _of(["log_softmax"], torch, Tensor, F, torch.special)
 
 
 # ---- a call's arguments ------------------------------------------------------------------------

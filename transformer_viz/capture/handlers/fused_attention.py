@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from .. import torch_calls
 from ..attention_site import begin, plan_of
 from ..axes.layout import Layout
 from ..edit_plan import Plan
@@ -42,24 +43,31 @@ _signature = inspect.Signature(
     ]
 )
 
-# The Python body of multi-head attention, free to run under the mode: its inner calls are seen.
-_multi_head = types.FunctionType(
-    F.multi_head_attention_forward.__code__,
-    {**F.multi_head_attention_forward.__globals__, "has_torch_function": lambda *_: False},
-    "multi_head_attention_forward",
-    F.multi_head_attention_forward.__defaults__,
-)
-_multi_head.__kwdefaults__ = F.multi_head_attention_forward.__kwdefaults__
+
+def opened(function: Any) -> Any:
+    """The Python body of a torch function, free to run under the mode: its inner calls are seen."""
+    blind = dict.fromkeys(("has_torch_function", "has_torch_function_unary"), lambda *_: False)
+    made = types.FunctionType(
+        function.__code__,
+        {**function.__globals__, **blind},
+        function.__name__,
+        function.__defaults__,
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
 
 
-def on_multi_head(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
+OPENED = {f: opened(f) for f in torch_calls.MULTI_HEAD | torch_calls.GUMBEL}
+
+
+def on_opaque(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """``F.multi_head_attention_forward`` is one opaque call; its body is run under a mode.
 
     Handlers run with the mode switched off, so a second one on the same state sees the inner calls.
     """
-    replaced(state, "multi_head_attention_forward")
+    replaced(state, func.__name__)
     with CaptureMode(state):
-        return _multi_head(*args, **kwargs)
+        return OPENED[func](*args, **kwargs)
 
 
 def replaced(state: CaptureState, name: str) -> None:
@@ -116,7 +124,7 @@ def on_fused(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     )
     scale = 1 / math.sqrt(query.shape[-1]) if given["scale"] is None else given["scale"]
     plan = plan_of(state, record)
-    own = plan is None and not state.request.gradients
+    own = plan is None and not mask.changed and not state.request.gradients
     with torch.set_grad_enabled(torch.is_grad_enabled() and not own), plainly(q.device.type):
         made = attend(state, record, plan, q, k, v, scale, mask, given["dropout_p"], own)
     if made is None:  # nothing is changed: the output is the kernel's own, to the last bit
@@ -167,7 +175,7 @@ class Mask:
         causal: bool,
         layout: Layout,
     ):
-        self.causal, self.bias, self.hidden = causal, None, None
+        self.causal, self.bias, self.hidden, self.changed = causal, None, None, False
         if mask is None:
             return
         if mask.dtype == torch.bool:
@@ -176,7 +184,8 @@ class Mask:
         hidden, bias = parts(state, mask)
         if bias is not None:
             if not state.lineage.origin(mask):  # what the input makes is more than positions
-                bias = relative(state, bias, torch.empty(layout.shape, device="meta"))
+                given, bias = bias, relative(state, bias, torch.empty(layout.shape, device="meta"))
+                self.changed = bias is not given
             self.bias = self.lead(bias, layout)
         if hidden is not None:
             self.hidden = self.lead(hidden, layout)

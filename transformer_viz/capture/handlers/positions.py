@@ -53,7 +53,8 @@ def change(state: CaptureState, kind: type, stack: str) -> Any:
 
 def narrow(edit: Edit) -> bool:
     """Whether an edit of positions names less than a stack, which positions do not know."""
-    return (edit.layer, edit.head) != (None, None) or edit.block not in (None, "self")
+    named = (edit.layer, edit.head, edit.path) != (None, None, None)
+    return named or edit.block not in (None, "self")
 
 
 def uses_positions(state: CaptureState) -> bool:

@@ -41,6 +41,28 @@ def on_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> An
     return attention(state, func, args, kwargs, x, role, labels)
 
 
+def on_softmin(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """``softmin`` is the softmax of the negated scores."""
+    x = args[0] if args else kwargs["input"]
+    negated = state.call(torch.neg, (x,), {})
+    state.lineage.name_axes(negated, torch.neg, (x,), {})
+    rest = {name: value for name, value in kwargs.items() if name != "input"}
+    return on_softmax(state, torch.nn.functional.softmax, (negated, *args[1:]), rest)
+
+
+def on_log_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """The logarithm of weights, if scores are given: they are weights again after ``exp``."""
+    x = args[0] if args else kwargs["input"]
+    if not isinstance(state.lineage.role(x), Scores | Located):
+        return state.call(func, args, kwargs)
+    weights = on_softmax(state, torch.nn.functional.softmax, args, kwargs)
+    role = state.lineage.role(weights)
+    if not isinstance(role, Weights):
+        return state.call(func, args, kwargs)
+    out = func(*args, **kwargs) if role.plan is None else weights.log()
+    return state.lineage.propagate(out, [x], replace(role, same=False))
+
+
 def features(state: CaptureState, x: Tensor, labels: tuple[str, ...] | None) -> bool:
     """Whether a product of features with features is softmaxed: channels look at channels."""
     axes = state.lineage.axes(x)
@@ -92,6 +114,7 @@ def attention(
     if plan is not None and plan.shapes_scores:  # temperature, masks and uniform heads
         scores, weights = edited(state, plan, layout, role, x, record)
         out = layout.original(weights).to(out_type(func, args, kwargs, x))
+        state.unconfirmed[id(record)] = path
     else:
         out = func(*args, **kwargs)
     keep(state, record, layout, scores, role)

@@ -15,7 +15,8 @@ from ..axes.atoms import FEATURES, ITEMS, Axes, kind_of, letters
 from ..axes.layout import Layout, oriented, shared_labels
 from ..edit_plan import Plan
 from ..records import AttentionRecord
-from ..roles import Context, Spread, Weights
+from ..roles import Context, Scores, Spread, Weights
+from ..score_scale import scale_of
 from ..state import CaptureState
 from ..statistics import Statistics
 from ..torch_calls import Args, Kwargs, swap, tensors
@@ -79,6 +80,7 @@ def weigh(
     out = call(used, v)
     record.form = form
     state.open.pop(role.path, None)
+    state.unconfirmed.pop(id(record), None)
     confirm(state, record, weights)
     if state.request.qkv(record.site):
         record.v = vectors(state, v, sides, record.heads)
@@ -269,10 +271,13 @@ def attends(
         return False
     if scores.q is not None:  # a product, of learned queries or keys
         return kind == ITEMS
+    one = p.shape[labels.index("q")] == 1
+    if kind == ITEMS and one and p.shape[key] in lineage.token_lengths(lineage.origin(v)):
+        return True  # one query for a whole sentence: a state, or a pool
     origin, values = lineage.origin(role.given), lineage.origin(v)
     lengths, keys = (lineage.token_lengths(streams) for streams in (origin or values, values))
     given = role.given
-    grown = given.dim() < p.dim() and p.shape[labels.index("q")] == 1 and given.shape[-2] > 1
+    grown = given.dim() < p.dim() and one and given.shape[-2] > 1
     if grown:  # one query was made for each token: a gate over something that is no sentence
         return False
     return p.shape[labels.index("q")] in lengths and p.shape[key] in keys
@@ -308,6 +313,23 @@ def found(
     return record, layout, p
 
 
+def exponential(state: CaptureState, role: Scores, weights: Tensor, layout: Layout) -> bool:
+    """Whether weights are an exponential of their scores, up to a factor a row: a softmax written
+    by hand, and not sparsemax. Where the scores cannot be reckoned again, it is believed."""
+    if role.q is None or role.k is None or bool((weights < 0).any()):
+        return False
+    if bool((weights == 0).any()):
+        return False
+    scale, cap = scale_of(role)
+    if scale is None or cap is not None or role.bias is not None:
+        return True
+    if role.q.dim() < 2 or role.q.shape[-1] != role.k.shape[-2]:
+        return True
+    scores = layout.canonical(role.q.detach() @ role.k.detach()) * scale
+    left = weights.detach().log() - scores
+    return bool((left - left.mean(-1, keepdim=True)).abs().max() < 1e-2)
+
+
 def rebuilt(
     state: CaptureState,
     plan: Plan,
@@ -328,8 +350,9 @@ def rebuilt(
     if form == "custom":
         base = role.scores.base
         unmasked = weights if base is None else layout.canonical(base)
-        made = plan.custom(weights, unmasked, positions_of(record, p.device), record.path)
-        return None, made
+        places = positions_of(record, p.device)
+        form_of = exponential(state, role.scores, unmasked, layout)
+        return None, plan.custom(weights, unmasked, places, record.path, form_of)
     if plan.shapes_scores:
         if role.given.shape != p.shape or not role.same:
             raise ValueError(
