@@ -14,7 +14,7 @@ from functools import reduce
 from typing import Any, ClassVar
 
 from ..i18n import join_words, mark, say
-from .numerics import MAX_FLOAT, finite, whole, wholes
+from .plain_numbers import MAX_FLOAT, finite, whole, wholes
 from .sites import BLOCKS, STACKS, Site, called, map_name
 
 MOST_PADDING = 10_000  # tokens

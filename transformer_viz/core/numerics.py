@@ -1,8 +1,6 @@
-"""The softmax in numpy, thresholds that several rooms share, and checks of plain numbers."""
+"""The softmax in numpy, and thresholds that several rooms share."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -15,8 +13,6 @@ MASK_SCORE = -1e3
 VERY_LOW = -1e8
 #: Temperatures below it are 0 (hard attention): scores divided by them would outgrow float32.
 COLD = 1e-30
-MAX_FLOAT = 3e38  # about what a float32 can hold
-MAX_WHOLE = 2**53  # whole numbers up to here are the same in every JSON reader
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
@@ -35,21 +31,3 @@ def log_softmax(scores: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         shifted = exact - exact.max(axis=-1, keepdims=True)
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
-
-
-def finite(value: Any) -> bool:
-    """Whether a value is a number that a float32 can hold."""
-    # the comparison is false for NaN, and takes whole numbers of any length
-    return (
-        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_FLOAT
-    )
-
-
-def whole(value: Any) -> bool:
-    """Whether a value is a whole number from 0 that every JSON reader reads alike."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_WHOLE
-
-
-def wholes(values: Any) -> bool:
-    """Whether a value is a list of such whole numbers."""
-    return isinstance(values, list | tuple) and all(whole(value) for value in values)
