@@ -26,6 +26,8 @@ FLOORS: dict[str, float] = {
     "i18n": 0,
     "model": 1,
     "preprocessing": 1,
+    "capture/torch_calls": 1.8,
+    "capture/axes": 1.9,
     "capture": 2,
     "capture/handlers": 2.1,
     "capture/probe": 2.2,

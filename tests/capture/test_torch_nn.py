@@ -162,11 +162,11 @@ def test_fused_attention_in_every_form(causal, groups, mask, scale):
         expected = F.scaled_dot_product_attention(q, k, k * 2, **words)
         with probe(module) as run:
             out = module(q, k, k * 2, **words)
-    torch.testing.assert_close(out, expected, atol=2e-6, rtol=0)
+    assert torch.equal(out, expected)  # the kernel itself gave it
     (record,) = run.attentions
     weights = record.weights @ (k * 2).repeat_interleave(groups, 1)
     torch.testing.assert_close(weights, expected, atol=2e-6, rtol=0)
-    assert run.replaced == ["scaled_dot_product_attention"]
+    assert run.replaced == []
 
 
 class Mixture(nn.Module):
@@ -302,7 +302,7 @@ def test_linear_attention_says_that_there_is_nothing_to_see():
     module = ramp(Unusual("linear"))
     with torch.inference_mode(), probe(module) as run:
         module(vectors(1, 5, 22))
-    assert not run.attentions and "no attention found" in run.unrecognised[0]
+    assert not run.attentions and "no attention was seen" in run.unrecognised[0]
 
 
 def test_a_residual_can_be_cut():

@@ -137,7 +137,7 @@ def test_a_model_without_attention_says_so() -> None:
     with torch.no_grad(), probe(model) as seen:
         out = model(ids)
     assert seen.attentions == []
-    assert "no attention found" in seen.unrecognised[0]
+    assert "no attention was seen" in seen.unrecognised[0]
     with torch.no_grad():
         assert torch.equal(out[0], model(ids)[0])
     with (

@@ -6,11 +6,13 @@ import torch
 from torch import Tensor
 
 from ..core.numerics import MASK_SCORE
-from .axis_layout import Layout
+from .axes.layout import Layout
 from .edit_plan import Plan, matching
 from .records import AttentionRecord
+from .refusals import refuse_checkpointing
 from .roles import Mark, Scores
 from .score_scale import scale_of
+from .site_numbering import Source
 from .state import CaptureState
 
 
@@ -33,26 +35,29 @@ def begin(
     state: CaptureState,
     path: str,
     q_origin: frozenset[int],
-    k_origin: frozenset[int],
     depth: int,
     layout: Layout,
     x: Tensor,
     keys: int,
+    pair: tuple[Tensor | None, Tensor | None],
     hidden: Tensor | None = None,
 ) -> AttentionRecord:
-    """Find the place of an attention that starts; ``x`` are its masked scores or weights."""
-    kind = state.numbering.kind(path, q_origin, k_origin)
+    """Find the place of an attention that starts; ``x`` are its masked scores or weights, ``pair``
+    its queries and keys where there are any."""
+    kind = state.numbering.kind(path, *map(state.lineage.tokens, pair))
     first = layout.canonical(x)[0, 0, :, :keys]
     queries = first.shape[0]
-    offset, first_key = state.offset, 0
+    offset, first_key, memory = state.offset, 0, 0
     if kind == "self":
-        offset = state.numbering.before((path, depth), (queries, keys), q_origin, k_origin)
-        state.offset, first_key = offset, offset + queries - keys
+        front = state.lineage.grown(*pair)
+        offset, first_key = state.numbering.rows((path, depth), (queries, keys), front)
+        state.offset, memory = offset, front.memory if front else 0
     if path not in state.numbering.stacks and hidden is None:
         hidden = first <= MASK_SCORE
-    stack = state.numbering.stack(path, kind, hidden, offset - first_key)
+    stack = state.numbering.stack(path, kind, hidden, offset - first_key + memory)
     heads = layout.canonical(x).shape[1]
-    place = state.numbering.place(stack, kind, depth, path, heads)
+    source = Source.of(state.lineage, pair, (len(layout.canonical(x)), heads, queries, keys))
+    place = state.numbering.place(stack, kind, depth, path, heads, source)
     record = AttentionRecord(path, kind, stack, place.layer, heads=heads)
     record.shape, record.origin = (queries, keys), q_origin
     record.first_head, record.offset, record.first_key = place.first_head, offset, first_key
@@ -65,6 +70,7 @@ def plan_of(state: CaptureState, record: AttentionRecord) -> Plan | None:
     plan = Plan.at(state.intervention, record.site, record.heads, record.first_head)
     state.used.update(matching(state.intervention, record.site, record.heads, record.first_head))
     if plan is not None:
+        refuse_checkpointing(record.path)
         plan.first_key = record.first_key
     return plan
 
@@ -85,16 +91,18 @@ def keep(
     if scores is not None and (state.request.scores(record.site) or state.request.check):
         record.scores = layout.canonical(scores).detach()
     if state.request.qkv(record.site):
-        record.q = vectors(role.q, role.q_labels, record.heads)
-        record.k = vectors(role.k, role.k_labels, record.heads)
+        record.q = vectors(state, role.q, role.q_labels, record.heads)
+        record.k = vectors(state, role.k, role.k_labels, record.heads)
         record.scale, record.cap = scale_of(role)
     if state.request.positions and role.bias is not None:
         bias = layout.canonical(role.bias.expand(tuple(layout.shape)))[0]
         state.capture.positions[f"bias.{record.site.map}.{record.layer}"] = bias.detach()
 
 
-def vectors(x: Tensor | None, labels: tuple[str, ...] | None, heads: int) -> Tensor | None:
+def vectors(
+    state: CaptureState, x: Tensor | None, labels: tuple[str, ...] | None, heads: int
+) -> Tensor | None:
     """q, k or v as ``[batch, head, token, width]``; None where its dimensions are not known."""
     if x is None or labels is None or len(labels) != x.dim():
         return None
-    return Layout(labels, tuple(x.shape), heads).canonical(x.detach())
+    return Layout(labels, tuple(x.shape), heads, state.lineage.axes(x)).canonical(x.detach())

@@ -7,7 +7,7 @@ attention that only its product with the values gave away.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
@@ -35,7 +35,7 @@ ATTENTION_EDITS = tuple(kind for kind in EDITS if kind.acts_on in ("scores", "we
 
 def matching(intervention: Intervention, site: Site, heads: int, first: int) -> list[Edit]:
     """The attention edits that name this block, also those that a later one overrides."""
-    places = [Site(site.stack, site.block, site.layer, first + head) for head in range(heads)]
+    places = [replace(site, head=first + head) for head in range(heads)]
     return [
         edit
         for edit in intervention
@@ -98,7 +98,7 @@ class Plan:
         if not any(isinstance(edit, ATTENTION_EDITS) for edit in intervention):
             return None
         plans = [
-            HeadPlan.at(intervention, Site(site.stack, site.block, site.layer, head))
+            HeadPlan.at(intervention, replace(site, head=head))
             for head in range(first, first + heads)
         ]
         return cls(plans, site) if any(plan.edits for plan in plans) else None
@@ -159,7 +159,7 @@ class Plan:
         emptied = blocked.all(-1, keepdim=True) & ~ruined
         changed = self.changed_scores(scores).masked_fill(blocked, float("-inf"))
         edited = torch.where(ruined, given, changed)
-        weights = torch.softmax(edited.float(), -1)
+        weights = torch.softmax(edited.to(torch.promote_types(edited.dtype, torch.float32)), -1)
         weights = self.hardened(weights, edited, ruined)
         weights = weights.masked_fill(emptied, 0.0)
         return edited, self.uniform(weights, blocked)
@@ -197,14 +197,18 @@ class Plan:
             return weights
         return weights * self.per_head(self.amounts(ScaleHead, 1.0), weights)
 
-    def custom(self, weights: Tensor, unmasked: Tensor, queries: Tensor, path: str) -> Tensor:
+    def custom(
+        self, weights: Tensor, unmasked: Tensor, queries: Tensor, path: str, exponential: bool
+    ) -> Tensor:
         """Edits on weights that no softmax made: rows that sum to 1 are re-normalised.
 
-        Temperature is ``w^(1/t)`` renormalised, which equals the edited softmax; ``unmasked`` are
-        the weights without the model's masks, each row up to a factor.
+        Temperature is ``w^(1/t)`` renormalised, which equals the edited softmax where the weights
+        are an ``exponential`` of their scores; ``unmasked`` are the weights without the model's
+        masks, each row up to a factor.
 
         Raises:
-            ValueError: an edit of the scores where rows do not sum to 1; names the module.
+            ValueError: an edit of the scores where rows do not sum to 1, or are no exponential of
+                their scores; names the module.
         """
         if not self.shapes_scores:
             return self.scaled(weights)
@@ -212,6 +216,12 @@ class Plan:
             raise ValueError(
                 f"The attention in {path or 'this module'} is no softmax and its rows do not sum "
                 "to 1, so temperature and masks have no meaning there. Heads can be scaled."
+            )
+        if not exponential:
+            raise ValueError(
+                f"The weights of the attention in {path or 'this module'} are no softmax of their "
+                "scores (sparsemax, entmax or the like), so temperature and masks cannot be "
+                "applied there. Heads can be scaled."
             )
         logs, hidden = unmasked.log(), weights == 0
         columns = hidden.all(-2, keepdim=True)

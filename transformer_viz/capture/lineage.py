@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,10 +17,13 @@ from torch import Tensor, nn
 
 from ..core.numerics import MASK_SCORE
 from . import torch_calls
+from .axes.atoms import Axes, of_input
+from .axes.rules import after, of_parameter
 from .module_names import Names
-from .propagation import SEQUENCES, in_place, packed, passed, swap, tensors
-from .roles import NOWHERE, Ids, Mark, Table
-from .torch_calls import Args, Kwargs
+from .propagation import packed, passed
+from .refusals import refuse_wrapped
+from .roles import NOWHERE, Front, Ids, Mark, Scores, Table
+from .torch_calls import SEQUENCES, Args, Kwargs, in_place, swap, tensors
 
 KEY = "_transformer_viz"  # each probe hangs its marks under a name of its own that begins so
 _numbers = itertools.count()
@@ -31,6 +35,7 @@ class Lineage:
     """Where every tensor of one run comes from and what it is, as marks that it looks up and sets.
 
     ``lengths`` are the lengths that the token axis of each stream may have, by the stream's number;
+    ``last`` shape and mark of the newest scores, ``shapes`` those of the model's own tensors;
     ``waves`` the angles behind the tables of sines and cosines that the model stores, by identity;
     ``edited_angles`` the rotary angles after the edits, by stack: empty while none was met.
     """
@@ -45,6 +50,8 @@ class Lineage:
         self.lengths: dict[int, set[int]] = {}
         self.waves: dict[int, Tensor] = {}
         self.edited_angles: dict[str, Tensor] = {}
+        self.last: tuple[tuple[int, ...], Mark] | None = None
+        self.shapes = {(t.shape, t.dtype) for t in names.tensors}
 
     # ---- looking up --------------------------------------------------------------------------
 
@@ -52,7 +59,11 @@ class Lineage:
         """The mark that this run left on a tensor."""
         if not isinstance(x, Tensor):
             return None
-        return x.__dict__.get(self.key) or self.kept.get(id(x))
+        found = x.__dict__.get(self.key) or self.kept.get(id(x))
+        if found is None and self.last is not None and self.last[0] == tuple(x.shape):
+            known = id(x) in self.inputs or id(x) in self.owned
+            return x.__dict__.get(self.key) if not known and self.unseen(x) else None
+        return found
 
     def role(self, x: Any) -> Any:
         mark = self.mark(x)
@@ -80,13 +91,32 @@ class Lineage:
 
     def input_origin(self, x: Tensor) -> frozenset[int]:
         """An input of the model that nothing made here: a stream of vectors, or a mask."""
-        if x.dim() < 2 or not x.is_floating_point():
+        if not x.dim() or not x.is_floating_point():
             return NOWHERE
+        refuse_wrapped(x)
+        if id(x) not in self.inputs and self.unseen(x):
+            return self.inputs[id(x)][1]
         if id(x) not in self.inputs:
             masked = x <= MASK_SCORE
             mask = bool(masked.any()) and bool((masked | (x == 0)).all())
-            self.inputs[id(x)] = (x, NOWHERE if mask else self.new_stream(x.shape[:-1]))
+            self.inputs[id(x)] = (x, NOWHERE if mask else self.new_stream(x.shape[:-1] or x.shape))
         return self.inputs[id(x)][1]
+
+    def unseen(self, x: Tensor) -> bool:
+        """Whether a tensor came up in the middle of a pass: made by what no mode sees (a scripted
+        function), or a parameter that was given from outside. It stands for what it was made of."""
+        if not self.lengths or self.names.given(x) is not False:
+            return False
+        if (x.shape, x.dtype) in self.shapes:
+            self.inputs[id(x)] = (x, NOWHERE)
+            return True
+        last = self.last
+        if last is None or last[0] != tuple(x.shape):
+            return False
+        mark = last[1]
+        self.inputs[id(x)] = (x, mark.origin)
+        self.attach(x, replace(mark))
+        return True
 
     def new_stream(self, sizes: Any) -> frozenset[int]:
         """A new token stream; ``sizes`` are the lengths its token axis may have."""
@@ -103,6 +133,44 @@ class Lineage:
         mark = self.mark(x)
         return self.waves.get(id(x)) if mark is None else mark.wave
 
+    def front(self, x: Any) -> Front | None:
+        """What stands before the newest tokens of a tensor that grew."""
+        mark = self.mark(x)
+        return None if mark is None else mark.front
+
+    def tokens(self, x: Any) -> frozenset[int]:
+        """The sequences whose tokens the rows of a tensor are."""
+        mark = self.mark(x)
+        if mark is not None:
+            return mark.tokens
+        return (self.unmarked(x) or frozenset((-id(x),))) if isinstance(x, Tensor) else NOWHERE
+
+    def starts(self, x: Tensor, sizes: Any) -> None:
+        """Let a marked tensor start a token stream; ``sizes`` are the lengths of its token axis."""
+        mark = self.mark(x)
+        assert mark is not None
+        mark.origin = mark.tokens = self.new_stream(sizes)
+
+    def grown(self, query: Any, key: Any) -> Front | None:
+        """What stands before the newest tokens of keys, and not before those of their queries."""
+        front, own = self.front(key), self.front(query) or Front()
+        if front is None:
+            return None
+        memory, cached = front.memory - own.memory, front.cached - own.cached
+        return replace(front, memory=max(0, memory), cached=max(0, cached))
+
+    def axes(self, x: Tensor) -> Axes | None:
+        """What the axes of a tensor are made of; None where that is not known."""
+        mark = self.mark(x)
+        if mark is not None:
+            return mark.axes
+        shape = tuple(x.shape)
+        if id(x) in self.owned or isinstance(x, nn.Parameter):
+            buffer = not isinstance(x, nn.Parameter) and x.dim() == 3
+            float_table = x.is_floating_point() and not buffer
+            return of_parameter(shape) if float_table else of_input(shape, x.is_floating_point())
+        return of_input(shape, x.is_floating_point() and x.dim() in (2, 3))
+
     # ---- setting -----------------------------------------------------------------------------
 
     def propagate(
@@ -112,22 +180,33 @@ class Lineage:
         role: Any = None,
         *,
         deeper: int = 0,
+        tokens: frozenset[int] | None = None,
     ) -> Any:
-        """Mark what a call gave: streams and depth from its operands, and a role."""
-        origin, depth = NOWHERE, 0
+        """Mark what a call gave: streams and depth from its operands, and a role; ``tokens`` are
+        those of its activations, if they are not given."""
+        origin, depth, rows, constant = NOWHERE, 0, NOWHERE, NOWHERE
         for parent in parents:
             mark = self.mark(parent)
             more = self.unmarked(parent) if mark is None else mark.origin
-            origin = origin | more if more and origin else more or origin
+            if more:
+                origin = origin | more if origin else more
+                mine = more if mark is None else mark.tokens
+                rows = rows | mine if rows else mine
+            elif not origin and not constant:
+                constant = frozenset((-id(parent),)) if mark is None else mark.tokens
             depth = depth if mark is None else max(depth, mark.depth)
         depth += deeper
+        rows = (rows if origin else constant) if tokens is None else tokens
         for x in out if isinstance(out, SEQUENCES) else (out,):
             if isinstance(x, Tensor) and not isinstance(x, nn.Parameter):
-                self.attach(x, Mark(origin, depth, role))
+                self.attach(x, Mark(origin, depth, role, tokens=rows or frozenset((-id(x),))))
         return out
 
     def attach(self, x: Tensor, mark: Mark) -> None:
         """Hang a mark on a tensor; those of the model's own tensors are kept beside them."""
+        before = x.__dict__.get(self.key) or self.kept.get(id(x))
+        if before is not None:  # overwritten in place: its axes stay
+            mark.axes = before.axes
         if id(x) in self.owned:
             self.kept[id(x)] = mark
             return
@@ -136,6 +215,15 @@ class Lineage:
         if len(self.marked) > self.room:
             self.marked = [ref for ref in self.marked if ref() is not None]
             self.room = 2 * len(self.marked) + ROOM
+
+    def name_axes(self, out: Any, func: Any, args: Args, kwargs: Kwargs) -> None:
+        """Note what the axes of a call's results are made of."""
+        for x in out if isinstance(out, SEQUENCES) else (out,):
+            mark = self.mark(x)
+            if mark is not None:
+                mark.axes = after(func, args, kwargs, x, self)
+                if isinstance(mark.role, Scores):
+                    self.last = (tuple(x.shape), mark)
 
     def forget(self) -> None:
         """Take the marks off all tensors that are still alive."""
@@ -152,8 +240,8 @@ class Lineage:
             return out
         parents = [] if func in torch_calls.SHAPED else tensors(args, kwargs)
         parents = parents[:1] if func in torch_calls.AS else parents
-        if not parents and not self.names.computing(func is torch.arange):
-            return out  # made between the model's calls: an input, not one of its constants
+        if not parents and (func in torch_calls.GIVEN or not self.computing(func)):
+            return out  # made by chance, of Python's numbers, or between calls: an input
         if id(out) in map(id, parents) and not in_place(func):
             return out  # a call that gave back its operand, such as dropout outside training
         role: Any = packed(func, parents, out)
@@ -164,17 +252,64 @@ class Lineage:
         if role is None:
             role = self.ids_role(func, parents) or self.table_role(func, parents)
         self.propagate(out, parents, role)
+        if func in torch_calls.GROWS:
+            self.grow(out, parents, func, args, kwargs)
+        elif func in torch_calls.KEEP or func in torch_calls.PROJECT:
+            self.keep_front(out, parents)
         self.propagate_edited_rotary(out, parents, func, args, kwargs)
         if self.waves:
             self.propagate_waves(out, parents, func, args, kwargs)
         return out
 
+    def keep_front(self, out: Any, parents: list[Tensor]) -> None:
+        """What stands before the newest tokens stays there while keys are moved about."""
+        front = next((f for p in parents if (f := self.front(p)) is not None), None)
+        for x in out if isinstance(out, SEQUENCES) else (out,):
+            mark = self.mark(x) if front is not None else None
+            if mark is not None:
+                mark.front = front
+
+    def grow(self, out: Any, parents: list[Tensor], func: Any, args: Args, kwargs: Kwargs) -> None:
+        """Tokens that are joined to older ones, or written after them into a store."""
+        mark = self.mark(out)
+        if mark is None:
+            return
+        if func in torch_calls.JOIN:
+            dim: int = kwargs["dim"] if "dim" in kwargs else (*args, 0)[1]
+            mark.front = self.joined_front([p for p in parents if p.numel()], dim)
+        else:
+            index = next((p for p in parents if not p.is_floating_point()), None)
+            start = int(index.min()) if index is not None and index.numel() else 0
+            mark.front = Front(cached=start, written=True)
+
+    def joined_front(self, parts: list[Tensor], dim: int) -> Front | None:
+        """What stands before the newest of some parts that are joined: memory, or older tokens."""
+        if len(parts) < 2:
+            return self.front(parts[0]) if parts else None
+        newest = max((max(self.origin(p), default=0) for p in parts if self.mark(p)), default=0)
+        memory = cached = 0
+        for part in parts:
+            made = self.mark(part) is not None
+            if made and newest in self.origin(part):
+                inner = self.front(part) or Front()
+                return Front(memory + inner.memory, cached + inner.cached)
+            size = part.shape[dim]
+            constant = id(part) in self.owned or (made and not self.origin(part))
+            memory, cached = (memory + size, cached) if constant else (memory, cached + size)
+        return None
+
+    def computing(self, func: Any) -> bool:
+        """Whether the model computes now, so that what a call makes of nothing is a constant."""
+        return self.names.computing(func is torch.arange)
+
     def ids_role(self, func: Any, parents: list[Tensor]) -> Ids | None:
         """Integers of the input stay ids while they are only moved about."""
         for x in parents:
+            role = self.role(x)
+            if x.is_floating_point() and isinstance(role, Ids) and func in torch_calls.NUMERIC:
+                return role
             if x.is_floating_point() or x.dtype == torch.bool:
                 continue
-            role = self.role(x)
             if isinstance(role, Ids) or (self.mark(x) is None and id(x) not in self.owned):
                 return Ids((isinstance(role, Ids) and role.counted) or func in torch_calls.COUNT)
         return None

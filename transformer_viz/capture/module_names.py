@@ -24,6 +24,23 @@ HEAD_WORDS = (
 COMPUTING = frozenset(("forward", "__call__", "_call_impl"))
 
 
+def holds(value: Any, x: Tensor, deep: int = 4) -> bool:
+    """Whether something that a model was given is a tensor, or holds it."""
+    if value is x:
+        return True
+    if deep == 0 or isinstance(value, Tensor | nn.Module | str | bytes | int | float):
+        return False
+    if isinstance(value, dict):
+        return any(holds(part, x, deep - 1) for part in value.values())
+    if isinstance(value, list | tuple | set):
+        return any(holds(part, x, deep - 1) for part in value)
+    return (
+        any(holds(part, x, deep - 1) for part in vars(value).values())
+        if hasattr(value, "__dict__")
+        else False
+    )
+
+
 class Names:
     """The modules of one model by identity: their paths, and the tensors they own."""
 
@@ -64,6 +81,25 @@ class Names:
                 preparing = True
             frame = frame.f_back
         return preparing and otherwise
+
+    def given(self, x: Tensor) -> bool | None:
+        """Whether a tensor is among what the model was called with; None if it was not called as a
+        whole. The outermost frame of the model keeps what came in, whatever its names are bound to
+        later."""
+        frame: FrameType | None = sys._getframe(2)
+        called = None
+        while frame is not None:
+            code = frame.f_code
+            if code.co_varnames[:1] == ("self",) and frame.f_locals.get("self") is self.root:
+                called = frame
+            frame = frame.f_back
+        if called is None:
+            return None
+        return holds([value for name, value in called.f_locals.items() if name != "self"], x)
+
+    def outside(self) -> bool:
+        """Whether no module of the model runs: what is called now is not the model's."""
+        return self.frame()[1] is None
 
     def path(self) -> str:
         """The path of the nearest running module."""

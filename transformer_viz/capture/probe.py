@@ -13,6 +13,7 @@ from .handlers.positions import narrow, uses_positions
 from .handlers.sinusoids import stored
 from .merge_heads import merge_heads
 from .records import Capture, CaptureRequest
+from .refusals import as_sentence, refuse_compiled
 from .state import CaptureState
 from .torch_function_mode import CaptureMode
 
@@ -29,18 +30,30 @@ def probe(
     thread that runs the forward pass; other threads on the same module notice nothing.
 
     Raises:
-        ValueError: an edit that found no place in the model; names the edit and the places.
+        ValueError: an edit that found no place in the model; names the edit and the places. A
+            module that is compiled, nested tensors, torch.vmap, edits under gradient checkpointing:
+            says what to do.
     """
+    refuse_compiled(module)
     state = CaptureState(module, intervention or Intervention(), want or CaptureRequest(), HANDLERS)
     if uses_positions(state):
         state.lineage.waves = stored(state.names.tensors)
     try:
         with CaptureMode(state):
             yield state.capture
+        if state.running is not None:
+            state.running.ended(state)
+    except Exception as error:
+        sentence = as_sentence(error)
+        if sentence is None:
+            raise
+        raise sentence from error
     finally:
         state.forget()
     merge_heads(state.capture)
     state.capture.unrecognised += _unrecognised(state)
+    if state.unconfirmed:
+        raise ValueError(_unconfirmed(next(iter(state.unconfirmed.values()))))
     lost = [edit for edit in state.intervention if edit not in state.used]
     if lost:
         raise ValueError(_lost(lost[0], state.capture))
@@ -53,9 +66,25 @@ def _unrecognised(state: CaptureState) -> list[str]:
         "a layout that is not known"
         for path in state.open
     ]
-    if not state.capture.attentions:
-        said.append("no attention found: nothing here multiplies a softmax of scores with values")
+    if state.outside:
+        said.append(
+            f"{state.outside} softmaxes or attentions ran outside the probed module: probe the "
+            "module that runs them"
+        )
+    elif not state.capture.attentions:
+        said.append(
+            "no attention was seen: no softmax met values that the probe could follow; what runs "
+            "below Python (TorchScript, kernels called by their own name) is not seen"
+        )
     return said
+
+
+def _unconfirmed(path: str) -> str:
+    return (
+        f"An edit reached a softmax in {path or 'this module'} whose product with values was not "
+        "found: it may be no attention, so what this pass gave is not to be used. Name the stack, "
+        "layer or head that the edit is meant for."
+    )
 
 
 def _lost(edit: Edit, capture: Capture) -> str:

@@ -1,7 +1,6 @@
 """What becomes of a tensor's role when one more call is made on it: rules without a memory.
 
-`lineage.py` asks these rules at each call that has no handler; handlers use the small functions
-about a call's arguments (`tensors, swap, replay, in_place`).
+`lineage.py` asks these rules at each call that has no handler.
 """
 
 from __future__ import annotations
@@ -15,36 +14,9 @@ from torch import Tensor
 from . import torch_calls
 from .roles import Biased, Context, Located, Packed, Scores, Stream, SubLayer, Table, Weights
 from .score_scale import multiplied
-from .torch_calls import Args, Kwargs
+from .torch_calls import Args, Kwargs, in_place, swap, tensors
 
-SEQUENCES = (list, tuple)
 PERMUTES = {"permute", "transpose", "swapaxes", "swapdims", "movedim", "moveaxis", "t"}
-
-
-# ---- a call's arguments ------------------------------------------------------------------------
-
-
-def tensors(*groups: Any) -> list[Tensor]:
-    """The tensors among the arguments of a call, lists and tuples looked into."""
-    found: list[Tensor] = []
-    for group in groups:
-        for value in group.values() if isinstance(group, dict) else group:
-            if isinstance(value, Tensor):
-                found.append(value)
-            elif value and isinstance(value, SEQUENCES):
-                found.extend(tensors(value))
-    return found
-
-
-def swap(group: Any, by: dict[int, Tensor]) -> Any:
-    """The same arguments with some tensors exchanged, found by identity."""
-    if isinstance(group, Tensor):
-        return by.get(id(group), group)
-    if isinstance(group, dict):
-        return {name: swap(value, by) for name, value in group.items()}
-    if isinstance(group, list | tuple) and not hasattr(group, "_fields"):
-        return type(group)(swap(value, by) for value in group)
-    return group
 
 
 def replay(func: Any, args: Args, kwargs: Kwargs, x: Tensor, other: Tensor) -> Tensor:
@@ -57,14 +29,6 @@ def replay(func: Any, args: Args, kwargs: Kwargs, x: Tensor, other: Tensor) -> T
     return result
 
 
-def in_place(func: Any) -> bool:
-    name = getattr(func, "__name__", "")
-    return (name.endswith("_") and not name.endswith("__")) or name.startswith("__i")
-
-
-# ---- roles -------------------------------------------------------------------------------------
-
-
 def passed(
     role: Any,
     x: Tensor,
@@ -75,7 +39,8 @@ def passed(
 ) -> Any:
     """The role of a result whose operand ``x`` had one; None where the call ends it."""
     if isinstance(role, Located):
-        return role
+        scores = passed(role.scores, x, out, func, args, kwargs) if role.scores else None
+        return Located(scores)
     if func not in torch_calls.PASS:
         return None
     if isinstance(role, Scores):
@@ -143,6 +108,8 @@ def relabel(
         sizes = torch.empty(tuple(range(2, 2 + x.dim())), device="meta")
         moved = func(*swap(args, {id(x): sizes}), **swap(kwargs, {id(x): sizes}))
         return tuple(labels[size - 2] for size in moved.shape)
+    if out.dim() == x.dim() + 1 and out.shape == (*x.shape, 1):
+        return (*labels, "1")  # one place more, to be broadcast over
     return labels if out.dim() == x.dim() else None
 
 

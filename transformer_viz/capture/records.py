@@ -90,7 +90,7 @@ class AttentionRecord:
 
     @property
     def site(self) -> Site:
-        return Site(self.stack, self.kind, self.layer)
+        return Site(self.stack, self.kind, self.layer, path=self.path)
 
     def measured(self, statistics: Statistics) -> None:
         """Take over the finished statistics of all rows."""

@@ -11,22 +11,39 @@ from typing import Any
 
 from torch import Tensor
 
+from .axes.atoms import Axes
+
 NOWHERE: frozenset[int] = frozenset()
 _serial = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """What stands before the newest tokens in keys that grew: ``memory`` columns that no token
+    made, then ``cached`` tokens of earlier passes; ``written`` into a store of a fixed length."""
+
+    memory: int = 0
+    cached: int = 0
+    written: bool = False
 
 
 @dataclass(slots=True)
 class Mark:
     """``origin``: the token streams a tensor was made from (empty: only weights and constants);
+    ``tokens``: the sequences whose tokens its rows are (negative: of a constant's rows);
     ``depth``: how many attentions stand before it; ``role``: what it is, if anything;
     ``edited_rotary``: what it would be with edited rotary angles; ``wave``: the angles behind
-    values read from a stored table; ``serial``: when it was made."""
+    values read from a stored table; ``axes``: what its axes are made of, None where no rule tells;
+    ``front``: what stands before its newest tokens; ``serial``: when it was made."""
 
     origin: frozenset[int] = NOWHERE
     depth: int = 0
     role: Any = None
     edited_rotary: Tensor | None = None
     wave: Tensor | None = None
+    axes: Axes | None = None
+    front: Front | None = None
+    tokens: frozenset[int] = NOWHERE
     serial: int = field(default_factory=lambda: next(_serial))
 
 
@@ -62,7 +79,8 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The output of a softmax, of the module at ``path``, that may be attention."""
+    """The output of a softmax, of the module at ``path``, that may be attention; ``same`` while
+    nothing changed it, ``plan`` the edits of its place."""
 
     scores: Scores
     given: Tensor
@@ -70,6 +88,17 @@ class Weights:
     site: Any = None
     same: bool = True
     path: str = ""
+    plan: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Weights times values by broadcasting, before the sum over the keys."""
+
+    weights: Weights
+    p: Tensor
+    v: Tensor
+    dim: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +149,10 @@ class Ids:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """What queries or keys make of relative positions, on its way to the scores."""
+    """A product with what only weights made: queries or keys times relative positions, on its way
+    to the scores; or these ``scores``, of learned queries or keys, if a softmax takes them."""
+
+    scores: Scores | None = None
 
 
 @dataclass(frozen=True, slots=True)

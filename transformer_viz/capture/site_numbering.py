@@ -4,11 +4,41 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from .roles import Front
+
 CROSS_WORDS = ("cross", "multihead_attn", "encoder_attn", "src_attn", "enc_attn", "encdec")
+
+
+@dataclass(frozen=True)
+class Source:
+    """What one attention was made of, to tell the heads of one from another attention beside it:
+    whose tokens its queries and keys are, their numbers, and where they lie in memory."""
+
+    tokens: tuple[frozenset[int], frozenset[int]]
+    shape: tuple[int, ...]
+    memory: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, lineage: Any, pair: tuple[Any, Any], shape: tuple[int, ...]) -> Source:
+        tokens = (lineage.tokens(pair[0]), lineage.tokens(pair[1]))
+        wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+        held = [x for x in pair if isinstance(x, Tensor) and not (x.is_meta or wrapped(x))]
+        memory = tuple((x.untyped_storage().data_ptr(), int(x.storage_offset())) for x in held)
+        return cls(tokens, shape, memory)
+
+    def beside(self, other: Source) -> bool:
+        """Whether both look at the same tokens, row by row."""
+        return self.tokens == other.tokens and self.shape == other.shape
+
+    def slices(self, other: Source) -> bool:
+        """Whether queries and keys of both are different slices of the same tensors."""
+        pairs = list(zip(self.memory, other.memory, strict=False))
+        return len(pairs) == 2 and all(a[0] == b[0] and a[1] != b[1] for a, b in pairs)
 
 
 @dataclass
@@ -21,6 +51,7 @@ class Place:
     heads: int = 0
     first_head: int = 0
     confirmed: bool = False
+    source: Source | None = None
 
 
 class Numbering:
@@ -30,30 +61,29 @@ class Numbering:
         self.lone = lone
         self.stacks: dict[str, str] = {}
         self.last: dict[tuple[str, str], Place] = {}
-        self.seen: dict[tuple[str, int], tuple[int, int]] = {}
+        self.seen: dict[tuple[str, int], int] = {}
 
-    def kind(self, path: str, q_origin: frozenset[int], k_origin: frozenset[int]) -> str:
-        """``self`` if the keys contain all streams that the queries come from, else ``cross``."""
+    def kind(self, path: str, queries: frozenset[int], keys: frozenset[int]) -> str:
+        """``self`` if the keys hold all sequences whose tokens the queries are, else ``cross``."""
         if any(word in path.lower() for word in CROSS_WORDS):
             return "cross"
-        latent = not q_origin and k_origin  # learned queries over an input
-        return "self" if q_origin <= k_origin and not latent else "cross"
+        return "self" if queries <= keys else "cross"
 
-    def before(
-        self,
-        place: tuple[str, int],
-        shape: tuple[int, int],
-        q_origin: frozenset[int],
-        k_origin: frozenset[int],
-    ) -> int:
-        """How many tokens stand before the queries of a self-attention: those of its cache, which
-        may have forgotten the oldest of them. ``place`` is a module and its depth."""
+    def rows(
+        self, place: tuple[str, int], shape: tuple[int, int], front: Front | None
+    ) -> tuple[int, int]:
+        """The absolute positions of the first query and of the first key of a self-attention.
+
+        Both are 0 but where keys really grew by tokens of earlier passes, of which a cache may have
+        forgotten the oldest. Columns of memory that no token made are keys like any other.
+        ``place`` is a module and its depth.
+        """
         queries, keys = shape
-        earlier, stream = self.seen.get(place, (0, 0))
-        cached = stream in k_origin  # the keys hold what the last pass had for queries
-        earlier = max(earlier if cached else 0, keys - queries)
-        self.seen[place] = (earlier + queries, max(q_origin, default=0))
-        return earlier
+        front = front or Front()
+        grown = bool(front.cached) and not front.written
+        offset = max(front.cached, self.seen.get(place, 0)) if grown else front.cached
+        self.seen[place] = offset + queries
+        return offset, offset + queries - keys if grown else 0
 
     def stack(self, path: str, kind: str, hidden: Tensor | None, offset: int) -> str:
         """``decoder`` for cross-attention and where later words are hidden, else by name."""
@@ -66,20 +96,28 @@ class Numbering:
             self.stacks[path] = "decoder" if causal else named_stack(path) or "encoder"
         return self.stacks[path]
 
-    def place(self, stack: str, kind: str, depth: int, path: str, heads: int) -> Place:
+    def place(
+        self,
+        stack: str,
+        kind: str,
+        depth: int,
+        path: str,
+        heads: int,
+        source: Source,
+    ) -> Place:
         """The next layer of a map, or a sibling head of the same layer."""
         before = self.last.get((stack, kind))
         if before is None:
             layer, first = 0, 0
         elif depth > before.depth:
             layer, first = before.layer + before.confirmed, 0
-        elif depth == before.depth and before.confirmed and siblings(path, before.path):
+        elif depth == before.depth and before.confirmed and heads_of_one(before, path, source):
             layer, first = before.layer, before.first_head + before.heads
         elif depth == before.depth and not before.confirmed:
             layer, first = before.layer, before.first_head
         else:
             layer, first = 0, 0
-        place = Place(depth, layer, path, heads, first)
+        place = Place(depth, layer, path, heads, first, source=source)
         self.last[stack, kind] = place
         return place
 
@@ -92,6 +130,15 @@ def named_stack(path: str) -> str | None:
         if "encoder" in part:
             return "encoder"
     return None
+
+
+def heads_of_one(before: Place, path: str, source: Source) -> bool:
+    """Whether an attention of one head is the next head of the one before: heads that stand in a
+    list as modules of their own, or that one module takes one by one."""
+    last = before.source
+    if last is None or source.shape[1] != 1 or not source.beside(last):
+        return False
+    return siblings(path, before.path) or (path == before.path and source.slices(last))
 
 
 def siblings(path: str, other: str) -> bool:

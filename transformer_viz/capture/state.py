@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import FrameType
 from typing import Any
 
 from torch import nn
@@ -23,10 +22,12 @@ class CaptureState:
     """What the handlers share during one pass; it lives in one thread and ends with the probe.
 
     ``capture`` is all that outlives it. ``used`` collects the edits that found their place,
-    ``open`` the modules whose softmax met no values yet; ``offset`` is the absolute position of the
-    first query of the last self-attention, ``layers`` the layer that each stack has reached,
-    ``norm_frame`` the frame of the hand-written norm that was noted last, ``shapes_scores`` whether
-    any edit needs scores.
+    ``open`` the modules whose softmax met no values yet; ``outside`` counts softmaxes that no
+    module of the model ran; ``unconfirmed`` the paths of edited softmaxes that met no values
+    yet; ``offset`` is the absolute position of the first query of the last self-attention,
+    ``layers`` the layer that each stack has reached,
+    ``running`` the hand-written norm that runs just now, ``shapes_scores`` whether any edit needs
+    scores.
     """
 
     def __init__(
@@ -45,8 +46,10 @@ class CaptureState:
         self.used: set[Edit] = set()
         self.open: dict[str, None] = {}
         self.offset = 0
+        self.outside = 0
+        self.unconfirmed: dict[int, str] = {}
         self.layers: dict[str, int] = {}
-        self.norm_frame: FrameType | None = None
+        self.running: Any = None
 
     @property
     def request(self) -> CaptureRequest:
@@ -60,4 +63,4 @@ class CaptureState:
     def forget(self) -> None:
         """Leave no mark on any tensor, and keep no frame of the model alive."""
         self.lineage.forget()
-        self.norm_frame = None
+        self.running = None

@@ -1,4 +1,5 @@
-"""Which torch functions mean what: products, softmaxes, masks, calls that keep a tensor's role."""
+"""Which torch functions mean what: products, softmaxes, masks, calls that keep a tensor's role;
+and what a call was given."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ aten = torch.ops.aten
 Call = Callable[..., Any]
 Args = tuple[Any, ...]  # what a call was given by place
 Kwargs = dict[str, Any]  # and by name
+SEQUENCES = (list, tuple)
 
 
 def _of(words: str | Iterable[str], *owners: Any) -> frozenset[Call]:
@@ -37,6 +39,7 @@ SOFTMAX = frozenset(
 ) | _aten("softmax.int", "_softmax.default")
 
 #: A linear map of one activation by weights.
+LINEAR = frozenset((F.linear,)) | _aten("linear.default")
 PROJECT = frozenset((F.linear, torch.addmm, Tensor.addmm)) | _aten(
     "linear.default", "addmm.default"
 )
@@ -118,7 +121,17 @@ ELEMENTWISE = (
     | frozenset((F.relu, F.sigmoid, F.softplus, F.silu, F.gelu, F.elu))
     | _aten("exp.default", "sigmoid.default", "relu.default")
 )
+SUM = _of(["sum"], torch, Tensor)
 JOIN = frozenset((torch.cat, torch.concat, torch.concatenate)) | _aten("cat.default")
+
+#: Keep numbers of the input numbers of the input, though not the same ones.
+NUMERIC = RESHAPE | CAST | ELEMENTWISE | JOIN
+#: Make a tensor of chance or of Python's own numbers: an input, wherever it is called.
+GIVEN = _of("tensor as_tensor from_numpy rand randn normal randint multinomial", torch)
+
+#: Write into a store of a fixed length.
+STORE = _of(("index_copy", "index_copy_", "slice_scatter"), torch, Tensor)
+GROWS = JOIN | STORE
 
 #: Leave the number that scores were multiplied with as it is.
 SPARE = RESHAPE | CAST | ADD | SUBTRACT | CLAMP | FILL | WHERE | JOIN
@@ -142,8 +155,15 @@ AS = _of(["expand_as", "view_as", "reshape_as", "type_as"], torch, Tensor)
 COUNT = _of(("cumsum", "cumsum_"), torch, Tensor)
 VIEW = _of(("view", "reshape"), torch, Tensor)
 
-LOOKUP = frozenset((F.embedding, torch.embedding, Tensor.index_select, torch.index_select)) | (
-    _aten("embedding.default")
+CONVOLVE = frozenset((F.conv1d, F.conv2d, F.conv3d))
+INDEX = frozenset((Tensor.__getitem__,))
+GATHER = _of(("gather", "take_along_dim"), torch, Tensor)
+LOOKUP = (
+    frozenset(
+        (F.embedding, torch.embedding, Tensor.index_select, torch.index_select, F.embedding_bag)
+    )
+    | GATHER
+    | (_aten("embedding.default"))
 )
 WAVES = (
     _of(("cos", "sin"), torch, Tensor)
@@ -158,3 +178,37 @@ NORM_SIGNS = _of("""mean var std var_mean std_mean rsqrt square pow norm __pow__
 
 FUSED = frozenset((F.scaled_dot_product_attention,)) | _aten("scaled_dot_product_attention.default")
 MULTI_HEAD = frozenset((F.multi_head_attention_forward,))
+GUMBEL = frozenset((F.gumbel_softmax,))
+SOFTMIN = frozenset((F.softmin,))
+LOG_SOFTMAX = _of(["log_softmax"], torch, Tensor, F, torch.special)
+
+
+# ---- a call's arguments ------------------------------------------------------------------------
+
+
+def tensors(*groups: Any) -> list[Tensor]:
+    """The tensors among the arguments of a call, lists and tuples looked into."""
+    found: list[Tensor] = []
+    for group in groups:
+        for value in group.values() if isinstance(group, dict) else group:
+            if isinstance(value, Tensor):
+                found.append(value)
+            elif isinstance(value, SEQUENCES):
+                found.extend(tensors(value))
+    return found
+
+
+def swap(group: Any, by: dict[int, Tensor]) -> Any:
+    """The same arguments with some tensors exchanged, found by identity."""
+    if isinstance(group, Tensor):
+        return by.get(id(group), group)
+    if isinstance(group, dict):
+        return {name: swap(value, by) for name, value in group.items()}
+    if isinstance(group, list | tuple) and not hasattr(group, "_fields"):
+        return type(group)(swap(value, by) for value in group)
+    return group
+
+
+def in_place(func: Any) -> bool:
+    name = getattr(func, "__name__", "")
+    return (name.endswith("_") and not name.endswith("__")) or name.startswith("__i")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from torch.overrides import TorchFunctionMode
@@ -30,9 +31,16 @@ class CaptureMode(TorchFunctionMode):
         kwargs: Kwargs | None = None,
     ) -> Any:
         kwargs = kwargs or {}
+        if self.state.running is not None and not self.state.running.holds(sys._getframe(1)):
+            self.state.running.ended(self.state)
         handler = self.state.handlers.get(func)
         if handler is not None:
-            return handler(self.state, func, args, kwargs)
-        if getattr(func, "__name__", "") == "__get__" and func not in torch_calls.TURNS:
+            out = handler(self.state, func, args, kwargs)
+        elif getattr(func, "__name__", "") == "__get__" and func not in torch_calls.TURNS:
             return func(*args, **kwargs)  # a property: its value carries no mark
-        return self.state.call(func, args, kwargs)
+        else:
+            out = self.state.call(func, args, kwargs)
+        self.state.lineage.name_axes(out, func, args, kwargs)
+        if self.state.running is not None:
+            self.state.running.take(out)
+        return out

@@ -9,21 +9,23 @@ from __future__ import annotations
 import dataclasses
 import operator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import reduce
 from typing import Any, ClassVar
 
 from ..i18n import join_words, mark, say
+from .plain_numbers import MAX_FLOAT, finite, whole, wholes
 from .sites import BLOCKS, STACKS, Site, called, map_name
 
-MAX_FLOAT = 3e38  # about what a float32 can hold
-MAX_WHOLE = 2**53  # whole numbers up to here are the same in every JSON reader
 MOST_PADDING = 10_000  # tokens
+SELECTORS = ("stack", "block", "layer", "head", "path")
 PARTS = {"self": mark("self"), "feed_forward": mark("feed-forward")}  # blocks that are no maps
 
 
 @dataclass(frozen=True, kw_only=True)
 class Edit:
-    """One change of a run. ``stack``, ``block``, ``layer`` and ``head`` left out mean all.
+    """One change of a run. ``stack``, ``block``, ``layer`` and ``head`` left out mean all, and so
+    does ``path``: a glob for the path of the module that attends, or of one around it.
 
     ``acts_on`` says what of an attention the edit needs: ``scores`` (it acts before the softmax, or
     must know what is hidden), ``weights`` (after it), or nothing.
@@ -36,13 +38,16 @@ class Edit:
     block: str | None = None
     layer: int | None = None
     head: int | None = None
+    path: str | None = None
 
     def __post_init__(self) -> None:
+        given = self.path is None or (isinstance(self.path, str) and bool(self.path))
+        _require(given, self, "path", "the path of a module, or a pattern with *", self.path)
         _require(self.stack in (None, *STACKS), self, "stack", f"one of {STACKS}", self.stack)
         _require(self.block in (None, *BLOCKS), self, "block", f"one of {BLOCKS}", self.block)
         for word in ("layer", "head"):
             value = getattr(self, word)
-            _require(value is None or _whole(value), self, word, "a number from 0", value)
+            _require(value is None or whole(value), self, word, "a number from 0", value)
 
     def matches(self, site: Site) -> bool:
         """Whether this edit acts on the site; a site without head matches any head selector."""
@@ -51,7 +56,12 @@ class Edit:
             and self.block in (None, site.block)
             and self.layer in (None, site.layer)
             and (self.head is None or site.head is None or self.head == site.head)
+            and (self.path is None or self._names(site.path))
         )
+
+    def _names(self, path: str) -> bool:
+        """Whether the glob names a module, or one around it."""
+        return fnmatchcase(path, f"{self.path}") or fnmatchcase(path, f"{self.path}.*")
 
     @property
     def idle(self) -> bool:
@@ -69,7 +79,8 @@ class Edit:
             name = " ".join(filter(None, (called(self.stack or ""), self._part)))
         layer = "" if self.layer is None else f"L{self.layer}"
         head = "" if self.head is None else f"H{self.head}"
-        return " ".join(filter(None, (name, layer, head))) or say(self.everywhere)
+        path = "" if self.path is None else f"“{self.path}”"
+        return " ".join(filter(None, (name, layer, head, path))) or say(self.everywhere)
 
     @property
     def _part(self) -> str:
@@ -78,8 +89,8 @@ class Edit:
 
     @property
     def selectors(self) -> tuple[str | int | None, ...]:
-        """The four selectors, the key under which a later edit of the same kind replaces it."""
-        return (self.stack, self.block, self.layer, self.head)
+        """The selectors, the key under which a later edit of the same kind replaces it."""
+        return (self.stack, self.block, self.layer, self.head, self.path)
 
     def to_dict(self) -> dict[str, Any]:
         """Kind, values and the selectors that are given, as JSON can hold them."""
@@ -105,7 +116,7 @@ class Amount(Edit):
     def __post_init__(self) -> None:
         super().__post_init__()
         wanted = "a number from 0" if self.least == 0 else "a number"
-        fits = _finite(self.value) and self.value >= self.least
+        fits = finite(self.value) and self.value >= self.least
         _require(fits, self, "value", wanted, self.value)
         object.__setattr__(self, "value", float(self.value))
 
@@ -215,7 +226,7 @@ class Window(HidingEdit):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        fits = self.radius is None or _whole(self.radius)
+        fits = self.radius is None or whole(self.radius)
         _require(fits, self, "radius", "null or a whole number from 0", self.radius)
 
     @property
@@ -246,7 +257,7 @@ class BlockKeys(HidingEdit):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require(_wholes(self.keys), self, "keys", "a list of numbers from 0", self.keys)
+        _require(wholes(self.keys), self, "keys", "a list of numbers from 0", self.keys)
         object.__setattr__(self, "keys", tuple(sorted(set(self.keys))))
 
     def hides(self, query: Any, key: Any) -> Any:
@@ -268,7 +279,7 @@ class BlockEdges(HidingEdit):
     def __post_init__(self) -> None:
         super().__post_init__()
         pairs = isinstance(self.edges, list | tuple) and all(
-            isinstance(edge, list | tuple) and len(edge) == 2 and _wholes(edge)
+            isinstance(edge, list | tuple) and len(edge) == 2 and wholes(edge)
             for edge in self.edges
         )
         _require(pairs, self, "edges", "a list of [query, key] pairs", self.edges)
@@ -295,10 +306,10 @@ class Pad(Edit):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        right = _whole(self.count) and self.count <= MOST_PADDING
+        right = whole(self.count) and self.count <= MOST_PADDING
         _require(right, self, "count", f"a whole number from 0 to {MOST_PADDING}", self.count)
         _require(isinstance(self.masked, bool), self, "masked", "true or false", self.masked)
-        alone = self.selectors == (None,) * 4
+        alone = self.selectors == (None,) * len(SELECTORS)
         _require(alone, self, "selectors", "none (it acts on the source)", self.selectors)
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
@@ -331,7 +342,7 @@ class ShufflePositions(Edit):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require(_whole(self.seed), self, "seed", "a whole number from 0", self.seed)
+        _require(whole(self.seed), self, "seed", "a whole number from 0", self.seed)
 
     def change(self, source: tuple[str, ...] | None = None) -> str:
         return say("positions shuffled (seed {seed})", seed=self.seed)
@@ -372,21 +383,6 @@ EDITS: tuple[type[Edit], ...] = (
 def _require(holds: bool, edit: Edit, word: str, wanted: str, got: Any) -> None:
     if not holds:
         raise ValueError(f"The edit {edit.kind!r} needs {word} to be {wanted}; got {got!r}.")
-
-
-def _finite(value: Any) -> bool:
-    # the comparison is false for NaN, and takes whole numbers of any length
-    return (
-        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_FLOAT
-    )
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_WHOLE
-
-
-def _wholes(values: Any) -> bool:
-    return isinstance(values, list | tuple) and all(_whole(value) for value in values)
 
 
 def _plain(value: Any) -> Any:

@@ -195,7 +195,7 @@ MOVED = {
     "watch.frames": "capture.module_names",
     "watch.fused": "capture.handlers.fused_attention",
     "watch.gathering": "capture.handlers.weighted_sum",
-    "watch.layout": "capture.axis_layout",
+    "watch.layout": "capture.axes.layout",
     "watch.marks": "capture.roles",
     "watch.masks": "capture.handlers.masks",
     "watch.merge": "capture.merge_heads",

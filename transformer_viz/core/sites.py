@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..i18n import mark, say
 
@@ -41,13 +41,15 @@ def map_name(stack: str, block: str) -> str:
 class Site:
     """A named place in a model; ``head`` is None for a whole block. Layers and heads count from 0.
 
-    Under grouped queries ``head`` is the query head.
+    Under grouped queries ``head`` is the query head. ``path`` is the module's, empty where it is
+    not known; it takes no part in comparisons.
     """
 
     stack: str
     block: str
     layer: int
     head: int | None = None
+    path: str = field(default="", compare=False)
 
     @property
     def map(self) -> str:

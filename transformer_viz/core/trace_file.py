@@ -233,7 +233,8 @@ def _block(site: Site) -> str:
 
 
 def _attention(fields: dict[str, Any], arrays: Arrays) -> Attention:
-    site = Site(fields["stack"], fields["block"], fields["layer"], fields["head"])
+    path = fields.get("path", "")  # older files lack it
+    site = Site(fields["stack"], fields["block"], fields["layer"], fields["head"], path)
     parts = {part: arrays.get(f"{title}.{_block(site)}") for part, title in PARTS.items()}
     weights = parts.pop("weights")
     if weights is None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...core.edits import SELECTORS
 from ...core.interventions import (
     BlockEdges,
     BlockKeys,
@@ -254,7 +255,7 @@ def _write(
 
 
 def _selectors(edit: Edit) -> Selectors:
-    words = zip(("stack", "block", "layer", "head"), edit.selectors, strict=True)
+    words = zip(SELECTORS, edit.selectors, strict=True)
     found = {word: value for word, value in words if value is not None}
     return found | {"stack": "decoder"} if edit.block == "cross" else found
 

@@ -29,7 +29,7 @@ def _fits(edit: Edit, trace: Trace, kind: Kind) -> bool:
     if isinstance(edit, BlockKeys | BlockEdges) and kind.takes != "text":
         return False  # the numbers of words are no patches
     heads = trace.heads
-    for column, wanted in zip(("stack", "block", "layer", "head"), edit.selectors, strict=True):
+    for column, wanted in zip(("stack", "block", "layer", "head"), edit.selectors, strict=False):
         if wanted not in (None, "feed_forward"):
             heads = heads[heads[column] == wanted]
     return not heads.empty

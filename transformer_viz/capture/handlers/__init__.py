@@ -10,15 +10,16 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import torch_calls
-from .fused_attention import on_fused, on_multi_head
+from .fused_attention import on_fused, on_opaque
 from .masks import on_assign, on_fill, on_where
 from .matmul import on_baddbmm, on_einsum, on_matmul
 from .normalization import on_norm, on_norm_sign
-from .positions import on_lookup
-from .projection_check import on_project
+from .positions import on_index, on_lookup
+from .projection_check import on_convolve, on_project
 from .residual import on_add, on_subtract
 from .rotary import on_multiply, on_waves
-from .softmax import on_softmax
+from .softmax import on_log_softmax, on_softmax, on_softmin
+from .weighted_sum import on_sum
 
 #: Torch function -> handler. Where two groups share a call, the later one has it.
 HANDLERS: dict[Any, Callable[..., Any]] = {
@@ -37,10 +38,16 @@ HANDLERS: dict[Any, Callable[..., Any]] = {
         (torch_calls.ASSIGN, on_assign),
         (torch_calls.MULTIPLY, on_multiply),
         (torch_calls.LOOKUP, on_lookup),
+        (torch_calls.INDEX, on_index),
+        (torch_calls.CONVOLVE, on_convolve),
         (torch_calls.WAVES, on_waves),
+        (torch_calls.SUM, on_sum),
         (torch_calls.NORMS, on_norm),
         (torch_calls.FUSED, on_fused),
-        (torch_calls.MULTI_HEAD, on_multi_head),
+        (torch_calls.MULTI_HEAD, on_opaque),
+        (torch_calls.GUMBEL, on_opaque),
+        (torch_calls.SOFTMIN, on_softmin),
+        (torch_calls.LOG_SOFTMAX, on_log_softmax),
     )
     for call in group
 }

@@ -1,18 +1,22 @@
-"""PyTorch's fused attention, run as its explicit formula so that it can be seen and edited."""
+"""PyTorch's fused attention: its formula shows the weights, and runs in its place under edits."""
 
 from __future__ import annotations
 
 import inspect
 import math
 import types
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from .. import torch_calls
 from ..attention_site import begin, plan_of
-from ..axis_layout import Layout
+from ..axes.layout import Layout
+from ..edit_plan import Plan
 from ..records import AttentionRecord
 from ..roles import Context, Packed
 from ..state import CaptureState
@@ -39,24 +43,31 @@ _signature = inspect.Signature(
     ]
 )
 
-# The Python body of multi-head attention, free to run under the mode: its inner calls are seen.
-_multi_head = types.FunctionType(
-    F.multi_head_attention_forward.__code__,
-    {**F.multi_head_attention_forward.__globals__, "has_torch_function": lambda *_: False},
-    "multi_head_attention_forward",
-    F.multi_head_attention_forward.__defaults__,
-)
-_multi_head.__kwdefaults__ = F.multi_head_attention_forward.__kwdefaults__
+
+def opened(function: Any) -> Any:
+    """The Python body of a torch function, free to run under the mode: its inner calls are seen."""
+    blind = dict.fromkeys(("has_torch_function", "has_torch_function_unary"), lambda *_: False)
+    made = types.FunctionType(
+        function.__code__,
+        {**function.__globals__, **blind},
+        function.__name__,
+        function.__defaults__,
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
 
 
-def on_multi_head(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
+OPENED = {f: opened(f) for f in torch_calls.MULTI_HEAD | torch_calls.GUMBEL}
+
+
+def on_opaque(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """``F.multi_head_attention_forward`` is one opaque call; its body is run under a mode.
 
     Handlers run with the mode switched off, so a second one on the same state sees the inner calls.
     """
-    replaced(state, "multi_head_attention_forward")
+    replaced(state, func.__name__)
     with CaptureMode(state):
-        return _multi_head(*args, **kwargs)
+        return OPENED[func](*args, **kwargs)
 
 
 def replaced(state: CaptureState, name: str) -> None:
@@ -65,45 +76,82 @@ def replaced(state: CaptureState, name: str) -> None:
         state.capture.replaced.append(name)
 
 
-def four(x: Tensor, heads: int) -> Tensor:
-    """A tensor of any number of leading dimensions as ``[batch, head, token, width]``."""
-    if x.dim() == 4:
-        return x
-    if x.dim() == 2:
-        return x[None, None]
-    if x.dim() == 3:
-        return x.unflatten(0, (x.shape[0] // heads, heads))
-    return x.flatten(0, x.dim() - 4)
+def canonical(
+    state: CaptureState, path: str, query: Tensor, key: Tensor, value: Tensor
+) -> tuple[Layout, list[Tensor]]:
+    """The layout of the queries, and queries, keys and values as ``[batch, head, token, width]``;
+    each key head that several query heads share stands once for each of them."""
+    heads = state.names.number(path) if query.dim() == 3 else None
+    if query.dim() == 3 and (not heads or query.shape[0] % heads):
+        heads = query.shape[0]
+    lead = {2: (), 3: ("bh",)}.get(query.dim(), ("b",) * (query.dim() - 3) + ("h",))
+    labels = (*lead, "q", "k")
+    axes = [state.lineage.axes(x) for x in (query, key, value)]
+    rows = Layout(labels, tuple(query.shape), heads, axes[0])
+    out = [rows.canonical(query)]
+    for x, own in zip((key, value), axes[1:], strict=True):
+        shared = x.shape[:-2] == query.shape[:-2]
+        layout = Layout(labels, tuple(x.shape), heads, axes[0] if shared else own)
+        made = (replace(layout, axes=None) if layout.told != rows.told else layout).canonical(x)
+        if made.shape[1] != out[0].shape[1]:
+            made = made.repeat_interleave(out[0].shape[1] // made.shape[1], 1)
+        out.append(made)
+    return rows, out
 
 
 def on_fused(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """``softmax(q k^T * scale + mask) v`` (PyTorch's documented formula), some rows at a time."""
+    if state.names.outside():
+        state.outside += 1
+        return state.call(func, args, kwargs)
     call = _signature.bind(*args, **kwargs)
     call.apply_defaults()
     given = unpacked(state, call.arguments)
     query, key, value = given["query"], given["key"], given["value"]
-    replaced(state, "scaled_dot_product_attention")
     path = state.names.path()
-    heads = query.shape[0]
-    if query.dim() == 3:
-        named = state.names.number(path)
-        heads = named if named and query.shape[0] % named == 0 else query.shape[0]
-    q, k, v = four(query, heads), four(key, heads), four(value, heads)
-    if given["enable_gqa"] or k.shape[1] != q.shape[1]:
-        k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    rows, factors = canonical(state, path, query, key, value)
+    q, k, v = (as_kernel(x) for x in factors)
     shape = (*query.shape[:-1], key.shape[-2])
-    mask = Mask(state, given["attn_mask"], given["is_causal"], shape, heads)
+    lead = replace(rows, shape=shape)
+    mask = Mask(state, given["attn_mask"], given["is_causal"], lead)
     first = mask.hidden_2d(q.shape[2], k.shape[2])
     probe_rows = torch.empty(1, q.shape[1], 1, 1, device="meta").expand(1, -1, *shape[-2:])
     layout = Layout(("b", "h", "q", "k"), tuple(probe_rows.shape), None)
-    q_origin, k_origin = state.lineage.origin(query), state.lineage.origin(key)
+    q_origin = state.lineage.origin(query)
     depth = state.lineage.depth(query)
-    record = begin(state, path, q_origin, k_origin, depth, layout, probe_rows, k.shape[2], first)
+    record = begin(
+        state, path, q_origin, depth, layout, probe_rows, k.shape[2], (query, key), first
+    )
     scale = 1 / math.sqrt(query.shape[-1]) if given["scale"] is None else given["scale"]
-    out = attend(state, record, q, k, v, scale, mask, given["dropout_p"])
-    shape = args[0].shape if args else kwargs["query"].shape
-    out = out.reshape(*shape[:-1], value.shape[-1])
-    return state.lineage.propagate(out, [query, key, value], Context(record), deeper=1)
+    plan = plan_of(state, record)
+    own = plan is None and not mask.changed and not state.request.gradients
+    with torch.set_grad_enabled(torch.is_grad_enabled() and not own), plainly(q.device.type):
+        made = attend(state, record, plan, q, k, v, scale, mask, given["dropout_p"], own)
+    if made is None:  # nothing is changed: the output is the kernel's own, to the last bit
+        out = func(*args, **kwargs)
+    else:
+        replaced(state, "scaled_dot_product_attention")
+        out = replace(rows, shape=(*query.shape[:-1], value.shape[-1])).original(made)
+        shape = args[0].shape if args else kwargs["query"].shape
+        out = out.reshape(*shape[:-1], value.shape[-1])
+    tokens = state.lineage.tokens(query)
+    operands = [query, key, value]
+    return state.lineage.propagate(out, operands, Context(record), deeper=1, tokens=tokens)
+
+
+def as_kernel(x: Tensor) -> Tensor:
+    """A factor as the kernel gets it: autocast narrows it on the way."""
+    device = x.device.type
+    if torch.is_autocast_enabled(device) and x.dtype == torch.float32:
+        return x.to(torch.get_autocast_dtype(device))
+    return x
+
+
+def plainly(device: str) -> AbstractContextManager[Any]:
+    """Sums in the types that their factors have, also where the model runs under autocast."""
+    if torch.is_autocast_enabled(device):
+        return torch.autocast(device, enabled=False)
+    return nullcontext()
 
 
 def unpacked(state: CaptureState, given: dict[str, Any]) -> dict[str, Any]:
@@ -125,25 +173,27 @@ class Mask:
         state: CaptureState,
         mask: Tensor | None,
         causal: bool,
-        shape: tuple[int, ...],
-        heads: int,
+        layout: Layout,
     ):
-        self.causal, self.bias, self.hidden = causal, None, None
+        self.causal, self.bias, self.hidden, self.changed = causal, None, None, False
         if mask is None:
             return
         if mask.dtype == torch.bool:
-            self.hidden = self.lead(~mask, shape, heads)
+            self.hidden = self.lead(~mask, layout)
             return
         hidden, bias = parts(state, mask)
         if bias is not None:
             if not state.lineage.origin(mask):  # what the input makes is more than positions
-                bias = relative(state, bias, torch.empty(shape, device="meta"))
-            self.bias = self.lead(bias, shape, heads)
+                given, bias = bias, relative(state, bias, torch.empty(layout.shape, device="meta"))
+                self.changed = bias is not given
+            self.bias = self.lead(bias, layout)
         if hidden is not None:
-            self.hidden = self.lead(hidden, shape, heads)
+            self.hidden = self.lead(hidden, layout)
 
-    def lead(self, x: Tensor, shape: tuple[int, ...], heads: int) -> Tensor:
-        return four(x.expand(shape), heads) if x.dim() != 4 or len(shape) != 4 else x
+    def lead(self, x: Tensor, layout: Layout) -> Tensor:
+        if x.dim() == len(layout.shape) == 4 and layout.sizes == layout.shape:
+            return x  # may stay small where it is the same for all
+        return layout.canonical(x.expand(layout.shape))
 
     def rows(self, first: int, last: int, keys: int, like: Tensor) -> Tensor | None:
         """What is hidden in some rows, bool; None if nothing is."""
@@ -180,16 +230,18 @@ class Mask:
 def attend(
     state: CaptureState,
     record: AttentionRecord,
+    plan: Plan | None,
     q: Tensor,
     k: Tensor,
     v: Tensor,
     scale: float,
     mask: Mask,
     dropout: float,
-) -> Tensor:
-    """The formula for all rows; the weights are kept whole only if somebody asks for them."""
+    own: bool,
+) -> Tensor | None:
+    """The formula for all rows; the weights are kept whole only if somebody asks for them. None
+    where the model's ``own`` kernel is to give the output."""
     request, site = state.request, record.site
-    plan = plan_of(state, record)
     whole = request.weights(site) or request.scores(site) or request.gradients or request.check
     queries, keys = q.shape[2], k.shape[2]
     step = queries if whole else block_rows(queries, BLOCK // max(1, q.shape[1] * keys))
@@ -203,9 +255,10 @@ def attend(
         if request.gradients:
             record.leaves = (torch.zeros_like(weights, requires_grad=True),)
             weights = weights + record.leaves[0]
-        used = F.dropout(weights, dropout) if dropout else weights
-        outs.append(used @ v)
-    out = outs[0] if len(outs) == 1 else torch.cat(outs, dim=2)
+        if not own:
+            used = F.dropout(weights, dropout) if dropout else weights
+            outs.append((used @ v.to(used.dtype)).to(v.dtype))
+    out = None if own else outs[0] if len(outs) == 1 else torch.cat(outs, dim=2)
     if request.statistics:
         record.measured(statistics)
     if request.scores(site):
@@ -225,7 +278,7 @@ def attend(
 
 def rows_of(
     state: CaptureState,
-    plan: Any,
+    plan: Plan | None,
     record: AttentionRecord,
     q: Tensor,
     k: Tensor,
@@ -235,7 +288,8 @@ def rows_of(
 ) -> tuple[Tensor, Tensor]:
     """Scores and weights of some query rows, ``[batch, head, row, key]``."""
     keys = k.shape[2]
-    scores = (q[:, :, rows] * scale) @ k.transpose(-2, -1)
+    wide = torch.promote_types(q.dtype, torch.float32)  # as the kernel itself reckons
+    scores = (q[:, :, rows].to(wide) * scale) @ k.to(wide).transpose(-2, -1)
     bias = mask.added(rows.start, rows.stop)
     scores = scores if bias is None else scores + bias
     hidden = mask.rows(rows.start, rows.stop, keys, q)
@@ -247,7 +301,7 @@ def rows_of(
         given, weights = plan.softmax(
             scores, given, blocked.expand(scores.shape), columns, place, keys
         )
-        weights = weights.to(q.dtype)
+        weights = weights.to(wide)
     else:
         weights = torch.softmax(given, -1)
     if hidden is not None and not mask.causal:  # a row with nothing to see is zero in PyTorch

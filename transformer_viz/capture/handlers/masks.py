@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from ...core.numerics import MASK_SCORE
-from ..propagation import in_place
 from ..roles import Ids, Scores
 from ..state import CaptureState
-from ..torch_calls import Args, Kwargs
+from ..torch_calls import Args, Kwargs, in_place
 from .score_bias import filled
 
 

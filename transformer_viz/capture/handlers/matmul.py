@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from .. import torch_calls
-from ..axis_layout import einsum_factor, einsum_labels, factor_labels, matmul_labels
-from ..propagation import tensors
+from ..axes.layout import einsum_factor, einsum_labels, factor_labels, matmul_labels
 from ..roles import Context, Located, Scores, Weights
 from ..state import CaptureState
-from ..torch_calls import Args, Kwargs
+from ..torch_calls import Args, Kwargs, tensors
+from .positions import encoded
 from .projection_check import project
 from .score_bias import biased
 from .weighted_sum import gather
@@ -27,9 +27,24 @@ def on_matmul(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any
 def on_einsum(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """An einsum of two tensors is a product; of more it is nothing to us."""
     pair = tensors(args, kwargs)
+    if len(pair) > 2:
+        return joint_product(state, func, args, kwargs, pair)
     if len(pair) != 2:
         return state.call(func, args, kwargs)
     return product(state, func, args, kwargs, pair)
+
+
+def joint_product(
+    state: CaptureState, func: Any, args: Args, kwargs: Kwargs, operands: list[Tensor]
+) -> Any:
+    """An einsum of more than two: weights x values and what is done to them, all in one."""
+    for p in operands:
+        role = state.lineage.role(p)
+        if isinstance(role, Weights):
+            v = next((x for x in operands if x is not p and state.lineage.origin(x)), None)
+            if v is not None:
+                return gather(state, func, args, kwargs, role, p, v)
+    return state.call(func, args, kwargs)
 
 
 def product(state: CaptureState, func: Any, args: Args, kwargs: Kwargs, pair: list[Tensor]) -> Any:
@@ -37,6 +52,7 @@ def product(state: CaptureState, func: Any, args: Args, kwargs: Kwargs, pair: li
     if len(pair) < 2:
         return state.call(func, args, kwargs)
     lineage = state.lineage
+    encoded(state, pair)
     roles = [lineage.role(x) for x in pair]
     for role, p, v in ((roles[0], *pair), (roles[1], pair[1], pair[0])):
         if isinstance(role, Weights):
@@ -48,12 +64,15 @@ def product(state: CaptureState, func: Any, args: Args, kwargs: Kwargs, pair: li
         role = Weights(roles[0], pair[0], roles[0].labels)
         return gather(state, func, args, kwargs, role, pair[0], pair[1], form="custom")
     out = func(*args, **kwargs)
-    if not isinstance(out, Tensor) or out.dim() < 3:
+    if not isinstance(out, Tensor) or out.dim() < 2:
         return lineage.follow(out, func, args, kwargs)
     constants = [x for x in pair if not lineage.origin(x)]
-    if not constants:
+    if not constants and out.dim() > 2:
         return lineage.propagate(out, pair, started(state, func, args, pair, out))
-    if len(constants) == 1 and not isinstance(constants[0], nn.Parameter):
+    learned = not lineage.origin(pair[0]) or not constants
+    if learned and not isinstance(pair[1], nn.Parameter):
+        return lineage.propagate(out, pair, Located(started(state, func, args, pair, out)))
+    if len(constants) == 1 and out.dim() > 2 and not isinstance(constants[0], nn.Parameter):
         return lineage.propagate(out, pair, Located())  # q or k times a table of the model's
     return lineage.follow(out, func, args, kwargs)
 
@@ -62,8 +81,9 @@ def started(state: CaptureState, func: Any, args: Args, pair: list[Tensor], out:
     """A product of two activations may be scores."""
     q, k = pair
     if func in torch_calls.EINSUM:
-        labels = einsum_labels(args[0])
-        left, right = (einsum_factor(args[0], labels, first) for first in (True, False))
+        dims = tuple(x.dim() for x in pair)
+        labels = einsum_labels(args[0], dims)
+        left, right = (einsum_factor(args[0], dims, labels, first) for first in (True, False))
     else:
         labels = matmul_labels(out.dim())
         left, right = (factor_labels(labels, first) for first in (True, False))

@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 import weakref
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ..propagation import tensors
 from ..records import NormRecord
 from ..roles import Mark, Stream, SubLayer
 from ..state import CaptureState
-from ..torch_calls import Args, Kwargs
+from ..torch_calls import Args, Kwargs, tensors
 
 CLOSE = 1e-2  # relative difference under which a module is taken for a norm
+DEEP = 6  # so many calls deep a norm's own helpers may be
+ROWS = 32  # so many tokens tell what a norm computes
 
 
 @dataclass(frozen=True)
@@ -37,14 +39,68 @@ class Form:
         return None if self.bias is None else getattr(module, self.bias).detach()
 
 
-_forms: weakref.WeakKeyDictionary[nn.Module, Form | None] = weakref.WeakKeyDictionary()
+@dataclass
+class Running:
+    """A module that may be a norm, while it runs: its frame, what entered, what it made last."""
+
+    path: str
+    module: nn.Module
+    frame: FrameType
+    entered: Tensor
+    made: Tensor | None = None
+
+    def holds(self, caller: FrameType | None) -> bool:
+        """Whether a call was made from inside the module."""
+        for _ in range(DEEP):
+            if caller is None or caller is self.frame:
+                break
+            caller = caller.f_back
+        return caller is self.frame
+
+    def take(self, out: Any) -> None:
+        """What the module makes last in the shape of what entered is what it gives."""
+        if isinstance(out, Tensor) and out.shape == self.entered.shape and out.is_floating_point():
+            self.made = out
+
+    def ended(self, state: CaptureState) -> None:
+        """The module has returned: if it was a norm, note what it did."""
+        state.running = None
+        if self.made is None:
+            return
+        with torch.no_grad():
+            form = form_of(self.module, self.entered, self.made)
+        if form is not None:
+            gain, bias = form.gain_of(self.module), form.bias_of(self.module)
+            note(state, self.path, form.kind, self.entered, self.made, gain, bias)
+            after(state, self.entered, self.made)
 
 
-def form_of(module: nn.Module) -> Form | None:
-    """The form of a module that is a norm, found by trying it on random vectors; None if none."""
+def outermost(frame: FrameType, module: nn.Module) -> FrameType:
+    """The frame in which a module was given its input: its ``forward``, not a helper of it."""
+    found, caller = frame, frame.f_back
+    while caller is not None and caller.f_code.co_argcount:
+        if caller.f_locals.get(caller.f_code.co_varnames[0]) is not module:
+            break
+        if caller.f_code.co_argcount > 1:
+            found = caller
+        caller = caller.f_back
+    return found
+
+
+_forms: weakref.WeakKeyDictionary[nn.Module, Form] = weakref.WeakKeyDictionary()
+
+
+def form_of(module: nn.Module, x: Tensor, out: Tensor) -> Form | None:
+    """The form of a module that is a norm, told by what it made of its input; None if none fits.
+
+    The module is not called: it may count its calls, draw chance, or hold no weights just now.
+    """
     if module not in _forms:
-        _forms[module] = _recognise(module)
-    return _forms[module]
+        rows = [t.detach().reshape(-1, t.shape[-1])[:ROWS].float().cpu() for t in (x, out)]
+        found = _fitting(dict(module.named_parameters(recurse=False)), *rows)
+        if found is not None:
+            _forms[module] = found
+    return _forms.get(module)
 
 
 def normalised(kind: str, x: Tensor, eps: float = 1e-6) -> Tensor:
@@ -56,22 +112,12 @@ def normalised(kind: str, x: Tensor, eps: float = 1e-6) -> Tensor:
     return centred / (x.std(-1, keepdim=True, unbiased=unbiased) + eps)
 
 
-def _recognise(module: nn.Module) -> Form | None:
-    own = dict(module.named_parameters(recurse=False))
-    widths = {p.shape for p in own.values()}
-    if len(widths) != 1 or len(own) > 2 or list(module.children()):
-        return None
-    parameter = next(iter(own.values()))
-    if parameter.dim() != 1 or parameter.numel() < 2 or not parameter.is_floating_point():
-        return None
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(1, 3, parameter.numel(), generator=generator) * 3 + 0.5
-    with torch.no_grad():
-        try:
-            got = module.forward(x.to(parameter)).float().cpu()
-        except Exception:  # a stranger's module may ask for anything; then it is no norm
-            return None
-        return _fitting(own, x, got) if got.shape == x.shape else None
+def _may_be(module: nn.Module, x: Tensor) -> bool:
+    """Whether a module has the parameters of a norm: one or two vectors of its input's width."""
+    own = list(module.parameters(recurse=False))
+    if not 1 <= len(own) <= 2 or list(module.children()):
+        return False
+    return all(p.shape == x.shape[-1:] and p.numel() > 1 and p.is_floating_point() for p in own)
 
 
 def _fitting(own: dict[str, nn.Parameter], x: Tensor, got: Tensor) -> Form | None:
@@ -105,33 +151,31 @@ def on_norm(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def on_norm_sign(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """A call that hand-written norms make: if a norm module runs, note its input once."""
-    out = state.call(func, args, kwargs)
+    """A call that hand-written norms make: if a norm's module runs, it is followed to its end."""
     x = args[0] if args and isinstance(args[0], Tensor) else None
     if (
-        x is None
-        or not state.request.norms
-        or not x.is_floating_point()
-        or not state.lineage.origin(x)
+        x is not None
+        and state.running is None
+        and state.request.norms
+        and x.is_floating_point()
+        and state.lineage.origin(x)
     ):
-        return out
+        state.running = _running(state)
+    return state.call(func, args, kwargs)
+
+
+def _running(state: CaptureState) -> Running | None:
+    """The module that runs now, if it has the looks of a norm."""
     path, frame = state.names.frame()
-    if frame is None or frame is state.norm_frame:
-        return out
-    form = form_of(state.names.modules[path])
-    if form is None:
-        return out
-    state.norm_frame = frame
+    if frame is None:
+        return None
+    module = state.names.modules[path]
+    frame = outermost(frame, module)
     names = frame.f_code.co_varnames[1 : frame.f_code.co_argcount]
     entered = frame.f_locals.get(names[0]) if names else None
-    if isinstance(entered, Tensor):
-        module = state.names.modules[path]
-        gain, bias = form.gain_of(module), form.bias_of(module)
-        with torch._C.DisableTorchFunction():  # unseen: the norm itself says what it gives
-            again = module.forward(entered)
-        note(state, path, form.kind, entered, again, gain, bias)
-        after(state, entered, again)
-    return out
+    if not isinstance(entered, Tensor) or not entered.dim() or not _may_be(module, entered):
+        return None
+    return Running(path, module, frame, entered)
 
 
 def note(

@@ -14,11 +14,10 @@ import torch
 from torch import Tensor
 
 from ...core.interventions import Edit, ScalePositions, ShufflePositions
-from ..propagation import swap, tensors
 from ..roles import Ids, Stream, Table
 from ..site_numbering import named_stack
 from ..state import CaptureState
-from ..torch_calls import Args, Kwargs
+from ..torch_calls import Args, Kwargs, swap, tensors
 
 FEW = 4  # a table of at most so many rows holds token types, not positions
 
@@ -54,7 +53,8 @@ def change(state: CaptureState, kind: type, stack: str) -> Any:
 
 def narrow(edit: Edit) -> bool:
     """Whether an edit of positions names less than a stack, which positions do not know."""
-    return (edit.layer, edit.head) != (None, None) or edit.block not in (None, "self")
+    named = (edit.layer, edit.head, edit.path) != (None, None, None)
+    return named or edit.block not in (None, "self")
 
 
 def uses_positions(state: CaptureState) -> bool:
@@ -86,6 +86,8 @@ def on_lookup(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any
     table = next((t for t in tensors(args, kwargs) if t.is_floating_point()), None)
     if ids is None or table is None or lineage.origin(table):
         return lineage.follow(out, func, args, kwargs)
+    if out.dim() < 2 or not out.is_floating_point():
+        return lineage.follow(out, func, args, kwargs)
     constant = lineage.role(ids) is None and not lineage.origin(ids)
     constant = constant and (lineage.mark(ids) is not None or id(ids) in lineage.owned)
     if constant or counting(state, ids):
@@ -94,10 +96,27 @@ def on_lookup(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any
             lineage.propagate_waves(out, [table], func, args, kwargs)
     else:
         lineage.propagate(out, [table])
-        mark = lineage.mark(out)
-        assert mark is not None
-        mark.origin = lineage.new_stream(ids.shape)
+        lineage.starts(out, (*ids.shape, *out.shape[:-1]))
     return out
+
+
+def on_index(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """``table[ids]`` is a look-up; any other index moves values about."""
+    index = args[1] if isinstance(args[1], tuple) else (args[1],)
+    if any(isinstance(i, Tensor) and i.dim() and i.dtype != torch.bool for i in index):
+        return on_lookup(state, func, args, kwargs)
+    return state.call(func, args, kwargs)
+
+
+def encoded(state: CaptureState, given: Sequence[Tensor]) -> None:
+    """Numbers of the input that meet weights are a stream: one-hot words, bytes of a picture."""
+    lineage = state.lineage
+    x, *others = given
+    mark = lineage.mark(x)
+    if not isinstance(lineage.role(x), Ids) or mark is None or mark.origin:
+        return
+    if x.dim() > 1 and not any(lineage.origin(t) for t in others) and not counting(state, x):
+        lineage.starts(x, x.shape[:-1] if x.dim() < 4 else x.shape)
 
 
 def counting(state: CaptureState, ids: Tensor) -> bool:
@@ -106,6 +125,8 @@ def counting(state: CaptureState, ids: Tensor) -> bool:
     counted = isinstance(role, Ids) and role.counted
     if ids.dim() == 0 or ids.shape[-1] < 2:
         return counted
+    if ids.is_floating_point():
+        return False
     step = ids[..., 1:] - ids[..., :-1]
     counts = bool((step == 1).any()) and bool(((step == 1) | (step <= 0)).all())
     if counted:

@@ -8,14 +8,15 @@ import torch
 from torch import Tensor
 
 from .. import torch_calls
-from ..propagation import swap, tensors
 from ..roles import Context, SubLayer
 from ..state import CaptureState
-from ..torch_calls import Args, Kwargs
+from ..torch_calls import Args, Kwargs, swap, tensors
+from .positions import encoded
 
 
 def on_project(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """``linear`` and ``addmm``: the first activation among the operands is what is projected."""
+    encoded(state, tensors(args, kwargs)[func not in torch_calls.LINEAR :])
     for x in tensors(args, kwargs):
         role = state.lineage.role(x)
         if isinstance(role, Context):
@@ -23,6 +24,12 @@ def on_project(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> An
         if isinstance(role, SubLayer):
             out, changed = func(*args, **kwargs), SubLayer(role.record, role.start, False)
             return state.lineage.propagate(out, tensors(args, kwargs), changed)
+    return state.call(func, args, kwargs)
+
+
+def on_convolve(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """A convolution of numbers of the input starts a stream."""
+    encoded(state, tensors(args, kwargs))
     return state.call(func, args, kwargs)
 
 

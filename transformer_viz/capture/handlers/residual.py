@@ -9,11 +9,10 @@ from torch import Tensor
 
 from ...core.interventions import ScaleResidual
 from ...core.sites import Site
-from ..propagation import swap, tensors
 from ..records import ResidualRecord
 from ..roles import Located, Scores, Stream, SubLayer
 from ..state import CaptureState
-from ..torch_calls import Args, Kwargs
+from ..torch_calls import Args, Kwargs, swap, tensors
 from .positions import add_table
 from .score_bias import add_constants, biased
 

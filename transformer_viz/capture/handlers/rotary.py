@@ -10,11 +10,12 @@ from typing import Any
 
 from torch import Tensor
 
-from ..propagation import swap, tensors
+from ..roles import Weights
 from ..state import CaptureState
-from ..torch_calls import Args, Kwargs
+from ..torch_calls import Args, Kwargs, swap, tensors
 from .positions import moved, stack_here, uses_positions
 from .sinusoids import drawn
+from .weighted_sum import spread
 
 
 def on_waves(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -45,6 +46,8 @@ def _angle_axis(state: CaptureState, angle: Tensor) -> int:
 def on_multiply(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """A rotation reaches the queries and keys where its waves multiply an activation."""
     lineage = state.lineage
+    if any(isinstance(lineage.role(t), Weights) for t in tensors(args, kwargs)):
+        return spread(state, func, args, kwargs)
     if not lineage.edited_angles and not lineage.waves:
         return state.call(func, args, kwargs)
     parents = tensors(args, kwargs)

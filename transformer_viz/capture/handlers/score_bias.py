@@ -14,10 +14,9 @@ from torch import Tensor
 
 from ...core.interventions import ScalePositions, ShufflePositions
 from ...core.numerics import MASK_SCORE
-from ..propagation import in_place, swap
 from ..roles import Biased, Located, Scores
 from ..state import CaptureState
-from ..torch_calls import Args, Kwargs
+from ..torch_calls import Args, Kwargs, in_place, swap
 from .positions import change, moved, stack_here, uses_positions
 
 

@@ -10,10 +10,11 @@ from torch import Tensor
 
 from ...core.numerics import VERY_LOW
 from ..attention_site import begin, heads_of, keep, plan_of, positions_of
-from ..axis_layout import Layout, oriented
+from ..axes.atoms import FEATURES, ITEMS, kind_of
+from ..axes.layout import Layout, oriented
 from ..edit_plan import Plan
 from ..records import AttentionRecord
-from ..roles import Scores, Weights
+from ..roles import Located, Scores, Weights
 from ..state import CaptureState
 from ..torch_calls import Args, Kwargs
 
@@ -21,11 +22,16 @@ from ..torch_calls import Args, Kwargs
 def on_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """The softmax of scores is attention; of anything else it may turn out to be."""
     x = args[0] if args else kwargs["input"]
+    if state.names.outside():
+        state.outside += 1
+        return state.call(func, args, kwargs)
     role = state.lineage.role(x)
     if not isinstance(role, Scores) or role.loose:
         return maybe_attention(state, func, args, kwargs, x)
     dim = args[1] if len(args) > 1 else kwargs.get("dim", -1)
     labels = oriented(role.labels, x.dim(), -1 if dim is None else dim)
+    if features(state, x, labels):
+        return state.lineage.propagate(func(*args, **kwargs), [x])
     if labels is None:
         where = state.names.path() or "the model"
         state.capture.unrecognised.append(f"a softmax in {where}: unknown layout")
@@ -35,14 +41,55 @@ def on_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> An
     return attention(state, func, args, kwargs, x, role, labels)
 
 
+def on_softmin(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """``softmin`` is the softmax of the negated scores."""
+    x = args[0] if args else kwargs["input"]
+    negated = state.call(torch.neg, (x,), {})
+    state.lineage.name_axes(negated, torch.neg, (x,), {})
+    rest = {name: value for name, value in kwargs.items() if name != "input"}
+    return on_softmax(state, torch.nn.functional.softmax, (negated, *args[1:]), rest)
+
+
+def on_log_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """The logarithm of weights, if scores are given: they are weights again after ``exp``."""
+    x = args[0] if args else kwargs["input"]
+    if not isinstance(state.lineage.role(x), Scores | Located):
+        return state.call(func, args, kwargs)
+    weights = on_softmax(state, torch.nn.functional.softmax, args, kwargs)
+    role = state.lineage.role(weights)
+    if not isinstance(role, Weights):
+        return state.call(func, args, kwargs)
+    out = func(*args, **kwargs) if role.plan is None else weights.log()
+    return state.lineage.propagate(out, [x], replace(role, same=False))
+
+
+def features(state: CaptureState, x: Tensor, labels: tuple[str, ...] | None) -> bool:
+    """Whether a product of features with features is softmaxed: channels look at channels."""
+    axes = state.lineage.axes(x)
+    if axes is None or labels is None:
+        return False
+    if any(kind_of(axes[labels.index(name)]) != FEATURES for name in "qk"):
+        return False
+    where = state.names.path() or "the model"
+    state.capture.unrecognised.append(
+        f"a softmax in {where}: its rows and columns are features, not tokens"
+    )
+    return True
+
+
 def maybe_attention(state: CaptureState, func: Any, args: Args, kwargs: Kwargs, x: Tensor) -> Any:
     """A softmax of what is no q·k: `weighted_sum.py` decides when it meets values."""
     lineage = state.lineage
     out, role, path = func(*args, **kwargs), lineage.role(x), state.names.path()
-    if not lineage.origin(x) or x.dim() < 2:
+    if x.dim() < 2:
         return lineage.propagate(out, [x])
-    if x.dim() > 3:
+    axes, dim = lineage.axes(x), args[1] if len(args) > 1 else kwargs.get("dim", -1)
+    over = None if axes is None or not isinstance(dim, int) else kind_of(axes[dim])
+    if x.dim() > 3 or over == ITEMS:
         state.open[path] = None
+    if isinstance(role, Located):
+        made = role.scores
+        role = made if made and made.labels and len(made.labels) == x.dim() else None
     scores = role if isinstance(role, Scores) else Scores(depth=lineage.depth(x))
     return lineage.propagate(out, [x], Weights(scores, x, None, path=path))
 
@@ -59,19 +106,19 @@ def attention(
     """The weights of q·k: find their place, apply the edits of it, keep what is asked for."""
     path = state.names.path()
     state.open[path] = None
-    layout = Layout(labels, tuple(x.shape), heads_of(state, path, labels, x, role.q_origin))
+    axes = state.lineage.axes(x)
+    layout = Layout(labels, tuple(x.shape), heads_of(state, path, labels, x, role.q_origin), axes)
     keys = keys_of(role, x, labels)
-    record = begin(state, path, role.q_origin, role.k_origin, role.depth, layout, x, keys)
+    record = begin(state, path, role.q_origin, role.depth, layout, x, keys, (role.q, role.k))
     plan, scores = plan_of(state, record), x
     if plan is not None and plan.shapes_scores:  # temperature, masks and uniform heads
         scores, weights = edited(state, plan, layout, role, x, record)
         out = layout.original(weights).to(out_type(func, args, kwargs, x))
+        state.unconfirmed[id(record)] = path
     else:
         out = func(*args, **kwargs)
-    if plan is not None:
-        out = layout.original(plan.scaled(layout.canonical(out)))
     keep(state, record, layout, scores, role)
-    return state.lineage.propagate(out, [x], Weights(role, x, labels, record, path=path))
+    return state.lineage.propagate(out, [x], Weights(role, x, labels, record, path=path, plan=plan))
 
 
 def turned(role: Scores) -> Scores:

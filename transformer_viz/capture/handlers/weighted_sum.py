@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -9,14 +11,15 @@ from torch import Tensor
 
 from .. import torch_calls
 from ..attention_site import begin, heads_of, keep, plan_of, positions_of, vectors
-from ..axis_layout import Layout, oriented
+from ..axes.atoms import FEATURES, ITEMS, Axes, kind_of, letters
+from ..axes.layout import Layout, oriented, shared_labels
 from ..edit_plan import Plan
-from ..propagation import swap, tensors
 from ..records import AttentionRecord
-from ..roles import Context, Weights
+from ..roles import Context, Scores, Spread, Weights
+from ..score_scale import scale_of
 from ..state import CaptureState
 from ..statistics import Statistics
-from ..torch_calls import Args, Kwargs
+from ..torch_calls import Args, Kwargs, swap, tensors
 from .softmax import edited
 
 
@@ -30,32 +33,71 @@ def gather(
     v: Tensor,
     form: str = "softmax",
 ) -> Any:
-    """Weights times v: the weights as multiplied are the attention that the model used."""
+    """A product of weights and v: attention, if it sums over the keys of the weights."""
+    if not state.lineage.origin(v) and role.site is not None and not state.lineage.axes(v):
+        return mixed(state, func, args, kwargs, role, p)
     labels = contracted(func, args, kwargs, role.labels, p, v)
-    if labels is None or (role.site is None and not attends(state, role, labels, p, v, form)):
-        return state.call(func, args, kwargs)
-    sides = value_labels(func, args, kwargs, labels, p)
+    if labels is None:
+        return mixed(state, func, args, kwargs, role, p)
+    sides = value_labels(func, args, kwargs, labels, p, v)
+
+    def call(weights: Tensor, values: Tensor) -> Any:
+        by = {id(p): weights, id(v): values}
+        return func(*swap(args, by), **swap(kwargs, by))
+
+    return weigh(state, role, labels, sides, p, v, call, state.lineage.axes(p), form)
+
+
+def weigh(
+    state: CaptureState,
+    role: Weights,
+    labels: tuple[str, ...],
+    sides: tuple[str, ...] | None,
+    p: Tensor,
+    v: Tensor,
+    call: Callable[[Tensor, Tensor], Any],
+    axes: Axes | None,
+    form: str = "softmax",
+) -> Any:
+    """Weights times v: the weights as multiplied are the attention that the model used.
+
+    ``call`` makes the product; ``labels`` name the dimensions of the weights, ``sides`` those of v.
+    """
     record = role.site
     if record is None:
-        record, layout, p, args, kwargs = found(state, role, labels, p, v, form, args, kwargs)
+        if not attends(state, role, labels, sides, p, v, form):
+            return state.lineage.propagate(call(p, v), [p, v])
+        record, layout, p = found(state, role, labels, p, v, form, axes)
     else:
-        layout = Layout(labels, tuple(p.shape), record.heads if "bh" in labels else None)
+        heads = record.heads if "bh" in labels else None
+        layout = Layout(labels, tuple(p.shape), heads, axes)
+        if role.plan is not None and layout.sizes[1] == record.heads:
+            p = layout.original(role.plan.scaled(layout.canonical(p)))
     weights, used = layout.canonical(p), p
     if state.request.gradients:
         record.leaves = (torch.zeros_like(weights, requires_grad=True),)
         used = layout.original(weights + record.leaves[0])
-        args, kwargs = swap(args, {id(p): used}), swap(kwargs, {id(p): used})
-    out = func(*args, **kwargs)
+    out = call(used, v)
     record.form = form
     state.open.pop(role.path, None)
+    state.unconfirmed.pop(id(record), None)
     confirm(state, record, weights)
     if state.request.qkv(record.site):
-        record.v = vectors(v, sides, record.heads)
+        record.v = vectors(state, v, sides, record.heads)
     if state.request.check:
         captured = layout.original(record.weights if record.weights is not None else weights)
-        exact = {id(used): captured.double(), id(v): v.detach().double()}
-        record.proof = func(*swap(args, exact), **swap(kwargs, exact))
-    return state.lineage.propagate(out, [p, v], Context(record), deeper=1)
+        record.proof = call(captured.double(), v.detach().double())
+    return state.lineage.propagate(
+        out, [p, v], Context(record), deeper=1, tokens=rows_of(state, role, v)
+    )
+
+
+def rows_of(state: CaptureState, role: Weights, v: Tensor) -> frozenset[int]:
+    """The sequences whose tokens the rows of weights times v are: those of the queries."""
+    if role.scores.q is not None:
+        return state.lineage.tokens(role.scores.q)
+    made, values = state.lineage.tokens(role.given), state.lineage.tokens(v)
+    return (made - values) or made
 
 
 def confirm(state: CaptureState, record: AttentionRecord, weights: Tensor) -> None:
@@ -77,69 +119,168 @@ def finish(state: CaptureState, record: AttentionRecord, weights: Tensor | None)
     state.capture.attentions.append(record)
 
 
+def operands(args: Args, kwargs: Kwargs) -> list[Tensor]:
+    """The factors of a product, without a tensor that only takes the result."""
+    return tensors(args, {name: value for name, value in kwargs.items() if name != "out"})
+
+
 def contracted(
     func: Any, args: Args, kwargs: Kwargs, labels: tuple[str, ...] | None, p: Tensor, v: Tensor
 ) -> tuple[str, ...] | None:
     """Labels of the weights, if this product really sums over their keys; else None."""
+    given = operands(args, kwargs)
     if func in torch_calls.EINSUM:
-        return einsum_weights(args[0], labels, tensors(args, kwargs)[0] is p)
-    left = tensors(args, kwargs)[-2] is p
-    if p.dim() < 3 or v.dim() != p.dim():
+        place = next(i for i, x in enumerate(given) if x is p)
+        other = next(i for i, x in enumerate(given) if x is v and i != place)
+        return einsum_weights(args[0], labels, [x.dim() for x in given], place, other)
+    left = given[-2] is p
+    if p.dim() < 2 or v.dim() < 2:
         return None
     labels = oriented(labels, p.dim(), -1 if left else -2)
     return labels if labels and p.shape[-1 if left else -2] == v.shape[-2 if left else -1] else None
 
 
 def value_labels(
-    func: Any, args: Args, kwargs: Kwargs, labels: tuple[str, ...], p: Tensor
+    func: Any, args: Args, kwargs: Kwargs, labels: tuple[str, ...], p: Tensor, v: Tensor
 ) -> tuple[str, ...] | None:
     """Labels of v: its token axis is the one that is summed over."""
-    first = tensors(args, kwargs)[-2] is not p  # whether v is the left factor
+    given = operands(args, kwargs)
     if func not in torch_calls.EINSUM:
+        first = given[-2] is not p  # whether v is the left factor
         return (*labels[:-2], "k", "q") if first else (*labels[:-2], "q", "k")
-    left = args[0].replace(" ", "").partition("->")[0].split(",")
-    mine, other = left if first else reversed(left)
+    written = letters(args[0], tuple(x.dim() for x in given))
+    assert written is not None
+    mine = next(w for w, x in zip(written, given, strict=False) if x is v and x is not p)
+    other = next(w for w, x in zip(written, given, strict=False) if x is p)
     names = dict(zip(other, labels, strict=True))
     found = tuple("k" if c not in names else "q" if names[c] == "k" else names[c] for c in mine)
     return found if found.count("k") == 1 and found.count("q") == 1 else None
 
 
 def einsum_weights(
-    equation: str, labels: tuple[str, ...] | None, first: bool
+    equation: str, labels: tuple[str, ...] | None, dims: list[int], place: int, other: int
 ) -> tuple[str, ...] | None:
-    """Labels of the weights in an einsum: the summed letter is the key, their own the query."""
-    left, arrow, result = equation.replace(" ", "").partition("->")
-    if not arrow or "." in equation or left.count(",") != 1:
+    """Labels of the weights in an einsum: the letter that is summed with the values is the key, the
+    last one of their own that survives the query."""
+    written = letters(equation, tuple(dims))
+    if written is None:
         return None
-    mine, other = left.split(",") if first else reversed(left.split(","))
-    key = [c for c in mine if c in other and c not in result]
-    query = [c for c in mine if c in result and c not in other]
-    shared = [c for c in mine if c in result and c in other]
-    if len(key) != 1 or len(query) != 1:
+    mine, values, result = written[place], written[other], written[-1]
+    key = [c for c in mine if c in values and c not in result]
+    if len(key) != 1:
         return None
-    if labels is not None and labels[mine.index(key[0])] == "k" and len(labels) == len(mine):
-        return labels
-    usual = {1: ("b",), 2: ("b", "h"), 3: ("b", "g", "h")}.get(len(shared))
-    if usual is None:
+    if labels is not None and len(labels) == len(mine):
+        return labels if labels[mine.index(key[0])] == "k" else None
+    query = [c for c in mine if c in result and c not in values]
+    if not query:
         return None
-    names = dict(zip(shared, usual, strict=True)) | {query[0]: "q", key[0]: "k"}
+    shared = [c for c in mine if c not in (query[-1], key[0])]
+    names = dict(zip(shared, shared_labels(len(shared)), strict=True))
+    names |= {query[-1]: "q", key[0]: "k"}
     return tuple(names[c] for c in mine)
 
 
+def mixed(
+    state: CaptureState, func: Any, args: Args, kwargs: Kwargs, role: Weights, p: Tensor
+) -> Any:
+    """Weights times what only parameters made: heads are mixed, and stay the same weights."""
+    out, given = func(*args, **kwargs), operands(args, kwargs)
+    labels = role.labels
+    if func in torch_calls.EINSUM and labels is not None and len(given) == 2:
+        written = letters(args[0], tuple(x.dim() for x in given))
+        mine = written[0 if given[0] is p else 1] if written else ""
+        names = dict(zip(mine, labels, strict=False))
+        gone = [names[c] for c in mine if written and c not in written[-1]]
+        made = [names[c] if c in names else (*gone, "h")[0] for c in (written or ("",))[-1]]
+        labels = tuple(made) if "q" in made and "k" in made else None
+    elif labels is None or out.shape[:-1] != p.shape[:-1] or labels[-1] in ("q", "k"):
+        labels = None
+    kept = None if labels is None else replace(role, labels=labels, same=False)
+    return state.lineage.propagate(out, given, kept)
+
+
+def spread(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Weights times values by broadcasting; the sum over the keys makes it attention."""
+    given = operands(args, kwargs)
+    for p, v in ((given[0], given[-1]), (given[-1], given[0])):
+        role = state.lineage.role(p)
+        if not isinstance(role, Weights) or role.labels is None or p is v:
+            continue
+        refuse_lifting(state, role, v)
+        if p.shape[-1] == 1 and state.lineage.origin(v) and len(role.labels) == p.dim():
+            dim = role.labels.index("k") - p.dim()
+            if v.dim() >= -dim and v.shape[dim] == p.shape[dim]:
+                out = func(*args, **kwargs)
+                return state.lineage.propagate(out, given, Spread(role, p, v, dim))
+    return state.call(func, args, kwargs)
+
+
+def refuse_lifting(state: CaptureState, role: Weights, other: Tensor) -> None:
+    """Refuse to lift a mask that stands after the softmax.
+
+    Raises:
+        ValueError: the causal mask is to be lifted, and it is no part of the scores.
+    """
+    if role.plan is None or state.lineage.origin(other) or other.dim() < 2:
+        return
+    if any(plan.lifts for plan in role.plan.heads) and bool((other == 0).any()):
+        raise ValueError(
+            f"The attention in {role.path or 'this module'} hides words after its softmax, so its "
+            "causal mask cannot be lifted. Other edits can be made there."
+        )
+
+
+def on_sum(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """The sum over the keys of weights times values."""
+    x = tensors(args, kwargs)[0]
+    role = state.lineage.role(x)
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    if isinstance(dim, list | tuple) and len(dim) == 1:
+        (dim,) = dim
+    if not isinstance(role, Spread) or not isinstance(dim, int) or kwargs.get("keepdim"):
+        return state.call(func, args, kwargs)
+    labels, axes = role.weights.labels, state.lineage.axes(role.p)
+    if labels is None or dim % x.dim() - x.dim() != role.dim:
+        return state.call(func, args, kwargs)
+
+    def call(weights: Tensor, values: Tensor) -> Any:
+        return func(weights.unsqueeze(-1) * values, *args[1:], **kwargs)
+
+    axes = None if axes is None else axes[:-1]
+    p = role.p.squeeze(-1)
+    return weigh(state, role.weights, labels[:-1], None, p, role.v, call, axes)
+
+
 def attends(
-    state: CaptureState, role: Weights, labels: tuple[str, ...], p: Tensor, v: Tensor, form: str
+    state: CaptureState,
+    role: Weights,
+    labels: tuple[str, ...],
+    sides: tuple[str, ...] | None,
+    p: Tensor,
+    v: Tensor,
+    form: str,
 ) -> bool:
     """Whether a softmax of something that is no q·k mixes tokens: its queries and keys must be
     token axes of the streams that scores and values come from. A router's experts are not."""
     if form == "custom":
         return True
-    origin, values = state.lineage.origin(role.given), state.lineage.origin(v)
-    lengths, keys = (state.lineage.token_lengths(streams) for streams in (origin, values))
+    lineage, scores = state.lineage, role.scores
+    key, summed = labels.index("k"), lineage.axes(v)
+    kind = None if summed is None or sides is None else kind_of(summed[sides.index("q")])
+    if kind == FEATURES:
+        return False
+    if scores.q is not None:  # a product, of learned queries or keys
+        return kind == ITEMS
+    one = p.shape[labels.index("q")] == 1
+    if kind == ITEMS and one and p.shape[key] in lineage.token_lengths(lineage.origin(v)):
+        return True  # one query for a whole sentence: a state, or a pool
+    origin, values = lineage.origin(role.given), lineage.origin(v)
+    lengths, keys = (lineage.token_lengths(streams) for streams in (origin or values, values))
     given = role.given
-    grown = given.dim() < p.dim() and p.shape[labels.index("q")] == 1 and given.shape[-2] > 1
+    grown = given.dim() < p.dim() and one and given.shape[-2] > 1
     if grown:  # one query was made for each token: a gate over something that is no sentence
         return False
-    return p.shape[labels.index("q")] in lengths and p.shape[labels.index("k")] in keys
+    return p.shape[labels.index("q")] in lengths and p.shape[key] in keys
 
 
 def found(
@@ -149,28 +290,44 @@ def found(
     p: Tensor,
     v: Tensor,
     form: str,
-    args: Args,
-    kwargs: Kwargs,
-) -> tuple[AttentionRecord, Layout, Tensor, Any, Any]:
+    axes: Axes | None,
+) -> tuple[AttentionRecord, Layout, Tensor]:
     """An attention that only its product gives away: place it now, and apply its edits now."""
     path = state.names.path()
     scores = role.scores
-    q_origin = scores.q_origin if form == "custom" else state.lineage.origin(role.given)
-    k_origin = scores.k_origin if form == "custom" else state.lineage.origin(v)
-    layout = Layout(labels, tuple(p.shape), heads_of(state, path, labels, p, q_origin))
+    product = form == "custom" or scores.q is not None
+    q_origin = scores.q_origin if product else state.lineage.origin(role.given)
+    heads = heads_of(state, path, labels, p, q_origin)
+    layout = Layout(labels, tuple(p.shape), heads, axes)
     keys = p.shape[labels.index("k")]
     given = role.given if role.given.shape == p.shape and form != "custom" else p
     hidden = layout.canonical(p)[0, 0] == 0
-    record = begin(state, path, q_origin, k_origin, scores.depth, layout, given, keys, hidden)
+    pair = (scores.q, scores.k) if product else (given, v)
+    record = begin(state, path, q_origin, scores.depth, layout, given, keys, pair, hidden)
     plan = plan_of(state, record)
     if plan is not None:
         changed, weights = rebuilt(state, plan, layout, role, p, record, form)
         given = given if changed is None else changed
-        edited_p = layout.original(weights).to(p.dtype)
-        args, kwargs = swap(args, {id(p): edited_p}), swap(kwargs, {id(p): edited_p})
-        p = edited_p
+        p = layout.original(weights).to(p.dtype)
     keep(state, record, layout, None if form == "custom" else given, scores)
-    return record, layout, p, args, kwargs
+    return record, layout, p
+
+
+def exponential(state: CaptureState, role: Scores, weights: Tensor, layout: Layout) -> bool:
+    """Whether weights are an exponential of their scores, up to a factor a row: a softmax written
+    by hand, and not sparsemax. Where the scores cannot be reckoned again, it is believed."""
+    if role.q is None or role.k is None or bool((weights < 0).any()):
+        return False
+    if bool((weights == 0).any()):
+        return False
+    scale, cap = scale_of(role)
+    if scale is None or cap is not None or role.bias is not None:
+        return True
+    if role.q.dim() < 2 or role.q.shape[-1] != role.k.shape[-2]:
+        return True
+    scores = layout.canonical(role.q.detach() @ role.k.detach()) * scale
+    left = weights.detach().log() - scores
+    return bool((left - left.mean(-1, keepdim=True)).abs().max() < 1e-2)
 
 
 def rebuilt(
@@ -193,8 +350,9 @@ def rebuilt(
     if form == "custom":
         base = role.scores.base
         unmasked = weights if base is None else layout.canonical(base)
-        made = plan.custom(weights, unmasked, positions_of(record, p.device), record.path)
-        return None, made
+        places = positions_of(record, p.device)
+        form_of = exponential(state, role.scores, unmasked, layout)
+        return None, plan.custom(weights, unmasked, places, record.path, form_of)
     if plan.shapes_scores:
         if role.given.shape != p.shape or not role.same:
             raise ValueError(

@@ -1,0 +1,202 @@
+"""Which rule of `axes.py` a torch call follows, told by its name."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from torch import Tensor
+from torch.nn import Parameter
+
+from ..torch_calls import tensors
+from .atoms import (
+    FEATURES,
+    ITEMS,
+    UNKNOWN,
+    Axes,
+    Shape,
+    axis,
+    broadcast,
+    concatenated,
+    convolved,
+    cut,
+    expanded,
+    indexed,
+    multiplied,
+    of_input,
+    parted,
+    permuted,
+    reduced,
+    reshaped,
+    size_of,
+    stacked,
+    summed_over,
+)
+
+
+class Look(Protocol):
+    """What is known of a call's operands."""
+
+    def axes(self, x: Tensor) -> Axes | None:
+        """The axes of an operand."""
+
+    def origin(self, x: Tensor) -> frozenset[int]:
+        """The streams that an operand was made from; empty for constants."""
+
+
+def of_parameter(shape: Shape) -> Axes:
+    """The axes of a parameter that is used as an activation (learned tokens, tables): features
+    last, tokens before them, heads before those."""
+    kinds = [FEATURES] * len(shape)
+    if len(shape) > 1:
+        kinds[-2] = ITEMS
+    return tuple(axis(kind, size) for kind, size in zip(kinds, shape, strict=True))
+
+
+def _names(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+SAME_NUMBERS = _names(
+    """view reshape flatten unflatten view_as reshape_as squeeze squeeze_ unsqueeze unsqueeze_
+    contiguous clone detach alias _unsafe_view"""
+)
+PERMUTE = _names(
+    "permute transpose transpose_ swapaxes swapdims movedim moveaxis t adjoint T mT H mH"
+)
+CUT = _names("narrow index_select roll flip pad dropout")
+EXPAND = _names("expand expand_as repeat tile")
+REDUCE = _names("mean sum amax amin max min prod logsumexp norm std var any all argmax")
+CONVOLVE = _names("conv1d conv2d conv3d")
+
+
+def after(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Tensor, look: Look
+) -> Axes | None:
+    """The axes of what a call gave; None where no rule tells.
+
+    ``look`` tells what is known of its operands.
+    """
+    name = name_of(func)
+    x = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
+    shape = tuple(out.shape)
+    found = None
+    if name in ("cat", "concat", "concatenate", "stack", "einsum"):
+        found = _joined(name, args, kwargs, shape, look)
+    elif x is not None:
+        found = _moved(name, x, args, kwargs, shape, look)
+        found = found or _made(name, x, args, kwargs, shape, look)
+    if found is not None and tuple(map(size_of, found)) == shape:
+        return found
+    return None
+
+
+def name_of(func: Any) -> str:
+    """A call's name without the underscores of operators; of a property that of the property."""
+    name = getattr(func, "__name__", "")
+    if name == "__get__":
+        name = getattr(getattr(func, "__self__", None), "__name__", "")
+    return name.removesuffix(".default")
+
+
+def _moved(name: str, x: Tensor, args: Any, kwargs: Any, shape: Shape, look: Look) -> Axes | None:
+    """Calls that move numbers about."""
+    axes = look.axes(x)
+    if axes is None:
+        return None
+    if name in SAME_NUMBERS:
+        return reshaped(axes, shape)
+    if name in PERMUTE:
+        return permuted(axes, name, _plain_arguments(args[1:], kwargs))
+    if name in EXPAND:
+        return expanded(axes, shape)
+    if name in ("chunk", "split", "tensor_split"):
+        return parted(axes, shape)
+    if name in CUT:
+        return cut(axes, shape)
+    if name in ("select", "unbind"):
+        dim = kwargs.get("dim", args[1] if len(args) > 1 else 0) % len(axes)
+        return (*axes[:dim], *axes[dim + 1 :])
+    if name == "__getitem__":
+        return indexed(axes, args[1], shape)
+    if name == "repeat_interleave" and len(shape) == len(axes):
+        return expanded(axes, shape, one_by_one=True)
+    return None
+
+
+def _plain_arguments(args: Any, kwargs: Any) -> tuple[Any, ...]:
+    """Arguments as something that can be remembered."""
+    return tuple(tuple(v) if isinstance(v, list) else v for v in (*args, *kwargs.values()))
+
+
+def _made(name: str, x: Tensor, args: Any, kwargs: Any, shape: Shape, look: Look) -> Axes | None:
+    """Calls that make new numbers."""
+    axes = look.axes(x)
+    if name in ("linear", "addmm"):
+        source = axes if name == "linear" else look.axes(args[1])
+        return None if source is None else (*source[:-1], axis(FEATURES, shape[-1]))
+    if name in ("matmul", "__matmul__", "__rmatmul__", "bmm", "mm", "baddbmm"):
+        given = tensors(args, {key: v for key, v in kwargs.items() if key != "out"})[-2:]
+        pair = given[::-1] if name == "__rmatmul__" else given
+        first, second = (look.axes(t) for t in pair)
+        if look.origin(pair[0]) and not look.origin(pair[1]):  # a projection, of each head its own
+            second = tuple(axis(FEATURES, size) for size in pair[1].shape)
+        elif second is None and first is not None:
+            second = (*first[:-2], (), axis(UNKNOWN, shape[-1]))
+        return None if first is None or second is None else multiplied(first, second)
+    if name in CONVOLVE:
+        return None if axes is None else convolved(axes, shape)
+    if name in ("embedding", "embedding_bag"):
+        return _looked_up(args, kwargs, shape, look)
+    if name in REDUCE and axes is not None and len(shape) < len(axes) + 1:
+        dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+        if tuple(map(size_of, axes)) != shape:
+            return reduced(axes, shape, dim)
+    return _each(tensors(args, kwargs), shape, look) or (
+        cut(axes, shape) if axes is not None else None
+    )
+
+
+def _each(given: list[Tensor], shape: Shape, look: Look) -> Axes | None:
+    """The axes of an element-wise call: those of its activations; of constants if it has no other.
+
+    What is not known of the one is told by the others, not by a mask or a table.
+    """
+    activations = [t for t in given if look.origin(t)] or given
+    joint = broadcast(*(look.axes(t) for t in activations))
+    return joint if joint and tuple(map(size_of, joint)) == shape else None
+
+
+def _looked_up(args: Any, kwargs: Any, shape: Shape, look: Look) -> Axes | None:
+    """An embedding: the axes of the numbers that select, and features."""
+    ids = next((t for t in tensors(args, kwargs) if not t.is_floating_point()), None)
+    if ids is None:
+        return None
+    axes = look.axes(ids) or of_input(tuple(ids.shape), False)
+    return (*axes[: len(shape) - 1], axis(FEATURES, shape[-1]))
+
+
+def _operand(x: Any, look: Look) -> Axes | None:
+    """The axes of an einsum's operand. What only a parameter has may be features (a projection) or
+    tokens (learned queries): it is not known."""
+    if isinstance(x, Parameter):
+        return tuple(axis(UNKNOWN, size) for size in x.shape)
+    return look.axes(x) if isinstance(x, Tensor) else None
+
+
+def _joined(name: str, args: Any, kwargs: Any, shape: Shape, look: Look) -> Axes | None:
+    """Calls on a list of tensors, or with a text first."""
+    if name == "einsum":
+        operands = args[1] if len(args) == 2 and isinstance(args[1], list | tuple) else args[1:]
+        axes = [_operand(t, look) for t in operands]
+        if not isinstance(args[0], str) or any(one is None for one in axes):
+            return None
+        return summed_over(args[0], tuple(one for one in axes if one is not None))
+    many = args[0] if args else kwargs.get("tensors", ())
+    known = [look.axes(t) for t in many if isinstance(t, Tensor) and t.numel()]
+    if not known or any(one is None for one in known):
+        return None
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else 0) % len(shape)
+    parts = [one for one in known if one is not None]
+    if name == "stack":
+        return stacked(parts, dim)
+    return concatenated(parts, shape, dim)
