@@ -223,8 +223,9 @@ def test_a_lost_resume_file_is_continued_from_the_packaged_weights(recipe, data,
     run, out = tmp_path / "run", tmp_path / "tiny"
     command.run(recipe, data, run, out, device="cpu", threads=1)
     shipped = load(out, device="cpu").module.state_dict()
-    start = command.begin_from(tmp_path / "next", out)
-    assert start is not None and all(torch.equal(start[name], shipped[name]) for name in shipped)
+    start = command.begin_from(tmp_path / "next", out, Recipe.read(recipe))
+    assert start is not None
+    assert all(torch.equal(start.weights[name], shipped[name]) for name in shipped)
     work = Run(Recipe.read(recipe), data, tmp_path / "next", "cpu", start)
     assert torch.equal(work.model.output.weight, shipped["output.weight"])
     assert (tmp_path / "next" / "vocabulary.model").read_bytes() == (

@@ -331,7 +331,11 @@ def _of_kind(model: Model, command: str, kind: str) -> Model:
 @click.option("--device", help="cpu or cuda; left out, a GPU if there is one.")
 @click.option("--folder", metavar="DIR", help="Where the run is kept: runs/NAME if left out.")
 @click.option("--out", metavar="DIR", help="Where the model goes: model/ in that folder.")
-@click.option("--continue-from", metavar="PATH", help="Begin with the weights of this model.")
+@click.option(
+    "--continue-from",
+    metavar="PATH",
+    help="Begin with these weights, grown where the recipe is larger.",
+)
 @click.option("--decay-from", type=int, help="The update from which the learning rate falls.")
 @click.option("--steps", type=int, help="The last update, where the learning rate is zero.")
 def train(

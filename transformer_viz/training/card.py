@@ -34,7 +34,7 @@ def card(
     *,
     score: Score | Guesses | Hits | None,
     source: str,
-    origin: Mapping[str, str],
+    origin: Mapping[str, Any],
 ) -> str:
     """The card of a packaged model as Markdown.
 
@@ -44,7 +44,7 @@ def card(
     """
     sections = {
         "": numbers(recipe, model),
-        "How it was trained": training(recipe, state, source, origin),
+        "How it was trained": training(recipe, model, state, source, origin),
         "Snapshots": snapshots(recipe, model),
         "How good it is": quality(recipe, model, score),
         "Examples": examples(recipe, model),
@@ -108,7 +108,7 @@ def averaging(schedule: Schedule) -> str:
 
 
 def training(
-    recipe: Recipe, state: Mapping[str, Any], source: str, origin: Mapping[str, str]
+    recipe: Recipe, model: Model, state: Mapping[str, Any], source: str, origin: Mapping[str, Any]
 ) -> str:
     """Updates, time, how to make it again, and where it began."""
     schedule = recipe.schedule
@@ -129,11 +129,18 @@ def training(
         f"pretrained/{Path(name).with_name(recipe.name).as_posix()}"
     )
     if origin:
+        size = f"{origin['parameters']:,}" if "parameters" in origin else ""
+        grew = size and size != f"{model.parameters:,}"
         text += (
             f"\n\nThe run did not begin at random: it continued the float16 weights of "
             f"{origin['name']} (SHA-256 `{origin['hash']}`) with a fresh optimiser and a warm-up "
             f"of at most {CONTINUED_WARMUP} updates. The numbers above count the continuation only."
         )
+        if grew:
+            text += (
+                f" That model had {size} parameters. What is new began by adding nothing, and a "
+                "new piece as the mean of the old pieces of its text."
+            )
     return text
 
 

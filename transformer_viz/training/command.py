@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import sentencepiece
 import torch
-from torch import Tensor
 
 from ..checkpoints.common.bundled import VOCABULARY
 from ..checkpoints.loader import choose_device, load
 from ..views.charts.training_curve import training_curve
+from .grow import Start
 from .loop import Progress, Run
 from .package import ORIGIN, package, read_origin
 from .progress import bar
@@ -48,7 +49,7 @@ def run(
         ValueError: a recipe, data, device or weights that do not fit; says which.
     """
     words = Recipe.read(recipe).ending(decay_from, steps)
-    start = begin_from(folder, continue_from)
+    start = begin_from(folder, continue_from, words)
     if read_origin(folder):
         words = words.continued()
     with machine(device, threads) as place:
@@ -59,10 +60,11 @@ def run(
             package(words, folder, out, data=data, source=below_recipes(recipe), device=place)
 
 
-def begin_from(folder: Path, weights: str | Path | None) -> dict[str, Tensor] | None:
+def begin_from(folder: Path, weights: str | Path | None, recipe: Recipe) -> Start | None:
     """The weights to continue from, if any: those named, or those this folder began with.
 
-    Their vocabulary becomes the run's, and a note in the folder remembers where they came from.
+    Their vocabulary becomes the run's where it has the recipe's size; else the run makes its own,
+    and the weights are fitted to it. A note in the folder remembers where they came from.
     """
     origin = read_origin(folder)
     named = weights if weights is not None else origin.get("path")
@@ -70,15 +72,24 @@ def begin_from(folder: Path, weights: str | Path | None) -> dict[str, Tensor] | 
         return None
     model = load(named, device="cpu")
     folder.mkdir(parents=True, exist_ok=True)
+    pieces = None
     if model.takes == "text":
         if model.folder is None or not (model.folder / VOCABULARY).is_file():
             raise ValueError(
                 f"There is no {VOCABULARY} beside {named}; a run needs the pieces too."
             )
-        write(folder / VOCABULARY, (model.folder / VOCABULARY).read_bytes())
-    note = {"path": str(named), "name": model.name, "hash": model.hash}
+        stored = (model.folder / VOCABULARY).read_bytes()
+        pieces = sentencepiece.SentencePieceProcessor(model_proto=stored)
+        if pieces.get_piece_size() == recipe.data.vocabulary:
+            write(folder / VOCABULARY, stored)
+    note = {
+        "path": str(named),
+        "name": model.name,
+        "hash": model.hash,
+        "parameters": model.parameters,
+    }
     write(folder / ORIGIN, json.dumps(note, indent=2).encode())
-    return model.module.state_dict()
+    return Start(model.module.state_dict(), pieces)
 
 
 @contextmanager

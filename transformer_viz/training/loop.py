@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from .batches import Batch
 from .digits import Digits
+from .grow import Start, grown
 from .recipe import AVERAGED, Recipe
 from .sentences import Sentences
 from .write_file import write
@@ -93,7 +94,7 @@ class Run:
         data: Path | None,
         folder: Path,
         device: str,
-        start: Mapping[str, Tensor] | None = None,
+        start: Start | None = None,
     ):
         self.recipe, self.folder, self.device = recipe, folder, device
         self.kind = torch.device(device).type
@@ -102,7 +103,7 @@ class Run:
         torch.manual_seed(recipe.seed)
         self.model = self.task.module().to(device)
         if start is not None:
-            self.put(start, "the weights to continue from")
+            self.put(self.fitted(start), "the weights to continue from")
         self.optimiser = torch.optim.AdamW(
             self.model.parameters(),
             lr=recipe.schedule.peak,
@@ -114,6 +115,12 @@ class Run:
         self.average: dict[str, Tensor] = {}
         self.resume()
         self.forget_later_lines()
+
+    def fitted(self, start: Start) -> Mapping[str, Tensor]:
+        """The weights to begin with, fitted to a model of sentences that has grown."""
+        if start.pieces is None or not isinstance(self.task, Sentences):
+            return start.weights
+        return grown(start.weights, self.model, start.pieces, self.task.pieces)
 
     def put(self, weights: Mapping[str, Tensor], what: str) -> None:
         try:

@@ -94,7 +94,7 @@ def finish(
     *,
     data: Path | None,
     source: str,
-    origin: Mapping[str, str],
+    origin: Mapping[str, Any],
     device: str | None,
 ) -> None:
     """Open the packaged model as anyone would, measure it, and write its card."""
@@ -158,7 +158,7 @@ def save_weights(plan: nn.Module, weights: Mapping[str, Tensor], path: Path) -> 
     write(path, safetensors.torch.save(tensors, metadata={"format": "pt"}))
 
 
-def read_origin(folder: Path) -> dict[str, str]:
+def read_origin(folder: Path) -> dict[str, Any]:
     """Where a run's first weights came from; empty where they were random."""
     path = folder / ORIGIN
     return json.loads(path.read_text()) if path.exists() else {}
