@@ -130,7 +130,8 @@ class Capture:
     ``positions`` are tables, rotary angles and relative biases by name; ``streams`` the last
     residual stream of each stack ``[batch, token, d_model]``, where ``hidden`` was asked for;
     ``replaced`` names the calls that ran as their explicit formula, ``unrecognised`` says what
-    looked like attention and is not shown.
+    looked like attention and is not shown; ``others`` by path and number of columns what a softmax
+    is that weighs something and is no attention.
     """
 
     request: CaptureRequest = field(default_factory=CaptureRequest)
@@ -141,6 +142,7 @@ class Capture:
     streams: dict[str, Tensor] = field(default_factory=dict)
     replaced: list[str] = field(default_factory=list)
     unrecognised: list[str] = field(default_factory=list)
+    others: dict[tuple[str, int], str] = field(default_factory=dict)
 
     @property
     def sites(self) -> list[Site]:

@@ -33,7 +33,7 @@ import safetensors.numpy
 
 from .interventions import Intervention
 from .sites import Site
-from .trace_parts import Attention, Produced, Report, Tokens, read_only
+from .trace_parts import Attention, KernelRun, Produced, Report, Tokens, read_only
 
 FORMAT = 1
 #: The parts of an attention block, and what their tensors are called.
@@ -269,7 +269,10 @@ def _produced(fields: dict[str, Any] | None) -> Produced | None:
 
 
 def _report(fields: dict[str, Any]) -> Report:
-    lists = {name: tuple(fields[name]) for name in ("sites", "replaced", "unrecognised")}
+    words = ("sites", "replaced", "unrecognised", "untold")
+    lists: dict[str, Any] = {name: tuple(fields[name]) for name in words if name in fields}
+    if "kernels" in fields:
+        lists["kernels"] = tuple(KernelRun(**kernel) for kernel in fields["kernels"])
     return Report(**(fields | lists))
 
 

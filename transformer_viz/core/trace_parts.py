@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -73,6 +74,23 @@ class Attention:
 
 
 @dataclass(frozen=True)
+class KernelRun:
+    """One softmax or fused attention that ran below the probe, and what it is.
+
+    ``name`` of the kernel, ``path`` of the module that ran it, its ``rows`` and the ``keys`` of
+    each; ``fate`` is the site that shows it, what it is instead, or ``missed``.
+    """
+
+    MISSED: ClassVar[str] = "missed"
+
+    name: str
+    path: str
+    rows: int
+    keys: int
+    fate: str
+
+
+@dataclass(frozen=True)
 class Report:
     """The capture report: what was seen, and the proof that it is what the model used.
 
@@ -81,6 +99,9 @@ class Report:
     ``rebuilt`` by site (``cross L1``) the largest difference between weights x v, projected in
     float64, and what entered the residual sum (None: not checked); ``replaced`` fused calls that
     ran as their explicit formula; ``unrecognised`` what could not be understood.
+    ``kernels`` are the softmaxes and fused attentions that ran below the probe, and what each is;
+    ``laws`` by site and law the difference that a proof of axes and edits left (None: could not be
+    told), at most ``tolerance`` where it holds; ``untold`` says what could not be told, and why.
     Differences are relative to the largest value of the tensor compared.
     """
 
@@ -90,6 +111,10 @@ class Report:
     rebuilt: dict[str, float | None]
     replaced: tuple[str, ...] = ()
     unrecognised: tuple[str, ...] = ()
+    kernels: tuple[KernelRun, ...] = ()
+    laws: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    untold: tuple[str, ...] = ()
+    tolerance: float = 1e-4
 
     TOLERANCE = 1e-4
 
@@ -100,7 +125,23 @@ class Report:
         if self.output_difference is not None:
             checked.append(self.output_difference)
         wrong = any(not error <= self.TOLERANCE for error in checked)  # NaN is wrong too
-        return "amber" if wrong or not self.sites else "green"
+        return "amber" if wrong or not self.sites or self.missed or self.broken else "green"
+
+    @property
+    def missed(self) -> tuple[KernelRun, ...]:
+        """The kernels whose weights met values and are shown nowhere."""
+        return tuple(kernel for kernel in self.kernels if kernel.fate == KernelRun.MISSED)
+
+    @property
+    def broken(self) -> dict[str, tuple[str, ...]]:
+        """By site the laws that do not hold, or that could not be told."""
+        found = {
+            site: tuple(
+                law for law, gap in laws.items() if gap is None or not gap <= self.tolerance
+            )
+            for site, laws in self.laws.items()
+        }
+        return {site: laws for site, laws in found.items() if laws}
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

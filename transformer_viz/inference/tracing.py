@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -31,6 +32,7 @@ from .capture_to_numpy import (
 )
 from .model_inputs import Read, Source, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
+from .proof.prove import Proof, prove
 
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients")
 MAX_MEMORY_SHARE = 0.5  # of the memory that the maps of a run may take
@@ -175,6 +177,7 @@ def _report(
             plain = read.through(model)
         scale = plain.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
         difference = float((plain - output.detach()).abs().max() / scale)
+    proof = proved(model, read) if check else None
     errors = [r.statistics["row_sum_error"][0].max() for r in capture.attentions]
     return Report(
         sites=tuple(str(site) for site in capture.sites),
@@ -185,7 +188,37 @@ def _report(
         else {},
         replaced=tuple(capture.replaced),
         unrecognised=tuple(capture.unrecognised),
+        kernels=proof.kernels if proof else (),
+        laws=proof.laws if proof else {},
+        untold=proof.untold if proof else (),
+        tolerance=proof.tolerance if proof else Report.tolerance,
     )
+
+
+def proved(model: Model, read: Read) -> Proof:
+    """The proof of the clean run of an input; its batch of two holds the input and its reverse."""
+    lone = "decoder" if model.kind == "decoder-only" else "encoder"
+
+    def alone() -> Tensor:
+        return read.through(model)
+
+    def together() -> Tensor:
+        return doubled(read).through(model)
+
+    return prove(model.module, alone, stack=lone, alone=alone, together=together)
+
+
+def doubled(read: Read) -> Read:
+    """A batch of two: the input, and the same with its tokens (or columns) in reverse."""
+
+    def both(x: Tensor | None) -> Tensor | None:
+        return None if x is None else torch.cat((x, x.flip(-1 if x.dim() != 3 else 1)))
+
+    source, target, mask = read.tensors
+    twice = None if mask is None else mask.repeat(2, *[1] * (mask.dim() - 1))
+    segments = None if read.segments is None else read.segments.repeat(2, 1)
+    tensors = (cast(Tensor, both(source)), both(target), twice)
+    return replace(read, tensors=tensors, segments=segments)
 
 
 def _rebuilt(record: Any) -> float | None:

@@ -71,6 +71,7 @@ def features(state: CaptureState, x: Tensor, labels: tuple[str, ...] | None) -> 
     if any(kind_of(axes[labels.index(name)]) != FEATURES for name in "qk"):
         return False
     where = state.names.path() or "the model"
+    state.capture.others[state.names.path(), x.shape[labels.index("k")]] = "over features"
     state.capture.unrecognised.append(
         f"a softmax in {where}: its rows and columns are features, not tokens"
     )

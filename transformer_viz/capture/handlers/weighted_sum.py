@@ -43,7 +43,8 @@ def gather(
 
     def call(weights: Tensor, values: Tensor) -> Any:
         by = {id(p): weights, id(v): values}
-        return func(*swap(args, by), **swap(kwargs, by))
+        words = {word: x for word, x in kwargs.items() if word != "out" or weights.dtype == x.dtype}
+        return func(*swap(args, by), **swap(words, by))
 
     return weigh(state, role, labels, sides, p, v, call, state.lineage.axes(p), form)
 
@@ -268,6 +269,7 @@ def attends(
     key, summed = labels.index("k"), lineage.axes(v)
     kind = None if summed is None or sides is None else kind_of(summed[sides.index("q")])
     if kind == FEATURES:
+        state.capture.others[role.path, p.shape[key]] = "over features"
         return False
     if scores.q is not None:  # a product, of learned queries or keys
         return kind == ITEMS

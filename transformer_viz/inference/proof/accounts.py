@@ -1,0 +1,115 @@
+"""Which kernel made which attention: told by their numbers alone, not by what the capture noted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+
+import torch
+from torch import Tensor
+
+from ...capture.records import AttentionRecord
+from .kernels import Kernel
+
+NEAR = 1e-4  # weights are from 0 to 1
+DIRECTIONS = 2  # random directions onto which rows are projected to be compared
+
+
+@dataclass(eq=False)
+class Account:
+    """A captured attention, and the kernels that made it.
+
+    ``shape`` is ``[batch, head, query, key]`` of the softmax, with columns that are no keys;
+    ``parts`` hold for each kernel its number and, for each of its rows, the number of the row
+    among all rows ``batch x head x query`` of the attention. ``unsure`` where the same numbers
+    would fit another order of the rows too.
+    """
+
+    record: AttentionRecord
+    shape: tuple[int, int, int, int]
+    parts: dict[int, Tensor] = field(default_factory=dict)
+    unsure: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether the kernels made all of its rows."""
+        batch, heads, queries, _ = self.shape
+        return sum(len(rows) for rows in self.parts.values()) == batch * heads * queries
+
+
+def accounts(records: Sequence[AttentionRecord], kernels: Sequence[Kernel]) -> list[Account]:
+    """For each captured attention the kernels that gave its numbers, each kernel used once."""
+    taken: set[int] = set()
+    found = []
+    for record in records:
+        rows = softmaxed(record)
+        if rows is None:
+            found.append(Account(record, (0, 0, 0, 0)))
+            continue
+        batch, heads, queries, keys = rows.shape
+        account = Account(record, (batch, heads, queries, keys))
+        marks = fingerprint(rows.reshape(-1, keys)).view(batch, heads, queries, DIRECTIONS)
+        free = torch.ones(batch, heads, queries, dtype=torch.bool)
+        for number, kernel in enumerate(kernels):
+            if number in taken or kernel.rows.shape[-1] != keys or not free.any():
+                continue
+            place = placed(fingerprint(kernel.rows), marks, free, near(kernel.dtype))
+            if place is None:
+                continue
+            chosen, account.unsure = place[0], account.unsure or place[1]
+            account.parts[number] = chosen
+            free.view(-1)[chosen] = False
+            taken.add(number)
+        found.append(account)
+    return found
+
+
+def softmaxed(record: AttentionRecord) -> Tensor | None:
+    """The softmax of a record's scores ``[batch, head, query, key]``, or else its weights."""
+    if record.scores is not None and record.form == "softmax":
+        return record.scores.double().softmax(-1).nan_to_num(0.0)
+    return None if record.weights is None else record.weights.double()
+
+
+def fingerprint(rows: Tensor) -> Tensor:
+    """Rows ``[row, key]`` seen from two fixed random directions ``[row, direction]``."""
+    random = torch.Generator().manual_seed(rows.shape[-1])
+    directions = torch.randn(rows.shape[-1], DIRECTIONS, generator=random, dtype=torch.float64)
+    return rows.detach().double().cpu().nan_to_num(0.0) @ directions
+
+
+def near(dtype: torch.dtype) -> float:
+    """How far weights of a precision may be from those reckoned again."""
+    return max(NEAR, 4 * torch.finfo(dtype).eps)
+
+
+def placed(rows: Tensor, marks: Tensor, free: Tensor, close: float) -> tuple[Tensor, bool] | None:
+    """Where a kernel's rows stand in an attention, and whether other places would fit as well."""
+    fits = []
+    for numbers in places(len(rows), free):
+        if torch.allclose(rows, marks.view(-1, DIRECTIONS)[numbers], rtol=0, atol=close):
+            fits.append(numbers)
+    if not fits:
+        return None
+    return fits[0], any(not torch.equal(fits[0], other) for other in fits[1:])
+
+
+def places(count: int, free: Tensor) -> Iterator[Tensor]:
+    """Every order in which a kernel may hold ``count`` rows of an attention ``[b, h, q]``: all of
+    them in any order of the three axes, or an equal share along one axis."""
+    numbers = torch.arange(free.numel()).view(free.shape)
+    seen: list[Tensor] = []
+    for axis, size in ((1, free.shape[1]), (2, free.shape[2]), (0, free.shape[0])):
+        share = count * size // free.numel()
+        if share == 0 or share * free.numel() != count * size:
+            continue
+        for first in range(0, size - share + 1, share):
+            part = numbers.narrow(axis, first, share)
+            if not bool(free.view(-1)[part.reshape(-1)].all()):
+                continue
+            for order in permutations(range(3)):
+                made = part.permute(order).reshape(-1)
+                if not any(torch.equal(made, other) for other in seen):
+                    seen.append(made)
+                    yield made

@@ -1,0 +1,311 @@
+"""The witness below the probe: every softmax and fused attention that really runs.
+
+It stands under torch's functions, where only kernels are left, and follows tensors by identity; it
+shares no code with the capture but the names of modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ...capture.module_names import Names
+
+aten = torch.ops.aten
+
+SOFTMAX = frozenset((aten._softmax.default, aten._safe_softmax.default, aten._log_softmax.default))
+FUSED = frozenset(
+    (
+        aten._scaled_dot_product_flash_attention_for_cpu.default,
+        aten._scaled_dot_product_flash_attention.default,
+        aten._scaled_dot_product_efficient_attention.default,
+        aten._scaled_dot_product_cudnn_attention.default,
+        aten._scaled_dot_product_fused_attention_overrideable.default,
+    )
+)
+#: What others are made of; a module in inference mode hands them down undivided.
+WHOLE = frozenset(
+    (
+        aten.softmax.int,
+        aten.log_softmax.int,
+        aten.scaled_dot_product_attention.default,
+        aten.einsum.default,
+    )
+)
+#: Whole layers in one kernel: nothing inside them can be seen.
+OPAQUE = frozenset(
+    (aten._native_multi_head_attention.default, aten._transformer_encoder_layer_fwd.default)
+)
+#: Products, and which argument their first factor is.
+PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "matmul": 0, "linear": 0, "convolution": 0} | {
+    "addmm": 1,
+    "baddbmm": 1,
+    "addbmm": 1,
+    "addmv": 1,
+}
+#: What else takes weights, and what that makes of them.
+USES = {"topk": "routing", "sort": "routing", "argmax": "choice", "max": "choice"} | {
+    "multinomial": "choice",
+    "gather": "choice",
+    "index": "choice",
+    "nll_loss_forward": "loss",
+}
+#: Calls that hand on a part of a tensor.
+PARTS = frozenset(
+    ("slice", "select", "split", "split_with_sizes", "unbind", "view", "_unsafe_view", "alias")
+)
+BY_HAND = "exp"
+SUMS_TO_ONE = 1e-3
+
+
+@dataclass(eq=False)
+class Kernel:
+    """One softmax or fused attention that ran.
+
+    ``rows`` ``[row, key]`` are its weights in the order in which they lie (empty for an opaque
+    kernel), in ``dtype``. ``met`` is what became of the weights: ``product`` (they weighed
+    something), ``routing``, ``choice``, ``loss``, ``opaque``, or empty where nothing of the kind
+    was seen. ``outside`` where no module of the model ran it. ``projected`` are the sizes of what
+    it weighed when it met the next product, the output projection; None if it met none.
+    """
+
+    name: str
+    path: str
+    rows: Tensor = field(default_factory=lambda: torch.empty(0, 0))
+    dtype: torch.dtype = torch.float32
+    met: str = ""
+    outside: bool = False
+    projected: tuple[int, ...] | None = None
+
+
+class Changes(Protocol):
+    """Edits that are made at the kernels; each gets the number of the kernel."""
+
+    def scores(self, number: int, scores: Tensor) -> Tensor:
+        """Scores ``[row, key]`` before the softmax."""
+
+    def weights(self, number: int, weights: Tensor) -> Tensor:
+        """Weights ``[row, key]`` after it."""
+
+    def projected(self, numbers: Sequence[int], x: Tensor, axis: int) -> Tensor:
+        """What enters the output projection; its features lie on ``axis``."""
+
+
+@dataclass
+class Followed:
+    """A tensor that came of a kernel: its weights, or what they weighed (``context``)."""
+
+    tensor: Tensor
+    number: int
+    context: bool = False
+    spread: bool = False  # weights times values, before the sum
+
+
+class KernelMode(TorchDispatchMode):
+    """Lists the ``kernels`` of a pass in call order, and makes ``changes`` at them."""
+
+    def __init__(self, module: nn.Module, changes: Changes | None = None):
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.names, self.changes = Names(module), changes
+        self.kernels: list[Kernel] = []
+        self.followed: dict[int, list[Followed]] = {}
+        self.exponentials: dict[int, tuple[Tensor, Tensor, int]] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in SOFTMAX:
+            return self.softmax(func, args, kwargs)
+        if func in FUSED:
+            return self.fused(func, args, kwargs)
+        if func in WHOLE:
+            with self:
+                return func.decompose(*args, **kwargs)
+        name = short(func)
+        if name in ("softmax", "_softmax") and "out" in kwargs:
+            made = self.softmax(aten._softmax.default, (*args[:2], False), {})
+            kwargs["out"].copy_(made)
+            self.follow("copy_", (made,), {}, kwargs["out"])
+            return kwargs["out"]
+        if self.changes is not None and name in PRODUCTS:
+            args = self.projecting(name, args)
+        out = func(*args, **kwargs)
+        if func in OPAQUE:
+            self.kernels.append(Kernel(name, self.names.path(), met="opaque"))
+        elif name in ("exp", "exp_", "sum", "div", "div_", "mul") and isinstance(out, Tensor):
+            out = self.by_hand(name, args, out)
+        if self.followed:
+            self.follow(name, args, kwargs, out)
+        return out
+
+    def note(self, name: str, rows: Tensor, out: Tensor, met: str = "") -> Kernel:
+        """Enter a kernel into the list, and follow what it gave."""
+        path, outside = self.names.path(), self.names.outside()
+        kernel = Kernel(name, path, rows.detach().float(), rows.dtype, met, outside)
+        self.kernels.append(kernel)
+        mark = Followed(out, len(self.kernels) - 1, context=met == "product")
+        self.followed.setdefault(id(out), []).append(mark)
+        return kernel
+
+    def softmax(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+        """Run a softmax, edited or not, and keep its rows."""
+        x, dim, number = args[0], args[1], len(self.kernels)
+        log = func is aten._log_softmax.default
+        if self.changes is not None:
+            x = unrowed(self.changes.scores(number, rowed(x, dim)), x, dim)
+        out: Tensor = func(x, *args[1:], **kwargs)
+        if self.changes is not None and not log:
+            out = unrowed(self.changes.weights(number, rowed(out, dim)), out, dim)
+        rows = rowed(out.detach(), dim)
+        self.note(short(func), rows.exp() if log else rows, out)
+        return out
+
+    def fused(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a fused attention; its weights are reckoned from q and k by PyTorch's formula."""
+        names = [argument.name for argument in func._schema.arguments]
+        given = dict(zip(names, args, strict=False)) | kwargs
+        scores, number = formula(given), len(self.kernels)
+        if self.changes is not None:
+            scores = unrowed(self.changes.scores(number, rowed(scores, -1)), scores, -1)
+        weights = scores.softmax(-1).nan_to_num(0.0)
+        if self.changes is not None:
+            weights = unrowed(self.changes.weights(number, rowed(weights, -1)), weights, -1)
+        out = func(*args, **kwargs)
+        if self.changes is not None:
+            v = shared(given["value"].double(), weights.shape[1])
+            out = (torch.empty_like(out[0]).copy_(weights @ v), *out[1:])
+        rows = rowed(weights, -1).to(torch.promote_types(given["query"].dtype, torch.float32))
+        self.note(short(func), rows, out[0], "product")
+        return out
+
+    def by_hand(self, name: str, args: tuple[Any, ...], out: Tensor) -> Tensor:
+        """A softmax written out: an exponential divided by its sum, or one that sums to 1."""
+        if name.startswith("exp") and out.dim() > 1 and not self.marks(args[0]):
+            self.exponentials[id(out)] = (out, out, 0)
+            if bool(((out.detach().double().sum(-1) - 1).abs() < SUMS_TO_ONE).all()):
+                return self.written(out, -1)
+        elif name == "sum" and id(args[0]) in self.exponentials and len(args) > 1:
+            dims = args[1]
+            if len(dims) == 1:
+                whole = args[0]
+                self.exponentials[id(out)] = (out, whole, dims[0] % whole.dim() - whole.dim())
+        elif name in ("div", "div_") and isinstance(args[1], Tensor):
+            total = self.exponentials.get(id(args[1]))
+            if total is not None and total[2] < 0 and total[1].shape == out.shape:
+                return self.written(out, total[2])
+        return out
+
+    def written(self, out: Tensor, dim: int) -> Tensor:
+        """A softmax by hand becomes a kernel of the list; edits act on its logarithm."""
+        number = len(self.kernels)
+        if self.changes is not None:
+            logs = self.changes.scores(number, rowed(out, dim).log())
+            rows = self.changes.weights(number, logs.softmax(-1).nan_to_num(0.0))
+            out = unrowed(rows, out, dim)
+        self.note(BY_HAND, rowed(out, dim), out)
+        return out
+
+    def projecting(self, name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments of a product, changed where one of them is what a kernel weighed."""
+        place = PRODUCTS[name]
+        changed = args[place]
+        numbers = [mark.number for mark in self.marks(changed) if mark.context]
+        if numbers and self.changes is not None:
+            changed = self.changes.projected(numbers, changed, feature_axis(name))
+        return (*args[:place], changed, *args[place + 1 :])
+
+    def marks(self, x: Any) -> list[Followed]:
+        """What is known of a tensor."""
+        found = self.followed.get(id(x), [])
+        return [mark for mark in found if mark.tensor is x]
+
+    def follow(self, name: str, args: Any, kwargs: Any, out: Any) -> None:
+        """What becomes of weights: the call that they meet, or what is still the same weights."""
+        results = [y for y in flat(out) if y.is_floating_point()]
+        for x in flat((args, {word: x for word, x in kwargs.items() if word != "out"})):
+            for mark in self.marks(x):
+                for y in self.next(mark, name, x, results):
+                    self.hand_on(mark, name, x, y)
+
+    def next(self, mark: Followed, name: str, x: Tensor, results: list[Tensor]) -> list[Tensor]:
+        """The results of a call that go on from a followed tensor; notes what it met."""
+        kernel = self.kernels[mark.number]
+        product = name in PRODUCTS or (mark.spread and name in ("sum", "mean"))
+        if product and mark.context:
+            if kernel.projected is None:
+                kernel.projected = tuple(x.shape)
+            return []
+        if product:
+            kernel.met = "product"
+        elif name in USES and not mark.context:
+            kernel.met = kernel.met or USES[name]
+            return []
+        return [y for y in results if product or y.numel() >= x.numel() or name in PARTS]
+
+    def hand_on(self, mark: Followed, name: str, x: Tensor, y: Tensor) -> None:
+        """Follow a tensor that came of a followed one."""
+        product = name in PRODUCTS or (mark.spread and name in ("sum", "mean"))
+        spread = not mark.context and not product and y.numel() > x.numel() and name == "mul"
+        made = Followed(y, mark.number, mark.context or product, mark.spread or spread)
+        known = self.followed.setdefault(id(y), [])
+        known[:] = [old for old in known if old.tensor is y]
+        if not any(old.number == made.number and old.context == made.context for old in known):
+            known.append(made)
+
+
+def feature_axis(name: str) -> int:
+    """The axis of the features in the first factor of a product."""
+    return 1 if name == "convolution" else -1
+
+
+def short(func: Any) -> str:
+    """The name of a kernel without its namespace and overload, such as ``_softmax``."""
+    return str(func.name()).partition("::")[2].partition(".")[0]
+
+
+def flat(values: Any) -> list[Tensor]:
+    """The tensors in nested arguments or results."""
+    if isinstance(values, Tensor):
+        return [values]
+    if isinstance(values, dict):
+        values = values.values()
+    elif not isinstance(values, list | tuple):
+        return []
+    return [x for value in values for x in flat(value)]
+
+
+def rowed(x: Tensor, dim: int) -> Tensor:
+    """A tensor as rows ``[row, key]``: the axis ``dim`` last, the others in their order."""
+    last = x.movedim(dim, -1)
+    return last.reshape(-1, last.shape[-1])
+
+
+def unrowed(rows: Tensor, like: Tensor, dim: int) -> Tensor:
+    """Rows ``[row, key]`` as a tensor of the shape and type that ``like`` has."""
+    shape = like.movedim(dim, -1).shape
+    return rows.to(like.dtype).reshape(shape).movedim(-1, dim)
+
+
+def formula(given: dict[str, Any]) -> Tensor:
+    """The scores of a fused call with its masks, float64 ``[batch, head, query, key]``."""
+    q, k = given["query"].double(), given["key"].double()
+    scale = given.get("scale") or q.shape[-1] ** -0.5
+    scores = q @ shared(k, q.shape[1]).transpose(-1, -2) * scale
+    for word in ("attn_mask", "attn_bias"):
+        if given.get(word) is not None:
+            scores = scores + given[word].double()
+    if given.get("is_causal"):
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
+        scores = scores.masked_fill(later, -torch.inf)
+    return scores
+
+
+def shared(x: Tensor, heads: int) -> Tensor:
+    """Keys or values ``[batch, head, token, width]``, once for each head that shares them."""
+    return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], 1)

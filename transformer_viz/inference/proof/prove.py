@@ -1,0 +1,304 @@
+"""The proof of a capture: kernels accounted for, axes and edits measured on the very input."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from ...capture import Capture, CaptureRequest, probe
+from ...capture.records import AttentionRecord
+from ...core.interventions import Intervention
+from ...core.trace_parts import KernelRun
+from .accounts import NEAR, Account, accounts, near, softmaxed
+from .kernels import Kernel, KernelMode, flat
+from .laws import LAWS, SEEN, Law, LawAtKernels
+
+Call = Callable[[], Any]
+Laws = dict[str, dict[str, float | None]]  # by site and law
+MOST_SITES = 64  # are tried one by one where a law fails for all together
+WANTED = CaptureRequest(
+    scores=lambda site: True, statistics=False, norms=False, residuals=False, check=True
+)
+
+
+@dataclass
+class Proof:
+    """What was proved on one input.
+
+    ``difference`` of the watched output and the unwatched one; ``kernels`` that ran and what each
+    is; ``laws`` by site: the difference that each proof left, at most ``tolerance`` where it holds,
+    None where it could not be told; ``untold`` says why.
+    """
+
+    difference: float
+    kernels: tuple[KernelRun, ...] = ()
+    laws: Laws = field(default_factory=dict)
+    untold: tuple[str, ...] = ()
+    tolerance: float = NEAR
+
+    @property
+    def holds(self) -> bool:
+        """Whether everything was proved."""
+        errors = [error for found in self.laws.values() for error in found.values()]
+        told = bool(errors) and all(e is not None and e <= self.tolerance for e in errors)
+        told = told and self.difference <= self.tolerance
+        return told and all(kernel.fate != MISSED for kernel in self.kernels)
+
+
+MISSED = KernelRun.MISSED
+
+
+class Explicit(TorchFunctionMode):
+    """Does nothing; PyTorch's modules take their step-by-step way while a mode is there."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def prove(
+    module: nn.Module, call: Call, *, stack: str = "encoder", alone: Call | None = None,
+    together: Call | None = None,
+) -> Proof:  # fmt: skip
+    """Prove what the probe shows of one call of a module, and what its edits do there.
+
+    ``call`` runs the module and gives its output, ``stack`` names a lone self-attention (as in
+    `CaptureRequest`). ``alone`` runs the first item of ``together``'s batch by itself; without them
+    the axis of the batch is not told. Twelve or so passes more; the module is not changed.
+    """
+    return Prover(module, call, stack).prove(alone, together)
+
+
+class Prover:
+    """The passes of one proof: a watched one, one over the kernels, and two for each law."""
+
+    def __init__(self, module: nn.Module, call: Call, stack: str):
+        self.module, self.call = module, call
+        self.request = replace(WANTED, stack=stack)
+        self.untold: list[str] = []
+        self.capture, seen = self.watched()
+        with torch.no_grad():
+            self.difference = apart(seen, flat(call()))
+        mode = KernelMode(module)
+        self.plain = self.under(mode)
+        self.kernels = mode.kernels
+        self.accounts = accounts(self.capture.attentions, self.kernels)
+        self.tolerance = tolerance(self.plain)
+
+    def prove(self, alone: Call | None, together: Call | None) -> Proof:
+        """All laws; each at all sites at once, and one by one where that fails."""
+        laws: Laws = {}
+        for account in self.accounts:
+            laws[name(account.record)] = {"kernel": self.numbers(account)}
+            laws[name(account.record)] |= {"rows": self.rows(account)} | self.order(account)
+        for site, errors in self.batch(alone, together).items():
+            laws[site] |= errors
+        for law in self.tried():
+            for site, error in self.law(law).items():
+                laws[site][law.name] = error
+        runs = tuple(self.fate(number, kernel) for number, kernel in enumerate(self.kernels))
+        return Proof(self.difference, runs, laws, tuple(dict.fromkeys(self.untold)), self.tolerance)
+
+    def watched(
+        self, edits: Intervention | None = None, call: Call | None = None
+    ) -> tuple[Capture, list[Tensor]]:
+        """A watched pass: what was captured, and the tensors that came out."""
+        with torch.no_grad(), probe(self.module, edits, self.request) as capture:
+            out = (call or self.call)()
+        return capture, flat(out)
+
+    def under(self, mode: Any) -> list[Tensor]:
+        """The tensors of a pass under a dispatch mode; the other one keeps PyTorch's modules from
+        putting whole layers into one kernel."""
+        with torch.no_grad(), Explicit(), mode:
+            return flat(self.call())
+
+    def numbers(self, account: Account) -> float | None:
+        """How far the captured weights are from those of the kernels; None without any kernel."""
+        if not account.parts:
+            where = name(account.record)
+            self.untold.append(
+                f"{where}: no softmax kernel gave these numbers; the module reckons its weights "
+                "itself, or another way than the probe saw"
+            )
+            return None
+        if not account.complete:
+            return float("inf")
+        rows = softmaxed(account.record)
+        assert rows is not None
+        expected = rows.reshape(-1, rows.shape[-1]).cpu()
+        worst = 0.0
+        for number, places in account.parts.items():
+            made = self.kernels[number].rows.double().cpu().nan_to_num(0.0)
+            worst = max(worst, float((made - expected[places]).abs().max()))
+        return worst if worst > near(self.kernels[number].dtype) else min(worst, NEAR)
+
+    def rows(self, account: Account) -> float | None:
+        """0 where each row is one row of what the output projection got; None if not told."""
+        batch, _, queries, _ = account.shape
+        where = name(account.record)
+        sizes = [self.kernels[number].projected for number in account.parts]
+        if not sizes or None in sizes:
+            self.untold.append(f"{where}: no output projection was found behind its heads")
+            return None
+        counts = {math.prod(size[:-1]) for size in sizes if size is not None}
+        if counts != {batch * queries}:
+            self.untold.append(
+                f"{where}: its {batch * queries} rows are not the {min(counts)} rows that the "
+                "output projection got"
+            )
+            return None
+        return 0.0
+
+    def order(self, account: Account) -> dict[str, float | None]:
+        """Where a self-attention has more keys than rows, its numbers of rows are not proved."""
+        queries, keys = account.record.shape
+        if account.record.kind != "self" or queries == keys:
+            return {}
+        where = name(account.record)
+        self.untold.append(
+            f"{where}: {queries} rows look at {keys} keys; that its first row is number "
+            f"{account.record.offset} follows from how the keys grew and is not proved"
+        )
+        return {"first row": None}
+
+    def batch(
+        self, alone: Call | None, together: Call | None
+    ) -> dict[str, dict[str, float | None]]:
+        """Whether the first item alone gives row 0 of the batch, for each attention."""
+        if alone is None or together is None:
+            return {}
+        try:
+            one, _ = self.watched(call=alone)
+            both, _ = self.watched(call=together)
+        except Exception as error:
+            self.untold.append(
+                f"The batch could not be told: the model does not take two ({error})"
+            )
+            return {name(account.record): {"batch": None} for account in self.accounts}
+        pairs = list(zip(one.attentions, both.attentions, strict=False))
+        same = len(one.attentions) == len(both.attentions) == len(self.accounts)
+        found: Laws = {}
+        for account, (single, double) in zip(self.accounts, pairs, strict=False):
+            found[name(account.record)] = {"batch": apart_first(single, double) if same else None}
+        return found
+
+    def tried(self) -> list[Law]:
+        """The laws that this input can show: a hidden key must leave every row another one."""
+        records = [account.record for account in self.accounts]
+        if not records:
+            return []
+        heads = min(record.heads for record in records)
+        key = self.key()
+        laws = [Law(law, key or 0, min(1, heads - 1)) for law in LAWS]
+        return [law for law in laws if law.name != "hidden key" or key is not None]
+
+    def key(self) -> int | None:
+        """A key of every attention that no row looks at alone; None where there is none."""
+        fits: set[int] | None = None
+        for record in (account.record for account in self.accounts):
+            if record.weights is None:
+                continue
+            rows = record.weights[..., : record.shape[1]].amax((0, 1, 2))
+            good = {int(k) + record.first_key for k in (rows < 1 - SEEN).nonzero()}
+            fits = good if fits is None else fits & good
+        return min(fits or (), key=lambda k: (k == 0, k), default=None)
+
+    def law(self, law: Law) -> dict[str, float | None]:
+        """The difference of a law at each site: at all at once, and one by one if that fails."""
+        told = [account for account in self.accounts if account.parts]
+        sites = [name(account.record) for account in self.accounts]
+        found: dict[str, float | None] = dict.fromkeys(sites)
+        if not told:
+            return found
+        together = None
+        if len(told) == len(self.accounts):
+            together = self.measured(law, law.intervention, told)
+        if together is not None and together <= self.tolerance:
+            return dict.fromkeys(sites, together)
+        for account in told[:MOST_SITES]:
+            edit = replace(law.edit, **selectors(account.record))
+            where = name(account.record)
+            same = [a for a in told if name(a.record) == where]
+            found[where] = self.measured(law, Intervention((edit,)), same)
+        return found
+
+    def measured(self, law: Law, edits: Intervention, told: Sequence[Account]) -> float | None:
+        """How far a probe's edit is from the law at the kernels; None where it is refused."""
+        bare = {n for n, kernel in enumerate(self.kernels) if kernel.projected is None}
+        expected = self.under(KernelMode(self.module, LawAtKernels(law, told, bare)))
+        return self.edited(edits, expected)
+
+    def edited(self, edits: Intervention, expected: list[Tensor]) -> float | None:
+        """How far a watched edit's output is from what is expected; None if it is refused."""
+        try:
+            _, got = self.watched(edits)
+        except ValueError as error:
+            self.untold.append(str(error))
+            return None
+        return apart(got, expected)
+
+    def fate(self, number: int, kernel: Kernel) -> KernelRun:
+        """What a kernel is: an attention that is shown, something else, or missed."""
+        rows, keys = kernel.rows.shape
+        where = [name(a.record) for a in self.accounts if number in a.parts]
+        others = self.capture.others
+        if where:
+            fate = where[0]
+        elif kernel.outside:
+            fate = "outside the probed module"
+        elif kernel.met == "opaque":
+            fate = "one kernel for a whole layer"
+        elif kernel.met == "product":
+            fate = others.get((kernel.path, keys), MISSED)
+        else:
+            fate = kernel.met or others.get((kernel.path, keys), "not multiplied")
+        return KernelRun(kernel.name, kernel.path, rows, keys, fate)
+
+
+def name(record: AttentionRecord) -> str:
+    """An attention's site, with its path, since sites of two parts may share a name."""
+    return f"{record.site} {record.path}".strip()
+
+
+def selectors(record: AttentionRecord) -> dict[str, Any]:
+    """What names one attention in an edit."""
+    site = record.site
+    path = record.path or None
+    return {"stack": site.stack, "block": site.block, "layer": site.layer, "path": path}
+
+
+def apart(got: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
+    """The largest difference of two outputs, relative to the largest value of each tensor."""
+    if len(got) != len(expected) or any(
+        x.shape != y.shape for x, y in zip(got, expected, strict=False)
+    ):
+        return float("inf")
+    gaps = [0.0]
+    for x, y in zip(got, expected, strict=True):
+        if x.is_floating_point() and x.numel():
+            x, y = x.double().nan_to_num(), y.double().nan_to_num()
+            gaps.append(float((x - y).abs().max() / y.abs().max().clamp(min=1e-30)))
+    return max(gaps)
+
+
+def apart_first(single: AttentionRecord, double: AttentionRecord) -> float | None:
+    """How far the first items of a batch are from the same items alone."""
+    if single.weights is None or double.weights is None:
+        return None
+    one, both = single.weights, double.weights
+    if both.shape[0] <= one.shape[0] or both.shape[1:] != one.shape[1:]:
+        return float("inf")
+    return float((both[: one.shape[0]].double() - one.double()).nan_to_num().abs().max())
+
+
+def tolerance(outputs: Sequence[Tensor]) -> float:
+    """What rounding may leave in outputs of this precision."""
+    types = [x.dtype for x in outputs if x.is_floating_point()]
+    eps = max((torch.finfo(dtype).eps for dtype in types), default=0.0)
+    return max(NEAR, 16 * eps)
