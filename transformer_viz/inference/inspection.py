@@ -12,10 +12,9 @@ import numpy as np
 from ..checkpoints.common.model import Model
 from ..checkpoints.common.parameter_counts import Block, parameter_blocks
 from ..checkpoints.common.provenance import GUESSES, ORIGINS
-from ..core.trace import Trace
-from ..core.trace_parts import Report
-from ..i18n import mark, say
+from ..i18n import say
 from ..preprocessing.tokenizers import PlainIds, target_side
+from .findings import AttentionSite, Finding, findings_of, sites_of
 from .token_ids import source_ids, target_ids
 from .tracing import trace
 
@@ -48,25 +47,6 @@ class Vocabulary:
     sample: tuple[str, ...]
     special: tuple[tuple[str, int, str], ...]
     typed: bool
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One sentence of the capture report, ``green`` or ``amber``, with its details."""
-
-    sentence: str
-    status: str
-    details: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class AttentionSite:
-    """One attention block and how many heads were seen in it."""
-
-    stack: str
-    block: str
-    layer: int
-    heads: int
 
 
 @dataclass(frozen=True)
@@ -245,136 +225,11 @@ def _watched(model: Model, about: Inspection) -> Inspection:
         return dataclasses.replace(about, findings=(failed,))
     return dataclasses.replace(
         about,
-        findings=(_seen(run), _untouched(run.report), _proved(run.report)),
-        sites=_sites(run),
+        findings=findings_of(run),
+        sites=sites_of(run),
         norms=tuple(run.norms["site"].unique()),
         positions=tuple(run.positions),
     )
-
-
-def _sites(run: Trace) -> tuple[AttentionSite, ...]:
-    counted = run.heads.groupby(["stack", "block", "layer"], sort=False)["head"].count()
-    return tuple(
-        AttentionSite(str(stack), str(block), int(layer), int(heads))
-        for (stack, block, layer), heads in counted.items()
-    )
-
-
-def _seen(run: Trace) -> Finding:
-    """What was found."""
-    heads, sites = len(run.heads), _sites(run)
-    norms, tables = tuple(run.norms["site"].unique()), tuple(run.positions)
-    unknown = run.report.unrecognised
-    said = say(
-        "{heads} in {blocks}, {norms} and {tables} of positions were found",
-        heads=_many(heads, "head"),
-        blocks=_many(len(sites), "attention block"),
-        norms=_many(len(norms), "norm"),
-        tables=_many(len(tables), "table"),
-    )
-    if unknown:
-        places = _many(len(unknown), "place")
-        said += say("; {places} in the model could not be understood", places=places)
-    details = [f"{s.stack} {s.block} L{s.layer}: {_many(s.heads, 'head')}" for s in sites]
-    details += [say("norm: {name}", name=name) for name in norms]
-    details += [say("positions: {name}", name=name) for name in tables]
-    details += [say("not understood: {name}", name=name) for name in unknown]
-    status = "amber" if unknown or not sites else "green"
-    return Finding(say("{said}.", said=said), status, tuple(details))
-
-
-def _untouched(report: Report) -> Finding:
-    """That watching did not change what the model does."""
-    off = report.output_difference
-    details = tuple(
-        say("ran as its explicit formula: {name}", name=name) for name in report.replaced
-    )
-    if off is None:
-        said = say("Whether watching changes the output was not checked.")
-        return Finding(said, "amber", details)
-    if off == 0:
-        said = say("Watching changes nothing: the output without it is the same to the last digit.")
-        return Finding(said, "green", details)
-    if off <= report.TOLERANCE:
-        said = say(
-            "Watching changes nothing: the output without it is the same to {off:.0e} of its "
-            "largest value.",
-            off=off,
-        )
-        return Finding(said, "green", details)
-    said = say(
-        "Watching changes the output by {off:.0e} of its largest value; do not trust the maps.",
-        off=off,
-    )
-    return Finding(said, "amber", details)
-
-
-def _proved(report: Report) -> Finding:
-    """That the captured weights are the ones that the model used."""
-    rows, most = report.row_sum_error, report.TOLERANCE
-    errors = {site: error for site, error in report.rebuilt.items() if error is not None}
-    worst = max(errors.values(), default=float("nan"))
-    left = len(report.rebuilt) - len(errors)
-    details = [say("rows sum to 1 within {error:.0e}", error=rows)]
-    details += [
-        say("{site}: not checked", site=site)
-        if error is None
-        else say("{site}: rebuilt within {error:.0e}", site=site, error=error)
-        for site, error in report.rebuilt.items()
-    ]
-    bad = [site for site, error in errors.items() if not error <= most]
-    if bad or not rows <= most:
-        return Finding(_disproved(bad, rows, worst), "amber", tuple(details))
-    if not errors:
-        said = say(
-            "Rows of attention sum to 1 within {error:.0e}; no block could be rebuilt from them.",
-            error=rows,
-        )
-        return Finding(said, "amber", tuple(details))
-    fields = {"rows": rows, "worst": worst, "left": left, "all": len(report.rebuilt)}
-    said = say(
-        "The captured weights explain the output: rows sum to 1 within {rows:.0e}, and weights "
-        "times values, projected, are what each block gave within {worst:.0e}.",
-        **fields,
-    )
-    if left:
-        said = say(
-            "The captured weights explain the output: rows sum to 1 within {rows:.0e}, and weights "
-            "times values, projected, are what each block gave within {worst:.0e} ({left} of {all} "
-            "could not be checked).",
-            **fields,
-        )
-    return Finding(said, "green", tuple(details))
-
-
-def _disproved(bad: list[str], rows: float, worst: float) -> str:
-    fields = {"rows": rows, "worst": worst, "places": ", ".join(bad[:3])}
-    if not bad:
-        return say(
-            "The captured weights do not explain the output: rows of attention sum to 1 within "
-            "{rows:.0e}, and what they rebuild is off by {worst:.0e}.",
-            **fields,
-        )
-    return say(
-        "The captured weights do not explain the output in {places}: rows of attention sum to 1 "
-        "within {rows:.0e}, and what they rebuild is off by {worst:.0e}.",
-        **fields,
-    )
-
-
-#: What is counted: one of it, and several.
-COUNTED = {
-    "head": (mark("{count:,} head"), mark("{count:,} heads")),
-    "attention block": (mark("{count:,} attention block"), mark("{count:,} attention blocks")),
-    "norm": (mark("{count:,} norm"), mark("{count:,} norms")),
-    "table": (mark("{count:,} table"), mark("{count:,} tables")),
-    "place": (mark("{count:,} place"), mark("{count:,} places")),
-}
-
-
-def _many(count: int, noun: str) -> str:
-    one, several = COUNTED[noun]
-    return say(one if count == 1 else several, count=count)
 
 
 def _beside(folder: Path | None, names: tuple[str, ...], lines: int) -> str:

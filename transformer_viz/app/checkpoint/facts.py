@@ -16,7 +16,8 @@ from ..session import visit
 from ..ui import layout
 
 if TYPE_CHECKING:
-    from ...inference.inspection import Finding, Inspection, Vocabulary
+    from ...inference.findings import Finding
+    from ...inference.inspection import Inspection, Vocabulary
 
 MARKS = {"green": ("✓", mark("as it should be")), "amber": ("!", mark("look at this"))}
 #: What a model is, takes and gives, as it is called.
