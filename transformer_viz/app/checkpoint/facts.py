@@ -61,7 +61,7 @@ def head(found: Inspection, called: str) -> None:
 
 
 def trust(found: Inspection) -> None:
-    """The capture report: three sentences with their marks, and every detail folded away."""
+    """The capture report: five sentences with their marks, and every detail folded away."""
     with st.container(border=True, key="card-trust"):
         question = say("Is what you will see what the model did?")
         layout.heading(question)
