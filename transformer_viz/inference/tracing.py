@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ..capture import Capture, CaptureRequest, probe
+from ..capture.records import AttentionRecord
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..core.sites import Site
@@ -178,10 +179,10 @@ def _report(
         scale = plain.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
         difference = float((plain - output.detach()).abs().max() / scale)
     proof = proved(model, read) if check else None
-    errors = [r.statistics["row_sum_error"][0].max() for r in capture.attentions]
+    errors = [_row_sum_error(record) for record in capture.attentions]
     return Report(
         sites=tuple(str(site) for site in capture.sites),
-        row_sum_error=float(max(errors, default=torch.tensor(float("nan")))),
+        row_sum_error=max(errors, default=float("nan")),
         output_difference=difference,
         rebuilt={str(record.site): _rebuilt(record) for record in capture.attentions}
         if check
@@ -221,7 +222,16 @@ def doubled(read: Read) -> Read:
     return replace(read, tensors=tensors, segments=segments)
 
 
-def _rebuilt(record: Any) -> float | None:
+def _row_sum_error(record: AttentionRecord) -> float:
+    """How far rows are from summing to 1, counting what a sink took beside the words."""
+    weights, scores = record.weights, record.scores
+    if weights is None or scores is None or scores.shape[-1] <= weights.shape[-1]:
+        return float(record.statistics["row_sum_error"][0].max())
+    sunk = torch.softmax(scores.double(), -1)[..., weights.shape[-1] :].sum(-1)
+    return float((weights.double().sum(-1) + sunk - 1).abs().max())
+
+
+def _rebuilt(record: AttentionRecord) -> float | None:
     """The worse of: the output rebuilt from the captured weights; softmax(scores) against them."""
     if record.rebuilt is None or record.scores is None or record.weights is None:
         return record.rebuilt

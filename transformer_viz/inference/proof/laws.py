@@ -20,11 +20,15 @@ LAWS = ("temperature", "hidden key", "window", "heads")
 
 @dataclass(frozen=True)
 class Law:
-    """One edit, in the probe's words and as a law on the rows of the kernels."""
+    """One edit, in the probe's words and as a law on the rows of the kernels.
+
+    ``interleaved``: before the output projection the features of all heads take turns.
+    """
 
     name: str
     key: int = 1
     head: int = 0
+    interleaved: bool = False
 
     @property
     def edit(self) -> Edit:
@@ -91,15 +95,16 @@ class LawAtKernels:
         return weights if empty is None else weights.masked_fill(empty[:, None], 0.0)
 
     def projected(self, numbers: Sequence[int], x: Tensor, axis: int) -> Tensor:
-        """What enters the output projection without the features of one head: heads stand side by
-        side there, each as wide as the other."""
+        """What enters the output projection without the features of one head; each is as wide as
+        the other."""
         covered = sorted({head for number in numbers for head in self.heads(number)})
         size = x.shape[axis]
         if self.law.name != "heads" or self.law.head not in covered or size % len(covered):
             return x
-        width, place = size // len(covered), covered.index(self.law.head)
-        kept = torch.ones(size, dtype=x.dtype, device=x.device)
-        kept[place * width : (place + 1) * width] = 0
+        count, place = len(covered), covered.index(self.law.head)
+        features = torch.arange(size, device=x.device)
+        owner = features % count if self.law.interleaved else features // (size // count)
+        kept = (owner != place).to(x.dtype)
         return x * (kept if axis == -1 else kept.view(-1, *[1] * (x.dim() - 2)))
 
     def heads(self, number: int) -> set[int]:
