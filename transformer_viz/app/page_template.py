@@ -33,7 +33,7 @@ class Page:
     ``address`` is its place in the URL, ``title`` its marked text in the navigation, ``question``
     the marked text of what it answers, ``draw`` what draws it. ``framed`` pages have the sentence
     box above them; the others ask the model at hand nothing. The ``first`` page opens where the URL
-    names none.
+    names none. A page that ``has_map`` draws maps of the run for every kind of model.
     """
 
     address: str
@@ -42,6 +42,7 @@ class Page:
     draw: Callable[[Engine], None]
     framed: bool = True
     first: bool = False
+    has_map: bool = False
 
     @property
     def path(self) -> str:

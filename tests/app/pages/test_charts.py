@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from ...support.map_pages import MAP_PAGES
 from ...support.page_content import charts, heatmap
 
 pytestmark = pytest.mark.app
 
 
-@pytest.mark.parametrize("page", ["norms", "positions"])
+@pytest.mark.parametrize("page", [path for path in MAP_PAGES if path])  # Explore has no chart
 def test_each_chart_can_be_read_as_a_table(visit: Callable[..., AppTest], page: str) -> None:
     app = visit(page)
     names = list(charts(app))

@@ -32,6 +32,7 @@ from transformer_viz.core.interventions import (
 from transformer_viz.core.trace import Trace
 
 from ...support.component_events import slide
+from ...support.map_pages import MAP_PAGES
 from ...support.model_kinds import LABELS, NAMES
 from ...support.page_content import (
     address,
@@ -51,7 +52,6 @@ from ...support.page_content import (
 
 pytestmark = pytest.mark.app
 Meet = Callable[..., AppTest]
-MAP_PAGES = ("", "positions", "norms")
 TEXT = "The cat sat on the mat."
 KEEP = ("weights", "scores", "hidden")
 STACK = {"lm": "decoder", "ids": "decoder", "mlm": "encoder", "vit": "encoder", "core": "encoder"}

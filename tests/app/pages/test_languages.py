@@ -16,6 +16,7 @@ from transformer_viz.core.interventions import Intervention, Pad, Temperature, W
 from transformer_viz.i18n import speaking
 
 from ...support.english_left import prose, texts_of
+from ...support.map_pages import MAP_PAGES
 from ...support.model_kinds import NAMES
 from ...support.page_content import go, html, part, said, told
 
@@ -82,7 +83,7 @@ def test_a_visitor_chooses_chinese_and_english_again(visit: Visit, page: str) ->
 
 
 @pytest.mark.parametrize("kind", NAMES)
-@pytest.mark.parametrize("page", ["", "positions", "norms"])
+@pytest.mark.parametrize("page", MAP_PAGES)
 def test_other_kinds_of_models_speak_chinese_too(meet: Meet, kind: str, page: str) -> None:
     app = meet(kind, page, lang="zh")
     assert not app.exception

@@ -39,12 +39,12 @@ from transformer_viz.i18n import languages
 from transformer_viz.metrics.residual.norm_statistics import STATISTICS
 
 from ...support.component_events import slide
+from ...support.map_pages import MAP_PAGES
 from ...support.page_content import address, chips, drawn, go, part, said, told
 from ..conftest import APP, TIMEOUT
 
 pytestmark = pytest.mark.app
 Visit = Callable[..., AppTest]
-MAP_PAGES = ("", "positions", "norms")
 
 
 def random_state(seed: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -194,11 +194,10 @@ def test_a_page_fits_a_narrow_window_and_follows_the_theme(
     if name in RECOLOURED:
         _is_recoloured(page)
     if name == "Lessons":
-        _can_be_read(page, "light")
-        page.emulate_media(color_scheme="dark")
-        page.reload()  # an open page keeps the colour of these words until its next run
-        _stands(page, name)
-        _can_be_read(page, "dark")
+        for scheme in SCHEMES:  # switched while the page is open
+            page.emulate_media(color_scheme=scheme)
+            page.wait_for_function(SCHEME, arg=scheme)
+            _can_be_read(page, scheme)
     if name == "About":
         assert page.get_by_text("CC BY 2.0").count() == 1
     for width in (800, 640):
@@ -207,6 +206,10 @@ def test_a_page_fits_a_narrow_window_and_follows_the_theme(
         assert page.evaluate(script("too_wide")) == [], f"{name} at {width} pixels"
 
 
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark", "light")
+#: Whether Streamlit has taken a theme.
+SCHEME = """scheme => scheme === getComputedStyle(
+    document.querySelector('[data-testid="stApp"]')).colorScheme"""
 #: Pages with pictures of different makers: our own, plotly's, tables.
 RECOLOURED = ("Explore", "Positions", "Norms")
 

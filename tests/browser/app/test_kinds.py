@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 
 from tests.support import page_actions
 from tests.support.browser import running_app
+from tests.support.map_pages import MAP_PAGES
 from tests.support.model_kinds import NAMES, write_kinds
 from tests.support.page_actions import address, after, go, query
 from tests.support.rest import rest
@@ -19,7 +20,6 @@ from tests.support.scripts import script
 
 TEXT = "The cat sat on the mat."
 MAP, OVER = "charts.head-view", "charts.over-image"
-MAP_PAGES = ("", "positions", "norms")
 #: Width and colours: the first of each page, both of Explore.
 SCREENS: tuple[tuple[int, Literal["light", "dark"]], ...] = ((800, "light"), (1440, "dark"))
 

@@ -16,6 +16,7 @@ from tests.support.scripts import script
 from tests.views.conftest import make_trace
 from transformer_viz.components.atlas import atlas_data
 from transformer_viz.components.map_look import MapLook
+from transformer_viz.core.head_metrics import shown_metrics
 from transformer_viz.core.palette import DARK, LIGHT, OKABE_ITO, Ramp, ramps
 from transformer_viz.core.trace import Trace
 
@@ -175,7 +176,7 @@ def test_what_is_pooled_is_said_in_tokens(stage: Page) -> None:
     assert "up to" not in stage.locator(".tv-legend").inner_text()
 
 
-@pytest.mark.parametrize("sort", ["entropy", "distance", "max", "sink"])
+@pytest.mark.parametrize("sort", [metric.name for metric in shown_metrics()])
 def test_heads_are_ranked_as_pandas_ranks_them(stage: Page, sort: str) -> None:
     trace = many(3, 5, 11, blocks=("encoder", "decoder", "cross"))
     show(stage, atlas_data(trace, ["encoder", "decoder", "cross"], sort=sort))

@@ -21,11 +21,11 @@ from . import (
 
 #: Every page, in the order of the navigation.
 PAGES: tuple[Page, ...] = (
-    Page("explore", mark("Explore"), explore.QUESTION, explore.draw, first=True),
+    Page("explore", mark("Explore"), explore.QUESTION, explore.draw, first=True, has_map=True),
     Page("step-inside", mark("Step inside"), step_inside.QUESTION, step_inside.draw),
     Page("play", mark("Play"), play.QUESTION, play.draw),
-    Page("positions", mark("Positions"), positions.KNOWS["word"], positions.draw),
-    Page("norms", mark("Norms"), norms.QUESTION, norms.draw),
+    Page("positions", mark("Positions"), positions.KNOWS["word"], positions.draw, has_map=True),
+    Page("norms", mark("Norms"), norms.QUESTION, norms.draw, has_map=True),
     Page("labs", mark("Labs"), mark("Why is a Transformer built the way it is?"), labs.draw),
     Page(
         "lessons",

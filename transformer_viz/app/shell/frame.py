@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from ...core.palette import palette
+from ...core.palette import DARK, LIGHT, palette
 from ...core.trace import Trace
 from ...i18n import ENGLISH, languages, say, spoken_language
 from ..engine.engine import Engine
@@ -27,12 +27,21 @@ CORNER = ("lang",)  # the keys that have a widget on every page
 
 def style() -> None:
     """The few corrections to Streamlit's look, and the colours they need."""
-    colours = palette(visit.dark())
-    names = ("accent", "warm", "card", "paper")
-    accents = f":root {{ {' '.join(f'--tv-{name}: {getattr(colours, name)};' for name in names)} }}"
     paths = (*STYLES, LARGE) if presenting() else STYLES
     sheets = "\n".join(path.read_text(encoding="utf-8") for path in paths)
-    st.html(f"<style>{sheets}\n{accents}\n{_folded_names()}</style>")
+    st.html(f"<style>{sheets}\n{_colours()}\n{_folded_names()}</style>")
+
+
+def _colours() -> str:
+    """Our colours, chosen in the app by the `color-scheme` that Streamlit keeps there: an open page
+    follows a switch of the theme without a run. Popovers stand outside, with the run's colours."""
+    now, names = palette(visit.dark()), ("accent", "warm", "card", "paper")
+    run = " ".join(f"--tv-{n}: {getattr(now, n)};" for n in names)
+    both = " ".join(
+        f"--tv-{n}: light-dark({getattr(LIGHT, n)}, {getattr(DARK, n)});" for n in names
+    )
+    follows = f'[data-testid="stApp"] {{ {both} }}'
+    return f":root {{ {run} }}\n@supports (color: light-dark(red, red)) {{ {follows} }}"
 
 
 def _folded_names() -> str:

@@ -1,0 +1,30 @@
+"""The roads of docs/architecture.md lead through functions that there are."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.support.paths import ROOT
+
+TEXT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+HOPS = re.findall(r"`([\w/]+\.(?:py|js))::(\w+)`", TEXT)
+PYTHON = ROOT / "transformer_viz"
+DEFINED = {
+    "py": r"^ *(?:async )?(?:def|class) {name}\b",
+    "js": r"^(?:export )?(?:async )?(?:function|class) {name}\b|^  (?:async )?{name}\(.*\{{$",
+}
+
+
+def test_the_road_of_the_slider_names_each_hop() -> None:
+    assert len(HOPS) == TEXT.count("::") - 1 >= 30  # one `::` explains the notation
+    assert ("capture/edit_plan.py", "changed_scores") in HOPS
+
+
+@pytest.mark.parametrize(("file", "name"), HOPS)
+def test_each_hop_is_there(file: str, name: str) -> None:
+    suffix = file.rsplit(".")[-1]
+    folder = PYTHON if suffix == "py" else PYTHON / "components" / "browser"
+    text = (folder / file).read_text(encoding="utf-8")
+    assert re.search(DEFINED[suffix].format(name=name), text, re.MULTILINE)
