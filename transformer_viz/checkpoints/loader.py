@@ -18,6 +18,7 @@ from .common import native
 from .common.bundled import CONFIG, EXAMPLE, PREFERRED, PRETRAINED, WEIGHTS, available, shelved
 from .common.candidate import Candidate
 from .common.model import Model
+from .common.number_type import number_type
 from .files.reading import SUFFIXES, CheckpointError, CheckpointMissing, file_size, read_config
 from .hugging_face import layout as hugging_face
 from .layouts import (
@@ -85,6 +86,10 @@ def load(
     thing: str | os.PathLike[str] | nn.Module,
     device: str | None = None,
     tokenizer: Tokenizer | None = None,
+    *,
+    dtype: str | torch.dtype | None = None,
+    max_memory: Mapping[int | str, int | str] | None = None,
+    offload_folder: str | os.PathLike[str] | None = None,
     **overrides: Any,
 ) -> Model:
     """Open a trained model.
@@ -93,7 +98,11 @@ def load(
     a folder, a weights file, or a module in memory, which is put into evaluation mode and stays on
     its device unless one is given. ``device`` None is a GPU if one is present, ``"auto"`` spreads a
     Hugging Face model over all there are. ``tokenizer`` None
-    takes the vocabulary beside the weights, or else ids typed as numbers. ``overrides`` are words
+    takes the vocabulary beside the weights, or else ids typed as numbers. ``dtype`` is what it
+    computes in: ``"float32"`` (None too), ``"float16"``, ``"bfloat16"``, ``"float64"``, the torch
+    dtype, or ``"auto"`` for that of the file. ``max_memory`` is the most that each device may hold
+    (``{0: "10GB", "cpu": "30GB"}``), ``offload_folder`` where on disk the rest lies; both spread
+    the model as ``device="auto"`` does, with the accelerate package. ``overrides`` are words
     of the layout (:class:`ModelConfig` for our own); they win over the file, and
     ``Model.provenance`` says so. ``layout=`` names the layout instead of recognising it,
     ``allow_nonfinite=True`` opens weights that are NaN or infinite, and ``weights="ema"`` takes the
@@ -104,22 +113,52 @@ def load(
         CheckpointError: a checkpoint that is unsafe, damaged, incomplete, of an unknown layout, or
             that does not fit its config (a ValueError too).
     """
+    spread = {"max_memory": max_memory, "offload_folder": offload_folder}
+    spread = {word: value for word, value in spread.items() if value is not None}
     if isinstance(thing, nn.Module):
+        _refuse_in_memory(dtype=dtype, **spread)
         place = None if device is None else choose_device(device)
         if isinstance(thing, Transformer):
             return native.wrap(thing, tokenizer, device=place, **overrides)
         return plain.wrap(thing, tokenizer, device=place, **overrides)
-    place = None if device == AUTO else choose_device(device)
+    if spread and device not in (None, AUTO):
+        raise CheckpointError(
+            f"With {' and '.join(spread)} a model is spread over devices, and device={device!r} "
+            'names one; leave device out, or give "auto".'
+        )
+    place = None if spread or device == AUTO else choose_device(device)
     found, words = discover(thing, overrides)
-    if place is None:
-        words["device"] = AUTO
     layout, found = recognised(found, overrides.get("layout"))
-    model = layout.open(found, tokenizer, words)
+    if layout is hugging_face:
+        words |= spread | {"dtype": dtype} | ({"device": AUTO} if place is None else {})
+        model = layout.open(found, tokenizer, words)
+    elif place is None:
+        raise CheckpointError(
+            f"Only a Hugging Face folder can be spread over devices, and this is {layout.NAME}; "
+            "name one device, such as cpu."
+        )
+    else:
+        model = layout.open(found, tokenizer, words)
+        model = model if dtype is None else model.cast(number_type(dtype, model.file_dtype))
     model = replace(model, **_of_the_file(found))
     if found.allow_nonfinite:
         note = f"{found.path.name} was opened although it may hold NaN or infinite weights."
         model = replace(model, notes=(*model.notes, note))
     return model if place is None else model.to(place)
+
+
+def _refuse_in_memory(**given: Any) -> None:
+    """A module in memory stays as it is: in its own type of number, where it lies.
+
+    Raises:
+        CheckpointError: names the word that came.
+    """
+    for word, value in given.items():
+        if value is not None:
+            raise CheckpointError(
+                f"{word} is for checkpoints on disk; a module in memory is opened as it is. "
+                "Convert or move it yourself (module.to(torch.bfloat16)) before load."
+            )
 
 
 def _of_the_file(found: Candidate) -> dict[str, Any]:

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from ...preprocessing.images import ImageReader
 from ...preprocessing.tokenizers import Tokenizer
+from .number_type import name_of, rounding_note
 from .provenance import GUESSES
 
 BASE_SIZE = 12  # heads, and layers of a stack, of the usual base models (BERT, GPT-2)
@@ -35,6 +37,24 @@ class Calls:
     encode: Callable[..., Any] | None = None
     decode: Callable[..., Tensor] | None = None
     following: Callable[..., Tensor] | None = None
+
+    def fed(self, dtype: torch.dtype) -> Calls:
+        """The same calls with vectors and pictures brought to the module's type of number."""
+
+        def narrowed(call: Callable[..., Any]) -> Callable[..., Any]:
+            def fed(*inputs: Any, **named: Any) -> Any:
+                return call(*(_of_type(x, dtype) for x in inputs), **named)
+
+            return fed
+
+        return Calls(
+            narrowed(self.forward),
+            *(call and narrowed(call) for call in (self.encode, self.decode, self.following)),
+        )
+
+
+def _of_type(given: Any, dtype: torch.dtype) -> Any:
+    return given.to(dtype) if isinstance(given, Tensor) and given.is_floating_point() else given
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,3 +121,12 @@ class Model:
         """The same model with its module moved to a device (in place, as PyTorch moves modules)."""
         self.module.to(device)
         return replace(self, device=device)
+
+    def cast(self, dtype: torch.dtype) -> Model:
+        """The same model computing in another type of number (in place, as PyTorch casts)."""
+        name = name_of(dtype)
+        if name == self.dtype:
+            return self
+        self.module.to(dtype)
+        notes = (*self.notes, *rounding_note(name))
+        return replace(self, dtype=name, calls=self.calls.fed(dtype), notes=notes)

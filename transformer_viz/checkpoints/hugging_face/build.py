@@ -15,6 +15,7 @@ from ...preprocessing.hugging_face import HuggingFaceText
 from ...preprocessing.images import ImageReader
 from ...preprocessing.tokenizers import PlainIds, Tokenizer
 from ..common.model import Model
+from ..common.number_type import name_of, rounding_note
 from ..files.errors import CheckpointError
 from .calls import TARGET, make_calls
 from .config import require_shown
@@ -134,14 +135,14 @@ def build_model(
         kind=kind,
         config=words | ids | seen,
         tokenizer=_face(tokenizer, own, ids, config, decodes),
-        device=str(first.device),
+        device=str(input_device(module)),
         calls=calls,
         layout=NAME,
         pad_id=ids.get("pad_id"),
         bos_id=ids.get("bos_id"),
         eos_id=ids.get("eos_id"),
         max_tokens=None if image else ids.get("max_tokens", _longest(module)),
-        dtype=str(first.dtype).removeprefix("torch."),
+        dtype=name_of(first.dtype),
         folder=folder,
         takes="image" if image else "text",
         gives=gives,
@@ -149,9 +150,22 @@ def build_model(
         image=None if image is None else _named(image, trial, config),
         labels=_labels(config, trial) if gives == "classes" else (),
         pairs=kind == "encoder-only" and own is not None and makes_pairs(own),
-        notes=tuple(_notes(config, trial, words, kind)),
+        notes=(*_notes(config, trial, words, kind), *rounding_note(name_of(first.dtype))),
         provenance=origins | named | told,
     )
+
+
+def input_device(module: nn.Module) -> torch.device:
+    """Where a module wants its input: beside its first weight.
+
+    A weight that accelerate keeps elsewhere until it is used is on no device; the hook that
+    fetches it says where it will be.
+    """
+    device = next(module.parameters()).device
+    if device.type == "meta":
+        hook: Any = getattr(module, "_hf_hook", None)
+        device = torch.device(getattr(hook, "execution_device", None) or "cpu")
+    return device
 
 
 def _kind(trial: Trial, decodes: bool) -> str:
@@ -169,7 +183,7 @@ def _sample(
     module: nn.Module, image: ImageReader | None, ids: Mapping[str, Any], decodes: bool
 ) -> tuple[Tensor, Tensor | None]:
     """A small plain input: an empty picture, or a few ordinary tokens, and a target for them."""
-    device = next(module.parameters()).device
+    device = input_device(module)
     if image is not None:
         return torch.zeros(1, image.channels, image.height, image.width, device=device), None
     size = vocabulary_size(module.config) or 256

@@ -16,6 +16,7 @@ from typing import Any
 from ...preprocessing.tokenizers import Tokenizer
 from ..common.candidate import Candidate
 from ..common.model import Model
+from ..common.number_type import number_type
 from ..files.errors import CheckpointError
 from .build import NAME as NAME
 from .build import build_model, takes, vocabulary_size
@@ -27,6 +28,7 @@ from .side_files import open_tokenizer
 from .weights import class_of, difference, left_over, loaded
 
 NAMES: tuple[str, ...] = ()  # the library has hundreds of spellings; config.json tells them
+SPREADING = ("max_memory", "offload_folder")
 OTHERS = ("layout", "architecture")  # words of configs that are ours, or timm's
 
 
@@ -37,9 +39,9 @@ def recognise(found: Candidate) -> bool:
 
 
 def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
-    """The model that ``config.json`` names, with the folder's weights, in float32.
+    """The model that ``config.json`` names, with the folder's weights.
 
-    ``device="auto"`` among the overrides spreads it over all devices there are.
+    Among the overrides may stand how it is to be loaded, see :func:`settings_of`.
 
     Raises:
         CheckpointError: code of its own, quantised weights, an unknown architecture or one whose
@@ -50,8 +52,8 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
             "A Hugging Face folder needs a config.json with a model_type beside its weights."
         )
     refuse(found.config)
-    device_map = spread(overrides)
     weights = found.weights
+    settings = settings_of(overrides, weights.floats)
     with library() as transformers:
         config = library_config(transformers, found.config, weights.tensors)
         said = overridden(config.to_dict(), overrides)
@@ -63,18 +65,17 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
         if complaint:
             raise CheckpointError(complaint)
         over = left_over(transformers, cls, config, unknown, weights)
-        module = loaded(cls, config, weights, device_map)
+        module = loaded(cls, config, weights, settings)
         given: Any = tokenizer
         note = ""
         if given is None and kind_of_input == "text":
             given, note = open_tokenizer(transformers, found.folder, vocabulary_size(config))
         model = build_model(module, given, found.config, said, overrides, found.folder)
-    floats = [t.dtype for t in weights.tensors.values() if t.is_floating_point()]
     return dataclasses.replace(
         model,
         name=_name(found.folder),
         hash=found.hash,
-        file_dtype=str(floats[0]).removeprefix("torch.") if floats else "",
+        file_dtype=weights.floats,
         notes=(*model.notes, *filter(None, (over, note))),
     )
 
@@ -87,15 +88,34 @@ def _name(folder: Path) -> str:
     return place.name
 
 
-def spread(overrides: Mapping[str, Any]) -> str | None:
-    """``auto`` where the model is to be spread over all devices, which accelerate does.
+def settings_of(overrides: Mapping[str, Any], floats: str) -> dict[str, Any]:
+    """How the library is to load: its type of number, and over which devices it spreads a model.
+
+    ``dtype`` None is float32, ``auto`` that of the file (``floats``). ``device="auto"``,
+    ``max_memory`` (what each device may hold) and ``offload_folder`` (where on disk the rest lies)
+    ask for accelerate.
 
     Raises:
-        CheckpointError: another word, or accelerate is not installed.
+        CheckpointError: another word or type of value; accelerate is not installed.
     """
-    device = overrides.get("device")
+    found: dict[str, Any] = {"dtype": number_type(overrides.get("dtype"), floats)}
+    device, memory, folder = (overrides.get(w) for w in ("device", *SPREADING))
     if device not in (None, "auto"):
         raise CheckpointError(f"The word device may only be auto here; got {device!r}.")
-    if device is not None and find_spec("accelerate") is None:
-        raise CheckpointError('device="auto" needs the package accelerate: pip install accelerate.')
-    return device
+    if memory is not None and not isinstance(memory, Mapping):
+        raise CheckpointError(
+            'max_memory says what each device may hold, like {0: "10GB", "cpu": "30GB"}; got '
+            f"{memory!r}."
+        )
+    asked = [word for word in ("device", *SPREADING) if overrides.get(word) is not None]
+    if not asked:
+        return found
+    if find_spec("accelerate") is None:
+        word = 'device="auto"' if asked == ["device"] else asked[-1]
+        raise CheckpointError(f"{word} needs the package accelerate: pip install accelerate.")
+    found["device_map"] = "auto"
+    if memory is not None:  # a command line can only name devices in words
+        found["max_memory"] = {int(d) if str(d).isdigit() else d: m for d, m in memory.items()}
+    if folder is not None:
+        found["offload_folder"] = str(folder)
+    return found

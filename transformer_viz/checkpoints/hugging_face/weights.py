@@ -233,10 +233,11 @@ def check_dtypes(weights: Weights) -> None:
             )
 
 
-def loaded(cls: Any, config: Any, weights: Weights, device_map: str | None = None) -> nn.Module:
-    """The class filled with the file's weights, in float32 and evaluation mode.
+def loaded(cls: Any, config: Any, weights: Weights, settings: Mapping[str, Any]) -> nn.Module:
+    """The class filled with the file's weights, in evaluation mode.
 
-    The caller has found that they fit (`difference`, `left_over`).
+    The caller has found that they fit (`difference`, `left_over`). ``settings`` say in which type
+    of number (``dtype``), and over which devices, in the library's own words.
 
     Raises:
         CheckpointError: weights that are not finite.
@@ -244,18 +245,28 @@ def loaded(cls: Any, config: Any, weights: Weights, device_map: str | None = Non
     if not weights.allow_nonfinite:
         for name, tensor in weights.tensors.items():
             refuse_non_finite(name, tensor, weights.path)
-    settings = {} if device_map is None else {"device_map": device_map}
-    with torch.random.fork_rng(devices=[]):
-        module, info = cls.from_pretrained(
-            None,
-            config=config,
-            state_dict=weights.tensors,
-            dtype=torch.float32,
-            local_files_only=True,
-            trust_remote_code=False,
-            output_loading_info=True,
-            **settings,
-        )
+    try:
+        with torch.random.fork_rng(devices=[]):
+            module, info = cls.from_pretrained(
+                None,
+                config=config,
+                state_dict=weights.tensors,
+                local_files_only=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+                **settings,
+            )
+    except ValueError as error:
+        if "device_map" not in settings:
+            raise
+        if "offload" in str(error) and "offload_folder" not in settings:
+            raise CheckpointError(
+                "The model does not fit into what max_memory allows; allow more, or give an "
+                "offload_folder for the rest."
+            ) from error
+        raise CheckpointError(
+            f"accelerate cannot spread the model so: {plainly(error)}. Correct max_memory."
+        ) from error
     for word in ("missing_keys", "mismatched_keys"):  # never so, after the comparison
         if info[word]:
             raise CheckpointError(f"The library lost weights while loading: {sorted(info[word])}.")
