@@ -19,6 +19,7 @@ from .common.bundled import CONFIG, EXAMPLE, PREFERRED, PRETRAINED, WEIGHTS, ava
 from .common.candidate import Candidate
 from .common.model import Model
 from .common.number_type import number_type
+from .files.adapters import base_of, is_adapter, weights_of
 from .files.reading import SUFFIXES, CheckpointError, CheckpointMissing, file_size, read_config
 from .hugging_face import layout as hugging_face
 from .layouts import (
@@ -79,7 +80,7 @@ layouts: tuple[Layout, ...] = (
 )
 BESIDE = ("vocab.pt", "training_args.bin", "optimizer.pt", "scheduler.pt", "rng_state.pth", EXAMPLE)
 AUTO = "auto"  # a device: as many as the model needs, where its layout can do that
-OURS = ("layout", "allow_nonfinite", "weights")  # overrides that are not a layout's own
+OURS = ("layout", "allow_nonfinite", "weights", "base")  # overrides that are not a layout's own
 
 
 def load(
@@ -106,7 +107,8 @@ def load(
     of the layout (:class:`ModelConfig` for our own); they win over the file, and
     ``Model.provenance`` says so. ``layout=`` names the layout instead of recognising it,
     ``allow_nonfinite=True`` opens weights that are NaN or infinite, and ``weights="ema"`` takes the
-    running average of the weights where a file holds it too.
+    running average of the weights where a file holds it too. A folder that peft saved holds an
+    adapter, which is merged in memory into the model that its config names, or ``base=`` does.
 
     Raises:
         CheckpointMissing: nothing of that name (a FileNotFoundError too).
@@ -132,6 +134,11 @@ def load(
     if layout is hugging_face:
         words |= spread | {"dtype": dtype} | ({"device": AUTO} if place is None else {})
         model = layout.open(found, tokenizer, words)
+    elif found.adapter is not None:
+        raise CheckpointError(
+            f"The adapter {found.adapter.parent.name} is peft's, and so is for Hugging Face "
+            f"models; {found.path.name} is {layout.NAME}. Give the folder of its model as base."
+        )
     elif place is None:
         raise CheckpointError(
             f"Only a Hugging Face folder can be spread over devices, and this is {layout.NAME}; "
@@ -165,7 +172,7 @@ def _of_the_file(found: Candidate) -> dict[str, Any]:
     """What every layout would say alike of a file: its size, and what was taken off its names."""
     read = found.__dict__.get("weights")  # a layout may have taken another way to the tensors
     return {
-        "file_size": file_size(found.path),
+        "file_size": sum(map(file_size, filter(None, (found.path, found.adapter)))),
         "unwrapped": () if read is None else read.unwrapped,
     }
 
@@ -182,7 +189,16 @@ def discover(
     if which not in ("trained", "ema"):
         raise CheckpointError(f"weights are 'trained' or 'ema' (their average); got {which!r}.")
     words = {word: overrides[word] for word in overrides if word not in OURS}
-    return Candidate(path, read_config(path.parent / CONFIG), allow, which == "ema"), words
+    adapter, base = None, overrides.get("base")
+    if is_adapter(path):
+        adapter, path = path, find(base_of(path, base), whole=True)
+    elif base:
+        raise CheckpointError(
+            f"base={str(base)!r} names the model of an adapter, and {path.name} is none; leave it "
+            "out."
+        )
+    config = read_config(path.parent / CONFIG)
+    return Candidate(path, config, allow, which == "ema", adapter), words
 
 
 def layout_of(found: Candidate, wanted: str | None = None) -> Layout:
@@ -251,8 +267,10 @@ def choose_device(device: str | None) -> str:
     return device
 
 
-def find(thing: str | os.PathLike[str]) -> Path:
+def find(thing: str | os.PathLike[str], whole: bool = False) -> Path:
     """The weights file that a name, a folder or a file stands for.
+
+    ``whole``: of a folder that holds an adapter too, the model's and not the adapter's.
 
     Raises:
         CheckpointMissing: no such name or path, or a folder without weights.
@@ -270,11 +288,15 @@ def find(thing: str | os.PathLike[str]) -> Path:
             f"There is no model, folder or file {str(thing)!r}. In the box: "
             f"{', '.join(available()) or f'nothing yet ({PRETRAINED} is empty)'}."
         )
+    adapter = weights_of(path)
+    if adapter is not None and not whole:
+        return adapter
     for name in PREFERRED:
         if (path / name).is_file():
             return path / name
     files = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
     files = [file for file in files if file.is_file() and file.name not in BESIDE]
+    files = [file for file in files if file != adapter]
     if not files:
         raise CheckpointMissing(
             f"The folder {path} holds no weights; expected {WEIGHTS} or a file ending in "

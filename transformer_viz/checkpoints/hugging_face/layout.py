@@ -17,7 +17,9 @@ from ...preprocessing.tokenizers import Tokenizer
 from ..common.candidate import Candidate
 from ..common.model import Model
 from ..common.number_type import number_type
+from ..files.adapters import Adapter, read_adapter
 from ..files.errors import CheckpointError
+from .adapter import head_of, merged, refuse_adapter, with_heads
 from .build import NAME as NAME
 from .build import build_model, takes, vocabulary_size
 from .config import library_config, refuse
@@ -52,31 +54,60 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
             "A Hugging Face folder needs a config.json with a model_type beside its weights."
         )
     refuse(found.config)
-    weights = found.weights
-    settings = settings_of(overrides, weights.floats)
+    weights, settings = found.weights, settings_of(overrides, found.weights.floats)
+    adapter, file, notes = None, found.config, []
+    if found.adapter is not None:
+        adapter = read_adapter(found.adapter, found.allow_nonfinite)
+        refuse_adapter(adapter)
     with library() as transformers:
-        config = library_config(transformers, found.config, weights.tensors)
+        config = library_config(transformers, file, weights.tensors)
+        head = {} if adapter is None else head_of(transformers, config, adapter)
+        if adapter is not None and head:
+            file, weights = {**file, **head}, with_heads(weights, adapter)
+            config = library_config(transformers, file, weights.tensors)
         said = overridden(config.to_dict(), overrides)
         if said:
-            config = library_config(transformers, {**found.config, **said}, weights.tensors)
+            config = library_config(transformers, {**file, **said}, weights.tensors)
         cls = class_of(transformers, config, weights)
         kind_of_input = takes(cls, config)
         complaint, unknown = difference(cls, config, weights)
         if complaint:
             raise CheckpointError(complaint)
-        over = left_over(transformers, cls, config, unknown, weights)
+        notes.append(left_over(transformers, cls, config, unknown, weights))
         module = loaded(cls, config, weights, settings)
+        if adapter is not None:
+            module = merged(module, adapter)
+            notes.append(_merged_into(_name(found.folder), adapter))
         given: Any = tokenizer
-        note = ""
         if given is None and kind_of_input == "text":
-            given, note = open_tokenizer(transformers, found.folder, vocabulary_size(config))
-        model = build_model(module, given, found.config, said, overrides, found.folder)
+            given, note = _tokenizer(transformers, found, vocabulary_size(config))
+            notes.append(note)
+        model = build_model(module, given, file, said, overrides, found.folder)
+    place = found.folder if adapter is None else adapter.path.parent
     return dataclasses.replace(
         model,
-        name=_name(found.folder),
+        name=_name(place),
+        folder=place,
         hash=found.hash,
         file_dtype=weights.floats,
-        notes=(*model.notes, *filter(None, (over, note))),
+        notes=(*model.notes, *filter(None, notes)),
+    )
+
+
+def _tokenizer(transformers: Any, found: Candidate, size: int | None) -> tuple[Any, str]:
+    """The tokenizer beside the adapter, if there is one, else the model's own."""
+    places = [found.folder] if found.adapter is None else [found.adapter.parent, found.folder]
+    for place in places:
+        given, note = open_tokenizer(transformers, place, size)
+        if given is not None or note:
+            break
+    return given, note
+
+
+def _merged_into(base: str, adapter: Adapter) -> str:
+    return (
+        f"The adapter {adapter.name} ({adapter.kind}) is merged into {base} in memory; no file was "
+        "changed."
     )
 
 
