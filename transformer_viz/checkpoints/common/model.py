@@ -63,15 +63,15 @@ class Model:
 
     ``kind`` is ``encoder-decoder``, ``encoder-only`` or ``decoder-only``; ``takes`` says what a
     source is (``text``, ids included; ``image``; ``vectors``) and ``gives`` what comes out
-    (``words``: logits ``[token, vocabulary]``; ``classes``: logits ``[class]``; ``vectors``:
-    states); ``config`` are the words of the layout; ``provenance`` says for each word where its
-    value came from, see :mod:`.provenance`; ``hash`` is the SHA-256 of the weights file (empty for
-    a module in memory); ``dtype`` is that of the computation, ``file_dtype`` that of the file;
-    ``title`` says in words what the model does, where its maker said so; ``labels`` are the names
-    of the classes, ``image`` how pictures are read; ``notes`` are sentences that whoever looks at
-    this model must know; ``unwrapped`` the containers and prefixes that its file had around the
-    weights; ``file_size`` the bytes of all its files of weights. One object serves all visitors
-    and threads.
+    (``words``: logits ``[token, vocabulary]``; ``classes``: logits ``[class]``; ``tags``: logits
+    ``[token, class]``; ``vectors``: states); ``config`` are the words of the layout; ``provenance``
+    says for each word where its value came from, see :mod:`.provenance`; ``hash`` is the SHA-256 of
+    the weights file (empty for a module in memory); ``dtype`` is that of the computation,
+    ``file_dtype`` that of the file; ``title`` says in words what the model does, where its maker
+    said so; ``labels`` are the names of the classes, ``image`` how pictures are read; ``notes`` are
+    sentences that whoever looks at this model must know; ``unwrapped`` the containers and prefixes
+    that its file had around the weights; ``file_size`` the bytes of all its files of weights. One
+    object serves all visitors and threads.
     """
 
     name: str

@@ -28,6 +28,7 @@ from .trial_run import ADVICE, Trial, runs_apart, try_out
 
 NAME = "hugging_face"
 INPUTS = {"input_ids": "text", "pixel_values": "image"}
+TAGGERS = "ForTokenClassification"  # how the library ends the names of such classes
 LENGTH = 6  # tokens of the trial run
 BASES = ("PreTrainedModel", "PreTrainedTokenizerBase")
 
@@ -148,7 +149,7 @@ def build_model(
         gives=gives,
         mask_id=getattr(own, "mask_token_id", None) if _masks(kind, gives) else None,
         image=None if image is None else _named(image, trial, config),
-        labels=_labels(config, trial) if gives == "classes" else (),
+        labels=_labels(config, trial) if gives in ("classes", "tags") else (),
         pairs=kind == "encoder-only" and own is not None and makes_pairs(own),
         notes=(*_notes(config, trial, words, kind), *rounding_note(name_of(first.dtype))),
         provenance=origins | named | told,
@@ -210,6 +211,8 @@ def _gives(module: nn.Module, trial: Trial, decodes: bool) -> str:
             f"{type(module).__name__} gives neither words nor classes nor states, but numbers "
             f"{list(trial.shape)}, for which there is no picture here. {ADVICE}"
         )
+    if type(module).__name__.endswith(TAGGERS) and trial.shape[2] == len(config.id2label or ()):
+        return "tags"
     sizes = [getattr(config, n, None) for n in ("tgt_vocab_size", "decoder_vocab_size")]
     words = module.get_output_embeddings() is not None  # type: ignore[operator]
     return "words" if words and trial.shape[2] in (*sizes, vocabulary_size(config)) else "vectors"
@@ -266,7 +269,7 @@ def _named(image: ImageReader, trial: Trial, config: Any) -> ImageReader:
 def _labels(config: Any, trial: Trial) -> tuple[str, ...]:
     """The names of the classes, where there is one for each."""
     named = config.id2label or {}
-    return tuple(str(named.get(i, i)) for i in range(trial.shape[1]))
+    return tuple(str(named.get(i, i)) for i in range(trial.shape[-1]))
 
 
 def _notes(config: Any, trial: Trial, settings: Mapping[str, Any], kind: str) -> Iterator[str]:
@@ -284,8 +287,6 @@ def _notes(config: Any, trial: Trial, settings: Mapping[str, Any], kind: str) ->
             "The rows of its maps sum to less than 1: a part of each goes to a learned sink that "
             "is no token."
         )
-    if len(trial.shape) == 3 and config.id2label and len(config.id2label) == trial.shape[2]:
-        yield "It labels each token; the labels are not drawn, only its attention."
     ends = getattr(config, "eos_token_id", None)
     if kind != "encoder-only" and isinstance(ends, list) and len(ends) > 1:
         yield f"It may end with any of the tokens {ends}; here a text ends with the first."
