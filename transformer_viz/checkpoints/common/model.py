@@ -70,7 +70,8 @@ class Model:
     ``file_dtype`` that of the file; ``title`` says in words what the model does, where its maker
     said so; ``labels`` are the names of the classes, ``image`` how pictures are read; ``notes`` are
     sentences that whoever looks at this model must know; ``unwrapped`` the containers and prefixes
-    that its file had around the weights; ``file_size`` the bytes of all its files of weights. One
+    that its file had around the weights; ``file_size`` the bytes of all its files of weights;
+    ``layer_numbers`` the model's own number of each layer that attends, where it is told. One
     object serves all visitors and threads.
     """
 
@@ -100,6 +101,7 @@ class Model:
     notes: tuple[str, ...] = ()
     unwrapped: tuple[str, ...] = ()
     file_size: int = 0
+    layer_numbers: tuple[int, ...] = ()
     provenance: dict[str, str] = field(default_factory=dict)
 
     @property

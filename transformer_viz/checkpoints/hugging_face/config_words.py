@@ -44,8 +44,9 @@ NAMES: dict[str, tuple[str, ...]] = {
         *("layer_norm_eps", "rms_norm_eps", "layer_norm_epsilon", "layernorm_epsilon", "norm_eps"),
     ),
 }
-LOADING = ("device", "dtype", "max_memory", "offload_folder")  # how it is loaded; `load` says it
-WORDS = (*NAMES, *IDS)
+#: How and what of it is loaded.
+LOADING = ("device", "dtype", "max_memory", "offload_folder", "part")
+WORDS = (*NAMES, *IDS, "part")
 BOTH = ("heads",)  # words that set every name they have in the config, one for each stack
 
 

@@ -21,13 +21,14 @@ from ..files.adapters import Adapter, read_adapter
 from ..files.errors import CheckpointError
 from .adapter import head_of, merged, refuse_adapter, with_heads
 from .build import NAME as NAME
-from .build import build_model, takes, vocabulary_size
+from .build import build_model, vocabulary_size
 from .config import library_config, refuse
 from .config_words import WORDS as WORDS
 from .config_words import overridden
 from .library import library
+from .parts import part_of, takes, words_config
 from .side_files import open_tokenizer
-from .weights import class_of, difference, left_over, loaded
+from .weights import class_of, difference, left_over, loaded, require_input
 
 NAMES: tuple[str, ...] = ()  # the library has hundreds of spellings; config.json tells them
 SPREADING = ("max_memory", "offload_folder")
@@ -65,11 +66,16 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
         if adapter is not None and head:
             file, weights = {**file, **head}, with_heads(weights, adapter)
             config = library_config(transformers, file, weights.tensors)
-        said = overridden(config.to_dict(), overrides)
+        said = overridden(words_config(config).to_dict(), overrides)
         if said:
-            config = library_config(transformers, {**file, **said}, weights.tensors)
+            changed = {**file, **said}
+            if words_config(config) is not config:
+                changed = {**file, "text_config": {**file.get("text_config", {}), **said}}
+            config = library_config(transformers, changed, weights.tensors)
         cls = class_of(transformers, config, weights)
-        kind_of_input = takes(cls, config)
+        part = overrides.get("part")
+        if part is None:
+            require_input(cls, config)
         complaint, unknown = difference(cls, config, weights)
         if complaint:
             raise CheckpointError(complaint)
@@ -78,9 +84,14 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
         if adapter is not None:
             module = merged(module, adapter)
             notes.append(_merged_into(_name(found.folder), adapter))
+        if part is not None:
+            module = part_of(module, part)
+            file = module.config.to_diff_dict()
+            notes.append(f"Of {cls.__name__} only the part {part} is opened.")
+        own: Any = module.config
         given: Any = tokenizer
-        if given is None and kind_of_input == "text":
-            given, note = _tokenizer(transformers, found, vocabulary_size(config))
+        if given is None and takes(type(module), own) == "text":
+            given, note = _tokenizer(transformers, found, vocabulary_size(words_config(own)))
             notes.append(note)
         model = build_model(module, given, file, said, overrides, found.folder)
     place = found.folder if adapter is None else adapter.path.parent

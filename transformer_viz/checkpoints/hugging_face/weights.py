@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from ..files.errors import CheckpointError
 from ..files.reading import Weights, refuse_non_finite
 from .library import plainly
+from .parts import parts_of, takes
 
 #: The library's tables of classes, in the order in which they are tried where a config names none.
 HEADS = (
@@ -29,6 +30,7 @@ HEADS = (
     "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING",
     "MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING",
     "MODEL_FOR_QUESTION_ANSWERING_MAPPING",
+    "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING",
     "MODEL_FOR_PRETRAINING_MAPPING",
     "MODEL_MAPPING",
 )
@@ -119,6 +121,22 @@ def difference(cls: Any, config: Any, weights: Weights) -> tuple[str, list[str]]
             "not made up; check that the config fits the file."
         ), unknown
     return _computed(module), unknown
+
+
+def require_input(cls: Any, config: Any) -> None:
+    """Refuse a class that reads what cannot be given to it.
+
+    Raises:
+        CheckpointError: names what it reads, and the parts that open alone.
+    """
+    try:
+        takes(cls, config)
+    except CheckpointError:
+        try:
+            parts = parts_of(_empty(cls, config))
+        except Exception:  # a config that the library cannot build, in many ways
+            parts = ()
+        takes(cls, config, parts)
 
 
 def left_over(
