@@ -195,6 +195,18 @@ def test_other_kinds_are_named(case, base, tmp_path, monkeypatch):
     refused(adapter(tmp_path / "tuned", factors(Q, D, D) | more, **words), message, base=base)
 
 
+@pytest.mark.parametrize("pattern", [r"(\w+\.?)+x", "(", ".*.*.*.*x", "a" * 400])
+def test_patterns_that_cannot_be_tried(pattern, base, tmp_path):
+    place = adapter(tmp_path / "tuned", factors(Q, D, D), alpha_pattern={pattern: 2})
+    refused(place, "The pattern .* in alpha_pattern cannot be used", base=base)
+
+
+@pytest.mark.parametrize("words", [{"lora_alpha": "8"}, {"alpha_pattern": [3]}])
+def test_an_alpha_is_a_number(words, base, tmp_path):
+    place = adapter(tmp_path / "tuned", factors(Q, D, D), **words)
+    refused(place, "got ", base=base)
+
+
 FAULTS: dict[str, tuple[dict[str, Tensor], str]] = {
     "another model": (factors("model.layers.9.self_attn.q_proj", D, D), "changes model.layers.9.*"),
     "another size": (factors(Q, D + 1, D), r"q_proj.weight as \[21, 20\], and the model as"),

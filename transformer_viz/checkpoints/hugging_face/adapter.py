@@ -41,6 +41,8 @@ TASKS = {
     "QUESTION_ANS": "MODEL_FOR_QUESTION_ANSWERING_MAPPING",
     "FEATURE_EXTRACTION": "MODEL_MAPPING",
 }
+SLOW = re.compile(r"\)\s*[*+{]|([*+{].*){4}")  # repeated groups, or many repeats in a row
+MAX_NAME = 300  # characters of a part's name, and of a pattern for such names
 FACTORS = re.compile(r"(.+)\.lora_(?:embedding_)?([AB])(?:\.weight)?")
 
 
@@ -139,11 +141,36 @@ def merged(module: nn.Module, adapter: Adapter) -> nn.Module:
 
 
 def scale(words: Mapping[str, Any], name: str, rank: int) -> float:
-    """What the product of the two factors of a part is multiplied with."""
+    """What the product of the two factors of a part is multiplied with.
+
+    Raises:
+        CheckpointError: an alpha that is no number, or a pattern of names that cannot be tried.
+    """
     patterns = words.get("alpha_pattern") or {}
-    fits = (alpha for p, alpha in patterns.items() if re.match(rf"(.*\.)?({p})$", name))
-    alpha = float(next(fits, words.get("lora_alpha", 8)))
-    return alpha / (rank**0.5 if words.get("use_rslora") else rank)
+    if not isinstance(patterns, Mapping):
+        raise CheckpointError(f"alpha_pattern is names with numbers; got {patterns!r}.")
+    fits = (alpha for pattern, alpha in patterns.items() if _fits(pattern, name))
+    alpha = next(fits, words.get("lora_alpha", 8))
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float):
+        raise CheckpointError(f"The alpha of {name} is a number; got {alpha!r}.")
+    return float(alpha) / (rank**0.5 if words.get("use_rslora") else rank)
+
+
+def _fits(pattern: str, name: str) -> bool:
+    """Whether a pattern of peft's config, which a stranger may have written, fits a part's name.
+
+    Raises:
+        CheckpointError: one that is damaged, or that could take for ever.
+    """
+    try:
+        if SLOW.search(pattern) or max(len(pattern), len(name)) > MAX_NAME:
+            raise re.error("it could take for ever")
+        return re.match(rf"(.*\.)?({pattern})$", name) is not None
+    except re.error as error:
+        raise CheckpointError(
+            f"The pattern {pattern[:40]!r} in alpha_pattern cannot be used: {error}. Write the "
+            "names of the parts instead."
+        ) from error
 
 
 def _factors(adapter: Adapter) -> Iterator[tuple[str, tuple[Tensor, Tensor]]]:
