@@ -51,7 +51,7 @@ def made(cls: str, config: str, **words: Any) -> Any:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=draw)
-            if parameter.dim() == 1:
+            if parameter.dim() < 2:
                 parameter.add_(noise / 4)
             elif "embed_positions" not in name:
                 parameter.copy_(noise * 1.2 / parameter.shape[-1] ** 0.5)

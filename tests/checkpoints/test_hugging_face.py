@@ -176,6 +176,37 @@ def test_the_class_is_found_by_the_weights_where_none_is_named(cls, tmp_path):
     assert model.gives == gives
 
 
+def test_the_classes_of_words_are_named(tmp_path):
+    names = {0: "O", 1: "B-PER", 2: "B-LOC"}
+    words = TEXT | BERT | SMALL | {"id2label": names, "label2id": {n: i for i, n in names.items()}}
+    folder = saved(made("BertForTokenClassification", "BertConfig", **words), tmp_path)
+    model = tv.load(folder, device="cpu")
+    assert (model.gives, model.labels, model.notes) == ("tags", ("O", "B-PER", "B-LOC"), ())
+    trace = tv.trace(model, [5, 11, 17, 36])
+    with torch.inference_mode():
+        logits = model.module(torch.tensor([[5, 11, 17, 36]])).logits[0]
+    assert torch.allclose(torch.from_numpy(trace.logits.copy()), logits, atol=1e-6)
+    best = logits.argmax(-1).tolist()
+    assert trace.produced.pieces == tuple(names[i] for i in best)
+    assert trace.produced.labels == tuple(
+        f"{word}: {names[i]}" for word, i in zip(trace.source.labels, best, strict=True)
+    )
+    chances = logits.softmax(-1).max(-1).values
+    assert torch.allclose(torch.from_numpy(trace.produced.probability.copy()), chances, atol=1e-6)
+    assert tv.trace(model, [5, 11, 17, 36], produced=[2, 2, 0, 1]).produced.pieces[3] == "B-PER"
+    with pytest.raises(ValueError, match="a class for each of 4 tokens, numbers from 0 to 2"):
+        tv.trace(model, [5, 11, 17, 36], produced=[3, 0, 0, 0])
+    kept = tv.trace(model, [5, 11, 17], keep=("gradients",)).gradients("encoder")
+    assert abs(kept).max() > 0
+
+
+def test_the_ends_of_an_answer_are_no_classes(tmp_path):
+    words = TEXT | BERT | SMALL
+    model = saved(made("BertForQuestionAnswering", "BertConfig", **words), tmp_path)
+    found = tv.load(model, device="cpu")
+    assert (found.gives, found.labels, found.notes) == ("vectors", (), ())
+
+
 def test_a_file_of_the_bare_model_with_its_output_tied_opens_whole(tmp_path):
     model = made("GPT2LMHeadModel", "GPT2Config", **CASES["gpt2"].words)
     folder = saved(model.transformer, tmp_path)

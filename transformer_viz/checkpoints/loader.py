@@ -18,6 +18,8 @@ from .common import native
 from .common.bundled import CONFIG, EXAMPLE, PREFERRED, PRETRAINED, WEIGHTS, available, shelved
 from .common.candidate import Candidate
 from .common.model import Model
+from .common.number_type import number_type
+from .files.adapters import base_of, is_adapter, weights_of
 from .files.reading import SUFFIXES, CheckpointError, CheckpointMissing, file_size, read_config
 from .hugging_face import layout as hugging_face
 from .layouts import (
@@ -78,13 +80,17 @@ layouts: tuple[Layout, ...] = (
 )
 BESIDE = ("vocab.pt", "training_args.bin", "optimizer.pt", "scheduler.pt", "rng_state.pth", EXAMPLE)
 AUTO = "auto"  # a device: as many as the model needs, where its layout can do that
-OURS = ("layout", "allow_nonfinite", "weights")  # overrides that are not a layout's own
+OURS = ("layout", "allow_nonfinite", "weights", "base")  # overrides that are not a layout's own
 
 
 def load(
     thing: str | os.PathLike[str] | nn.Module,
     device: str | None = None,
     tokenizer: Tokenizer | None = None,
+    *,
+    dtype: str | torch.dtype | None = None,
+    max_memory: Mapping[int | str, int | str] | None = None,
+    offload_folder: str | os.PathLike[str] | None = None,
     **overrides: Any,
 ) -> Model:
     """Open a trained model.
@@ -93,28 +99,54 @@ def load(
     a folder, a weights file, or a module in memory, which is put into evaluation mode and stays on
     its device unless one is given. ``device`` None is a GPU if one is present, ``"auto"`` spreads a
     Hugging Face model over all there are. ``tokenizer`` None
-    takes the vocabulary beside the weights, or else ids typed as numbers. ``overrides`` are words
+    takes the vocabulary beside the weights, or else ids typed as numbers. ``dtype`` is what it
+    computes in: ``"float32"`` (None too), ``"float16"``, ``"bfloat16"``, ``"float64"``, the torch
+    dtype, or ``"auto"`` for that of the file. ``max_memory`` is the most that each device may hold
+    (``{0: "10GB", "cpu": "30GB"}``), ``offload_folder`` where on disk the rest lies; both spread
+    the model as ``device="auto"`` does, with the accelerate package. ``overrides`` are words
     of the layout (:class:`ModelConfig` for our own); they win over the file, and
     ``Model.provenance`` says so. ``layout=`` names the layout instead of recognising it,
     ``allow_nonfinite=True`` opens weights that are NaN or infinite, and ``weights="ema"`` takes the
-    running average of the weights where a file holds it too.
+    running average of the weights where a file holds it too. A folder that peft saved holds an
+    adapter, which is merged in memory into the model that its config names, or ``base=`` does.
 
     Raises:
         CheckpointMissing: nothing of that name (a FileNotFoundError too).
         CheckpointError: a checkpoint that is unsafe, damaged, incomplete, of an unknown layout, or
             that does not fit its config (a ValueError too).
     """
+    spread = {"max_memory": max_memory, "offload_folder": offload_folder}
+    spread = {word: value for word, value in spread.items() if value is not None}
     if isinstance(thing, nn.Module):
+        _refuse_in_memory(dtype=dtype, **spread)
         place = None if device is None else choose_device(device)
         if isinstance(thing, Transformer):
             return native.wrap(thing, tokenizer, device=place, **overrides)
         return plain.wrap(thing, tokenizer, device=place, **overrides)
-    place = None if device == AUTO else choose_device(device)
+    if spread and device not in (None, AUTO):
+        raise CheckpointError(
+            f"With {' and '.join(spread)} a model is spread over devices, and device={device!r} "
+            'names one; leave device out, or give "auto".'
+        )
+    place = None if spread or device == AUTO else choose_device(device)
     found, words = discover(thing, overrides)
-    if place is None:
-        words["device"] = AUTO
     layout, found = recognised(found, overrides.get("layout"))
-    model = layout.open(found, tokenizer, words)
+    if layout is hugging_face:
+        words |= spread | {"dtype": dtype} | ({"device": AUTO} if place is None else {})
+        model = layout.open(found, tokenizer, words)
+    elif found.adapter is not None:
+        raise CheckpointError(
+            f"The adapter {found.adapter.parent.name} is peft's, and so is for Hugging Face "
+            f"models; {found.path.name} is {layout.NAME}. Give the folder of its model as base."
+        )
+    elif place is None:
+        raise CheckpointError(
+            f"Only a Hugging Face folder can be spread over devices, and this is {layout.NAME}; "
+            "name one device, such as cpu."
+        )
+    else:
+        model = layout.open(found, tokenizer, words)
+        model = model if dtype is None else model.cast(number_type(dtype, model.file_dtype))
     model = replace(model, **_of_the_file(found))
     if found.allow_nonfinite:
         note = f"{found.path.name} was opened although it may hold NaN or infinite weights."
@@ -122,11 +154,25 @@ def load(
     return model if place is None else model.to(place)
 
 
+def _refuse_in_memory(**given: Any) -> None:
+    """A module in memory stays as it is: in its own type of number, where it lies.
+
+    Raises:
+        CheckpointError: names the word that came.
+    """
+    for word, value in given.items():
+        if value is not None:
+            raise CheckpointError(
+                f"{word} is for checkpoints on disk; a module in memory is opened as it is. "
+                "Convert or move it yourself (module.to(torch.bfloat16)) before load."
+            )
+
+
 def _of_the_file(found: Candidate) -> dict[str, Any]:
     """What every layout would say alike of a file: its size, and what was taken off its names."""
     read = found.__dict__.get("weights")  # a layout may have taken another way to the tensors
     return {
-        "file_size": file_size(found.path),
+        "file_size": sum(map(file_size, filter(None, (found.path, found.adapter)))),
         "unwrapped": () if read is None else read.unwrapped,
     }
 
@@ -143,7 +189,16 @@ def discover(
     if which not in ("trained", "ema"):
         raise CheckpointError(f"weights are 'trained' or 'ema' (their average); got {which!r}.")
     words = {word: overrides[word] for word in overrides if word not in OURS}
-    return Candidate(path, read_config(path.parent / CONFIG), allow, which == "ema"), words
+    adapter, base = None, overrides.get("base")
+    if is_adapter(path):
+        adapter, path = path, find(base_of(path, base), whole=True)
+    elif base:
+        raise CheckpointError(
+            f"base={str(base)!r} names the model of an adapter, and {path.name} is none; leave it "
+            "out."
+        )
+    config = read_config(path.parent / CONFIG)
+    return Candidate(path, config, allow, which == "ema", adapter), words
 
 
 def layout_of(found: Candidate, wanted: str | None = None) -> Layout:
@@ -212,8 +267,10 @@ def choose_device(device: str | None) -> str:
     return device
 
 
-def find(thing: str | os.PathLike[str]) -> Path:
+def find(thing: str | os.PathLike[str], whole: bool = False) -> Path:
     """The weights file that a name, a folder or a file stands for.
+
+    ``whole``: of a folder that holds an adapter too, the model's and not the adapter's.
 
     Raises:
         CheckpointMissing: no such name or path, or a folder without weights.
@@ -231,11 +288,15 @@ def find(thing: str | os.PathLike[str]) -> Path:
             f"There is no model, folder or file {str(thing)!r}. In the box: "
             f"{', '.join(available()) or f'nothing yet ({PRETRAINED} is empty)'}."
         )
+    adapter = weights_of(path)
+    if adapter is not None and not whole:
+        return adapter
     for name in PREFERRED:
         if (path / name).is_file():
             return path / name
     files = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
     files = [file for file in files if file.is_file() and file.name not in BESIDE]
+    files = [file for file in files if file != adapter]
     if not files:
         raise CheckpointMissing(
             f"The folder {path} holds no weights; expected {WEIGHTS} or a file ending in "

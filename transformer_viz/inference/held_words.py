@@ -18,7 +18,7 @@ def held_words(model: Model, clean: Trace, changes: Intervention) -> dict[str, l
         held["target"] = list(clean.target.ids)
     if clean.produced is not None:
         held["produced"] = list(clean.produced.ids)
-        if clean.target is None and model.gives == "words":
+        if clean.target is None and model.gives in ("words", "tags"):
             padding = sum(edit.count for edit in changes if isinstance(edit, Pad))
-            held["produced"] += [model.pad_id] * padding
+            held["produced"] += [model.pad_id if model.gives == "words" else 0] * padding
     return held

@@ -51,6 +51,8 @@ def produced_of(model: Model, read: Read, logits: np.ndarray | None) -> Produced
         return None
     if logits.ndim == 1:
         return _class(model, read.produced, logits)
+    if model.gives == "tags":
+        return _tags(model, read, logits)
     rows = read.source if read.target is None else read.target
     masked = model.kind == "encoder-only"
     if not rows.ids or len(rows) != len(logits) or (masked and model.mask_id is None):
@@ -86,6 +88,20 @@ def _class(model: Model, held: tuple[int, ...] | None, logits: np.ndarray) -> Pr
         )
     name = model.labels[ids[0]] if ids[0] < len(model.labels) else str(ids[0])
     return _scored(ids, (name,), (name,), logits[None])
+
+
+def _tags(model: Model, read: Read, logits: np.ndarray) -> Produced:
+    """The class of each token that was asked about, or its most probable one."""
+    tokens, held = read.source, read.produced
+    ids = tuple(map(int, logits.argmax(axis=1))) if held is None else held
+    if len(ids) != len(tokens) or not all(0 <= i < logits.shape[1] for i in ids):
+        raise ValueError(
+            f"produced names a class for each of {len(tokens)} tokens, numbers from 0 to "
+            f"{logits.shape[1] - 1}; got {list(ids)}."
+        )
+    names = tuple(model.labels[i] if i < len(model.labels) else str(i) for i in ids)
+    told = tuple(f"{label}: {name}" for label, name in zip(tokens.labels, names, strict=True))
+    return _scored(ids, names, told, logits)
 
 
 def _scored(

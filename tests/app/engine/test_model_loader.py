@@ -177,3 +177,16 @@ def test_memory_is_handed_back_once_for_several_large_runs(monkeypatch):
 class _Still:
     def start(self) -> None:
         """Wait for the test to act."""
+
+
+def test_the_model_of_an_adapter_stands_below_the_roots_too(models: Models, tmp_path: Path) -> None:
+    from tests.checkpoints.hugging_face import CASES, D, folder_of
+    from tests.checkpoints.test_adapters import Q, adapter, factors
+
+    inside = folder_of(CASES["llama"], "safetensors", tmp_path / "llama")
+    adapter(tmp_path / "tuned", factors(Q, D, D), base_model_name_or_path=str(inside))
+    assert "merged into llama" in models.get("path:tuned", Task()).notes[-1]
+    outside = shutil.copytree(inside, tmp_path.parent / f"{tmp_path.name}-outside")
+    adapter(tmp_path / "other", factors(Q, D, D), base_model_name_or_path=str(outside))
+    with pytest.raises(ValueError, match="is outside of what may be opened here"):
+        models.get("path:other", Task())

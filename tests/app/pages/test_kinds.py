@@ -532,3 +532,23 @@ def test_questions_of_norms_and_positions_speak_of_patches(meet: Meet) -> None:
     assert "each patch&#x27;s vector" in text or "each patch's vector" in text
     text = html(go(meet("vit"), "positions"))
     assert "Is k patches further" in text and "along the picture" in text
+
+
+def test_a_model_of_tags_names_the_class_of_each_word(
+    meet: Meet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.checkpoints.hugging_face import BERT, TEXT, made, saved
+
+    names = {0: "O", 1: "B-PER", 2: "B-LOC"}
+    words = {**TEXT, **BERT, "max_position_embeddings": 23, "id2label": names}
+    folder = saved(made("BertForTokenClassification", "BertConfig", **words), tmp_path / "ner")
+    monkeypatch.setenv("TRANSFORMER_VIZ_ROOTS", str(tmp_path))
+    app = meet("path:ner", text="5 11 17")
+    assert not app.exception and not app.error
+    expected = tv.trace(tv.load(folder, device="cpu"), [5, 11, 17]).produced
+    assert expected is not None
+    shown = html(app)
+    assert "its rank among all classes" in shown
+    for label, probability in zip(expected.labels, expected.probability, strict=True):
+        assert f"<div>{label}</div>" in shown
+        assert f"{probability:.2f}" in shown

@@ -81,7 +81,7 @@ def words_of(path: Path, changed: dict[str, Any]) -> tuple[str, ...]:
     from ...checkpoints.loader import discover, layout_of, layouts
 
     try:
-        found, _ = discover(path, changed)
+        found, _ = discover(path, {**changed, "base": False})  # an adapter's config leads nowhere
         return layout_of(found, changed.get("layout")).WORDS
     except (ValueError, OSError):
         return tuple(dict.fromkeys(word for layout in layouts for word in layout.WORDS))

@@ -24,6 +24,7 @@ MARKS = {"green": ("✓", mark("as it should be")), "amber": ("!", mark("look at
 KINDS = (
     *(mark("encoder-decoder"), mark("encoder-only"), mark("decoder-only")),
     *(mark("text"), mark("image"), mark("vectors"), mark("words"), mark("classes")),
+    mark("tags"),  # a class for each word
 )
 ROLES = (mark("padding"), mark("start"), mark("end"), mark("mask"))
 

@@ -12,12 +12,12 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...i18n import say
 from .memory import give_back
 from .model_catalog import Shelf, Shelved
-from .model_names import veiled
+from .model_names import UPLOAD, find_below, is_own, veiled
 from .task import Task
 
 if TYPE_CHECKING:
@@ -131,7 +131,8 @@ class Models:
             from ...checkpoints import load
             from ...inference import generation, tracing  # noqa: F401 - so that the first run finds them imported
 
-            model = load(str(loading.shelved.path), **loading.shelved.overrides)
+            shelved = loading.shelved
+            model = load(str(shelved.path), **shelved.overrides, **_base_of(shelved))
         except BaseException as error:
             loading.promise.set_exception(_bare(error, loading.shelved.path.parent))
             return
@@ -152,6 +153,22 @@ class Models:
         ):
             gone.add(loaded.pop(0)[0])
         return gone
+
+
+def _base_of(shelved: Shelved) -> dict[str, Any]:
+    """Where the model of a visitor's adapter may stand: below the roots; of an upload, within it.
+
+    The adapter's own config names that place, and must lead a visitor nowhere else.
+    """
+    from ...checkpoints.files.adapters import base_of, weights_of
+
+    if not is_own(shelved.name):
+        return {}
+    path = shelved.path if shelved.path.is_dir() else shelved.path.parent
+    adapter = weights_of(path)
+    if adapter is None or shelved.name.startswith(UPLOAD):
+        return {"base": False}
+    return {"base": str(find_below(str(Path(base_of(adapter, None)).resolve())))}
 
 
 def _bare(error: BaseException, folder: Path) -> BaseException:

@@ -17,7 +17,8 @@ from ...i18n import say
 
 PATH, UPLOAD, MORE = "path:", "upload:", "//"
 MAX_OVERRIDE_CHARACTERS = 4_000  # characters of overridden words in a name
-NOT_WORDS = ("thing", "device", "tokenizer")  # what `load` itself is told; no words of a config
+#: What `load` itself is told; no words of a config, and places on the server among them.
+NOT_WORDS = ("thing", "device", "tokenizer", "max_memory", "offload_folder", "base")
 
 
 class NotHere(KeyError):

@@ -12,9 +12,9 @@ from .outcome_html import class_names
 
 
 def lead(scene: Scene) -> str:
-    """The clean run's answer as HTML; empty where a model gives vectors."""
+    """The clean run's answer as HTML; empty where a model gives vectors, or a class a word."""
     kind = scene.kind
-    if kind.gives == "vectors" or scene.before.logits is None:
+    if kind.gives in ("vectors", "tags") or scene.before.logits is None:
         return ""
     if kind.gives == "classes":
         return _class(scene)

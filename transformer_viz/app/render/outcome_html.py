@@ -21,7 +21,7 @@ SHOWN = 60  # words whose bars are shown at once
 
 
 def outcome(scene: Scene) -> str:
-    """What the runs say before and after: of words, masked words, classes or vectors."""
+    """What the runs say before and after: of words, masked words, classes, tags or vectors."""
     if scene.kind.gives == "classes":
         names = class_names(scene)
         return _guesses(scene, 0, names, len(names) if len(names) <= CLASSES else 5)
@@ -29,6 +29,8 @@ def outcome(scene: Scene) -> str:
         return _drawn(
             vector_change(scene.before, _after(scene), scene.kind.stacks[-1], dark=scene.look.dark)
         )
+    if scene.kind.gives == "tags":
+        return _held(scene)
     if scene.kind.writes:
         return _held(scene) + (_next(scene) if scene.kind.continues else "")
     return _masks(scene) if scene.question.masked else ""
@@ -82,7 +84,8 @@ def _held(scene: Scene) -> str:
     row = scene.look.token if scene.place.map_name != "encoder" else scene.look.answer
     first = max(0, min(row - SHOWN // 2, count - SHOWN))
     rows = range(first, min(count, first + SHOWN))
-    picture = bars(scene.before, _after(scene), rows=rows, dark=scene.look.dark)
+    tags = scene.kind.gives == "tags"
+    picture = bars(scene.before, _after(scene), rows=rows, classes=tags, dark=scene.look.dark)
     left_out = say(
         "Words {first} to {last} of {count:,} are shown, those around the chosen row.",
         first=rows.start + 1,

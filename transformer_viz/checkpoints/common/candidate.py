@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,15 @@ class Candidate:
 
     ``path`` is the weights file, or the index of a checkpoint in several parts; ``config`` is
     empty where there is no ``config.json`` beside it; ``averaged`` asks for the running average of
-    the weights, where the file holds one.
+    the weights, where the file holds one; ``adapter`` is the file of an adapter to be merged into
+    the model.
     """
 
     path: Path
     config: dict[str, Any]
     allow_nonfinite: bool = False
     averaged: bool = False
+    adapter: Path | None = None
 
     @property
     def folder(self) -> Path:
@@ -48,5 +51,8 @@ class Candidate:
 
     @cached_property
     def hash(self) -> str:
-        """The SHA-256 of the weights file."""
-        return digest(self.path)
+        """The SHA-256 of the weights file; with an adapter, that of both files' digests."""
+        own = digest(self.path)
+        if self.adapter is None:
+            return own
+        return sha256(bytes.fromhex(own + digest(self.adapter))).hexdigest()

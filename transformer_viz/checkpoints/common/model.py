@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from ...preprocessing.images import ImageReader
 from ...preprocessing.tokenizers import Tokenizer
+from .number_type import name_of, rounding_note
 from .provenance import GUESSES
 
 BASE_SIZE = 12  # heads, and layers of a stack, of the usual base models (BERT, GPT-2)
@@ -36,6 +38,24 @@ class Calls:
     decode: Callable[..., Tensor] | None = None
     following: Callable[..., Tensor] | None = None
 
+    def fed(self, dtype: torch.dtype) -> Calls:
+        """The same calls with vectors and pictures brought to the module's type of number."""
+
+        def narrowed(call: Callable[..., Any]) -> Callable[..., Any]:
+            def fed(*inputs: Any, **named: Any) -> Any:
+                return call(*(_of_type(x, dtype) for x in inputs), **named)
+
+            return fed
+
+        return Calls(
+            narrowed(self.forward),
+            *(call and narrowed(call) for call in (self.encode, self.decode, self.following)),
+        )
+
+
+def _of_type(given: Any, dtype: torch.dtype) -> Any:
+    return given.to(dtype) if isinstance(given, Tensor) and given.is_floating_point() else given
+
 
 @dataclass(frozen=True, eq=False)
 class Model:
@@ -43,15 +63,16 @@ class Model:
 
     ``kind`` is ``encoder-decoder``, ``encoder-only`` or ``decoder-only``; ``takes`` says what a
     source is (``text``, ids included; ``image``; ``vectors``) and ``gives`` what comes out
-    (``words``: logits ``[token, vocabulary]``; ``classes``: logits ``[class]``; ``vectors``:
-    states); ``config`` are the words of the layout; ``provenance`` says for each word where its
-    value came from, see :mod:`.provenance`; ``hash`` is the SHA-256 of the weights file (empty for
-    a module in memory); ``dtype`` is that of the computation, ``file_dtype`` that of the file;
-    ``title`` says in words what the model does, where its maker said so; ``labels`` are the names
-    of the classes, ``image`` how pictures are read; ``notes`` are sentences that whoever looks at
-    this model must know; ``unwrapped`` the containers and prefixes that its file had around the
-    weights; ``file_size`` the bytes of all its files of weights. One object serves all visitors
-    and threads.
+    (``words``: logits ``[token, vocabulary]``; ``classes``: logits ``[class]``; ``tags``: logits
+    ``[token, class]``; ``vectors``: states); ``config`` are the words of the layout; ``provenance``
+    says for each word where its value came from, see :mod:`.provenance`; ``hash`` is the SHA-256 of
+    the weights file (empty for a module in memory); ``dtype`` is that of the computation,
+    ``file_dtype`` that of the file; ``title`` says in words what the model does, where its maker
+    said so; ``labels`` are the names of the classes, ``image`` how pictures are read; ``notes`` are
+    sentences that whoever looks at this model must know; ``unwrapped`` the containers and prefixes
+    that its file had around the weights; ``file_size`` the bytes of all its files of weights;
+    ``layer_numbers`` the model's own number of each layer that attends, where it is told. One
+    object serves all visitors and threads.
     """
 
     name: str
@@ -80,6 +101,7 @@ class Model:
     notes: tuple[str, ...] = ()
     unwrapped: tuple[str, ...] = ()
     file_size: int = 0
+    layer_numbers: tuple[int, ...] = ()
     provenance: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -101,3 +123,12 @@ class Model:
         """The same model with its module moved to a device (in place, as PyTorch moves modules)."""
         self.module.to(device)
         return replace(self, device=device)
+
+    def cast(self, dtype: torch.dtype) -> Model:
+        """The same model computing in another type of number (in place, as PyTorch casts)."""
+        name = name_of(dtype)
+        if name == self.dtype:
+            return self
+        self.module.to(dtype)
+        notes = (*self.notes, *rounding_note(name))
+        return replace(self, dtype=name, calls=self.calls.fed(dtype), notes=notes)

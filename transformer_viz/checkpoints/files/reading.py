@@ -78,6 +78,12 @@ class Weights:
         """The type of the numbers in the file, ``float16``; that of its first tensor."""
         return str(next(iter(self.tensors.values())).dtype).removeprefix("torch.")
 
+    @property
+    def floats(self) -> str:
+        """The type of the first tensor of floats; empty where there is none."""
+        floats = (t.dtype for t in self.tensors.values() if t.is_floating_point())
+        return str(next(floats, "")).removeprefix("torch.")
+
 
 def read_weights(path: Path, averaged: bool = False) -> Weights:
     """Every tensor of a weights file, or of all parts of an index, in the dtype of the file.

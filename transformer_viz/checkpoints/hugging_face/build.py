@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +17,21 @@ from ...preprocessing.hugging_face import HuggingFaceText
 from ...preprocessing.images import ImageReader
 from ...preprocessing.tokenizers import PlainIds, Tokenizer
 from ..common.model import Model
+from ..common.number_type import name_of, rounding_note
 from ..files.errors import CheckpointError
 from .calls import TARGET, make_calls
 from .config import require_shown
 from .config_words import NAMES, described
 from .image_processor import prefix, reader_of, registers_of
 from .library import library
+from .parts import parts_of, senses_of, takes, words_config
 from .side_files import generation, makes_pairs
 from .special_tokens import IDS, special_ids
 from .trial_run import ADVICE, Trial, runs_apart, try_out
 
 NAME = "hugging_face"
-INPUTS = {"input_ids": "text", "pixel_values": "image"}
+TAGGERS = "ForTokenClassification"  # how the library ends the names of such classes
+ATTENDING = re.compile(r"^(full_|sliding_|chunked_)?attention|^hybrid")  # kinds of layers
 LENGTH = 6  # tokens of the trial run
 BASES = ("PreTrainedModel", "PreTrainedTokenizerBase")
 
@@ -66,28 +71,10 @@ def wrap(
     if device is not None:
         module.to(device)
     with library():
-        takes(type(module), module.config)
+        takes(type(module), module.config, parts_of(module))
         file = module.config.to_diff_dict()
         model = build_model(module, tokenizer, file, {}, overrides, None)
     return dataclasses.replace(model, name=name or type(module).__name__)
-
-
-def takes(cls: Any, config: Any) -> str:
-    """Whether a class of the library reads ``text`` or an ``image``.
-
-    Raises:
-        CheckpointError: it reads sound, or several things at once.
-    """
-    parts = [name.removesuffix("_config") for name in type(config).sub_configs]
-    several = [part for part in parts if "vision" in part or "audio" in part]
-    given = getattr(cls, "main_input_name", "input_ids")
-    if several or given not in INPUTS:
-        what = "several kinds of input at once" if several else f"{given}, not text"
-        raise CheckpointError(
-            f"{cls.__name__} reads {what}, for which there is no input here; call it with inputs "
-            "of your own inside `with tv.probe(module) as run:`."
-        )
-    return INPUTS[given]
 
 
 def build_model(
@@ -111,13 +98,15 @@ def build_model(
     Raises:
         CheckpointError: it does not run, or has no attention that could be shown.
     """
-    config: Any = module.config
+    whole: Any = module.config
+    config = words_config(whole)
+    file = file if config is whole else file.get("text_config") or {}
     origin = "module" if folder is None else "file"
     beside = {} if folder is None else generation(folder)
     own = tokenizer if of_library(tokenizer) else None
     decodes = TARGET in inspect.signature(module.forward).parameters and config.is_encoder_decoder
     ids, named = special_ids(config, beside, own, overrides, decodes=decodes, origin=origin)
-    reads_image = takes(type(module), config) == "image"
+    reads_image = takes(type(module), whole) == "image"
     image, seen, told = reader_of(folder, config) if reads_image else (None, {}, {})
     source, target = _sample(module, image, ids, decodes)
     trial = try_out(module, make_calls(module), source, target)
@@ -134,24 +123,42 @@ def build_model(
         kind=kind,
         config=words | ids | seen,
         tokenizer=_face(tokenizer, own, ids, config, decodes),
-        device=str(first.device),
+        device=str(input_device(module)),
         calls=calls,
         layout=NAME,
         pad_id=ids.get("pad_id"),
         bos_id=ids.get("bos_id"),
         eos_id=ids.get("eos_id"),
         max_tokens=None if image else ids.get("max_tokens", _longest(module)),
-        dtype=str(first.dtype).removeprefix("torch."),
+        dtype=name_of(first.dtype),
         folder=folder,
         takes="image" if image else "text",
         gives=gives,
         mask_id=getattr(own, "mask_token_id", None) if _masks(kind, gives) else None,
         image=None if image is None else _named(image, trial, config),
-        labels=_labels(config, trial) if gives == "classes" else (),
+        labels=_labels(config, trial) if gives in ("classes", "tags") else (),
+        layer_numbers=layer_numbers(config, trial) if kind != "encoder-decoder" else (),
         pairs=kind == "encoder-only" and own is not None and makes_pairs(own),
-        notes=tuple(_notes(config, trial, words, kind)),
+        notes=(
+            *_unseen(whole, reads_image),
+            *_notes(config, trial, words, kind),
+            *rounding_note(name_of(first.dtype)),
+        ),
         provenance=origins | named | told,
     )
+
+
+def input_device(module: nn.Module) -> torch.device:
+    """Where a module wants its input: beside its first weight.
+
+    A weight that accelerate keeps elsewhere until it is used is on no device; the hook that
+    fetches it says where it will be.
+    """
+    device = next(module.parameters()).device
+    if device.type == "meta":
+        hook: Any = getattr(module, "_hf_hook", None)
+        device = torch.device(getattr(hook, "execution_device", None) or "cpu")
+    return device
 
 
 def _kind(trial: Trial, decodes: bool) -> str:
@@ -169,10 +176,10 @@ def _sample(
     module: nn.Module, image: ImageReader | None, ids: Mapping[str, Any], decodes: bool
 ) -> tuple[Tensor, Tensor | None]:
     """A small plain input: an empty picture, or a few ordinary tokens, and a target for them."""
-    device = next(module.parameters()).device
+    device = input_device(module)
     if image is not None:
         return torch.zeros(1, image.channels, image.height, image.width, device=device), None
-    size = vocabulary_size(module.config) or 256
+    size = vocabulary_size(words_config(module.config)) or 256
     ordinary = [i for i in range(size // 2, size) if i not in ids.values()]
     source = torch.tensor([((ordinary or [0]) * LENGTH)[:LENGTH]], device=device)
     start = [ids.get("bos_id", 0)]
@@ -188,7 +195,7 @@ def vocabulary_size(config: Any) -> int | None:
 
 def _gives(module: nn.Module, trial: Trial, decodes: bool) -> str:
     """What the output is, by its shape."""
-    config: Any = module.config
+    config = words_config(module.config)
     if trial.shape == (1, len(config.id2label or ())) and not decodes:
         return "classes"
     if len(trial.shape) != 3:
@@ -196,6 +203,8 @@ def _gives(module: nn.Module, trial: Trial, decodes: bool) -> str:
             f"{type(module).__name__} gives neither words nor classes nor states, but numbers "
             f"{list(trial.shape)}, for which there is no picture here. {ADVICE}"
         )
+    if type(module).__name__.endswith(TAGGERS) and trial.shape[2] == len(config.id2label or ()):
+        return "tags"
     sizes = [getattr(config, n, None) for n in ("tgt_vocab_size", "decoder_vocab_size")]
     words = module.get_output_embeddings() is not None  # type: ignore[operator]
     return "words" if words and trial.shape[2] in (*sizes, vocabulary_size(config)) else "vectors"
@@ -228,7 +237,7 @@ def _longest(module: nn.Module) -> int | None:
         rows = getattr(part, "padding_idx", None)
         if isinstance(part, nn.Embedding) and "position" in name and rows is not None:
             return part.num_embeddings - rows - 1
-    config: Any = module.config
+    config = words_config(module.config)
     for name in NAMES["max_positions"]:
         known = hasattr(type(config), name) or name in type(config).attribute_map
         value = getattr(config, name, None) if known else None
@@ -252,17 +261,48 @@ def _named(image: ImageReader, trial: Trial, config: Any) -> ImageReader:
 def _labels(config: Any, trial: Trial) -> tuple[str, ...]:
     """The names of the classes, where there is one for each."""
     named = config.id2label or {}
-    return tuple(str(named.get(i, i)) for i in range(trial.shape[1]))
+    return tuple(str(named.get(i, i)) for i in range(trial.shape[-1]))
+
+
+def _unseen(config: Any, reads_image: bool) -> Iterator[str]:
+    """What of a model of several parts is not run."""
+    senses = senses_of(config)
+    if senses and not reads_image:
+        yield (
+            f"It reads text alone here, as a language model; its {' and '.join(senses)} part is "
+            "not run."
+        )
+
+
+def layer_numbers(config: Any, trial: Trial) -> tuple[int, ...]:
+    """The model's own number of each layer that attends, from 0; empty where it is not told.
+
+    The paths of the modules tell it; where one module serves several layers, the config's list of
+    what each layer is.
+    """
+    found = trial.numbers
+    if len(found) < trial.layers or any(b <= a for a, b in pairwise(found)):
+        kinds = getattr(config, "layers_block_type", None) or getattr(config, "layer_types", None)
+        found = tuple(n for n, kind in enumerate(kinds or ()) if ATTENDING.search(str(kind)))
+    return found if len(found) == trial.layers else ()
 
 
 def _notes(config: Any, trial: Trial, settings: Mapping[str, Any], kind: str) -> Iterator[str]:
     """What a reader of this model's pictures must know."""
     layers = sum(settings.get(f"{stack}_layers", 0) or 0 for stack in ("encoder", "decoder"))
     if trial.layers < layers:
-        yield (
-            f"{trial.layers} of its {layers} layers attend; the others mix tokens in another way, "
-            "which has no map."
-        )
+        others = "mix tokens in another way, which has no map"
+        if getattr(config, "cross_attention_layers", None):
+            others = "look at a picture, and none is given here"
+        yield f"{trial.layers} of its {layers} layers attend; the others {others}."
+        numbers = layer_numbers(config, trial)
+        if numbers:
+            yield (
+                f"Maps are counted from L0; L0 to L{len(numbers) - 1} are the model's layers "
+                f"{', '.join(map(str, numbers))}, counted from 0."
+                if len(numbers) > 1
+                else f"The map L0 is that of the model's layer {numbers[0]}, counted from 0."
+            )
     if not trial.soft:
         yield "Some of its maps are made without a softmax, and their rows need not sum to 1."
     elif trial.sums > 0.01:
@@ -270,8 +310,6 @@ def _notes(config: Any, trial: Trial, settings: Mapping[str, Any], kind: str) ->
             "The rows of its maps sum to less than 1: a part of each goes to a learned sink that "
             "is no token."
         )
-    if len(trial.shape) == 3 and config.id2label and len(config.id2label) == trial.shape[2]:
-        yield "It labels each token; the labels are not drawn, only its attention."
     ends = getattr(config, "eos_token_id", None)
     if kind != "encoder-only" and isinstance(ends, list) and len(ends) > 1:
         yield f"It may end with any of the tokens {ends}; here a text ends with the first."

@@ -26,6 +26,7 @@ SILENT = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "id2l
 REPEATED = re.compile(
     r"layers?$|blocks?$|^depths?$|_depth$|hidden_groups$|stages$|dense_replace$|attention_types$"
 )
+COUNTED_BACK = re.compile(r"feature_layers?$")  # -2: the last layer but one, of which features
 EXPERTS = re.compile(r"experts?$")
 LISTED = re.compile(rf"{EXPERTS.pattern}|^num_labels$")
 LONG = re.compile(r"position|seq_len|ctx$")
@@ -122,7 +123,7 @@ def check_sizes(settings: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> N
     sides = [max(t.shape, default=1) for t in tensors.values() if t.numel()]
     widest = min(max(sides, default=1), MAX_LISTED)
     for word, value in _numbers(settings):
-        if value < 0 and REPEATED.search(word):
+        if value < 0 and REPEATED.search(word) and not COUNTED_BACK.search(word):
             raise CheckpointError(f"The config asks for {word}={value}; give a number from 0.")
         most = None
         if LONG.search(word) or VOCABULARY.search(word):

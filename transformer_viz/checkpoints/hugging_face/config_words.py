@@ -44,7 +44,9 @@ NAMES: dict[str, tuple[str, ...]] = {
         *("layer_norm_eps", "rms_norm_eps", "layer_norm_epsilon", "layernorm_epsilon", "norm_eps"),
     ),
 }
-WORDS = (*NAMES, *IDS, "device")
+#: How and what of it is loaded.
+LOADING = ("device", "dtype", "max_memory", "offload_folder", "part")
+WORDS = (*NAMES, *IDS, "part")
 BOTH = ("heads",)  # words that set every name they have in the config, one for each stack
 
 
@@ -53,14 +55,14 @@ def overridden(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[
 
     Args:
         config: every word that the library's config has, with its defaults.
-        overrides: our words, or the config's own; ids and the device are left to the caller.
+        overrides: our words, or the config's own; ids and how to load are left to the caller.
 
     Raises:
         CheckpointError: a word that neither we nor this config know, or a value of another type.
     """
     said: dict[str, Any] = {}
     for word, value in overrides.items():
-        if word in (*IDS, "device"):
+        if word in (*IDS, *LOADING):
             continue
         names = [name for name in NAMES.get(word, (word,)) if name in config]
         if not names:

@@ -16,17 +16,22 @@ from typing import Any
 from ...preprocessing.tokenizers import Tokenizer
 from ..common.candidate import Candidate
 from ..common.model import Model
+from ..common.number_type import number_type
+from ..files.adapters import Adapter, read_adapter
 from ..files.errors import CheckpointError
+from .adapter import head_of, merged, refuse_adapter, with_heads
 from .build import NAME as NAME
-from .build import build_model, takes, vocabulary_size
+from .build import build_model, vocabulary_size
 from .config import library_config, refuse
 from .config_words import WORDS as WORDS
 from .config_words import overridden
 from .library import library
+from .parts import part_of, takes, words_config
 from .side_files import open_tokenizer
-from .weights import class_of, difference, left_over, loaded
+from .weights import class_of, difference, left_over, loaded, require_input
 
 NAMES: tuple[str, ...] = ()  # the library has hundreds of spellings; config.json tells them
+SPREADING = ("max_memory", "offload_folder")
 OTHERS = ("layout", "architecture")  # words of configs that are ours, or timm's
 
 
@@ -37,9 +42,9 @@ def recognise(found: Candidate) -> bool:
 
 
 def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any]) -> Model:
-    """The model that ``config.json`` names, with the folder's weights, in float32.
+    """The model that ``config.json`` names, with the folder's weights.
 
-    ``device="auto"`` among the overrides spreads it over all devices there are.
+    Among the overrides may stand how it is to be loaded, see :func:`settings_of`.
 
     Raises:
         CheckpointError: code of its own, quantised weights, an unknown architecture or one whose
@@ -50,32 +55,70 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
             "A Hugging Face folder needs a config.json with a model_type beside its weights."
         )
     refuse(found.config)
-    device_map = spread(overrides)
-    weights = found.weights
+    weights, settings = found.weights, settings_of(overrides, found.weights.floats)
+    adapter, file, notes = None, found.config, []
+    if found.adapter is not None:
+        adapter = read_adapter(found.adapter, found.allow_nonfinite)
+        refuse_adapter(adapter)
     with library() as transformers:
-        config = library_config(transformers, found.config, weights.tensors)
-        said = overridden(config.to_dict(), overrides)
+        config = library_config(transformers, file, weights.tensors)
+        head = {} if adapter is None else head_of(transformers, config, adapter)
+        if adapter is not None and head:
+            file, weights = {**file, **head}, with_heads(weights, adapter)
+            config = library_config(transformers, file, weights.tensors)
+        said = overridden(words_config(config).to_dict(), overrides)
         if said:
-            config = library_config(transformers, {**found.config, **said}, weights.tensors)
+            changed = {**file, **said}
+            if words_config(config) is not config:
+                changed = {**file, "text_config": {**file.get("text_config", {}), **said}}
+            config = library_config(transformers, changed, weights.tensors)
         cls = class_of(transformers, config, weights)
-        kind_of_input = takes(cls, config)
+        part = overrides.get("part")
+        if part is None:
+            require_input(cls, config)
         complaint, unknown = difference(cls, config, weights)
         if complaint:
             raise CheckpointError(complaint)
-        over = left_over(transformers, cls, config, unknown, weights)
-        module = loaded(cls, config, weights, device_map)
+        notes.append(left_over(transformers, cls, config, unknown, weights))
+        module = loaded(cls, config, weights, settings)
+        if adapter is not None:
+            module = merged(module, adapter)
+            notes.append(_merged_into(_name(found.folder), adapter))
+        if part is not None:
+            module = part_of(module, part)
+            file = module.config.to_diff_dict()
+            notes.append(f"Of {cls.__name__} only the part {part} is opened.")
+        own: Any = module.config
         given: Any = tokenizer
-        note = ""
-        if given is None and kind_of_input == "text":
-            given, note = open_tokenizer(transformers, found.folder, vocabulary_size(config))
-        model = build_model(module, given, found.config, said, overrides, found.folder)
-    floats = [t.dtype for t in weights.tensors.values() if t.is_floating_point()]
+        if given is None and takes(type(module), own) == "text":
+            given, note = _tokenizer(transformers, found, vocabulary_size(words_config(own)))
+            notes.append(note)
+        model = build_model(module, given, file, said, overrides, found.folder)
+    place = found.folder if adapter is None else adapter.path.parent
     return dataclasses.replace(
         model,
-        name=_name(found.folder),
+        name=_name(place),
+        folder=place,
         hash=found.hash,
-        file_dtype=str(floats[0]).removeprefix("torch.") if floats else "",
-        notes=(*model.notes, *filter(None, (over, note))),
+        file_dtype=weights.floats,
+        notes=(*model.notes, *filter(None, notes)),
+    )
+
+
+def _tokenizer(transformers: Any, found: Candidate, size: int | None) -> tuple[Any, str]:
+    """The tokenizer beside the adapter, if there is one, else the model's own."""
+    places = [found.folder] if found.adapter is None else [found.adapter.parent, found.folder]
+    for place in places:
+        given, note = open_tokenizer(transformers, place, size)
+        if given is not None or note:
+            break
+    return given, note
+
+
+def _merged_into(base: str, adapter: Adapter) -> str:
+    return (
+        f"The adapter {adapter.name} ({adapter.kind}) is merged into {base} in memory; no file was "
+        "changed."
     )
 
 
@@ -87,15 +130,34 @@ def _name(folder: Path) -> str:
     return place.name
 
 
-def spread(overrides: Mapping[str, Any]) -> str | None:
-    """``auto`` where the model is to be spread over all devices, which accelerate does.
+def settings_of(overrides: Mapping[str, Any], floats: str) -> dict[str, Any]:
+    """How the library is to load: its type of number, and over which devices it spreads a model.
+
+    ``dtype`` None is float32, ``auto`` that of the file (``floats``). ``device="auto"``,
+    ``max_memory`` (what each device may hold) and ``offload_folder`` (where on disk the rest lies)
+    ask for accelerate.
 
     Raises:
-        CheckpointError: another word, or accelerate is not installed.
+        CheckpointError: another word or type of value; accelerate is not installed.
     """
-    device = overrides.get("device")
+    found: dict[str, Any] = {"dtype": number_type(overrides.get("dtype"), floats)}
+    device, memory, folder = (overrides.get(w) for w in ("device", *SPREADING))
     if device not in (None, "auto"):
         raise CheckpointError(f"The word device may only be auto here; got {device!r}.")
-    if device is not None and find_spec("accelerate") is None:
-        raise CheckpointError('device="auto" needs the package accelerate: pip install accelerate.')
-    return device
+    if memory is not None and not isinstance(memory, Mapping):
+        raise CheckpointError(
+            'max_memory says what each device may hold, like {0: "10GB", "cpu": "30GB"}; got '
+            f"{memory!r}."
+        )
+    asked = [word for word in ("device", *SPREADING) if overrides.get(word) is not None]
+    if not asked:
+        return found
+    if find_spec("accelerate") is None:
+        word = 'device="auto"' if asked == ["device"] else asked[-1]
+        raise CheckpointError(f"{word} needs the package accelerate: pip install accelerate.")
+    found["device_map"] = "auto"
+    if memory is not None:  # a command line can only name devices in words
+        found["max_memory"] = {int(d) if str(d).isdigit() else d: m for d, m in memory.items()}
+    if folder is not None:
+        found["offload_folder"] = str(folder)
+    return found

@@ -6,6 +6,7 @@ rows of an attention are. One small input does.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from ..common.model import Calls
 from ..files.errors import CheckpointError
 from .library import plainly
 
+NUMBER = re.compile(r"\.(\d+)\b")  # in a module's path: of its layer
 ADVICE = "tv.probe(module) shows what can be seen of it, with inputs of your own."
 
 
@@ -26,12 +28,14 @@ class Trial:
     """What one small input showed.
 
     ``causal``: no row looks at a later column; ``layers`` is the number of self-attentions,
+    ``numbers`` those in the paths of their modules (``layers.3.attn``), as far as there is one;
     ``rows`` the length of the first one; ``soft``: every map comes out of a softmax; ``sums`` how
     far the sum of a row is from 1; ``shape`` that of the output.
     """
 
     causal: bool
     layers: int
+    numbers: tuple[int, ...]
     rows: int
     soft: bool
     sums: float
@@ -73,6 +77,7 @@ def try_out(module: nn.Module, calls: Calls, source: Tensor, target: Tensor | No
     return Trial(
         causal=bool(first) and all(_causal(record.weights) for record in first),
         layers=len(own),
+        numbers=tuple(int(n) for record in own for n in NUMBER.findall(record.path)[:1]),
         rows=own[0].shape[0] if own else 0,
         soft=all(record.form == "softmax" for record in capture.attentions),
         sums=max(float(r.statistics["row_sum_error"].max()) for r in capture.attentions),

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from ..files.errors import CheckpointError
 from ..files.reading import Weights, refuse_non_finite
 from .library import plainly
+from .parts import parts_of, takes
 
 #: The library's tables of classes, in the order in which they are tried where a config names none.
 HEADS = (
@@ -29,6 +30,7 @@ HEADS = (
     "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING",
     "MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING",
     "MODEL_FOR_QUESTION_ANSWERING_MAPPING",
+    "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING",
     "MODEL_FOR_PRETRAINING_MAPPING",
     "MODEL_MAPPING",
 )
@@ -119,6 +121,22 @@ def difference(cls: Any, config: Any, weights: Weights) -> tuple[str, list[str]]
             "not made up; check that the config fits the file."
         ), unknown
     return _computed(module), unknown
+
+
+def require_input(cls: Any, config: Any) -> None:
+    """Refuse a class that reads what cannot be given to it.
+
+    Raises:
+        CheckpointError: names what it reads, and the parts that open alone.
+    """
+    try:
+        takes(cls, config)
+    except CheckpointError:
+        try:
+            parts = parts_of(_empty(cls, config))
+        except Exception:  # a config that the library cannot build, in many ways
+            parts = ()
+        takes(cls, config, parts)
 
 
 def left_over(
@@ -233,10 +251,11 @@ def check_dtypes(weights: Weights) -> None:
             )
 
 
-def loaded(cls: Any, config: Any, weights: Weights, device_map: str | None = None) -> nn.Module:
-    """The class filled with the file's weights, in float32 and evaluation mode.
+def loaded(cls: Any, config: Any, weights: Weights, settings: Mapping[str, Any]) -> nn.Module:
+    """The class filled with the file's weights, in evaluation mode.
 
-    The caller has found that they fit (`difference`, `left_over`).
+    The caller has found that they fit (`difference`, `left_over`). ``settings`` say in which type
+    of number (``dtype``), and over which devices, in the library's own words.
 
     Raises:
         CheckpointError: weights that are not finite.
@@ -244,18 +263,28 @@ def loaded(cls: Any, config: Any, weights: Weights, device_map: str | None = Non
     if not weights.allow_nonfinite:
         for name, tensor in weights.tensors.items():
             refuse_non_finite(name, tensor, weights.path)
-    settings = {} if device_map is None else {"device_map": device_map}
-    with torch.random.fork_rng(devices=[]):
-        module, info = cls.from_pretrained(
-            None,
-            config=config,
-            state_dict=weights.tensors,
-            dtype=torch.float32,
-            local_files_only=True,
-            trust_remote_code=False,
-            output_loading_info=True,
-            **settings,
-        )
+    try:
+        with torch.random.fork_rng(devices=[]):
+            module, info = cls.from_pretrained(
+                None,
+                config=config,
+                state_dict=weights.tensors,
+                local_files_only=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+                **settings,
+            )
+    except ValueError as error:
+        if "device_map" not in settings:
+            raise
+        if "offload" in str(error) and "offload_folder" not in settings:
+            raise CheckpointError(
+                "The model does not fit into what max_memory allows; allow more, or give an "
+                "offload_folder for the rest."
+            ) from error
+        raise CheckpointError(
+            f"accelerate cannot spread the model so: {plainly(error)}. Correct max_memory."
+        ) from error
     for word in ("missing_keys", "mismatched_keys"):  # never so, after the comparison
         if info[word]:
             raise CheckpointError(f"The library lost weights while loading: {sorted(info[word])}.")

@@ -13,6 +13,7 @@ from ...preprocessing.tokenizers import PlainIds, Tokenizer
 from ..common.model import Calls, Model
 from ..files.reading import CheckpointError
 from ..hugging_face import build
+from ..hugging_face.adapter import without_peft
 
 NAME = "module in memory"
 KINDS = ("encoder-decoder", "encoder-only", "decoder-only")
@@ -38,7 +39,8 @@ def wrap(
 ) -> Model:
     """A Model around any module, put into evaluation mode; its class gives the name.
 
-    A model of the transformers library tells by its config, and by a trial run, what it is. Of any
+    A model of the transformers library tells by its config, and by a trial run, what it is; one
+    that peft wrapped is the model inside, its adapter at work. Of any
     other: ``kind`` None means that a forward with a target, or with two inputs that must be given,
     is that of an encoder-decoder, any other that of an encoder. ``tokenizer`` is ours or one of the
     transformers library; None reads ids typed as numbers. ``overrides`` may say ``pad_id``,
@@ -47,6 +49,7 @@ def wrap(
     Raises:
         CheckpointError: an unknown kind or override; names those there are.
     """
+    module = without_peft(module)
     if build.of_library(module) and kind is None:
         return build.wrap(module, tokenizer, name, device=device, **overrides)
     for word in overrides:

@@ -21,6 +21,7 @@ def outcome(
     after: Trace | None = None,
     *,
     rows: Sequence[int] | None = None,
+    classes: bool = False,
     dark: bool = False,
 ) -> Picture:
     """Probability and rank of every target word, before and after, as small bars in a row.
@@ -31,6 +32,7 @@ def outcome(
         before: the clean run.
         after: a changed run over the same words; left out, only the clean run is shown.
         rows: the places to show, such as the masked ones; left out, all of them.
+        classes: each word was given a class, and no other word.
         dark: colours for a dark background.
 
     Raises:
@@ -48,6 +50,8 @@ def outcome(
     caption = say(
         "Probability of each held word, and its rank among all words (1: the most probable)."
     )
+    if classes:
+        caption = say("Each word's class, its probability, and its rank among all classes.")
     style = (
         "display:flex;flex-wrap:wrap;gap:14px 10px;font-variant-numeric:tabular-nums;"
         f"color:{colours.ink};font-size:calc(14px * var(--tv-scale, 1));line-height:1.35"

@@ -1,0 +1,143 @@
+"""`load(dtype=, max_memory=, offload_folder=)`: the type of number, and where weights lie."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+import transformer_viz as tv
+from transformer_viz.checkpoints import CheckpointError
+
+from .hugging_face import CASES, IDS, folder_of
+from .test_loader import put, ramp_model
+
+HALF = {"float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return folder_of(CASES["llama"], "safetensors", tmp_path)
+
+
+def theirs(folder: Path, dtype: torch.dtype) -> Any:
+    """The library's own logits of the same folder in the same type of number."""
+    module = transformers.LlamaForCausalLM.from_pretrained(folder, dtype=dtype).eval()
+    with torch.inference_mode():
+        return module(IDS[:1]).logits
+
+
+@pytest.mark.parametrize("word", HALF)
+@pytest.mark.parametrize("kind", ["word", "torch dtype"])
+def test_a_folder_computes_in_the_type_that_was_asked_for(word, kind, folder):
+    dtype = HALF[word]
+    model = tv.load(folder, device="cpu", dtype=word if kind == "word" else dtype)
+    assert (model.dtype, model.file_dtype) == (word, "float32")
+    assert {p.dtype for p in model.module.parameters()} == {dtype}
+    with torch.inference_mode():
+        assert torch.equal(model.calls.forward(IDS[:1]), theirs(folder, dtype))
+    assert any(word in note for note in model.notes)
+    trace = tv.trace(model, IDS[0].tolist(), check=False)
+    assert trace.manifest["dtype"] == word
+    whole = tv.trace(tv.load(folder, device="cpu"), IDS[0].tolist(), check=False)
+    off = np.abs(trace.attention("decoder") - whole.attention("decoder")).max()
+    assert 0 < off < 0.1
+
+
+def test_auto_is_the_type_of_the_file(folder, tmp_path):
+    half = transformers.LlamaForCausalLM.from_pretrained(folder, dtype=torch.float16)
+    half.save_pretrained(tmp_path / "half")
+    for place, dtype in ((folder, "float32"), (tmp_path / "half", "float16")):
+        model = tv.load(place, device="cpu", dtype="auto")
+        assert (model.dtype, model.file_dtype) == (dtype, dtype)
+    plain = tv.load(tmp_path / "half", device="cpu")
+    assert (plain.dtype, plain.file_dtype, plain.notes) == ("float32", "float16", ())
+
+
+@pytest.mark.parametrize("word", ["float16", "bfloat16", "float64"])
+def test_other_layouts_too(word, tmp_path):
+    place = put(tmp_path / "own", ramp_model())
+    found = tv.load(place, device="cpu", dtype=word)
+    assert (found.dtype, found.file_dtype, len(found.notes)) == (word, "float32", word in HALF)
+    source, target = [4, 5, 6, 7], [2, 9, 11]
+    maps, whole = (
+        tv.trace(model, source, target, check=False).attention("cross")
+        for model in (found, tv.load(place, device="cpu"))
+    )
+    off = np.abs(maps - whole).max()
+    assert off < 1e-6 if word == "float64" else 0 < off < 0.1
+
+
+@pytest.mark.parametrize("word", HALF)
+def test_pictures_and_vectors_are_brought_to_the_type(word, tmp_path):
+    picture = folder_of(CASES["vit"], "safetensors", tmp_path / "picture")
+    found = tv.load(picture, device="cpu", dtype=word)
+    pixels = np.random.default_rng(0).normal(size=(3, 12, 12)).astype(np.float32)
+    assert tv.trace(found, pixels, check=False).logits.dtype == np.float32
+    core = torch.nn.TransformerEncoder(
+        torch.nn.TransformerEncoderLayer(8, 2, 12, batch_first=True), 2
+    )
+    torch.save(core.state_dict(), tmp_path / "core.pt")
+    vectors = tv.load(tmp_path / "core.pt", device="cpu", heads=2, dtype=word)
+    assert vectors.dtype == word
+    rows = np.random.default_rng(1).normal(size=(5, 8)).astype(np.float32)
+    assert tv.trace(vectors, rows, check=False).attention("encoder").shape == (2, 2, 5, 5)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "no such type": ({"dtype": "int8"}, "dtype is float32, float16, .*got 'int8'"),
+    "integers": ({"dtype": torch.int8}, "got torch.int8"),
+    "one device": (
+        {"device": "cpu", "max_memory": {"cpu": 9}},
+        "With max_memory a model is spread .* device='cpu' names one",
+    ),
+    "no map": ({"max_memory": 3}, "max_memory says what each device may hold.*got 3"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_words_that_cannot_be(case, folder):
+    words, message = REFUSED[case]
+    with pytest.raises(CheckpointError, match=message):
+        tv.load(folder, **words)
+
+
+@pytest.mark.parametrize("words", [{"max_memory": {"cpu": "1GB"}}, {"offload_folder": "rest"}])
+def test_spreading_needs_accelerate(words, folder, monkeypatch):
+    own = importlib.util.find_spec
+    monkeypatch.setattr(
+        "transformer_viz.checkpoints.hugging_face.layout.find_spec",
+        lambda name: None if name == "accelerate" else own(name),
+    )
+    with pytest.raises(CheckpointError, match=f"{next(iter(words))} needs the package accelerate"):
+        tv.load(folder, **words)
+
+
+def test_only_folders_of_the_library_are_spread(tmp_path):
+    place = put(tmp_path / "own", ramp_model())
+    with pytest.raises(CheckpointError, match="Only a Hugging Face folder can be spread"):
+        tv.load(place, max_memory={"cpu": "1GB"})
+
+
+@pytest.mark.parametrize("words", [{"dtype": "float16"}, {"max_memory": {"cpu": 9}}])
+def test_a_module_in_memory_stays_as_it_is(words):
+    with pytest.raises(CheckpointError, match=f"{next(iter(words))} is for checkpoints on disk"):
+        tv.load(ramp_model(), **words)
+
+
+def test_the_command_line_says_what_it_computes_in(folder):
+    from click.testing import CliRunner
+
+    from transformer_viz.cli.main import main
+
+    said = CliRunner().invoke(
+        main, ["inspect", str(folder), "--json", "--set", "dtype=bfloat16"], catch_exceptions=False
+    )
+    assert said.exit_code == 0
+    assert json.loads(said.stdout)["dtype"] == "bfloat16"

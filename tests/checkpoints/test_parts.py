@@ -1,0 +1,244 @@
+"""Models of several parts: as language models on text, and each tower alone, against the library.
+
+Every folder is random and small; the witness is the library's own report of its eager attention.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+import transformer_viz as tv
+from transformer_viz.checkpoints import CheckpointError
+
+from .hugging_face import made, saved
+
+SOURCE = [5, 11, 17, 36, 9, 7]
+CLOSE = 1e-5
+ENDS = {"pad_token_id": 1, "bos_token_id": 2, "eos_token_id": 0}
+SIZES = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+}
+TEXT = SIZES | ENDS | {"vocab_size": 64, "max_position_embeddings": 40}
+WORDS = TEXT | {"num_key_value_heads": 2, "head_dim": 8}
+EYES = SIZES | {"image_size": 16, "patch_size": 8}
+MARKS = {"image_token_id": 60, "video_token_id": 61, "vision_start_token_id": 62,
+         "vision_end_token_id": 63}  # fmt: skip
+TURNS = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 2]}
+QWEN_EYES = {"depth": 2, "hidden_size": 32, "num_heads": 4, "patch_size": 4}
+SEEING: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "gemma3": ("Gemma3ForConditionalGeneration", "Gemma3Config", {
+        "text_config": WORDS | {"sliding_window": 4,
+                                "layer_types": ["sliding_attention", "full_attention"]},
+        "vision_config": EYES, "mm_tokens_per_image": 4, "image_token_index": 60}),
+    "paligemma": ("PaliGemmaForConditionalGeneration", "PaliGemmaConfig", {
+        "text_config": WORDS | {"model_type": "gemma"},
+        "vision_config": EYES | {"model_type": "siglip_vision_model"},
+        "projection_dim": 32, "image_token_index": 60}),
+    "qwen2_vl": ("Qwen2VLForConditionalGeneration", "Qwen2VLConfig", MARKS | {
+        "text_config": WORDS | {"rope_parameters": TURNS},
+        "vision_config": QWEN_EYES | {"embed_dim": 32, "mlp_ratio": 2}}),
+    "qwen2_5_vl": ("Qwen2_5_VLForConditionalGeneration", "Qwen2_5_VLConfig", MARKS | {
+        "text_config": WORDS | {"rope_parameters": TURNS},
+        "vision_config": QWEN_EYES | {"intermediate_size": 48, "out_hidden_size": 32}}),
+    "qwen3_vl": ("Qwen3VLForConditionalGeneration", "Qwen3VLConfig", MARKS | {
+        "text_config": WORDS | {"rope_parameters": TURNS | {"mrope_interleaved": True}},
+        "vision_config": QWEN_EYES | {"intermediate_size": 48, "out_hidden_size": 32,
+                                      "num_position_embeddings": 16,
+                                      "deepstack_visual_indexes": [0]}}),
+    "llava": ("LlavaForConditionalGeneration", "LlavaConfig", {
+        "text_config": WORDS | {"model_type": "llama"}, "image_token_index": 60,
+        "vision_config": EYES | {"model_type": "clip_vision_model"}}),
+    "llama4": ("Llama4ForConditionalGeneration", "Llama4Config", {
+        "text_config": WORDS | {"intermediate_size_mlp": 48, "num_local_experts": 2,
+                                "num_experts_per_tok": 1, "attention_chunk_size": 8,
+                                "no_rope_layers": [1, 0]},
+        "vision_config": EYES | {"intermediate_size": 128, "vision_output_dim": 32,
+                                 "projector_input_dim": 32, "projector_output_dim": 32}}),
+    "mllama": ("MllamaForConditionalGeneration", "MllamaConfig", {
+        "text_config": TEXT | {"num_hidden_layers": 3, "num_key_value_heads": 2,
+                               "cross_attention_layers": [1],
+                               "rope_parameters": {"rope_type": "default", "rope_theta": 1e4}},
+        "vision_config": EYES | {"num_global_layers": 1, "attention_heads": 4,
+                                 "vision_output_dim": 64, "intermediate_layers_indices": [0],
+                                 "supported_aspect_ratios": [[1, 1]]}}),
+}  # fmt: skip
+TOWERS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "clip": ("CLIPModel", "CLIPConfig", {"text_config": TEXT | {"projection_dim": 16},
+                                         "vision_config": EYES, "projection_dim": 16}),
+    "siglip": ("SiglipModel", "SiglipConfig", {"text_config": TEXT | {"projection_size": 32},
+                                               "vision_config": EYES}),
+    "blip": ("BlipForConditionalGeneration", "BlipConfig", {
+        "text_config": TEXT | {"encoder_hidden_size": 32, "sep_token_id": 3},
+        "vision_config": EYES, "image_text_hidden_size": 16, "projection_dim": 16}),
+    "gemma3": SEEING["gemma3"],
+    "llava": SEEING["llava"],
+}  # fmt: skip
+PARTS = [("clip", "text_model"), ("clip", "vision_model"), ("siglip", "text_model"),
+         ("siglip", "vision_model"), ("blip", "text_decoder"), ("blip", "vision_model"),
+         ("gemma3", "model.vision_tower"), ("llava", "model.vision_tower"),
+         ("llava", "model.language_model")]  # fmt: skip
+
+
+def folder_of(name: str, folder: Path) -> Path:
+    cls, config, words = (SEEING | TOWERS)[name]
+    return saved(made(cls, config, **words), folder / name)
+
+
+def eager(name: str, folder: Path) -> Any:
+    """The library's own model of the folder, which reports what it attended to."""
+    cls = getattr(transformers, (SEEING | TOWERS)[name][0])
+    return cls.from_pretrained(folder, attn_implementation="eager").eval()
+
+
+def agree(trace: tv.Trace, output: Any) -> None:
+    """Every layer of the maps, and the logits, are those of the library."""
+    reported = [part[0].numpy() for part in output.attentions if part is not None]
+    found = trace.attention(trace.maps[0])
+    assert len(found) == len(reported)
+    assert all(np.abs(a - b).max() <= CLOSE for a, b in zip(found, reported, strict=True))
+    if trace.logits is not None:
+        assert np.abs(trace.logits - output.logits[0].numpy()).max() <= CLOSE
+    assert trace.report.status == "green"
+
+
+@pytest.mark.parametrize("name", SEEING)
+def test_a_model_that_sees_is_a_language_model_on_text(name, tmp_path):
+    folder = folder_of(name, tmp_path)
+    model = tv.load(folder, device="cpu")
+    # PaliGemma reads a prompt both ways; its processor says so of each token
+    both_ways = name == "paligemma"
+    told = {"token_type_ids": torch.zeros(1, len(SOURCE), dtype=torch.long)} if both_ways else {}
+    with torch.inference_mode():
+        output = eager(name, folder)(
+            input_ids=torch.tensor([SOURCE]), output_attentions=True, **told
+        )
+    agree(tv.trace(model, SOURCE), output)
+    assert model.kind == ("encoder-only" if both_ways else "decoder-only")
+    assert (model.takes, model.gives, model.max_tokens) == ("text", "words", 40)
+    assert "its vision part is not run" in model.notes[0]
+    assert (model.config["heads"], model.provenance["heads"]) == (4, "file")
+    assert (model.pad_id, model.bos_id, model.eos_id) == (1, 2, 0)
+
+
+@pytest.mark.parametrize("name", ["qwen2_vl", "llava"])
+def test_padding_is_no_position_there_either(name, tmp_path):
+    model = tv.load(folder_of(name, tmp_path), device="cpu")
+    with torch.inference_mode():
+        padded = model.calls.forward(torch.tensor([[5, 11, 1, 1, 9]]))[:, [0, 1, 4]]
+        plain = model.calls.forward(torch.tensor([[5, 11, 9]]))
+    assert torch.allclose(padded, plain, atol=2e-5)
+
+
+def test_it_writes_what_the_library_writes(tmp_path):
+    model = tv.load(folder_of("llava", tmp_path), device="cpu")
+    ids = torch.tensor([SOURCE])
+    theirs = model.module.generate(
+        ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=5
+    )[0, len(SOURCE) :].tolist()
+    best = tv.translate(model, SOURCE, max_tokens=5)[0]
+    assert list(best.ids) == theirs[: len(best.ids)]
+    assert len(best.ids) == 5 or best.finished
+
+
+def test_overrides_are_words_of_the_language_model(tmp_path):
+    model = tv.load(folder_of("gemma3", tmp_path), device="cpu", norm_eps=1e-3)
+    assert (model.config["norm_eps"], model.provenance["norm_eps"]) == (1e-3, "override")
+    assert model.module.config.text_config.rms_norm_eps == 1e-3
+
+
+@pytest.mark.parametrize(("name", "part"), PARTS)
+def test_each_part_opens_alone(name, part, tmp_path):
+    folder = folder_of(name, tmp_path)
+    model = tv.load(folder, device="cpu", part=part)
+    theirs = eager(name, folder).get_submodule(part)
+    sees = "vision" in part
+    pixels = np.random.default_rng(0).normal(size=(3, 16, 16)).astype(np.float32)
+    given: Any = {"pixel_values": torch.from_numpy(pixels)[None]} if sees else {}
+    given = given or {"input_ids": torch.tensor([SOURCE])}
+    with torch.inference_mode():
+        output = theirs(**given, output_attentions=True)
+    agree(tv.trace(model, pixels if sees else SOURCE), output)
+    assert model.takes == ("image" if sees else "text")
+    assert f"only the part {part} is opened" in model.notes[-1]
+
+
+REFUSED = {
+    "clip": "part=text_model or part=vision_model",
+    "siglip": "part=text_model or part=vision_model",
+    "blip": "part=vision_model or part=text_decoder",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_whole_that_needs_both_names_its_parts(name, tmp_path):
+    folder = folder_of(name, tmp_path)
+    for thing in (folder, eager(name, folder)):
+        with pytest.raises(CheckpointError, match=f"open one of its parts alone: {REFUSED[name]}"):
+            tv.load(thing, device="cpu")
+    with pytest.raises(CheckpointError, match="no part 'visio' that opens alone; choose one of"):
+        tv.load(folder, device="cpu", part="visio")
+
+
+def test_a_model_in_one_piece_has_no_parts(tmp_path):
+    from .hugging_face import CASES
+    from .hugging_face import folder_of as plain
+
+    with pytest.raises(CheckpointError, match="no part 'eyes' that opens alone"):
+        tv.load(plain(CASES["vit"], "safetensors", tmp_path), device="cpu", part="eyes")
+
+
+def test_the_command_line_takes_a_part(tmp_path):
+    from click.testing import CliRunner
+
+    from transformer_viz.cli.main import main
+
+    words = ["inspect", str(folder_of("clip", tmp_path)), "--json", "--set", "part=vision_model"]
+    said = CliRunner().invoke(main, words, catch_exceptions=False)
+    assert json.loads(said.stdout)["takes"] == "image"
+
+
+MIXED = TEXT | {"num_key_value_heads": 2, "use_mamba_kernels": False, "mamba_d_state": 4,
+                "mamba_dt_rank": 4}  # fmt: skip
+HYBRIDS: dict[str, tuple[str, str, dict[str, Any], tuple[int, ...]]] = {
+    "jamba": ("JambaForCausalLM", "JambaConfig", MIXED | {
+        "num_hidden_layers": 5, "attn_layer_period": 3, "attn_layer_offset": 1,
+        "expert_layer_period": 2, "expert_layer_offset": 1, "num_experts": 2,
+        "num_experts_per_tok": 1}, (1, 4)),
+    "zamba": ("ZambaForCausalLM", "ZambaConfig", MIXED | {
+        "num_hidden_layers": 6, "num_key_value_heads": 4, "attn_layer_period": 3,
+        "attn_layer_offset": 2, "n_mamba_heads": 2, "attention_hidden_size": 64,
+        "attention_head_dim": 16}, (2, 5)),
+    "qwen3_next": ("Qwen3NextForCausalLM", "Qwen3NextConfig", WORDS | {
+        "num_hidden_layers": 4, "layer_types": ["linear_attention"] * 3 + ["full_attention"],
+        "linear_key_head_dim": 8, "linear_value_head_dim": 8, "linear_num_key_heads": 2,
+        "linear_num_value_heads": 4, "num_experts": 2, "num_experts_per_tok": 1,
+        "moe_intermediate_size": 16, "shared_expert_intermediate_size": 16}, (3,)),
+    "falcon_h1": ("FalconH1ForCausalLM", "FalconH1Config", WORDS | {
+        "mamba_d_ssm": 32, "mamba_n_heads": 4, "mamba_d_head": 8, "mamba_d_state": 4,
+        "mamba_chunk_size": 4}, (0, 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HYBRIDS)
+def test_layers_that_attend_have_their_own_numbers(name, tmp_path):
+    cls, config, words, numbers = HYBRIDS[name]
+    folder = saved(made(cls, config, **words), tmp_path / name)
+    model = tv.load(folder, device="cpu")
+    assert model.layer_numbers == numbers
+    maps = tv.trace(model, SOURCE, check=False).attention("decoder")
+    assert len(maps) == len(numbers)  # counted from 0, as in every file
+    said = " ".join(model.notes)
+    if numbers == (0, 1):  # every layer attends
+        assert "layers" not in said
+    else:
+        assert f"{', '.join(map(str, numbers))}, counted from 0." in said

@@ -1,0 +1,105 @@
+"""Adapters and wrapped modules as the peft library makes them, against what peft computes."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from pathlib import Path
+from typing import Any
+
+import peft
+import pytest
+import torch
+import transformers
+
+import transformer_viz as tv
+from transformer_viz.checkpoints import CheckpointError
+
+from .hugging_face import CASES, IDS, folder_of
+
+SOURCE = IDS[:1, :5]
+LORA: dict[str, Any] = {"r": 3, "lora_alpha": 5, "init_lora_weights": False}
+KINDS = {
+    "LoRA": peft.LoraConfig(target_modules=["q_proj", "v_proj", "down_proj"], **LORA),
+    "rsLoRA": peft.LoraConfig(target_modules=["q_proj"], use_rslora=True, **LORA),
+    "patterns": peft.LoraConfig(
+        target_modules="all-linear",
+        rank_pattern={"q_proj": 2},
+        alpha_pattern={"layers.1.*v_proj": 3},
+        **LORA,
+    ),
+    "words": peft.LoraConfig(target_modules=["embed_tokens", "lm_head", "k_proj"], **LORA),
+    "DoRA": peft.LoraConfig(target_modules=["q_proj"], use_dora=True, **LORA),
+    "PiSSA": peft.LoraConfig(target_modules=["q_proj"], r=3, init_lora_weights="pissa"),
+    "LoHa": peft.LoHaConfig(target_modules=["q_proj"], r=2, alpha=3, init_weights=False),
+    "IA3": peft.IA3Config(
+        target_modules=["k_proj", "down_proj"],
+        feedforward_modules=["down_proj"],
+        init_ia3_weights=False,
+    ),
+}
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    return folder_of(CASES["llama"], "safetensors", tmp_path / "llama")
+
+
+def wrapped(base: Path, config: peft.PeftConfig) -> Any:
+    """A model that peft wrapped, with an adapter of strong random weights."""
+    module = transformers.AutoModelForCausalLM.from_pretrained(base)
+    torch.manual_seed(3)
+    with warnings.catch_warnings():  # what peft calls of the library will be renamed there
+        warnings.simplefilter("ignore")
+        return peft.get_peft_model(module, copy.deepcopy(config)).eval()
+
+
+def kept(module: Any, folder: Path) -> Path:
+    """The adapter's folder; peft remarks on whole tables and on factors with a bias."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_folders_and_modules_compute_what_peft_computes(kind, base, tmp_path):
+    module = wrapped(base, KINDS[kind])
+    plain = tv.load(base, device="cpu").calls
+    kept(module, tmp_path / "tuned")
+    with torch.inference_mode():
+        expected = module(SOURCE, attention_mask=torch.ones_like(SOURCE)).logits
+        inside = tv.load(module, device="cpu")
+        merged = tv.load(tmp_path / "tuned", device="cpu", base=base)
+        assert torch.equal(inside.calls.forward(SOURCE), expected)
+        assert torch.allclose(merged.calls.forward(SOURCE), expected, atol=1e-5)
+        if kind != "PiSSA":  # it begins where the model stands
+            assert not torch.allclose(plain.forward(SOURCE), expected, atol=1e-3)
+    assert inside.kind == merged.kind == "decoder-only"
+    for model in (inside, merged):
+        assert tv.trace(model, SOURCE[0].tolist()).report.status == "green"
+
+
+def test_a_wrapped_module_is_probed_as_it_is(base):
+    module = wrapped(base, KINDS["LoRA"])
+    with torch.inference_mode(), tv.probe(module) as run:
+        output = module(SOURCE, output_attentions=False).logits
+    with torch.inference_mode():
+        assert torch.equal(output, module(SOURCE).logits)
+    assert [record.layer for record in run.attentions] == [0, 1, 2]
+    assert run.attentions[0].path.startswith("base_model.model.")
+
+
+def test_tokens_before_the_text_are_refused(base, tmp_path):
+    module = wrapped(base, peft.PrefixTuningConfig(num_virtual_tokens=3, task_type="CAUSAL_LM"))
+    kept(module, tmp_path / "tuned")
+    for thing, words in ((module, {}), (tmp_path / "tuned", {"base": base})):
+        with pytest.raises(CheckpointError, match="puts tokens of its own before each text"):
+            tv.load(thing, device="cpu", **words)
+
+
+def test_what_peft_cannot_merge_it_says(base, tmp_path):
+    config = peft.LoraConfig(target_modules=["q_proj"], lora_bias=True, **LORA)
+    kept(wrapped(base, config), tmp_path / "tuned")
+    with pytest.raises(CheckpointError, match=r"peft cannot merge the adapter tuned .*lora_bias"):
+        tv.load(tmp_path / "tuned", device="cpu", base=base)
