@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import accelerate  # noqa: F401 - the library loads it by itself
+import numpy as np
 import pytest
 import torch
 
@@ -38,6 +39,11 @@ def test_what_has_no_room_lies_on_disk(room, folder, tmp_path):
     assert model.device == "cpu"
     with torch.inference_mode():
         assert torch.equal(model.calls.forward(IDS[:1]), logits(folder, device="cpu"))
+    ids = IDS[0].tolist()
+    found, alone = tv.trace(model, ids), tv.trace(tv.load(folder, device="cpu"), ids)
+    assert (found.report.status, alone.report.status) == ("green", "green")
+    for one, other in zip(found.attentions, alone.attentions, strict=True):
+        assert np.array_equal(found.attentions[one].weights, alone.attentions[other].weights)
 
 
 def test_no_room_and_no_folder(folder):

@@ -31,7 +31,7 @@ def stored(kept: list[Tensor]) -> dict[int, Tensor]:
 
 def first_guess(x: Tensor) -> tuple[Tensor, Tensor] | None:
     """Kind and frequency of each column, ``[column]`` each, from the first two rows."""
-    corner = abs(x[(0,) * x.dim()].item()) if x.numel() else 2.0
+    corner = abs(x[(0,) * x.dim()].item()) if x.numel() and not x.is_meta else 2.0
     if min(corner, abs(corner - 1)) > CLOSE:  # soon told of most weights
         return None
     rows = x.squeeze()
