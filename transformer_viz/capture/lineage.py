@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ..core.numerics import MASK_SCORE
 from . import torch_calls
 from .axes.atoms import Axes, of_input
-from .axes.rules import after, of_parameter
+from .axes.rules import of_parameter, results
 from .module_names import Names
 from .propagation import packed, passed
 from .refusals import refuse_wrapped
@@ -59,11 +59,14 @@ class Lineage:
         """The mark that this run left on a tensor."""
         if not isinstance(x, Tensor):
             return None
-        found = x.__dict__.get(self.key) or self.kept.get(id(x))
-        if found is None and self.last is not None and self.last[0] == tuple(x.shape):
-            known = id(x) in self.inputs or id(x) in self.owned
-            return x.__dict__.get(self.key) if not known and self.unseen(x) else None
-        return found
+        found: Mark | None = x.__dict__.get(self.key)
+        if found is not None:
+            return found
+        if id(x) in self.owned:
+            return self.kept.get(id(x))
+        if self.last is None or self.last[0] != x.shape or id(x) in self.inputs:
+            return None
+        return x.__dict__.get(self.key) if self.unseen(x) else None
 
     def role(self, x: Any) -> Any:
         mark = self.mark(x)
@@ -171,6 +174,20 @@ class Lineage:
             return of_parameter(shape) if float_table else of_input(shape, x.is_floating_point())
         return of_input(shape, x.is_floating_point() and x.dim() in (2, 3))
 
+    def facts(self, x: Tensor) -> tuple[Any, ...] | None:
+        """All that the rules of axes ask about a tensor; None for an input that has no mark yet, as
+        asking for its streams would number them."""
+        if type(x) is not Tensor and type(x) is not nn.Parameter:
+            return None
+        mark: Mark | None = x.__dict__.get(self.key)
+        if mark is None:
+            if id(x) not in self.owned:
+                return None
+            mark = self.kept.get(id(x))
+        if mark is None:
+            return x.shape, x.dtype
+        return x.shape, x.dtype, mark.axes, not mark.origin
+
     # ---- setting -----------------------------------------------------------------------------
 
     def propagate(
@@ -198,7 +215,7 @@ class Lineage:
         depth += deeper
         rows = (rows if origin else constant) if tokens is None else tokens
         for x in out if isinstance(out, SEQUENCES) else (out,):
-            if isinstance(x, Tensor) and not isinstance(x, nn.Parameter):
+            if type(x) is Tensor or (isinstance(x, Tensor) and not isinstance(x, nn.Parameter)):
                 self.attach(x, Mark(origin, depth, role, tokens=rows or frozenset((-id(x),))))
         return out
 
@@ -218,12 +235,15 @@ class Lineage:
 
     def name_axes(self, out: Any, func: Any, args: Args, kwargs: Kwargs) -> None:
         """Note what the axes of a call's results are made of."""
-        for x in out if isinstance(out, SEQUENCES) else (out,):
-            mark = self.mark(x)
-            if mark is not None:
-                mark.axes = after(func, args, kwargs, x, self)
-                if isinstance(mark.role, Scores):
-                    self.last = (tuple(x.shape), mark)
+        marks = [(x, self.mark(x)) for x in (out if isinstance(out, SEQUENCES) else (out,))]
+        made = [(x, mark) for x, mark in marks if mark is not None]
+        if not made:
+            return
+        found = results(func, args, kwargs, [x for x, _ in made], self)
+        for (x, mark), axes in zip(made, found, strict=True):
+            mark.axes = axes
+            if isinstance(mark.role, Scores):
+                self.last = (tuple(x.shape), mark)
 
     def forget(self) -> None:
         """Take the marks off all tensors that are still alive."""
