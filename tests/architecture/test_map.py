@@ -9,7 +9,7 @@ import pytest
 from tests.architecture.test_floor_plan import FLOORS
 from tests.support.paths import ROOT
 
-#: A path in backticks, with or without a function of it, below the package, the browser's scripts, or the root.
+#: A path in backticks (or one with its function), below the package, its scripts, or the root.
 PATH = re.compile(r"`((?:\w+/)+(?:\w+\.(?:py|js))?)(?:::[\w.]+)?`")
 ROOTS = (ROOT / "transformer_viz", ROOT / "transformer_viz/components/browser", ROOT)
 
