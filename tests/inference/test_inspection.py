@@ -18,6 +18,7 @@ import transformer_viz as tv
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.checkpoints.common.parameter_counts import parameter_blocks
 from transformer_viz.core.trace import Trace
+from transformer_viz.core.trace_parts import KernelRun
 from transformer_viz.inference import inspection
 from transformer_viz.inference.inspection import inspect, sample_source, sample_target
 
@@ -128,7 +129,7 @@ def test_a_sample_runs_through_every_kind_of_model(case: str) -> None:
     model = make_model(**MODELS[case])
     found = inspect(model)
     assert found.status == "green", found.findings
-    assert [finding.status for finding in found.findings] == ["green"] * 3
+    assert [finding.status for finding in found.findings] == ["green"] * 5
     words = model.config
     cross = min(words["encoder_layers"], 1) * words["decoder_layers"]
     assert len(found.sites) == words["encoder_layers"] + words["decoder_layers"] + cross
@@ -165,6 +166,14 @@ CHANGED: dict[str, tuple[dict[str, Any], int, str]] = {
     "rows of no number": ({"row_sum_error": float("nan")}, 2, "do not explain the output"),
     "one block": ({"rebuilt": {"cross L1": 0.2, "cross L0": 0.0}}, 2, r"output in cross L1: rows"),
     "no block": ({"rebuilt": {"cross L1": None}}, 2, "no block could be rebuilt"),
+    "missed": (
+        {"kernels": (KernelRun("_softmax", "layer", 4, 4, "missed"),)},
+        3,
+        "1 of 1 softmaxes that ran weigh something and are shown nowhere",
+    ),
+    "below not looked at": ({"kernels": ()}, 3, "What ran below the probe was not looked at"),
+    "a law that fails": ({"laws": {"cross L1": {"heads": 0.2}}}, 4, "on this input: cross L1."),
+    "a law not told": ({"laws": {"cross L1": {"batch": None}}}, 4, "on this input: cross L1."),
     "unknown": (
         {"unrecognised": ("a softmax",)},
         0,
@@ -187,7 +196,7 @@ def test_what_does_not_agree_turns_amber(
     found = inspect(tiny_model)
     assert found.status == "amber"
     statuses = [finding.status for finding in found.findings]
-    assert statuses == ["amber" if n == place else "green" for n in range(3)]
+    assert statuses == ["amber" if n == place else "green" for n in range(5)]
     assert sentence in found.findings[place].sentence
 
 

@@ -183,6 +183,7 @@ def test_the_stream_is_as_long_as_its_numbers(asked: Asked, model: Model, text: 
         for hook in hooks:
             hook.remove()
     lengths = [float(stream[seen.spot.row].norm()) for stream in streams]
+    lengths = lengths[: len(parts) + 1]  # of the run itself; the others prove it
     first, last = lengths[0], lengths[-1]
     assert numbers(ask.question)[0] == pytest.approx(first, abs=0.06)
     assert numbers(ask.why)[0] == pytest.approx(last, abs=0.06)
