@@ -36,6 +36,7 @@ from .outputs import gradients_of, logits_of, produced_of, vectors_of
 from .proof.prove import Proof, prove
 
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients")
+PROOF = 11  # copies of all maps that a proof holds at its height (measured at 900 tokens)
 MAX_MEMORY_SHARE = 0.5  # of the memory that the maps of a run may take
 
 
@@ -69,7 +70,7 @@ def trace(
             probable one, elsewhere the token itself; of a classifier: the most probable class).
             Holds the clean run's words under an edit.
         masked: numbers of source tokens (from 0) that a masked model is to guess.
-        check: also prove the capture on a clean run of the same input (two or three more passes).
+        check: also prove the capture on a clean run of the same input (twelve or so more passes).
 
     Raises:
         ValueError: an input the model cannot read, an unknown word in ``keep``, an edit that
@@ -206,7 +207,7 @@ def proved(model: Model, read: Read) -> Proof:
     def together() -> Tensor:
         return doubled(read).through(model)
 
-    return prove(model.module, alone, stack=lone, alone=alone, together=together)
+    return prove(model.module, alone, stack=lone, together=together)
 
 
 def doubled(read: Read) -> Read:
@@ -252,7 +253,7 @@ def _refuse_flood(
     """
     rows = max(len(read.source), len(read.target or ()))
     layers = sum(int(model.config.get(f"{s}_layers") or 0) for s in ("encoder", "decoder"))
-    kinds = len(set(MATRICES) & set(words)) + check  # the proof holds the scores as well
+    kinds = len(set(MATRICES) & set(words)) + PROOF * check
     blocks = layers if only is None or check else len(only)
     needed = blocks * int(model.config.get("heads") or 0) * rows**2 * 4 * kinds
     if needed > MAX_MEMORY_SHARE * memory():

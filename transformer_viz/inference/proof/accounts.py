@@ -13,6 +13,7 @@ from ...capture.records import AttentionRecord
 from .kernels import Kernel
 
 NEAR = 1e-4  # weights are from 0 to 1
+TWICE, ROUNDING = 2, 1e-7  # places that fit so much worse at most fit as well
 DIRECTIONS = 2  # random directions onto which rows are projected to be compared
 
 
@@ -80,19 +81,22 @@ def fingerprint(rows: Tensor) -> Tensor:
 
 
 def near(dtype: torch.dtype) -> float:
-    """How far weights of a precision may be from those reckoned again."""
+    """How far numbers of a precision may be from those reckoned again."""
     return max(NEAR, 4 * torch.finfo(dtype).eps)
 
 
 def placed(rows: Tensor, marks: Tensor, free: Tensor, close: float) -> tuple[Tensor, bool] | None:
     """Where a kernel's rows stand in an attention, and whether other places would fit as well."""
-    fits = []
-    for numbers in places(len(rows), free):
-        if torch.allclose(rows, marks.view(-1, DIRECTIONS)[numbers], rtol=0, atol=close):
-            fits.append(numbers)
+    known = marks.view(-1, DIRECTIONS)
+    tried = [
+        (float((rows - known[numbers]).abs().max()), numbers) for numbers in places(len(rows), free)
+    ]
+    fits = sorted((gap, i) for i, (gap, _) in enumerate(tried) if gap <= close)
     if not fits:
         return None
-    return fits[0], any(not torch.equal(fits[0], other) for other in fits[1:])
+    nearest = fits[0][0]
+    unsure = any(gap <= TWICE * nearest + ROUNDING for gap, _ in fits[1:])
+    return tried[fits[0][1]][1], unsure
 
 
 def places(count: int, free: Tensor) -> Iterator[Tensor]:

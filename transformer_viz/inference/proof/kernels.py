@@ -60,6 +60,7 @@ PARTS = frozenset(
     ("slice", "select", "split", "split_with_sizes", "unbind", "view", "_unsafe_view", "alias")
 )
 BY_HAND = "exp"
+WRITTEN = frozenset(("exp", "exp_", "sum", "div", "div_"))  # what a softmax by hand is made of
 SUMS_TO_ONE = 1e-3
 
 
@@ -138,7 +139,7 @@ class KernelMode(TorchDispatchMode):
         out = func(*args, **kwargs)
         if func in OPAQUE:
             self.kernels.append(Kernel(name, self.names.path(), met="opaque"))
-        elif name in ("exp", "exp_", "sum", "div", "div_", "mul") and isinstance(out, Tensor):
+        elif name in WRITTEN and isinstance(out, Tensor):
             out = self.by_hand(name, args, out)
         if self.followed:
             self.follow(name, args, kwargs, out)
@@ -186,7 +187,7 @@ class KernelMode(TorchDispatchMode):
 
     def by_hand(self, name: str, args: tuple[Any, ...], out: Tensor) -> Tensor:
         """A softmax written out: an exponential divided by its sum, or one that sums to 1."""
-        if name.startswith("exp") and out.dim() > 1 and not self.marks(args[0]):
+        if name in ("exp", "exp_") and out.dim() > 1 and not self.marks(args[0]):
             self.exponentials[id(out)] = (out, out, 0)
             if bool(((out.detach().double().sum(-1) - 1).abs() < SUMS_TO_ONE).all()):
                 return self.written(out, -1)

@@ -22,9 +22,7 @@ from .laws import LAWS, SEEN, Law, LawAtKernels
 Call = Callable[[], Any]
 Laws = dict[str, dict[str, float | None]]  # by site and law
 MOST_SITES = 64  # are tried one by one where a law fails for all together
-WANTED = CaptureRequest(
-    scores=lambda site: True, statistics=False, norms=False, residuals=False, check=True
-)
+NOTHING = CaptureRequest(weights=lambda site: False, statistics=False, norms=False, residuals=False)
 
 
 @dataclass
@@ -68,8 +66,9 @@ def prove(
     """Prove what the probe shows of one call of a module, and what its edits do there.
 
     ``call`` runs the module and gives its output, ``stack`` names a lone self-attention (as in
-    `CaptureRequest`). ``alone`` runs the first item of ``together``'s batch by itself; without them
-    the axis of the batch is not told. Twelve or so passes more; the module is not changed.
+    `CaptureRequest`). ``together`` runs a batch whose first item ``alone`` runs by itself (left
+    out, ``call`` does); without it the axis of the batch is not told. Twelve or so passes more; the
+    module is not changed.
     """
     return Prover(module, call, stack).prove(alone, together)
 
@@ -79,23 +78,27 @@ class Prover:
 
     def __init__(self, module: nn.Module, call: Call, stack: str):
         self.module, self.call = module, call
-        self.request = replace(WANTED, stack=stack)
+        self.nothing = replace(NOTHING, stack=stack)
+        self.matrices = replace(self.nothing, weights=lambda site: True)
         self.untold: list[str] = []
-        self.capture, seen = self.watched()
+        self.capture, seen = self.watched(request=replace(self.matrices, scores=lambda site: True))
         with torch.no_grad():
             self.difference = apart(seen, flat(call()))
         mode = KernelMode(module)
         self.plain = self.under(mode)
         self.kernels = mode.kernels
         self.accounts = accounts(self.capture.attentions, self.kernels)
-        self.tolerance = tolerance(self.plain)
+        matched = {number for account in self.accounts for number in account.parts}
+        self.tolerance = tolerance(
+            [x.dtype for x in self.plain] + [self.kernels[number].dtype for number in matched]
+        )
 
     def prove(self, alone: Call | None, together: Call | None) -> Proof:
         """All laws; each at all sites at once, and one by one where that fails."""
         laws: Laws = {}
         for account in self.accounts:
-            laws[name(account.record)] = {"kernel": self.numbers(account)}
-            laws[name(account.record)] |= {"rows": self.rows(account)} | self.order(account)
+            told = {"kernel": self.numbers(account), "rows": self.rows(account)}
+            enter(laws, account.record, told | self.order(account))
         for site, errors in self.batch(alone, together).items():
             laws[site] |= errors
         for law in self.tried():
@@ -113,10 +116,13 @@ class Prover:
         return all(error is not None and error <= self.tolerance for error in errors)
 
     def watched(
-        self, edits: Intervention | None = None, call: Call | None = None
+        self,
+        edits: Intervention | None = None,
+        call: Call | None = None,
+        request: CaptureRequest | None = None,
     ) -> tuple[Capture, list[Tensor]]:
-        """A watched pass: what was captured, and the tensors that came out."""
-        with torch.no_grad(), probe(self.module, edits, self.request) as capture:
+        """A watched pass: what was captured of it, and the tensors that came out."""
+        with torch.no_grad(), probe(self.module, edits, request or self.nothing) as capture:
             out = (call or self.call)()
         return capture, flat(out)
 
@@ -144,7 +150,7 @@ class Prover:
         for number, places in account.parts.items():
             made = self.kernels[number].rows.double().cpu().nan_to_num(0.0)
             worst = max(worst, float((made - expected[places]).abs().max()))
-        return worst if worst > near(self.kernels[number].dtype) else min(worst, NEAR)
+        return worst
 
     def rows(self, account: Account) -> float | None:
         """0 where each row is one row of what the output projection got; None if not told."""
@@ -155,6 +161,12 @@ class Prover:
             self.untold.append(f"{where}: no output projection was found behind its heads")
             return None
         counts = {math.prod(size[:-1]) for size in sizes if size is not None}
+        if account.unsure:
+            self.untold.append(
+                f"{where}: its weights are so alike on this input that its rows could be told in "
+                "another order too; give an input that it tells apart"
+            )
+            return None
         if counts != {batch * queries}:
             self.untold.append(
                 f"{where}: its {batch * queries} rows are not the {min(counts)} rows that the "
@@ -179,11 +191,13 @@ class Prover:
         self, alone: Call | None, together: Call | None
     ) -> dict[str, dict[str, float | None]]:
         """Whether the first item alone gives row 0 of the batch, for each attention."""
-        if alone is None or together is None:
+        if together is None:
             return {}
         try:
-            one, _ = self.watched(call=alone)
-            both, _ = self.watched(call=together)
+            one = self.capture
+            if alone is not None:
+                one, _ = self.watched(call=alone, request=self.matrices)
+            both, _ = self.watched(call=together, request=self.matrices)
         except Exception as error:
             self.untold.append(
                 f"The batch could not be told: the model does not take two ({error})"
@@ -193,7 +207,8 @@ class Prover:
         same = len(one.attentions) == len(both.attentions) == len(self.accounts)
         found: Laws = {}
         for account, (single, double) in zip(self.accounts, pairs, strict=False):
-            found[name(account.record)] = {"batch": apart_first(single, double) if same else None}
+            alike = apart_first(single, double) if same else None
+            enter(found, account.record, {"batch": alike})
         return found
 
     def tried(self) -> list[Law]:
@@ -269,6 +284,14 @@ class Prover:
         return KernelRun(kernel.name, kernel.path, rows, keys, fate)
 
 
+def enter(laws: Laws, record: AttentionRecord, errors: dict[str, float | None]) -> None:
+    """Enter what was found at a place; where it ran more than once the worst counts."""
+    known = laws.setdefault(name(record), {})
+    for law, error in errors.items():
+        before = known.get(law, 0.0)
+        known[law] = None if error is None or before is None else max(error, before)
+
+
 def nearer(*errors: float | None) -> float | None:
     """The smallest of several differences, as far as they could be told."""
     return min((error for error in errors if error is not None), default=None)
@@ -310,8 +333,6 @@ def apart_first(single: AttentionRecord, double: AttentionRecord) -> float | Non
     return float((both[: one.shape[0]].double() - one.double()).nan_to_num().abs().max())
 
 
-def tolerance(outputs: Sequence[Tensor]) -> float:
-    """What rounding may leave in outputs of this precision."""
-    types = [x.dtype for x in outputs if x.is_floating_point()]
-    eps = max((torch.finfo(dtype).eps for dtype in types), default=0.0)
-    return max(NEAR, 16 * eps)
+def tolerance(types: Sequence[torch.dtype]) -> float:
+    """What rounding may leave in outputs and softmaxes of these precisions."""
+    return max((near(dtype) for dtype in types if dtype.is_floating_point), default=NEAR)
