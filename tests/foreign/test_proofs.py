@@ -42,6 +42,11 @@ UNTOLD: dict[str, str] = {
     "int8_dynamic": NO_PROJECTION,
     "tensor_subclass": NO_PROJECTION,
     "norm_running": "the module gives other numbers at each call",
+    "memory_of_segments": NUMBERING,
+    "chunked_queries_filled": "the parts are written into one tensor before the projection",
+    "mask_by_slicing": "a row with one key looks the same in every head",
+    "learned_everything": "a learned table looks at itself: it has no batch",
+    "synthesizer_random": "all items share the rows of one softmax, which is counted as missed",
 }
 
 

@@ -71,7 +71,7 @@ def _unrecognised(state: CaptureState) -> list[str]:
             f"{state.outside} softmaxes or attentions ran outside the probed module: probe the "
             "module that runs them"
         )
-    elif not state.capture.attentions:
+    elif not state.capture.attentions and not said + state.capture.unrecognised:
         said.append(
             "no attention was seen: no softmax met values that the probe could follow; what runs "
             "below Python (TorchScript, kernels called by their own name) is not seen"

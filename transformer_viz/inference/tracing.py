@@ -151,13 +151,13 @@ def _watch(
     intervention: Intervention,
     request: CaptureRequest,
     words: tuple[str, ...],
-) -> tuple[Capture, Tensor, list[tuple[Tensor, ...]]]:
+) -> tuple[Capture, Tensor, list[tuple[tuple[Tensor, ...], int]]]:
     """One watched pass: the run, the model's output, and the leaves that collect gradients."""
     grad = "gradients" in words
     mode = torch.enable_grad() if grad else torch.inference_mode()
     with mode, probe(model.module, intervention.of_the_pass(), request) as capture:
         output = read.through(model)
-    leaves = [record.leaves for record in capture.attentions]
+    leaves = [(record.leaves, record.along) for record in capture.attentions]
     return capture, output, leaves
 
 

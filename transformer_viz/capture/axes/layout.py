@@ -75,7 +75,10 @@ class Layout:
         """What each part of each dimension is, in order: ``b, h, q`` or ``k``, and its size."""
         out: list[tuple[str, int]] = []
         for i, (label, size) in enumerate(zip(self.labels, self.shape, strict=True)):
-            if label in ("q", "k"):
+            if label == "q" and self.folded(i):
+                one = self.axes[i] if self.axes else ()
+                out += [("h" if kind[0] == FEATURES else "q", n) for kind, n in one]
+            elif label in ("q", "k"):
                 out.append((label, size))
             elif self.told and self.axes is not None:
                 one = self.axes[i]
@@ -86,6 +89,12 @@ class Layout:
             else:
                 out.append(("h" if label in ("h", "g") else "b", size))
         return out
+
+    def folded(self, dim: int) -> bool:
+        """Whether heads stand on the axis of the queries, as where one key head serves them all."""
+        if not self.told or self.axes is None:
+            return False
+        return {kind[0] for kind, _ in self.axes[dim]} == {FEATURES, ITEMS}
 
     @staticmethod
     def name(kind: str, before: Axis) -> str:

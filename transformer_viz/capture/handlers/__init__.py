@@ -19,7 +19,7 @@ from .projection_check import on_convolve, on_project
 from .residual import on_add, on_subtract
 from .rotary import on_multiply, on_waves
 from .softmax import on_log_softmax, on_softmax, on_softmin
-from .weighted_sum import on_sum
+from .weighted_sum import on_divide, on_sum
 
 #: Torch function -> handler. Where two groups share a call, the later one has it.
 HANDLERS: dict[Any, Callable[..., Any]] = {
@@ -42,6 +42,7 @@ HANDLERS: dict[Any, Callable[..., Any]] = {
         (torch_calls.CONVOLVE, on_convolve),
         (torch_calls.WAVES, on_waves),
         (torch_calls.SUM, on_sum),
+        (torch_calls.DIVIDE, on_divide),
         (torch_calls.NORMS, on_norm),
         (torch_calls.FUSED, on_fused),
         (torch_calls.MULTI_HEAD, on_opaque),

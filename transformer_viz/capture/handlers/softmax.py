@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -29,6 +29,8 @@ def on_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> An
     if not isinstance(role, Scores) or role.loose:
         return maybe_attention(state, func, args, kwargs, x)
     dim = args[1] if len(args) > 1 else kwargs.get("dim", -1)
+    if role.folded is not None and dim in (-1, x.dim() - 1):
+        return unfolded(state, func, args, kwargs, x, role.folded[0])
     labels = oriented(role.labels, x.dim(), -1 if dim is None else dim)
     if features(state, x, labels):
         return state.lineage.propagate(func(*args, **kwargs), [x])
@@ -39,6 +41,21 @@ def on_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> An
     if role.labels is not None and labels != role.labels:  # the product was k times q
         role = turned(role)
     return attention(state, func, args, kwargs, x, role, labels)
+
+
+def unfolded(
+    state: CaptureState, func: Any, args: Args, kwargs: Kwargs, x: Tensor, shape: tuple[int, ...]
+) -> Any:
+    """The softmax of rows that stand on one axis is that of the scores as they were before."""
+
+    def viewed(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+        out = state.call(torch.reshape, (x, shape), {})
+        state.lineage.name_axes(out, torch.reshape, (x, shape), {})
+        return cast(Tensor, out)
+
+    rest = {name: value for name, value in kwargs.items() if name not in ("input", "dim")}
+    whole = (viewed(x, shape), -1, *args[2:])
+    return viewed(on_softmax(state, func, whole, rest), tuple(x.shape))
 
 
 def on_softmin(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:

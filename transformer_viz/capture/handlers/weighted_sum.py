@@ -15,7 +15,7 @@ from ..axes.atoms import FEATURES, ITEMS, Axes, kind_of, letters
 from ..axes.layout import Layout, oriented, shared_labels
 from ..edit_plan import Plan
 from ..records import AttentionRecord
-from ..roles import Context, Scores, Spread, Weights
+from ..roles import Context, Scores, Spread, Total, Weights
 from ..score_scale import scale_of
 from ..state import CaptureState
 from ..statistics import Statistics
@@ -64,7 +64,8 @@ def weigh(
 
     ``call`` makes the product; ``labels`` name the dimensions of the weights, ``sides`` those of v.
     """
-    record = role.site
+    record, given = role.site, p
+    made = state.lineage.serial(p) if form == "custom" else 0
     if record is None:
         if not attends(state, role, labels, sides, p, v, form):
             return state.lineage.propagate(call(p, v), [p, v])
@@ -88,9 +89,8 @@ def weigh(
     if state.request.check:
         captured = layout.original(record.weights if record.weights is not None else weights)
         record.proof = call(captured.double(), v.detach().double())
-    return state.lineage.propagate(
-        out, [p, v], Context(record), deeper=1, tokens=rows_of(state, role, v)
-    )
+    context = Context(record, made=made, edited=made > 0 and used is not given)
+    return state.lineage.propagate(out, [p, v], context, deeper=1, tokens=rows_of(state, role, v))
 
 
 def rows_of(state: CaptureState, role: Weights, v: Tensor) -> frozenset[int]:
@@ -238,6 +238,9 @@ def on_sum(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
     if isinstance(dim, list | tuple) and len(dim) == 1:
         (dim,) = dim
+    if isinstance(role, Scores):
+        made = Total(state.lineage.serial(x))
+        return state.lineage.propagate(func(*args, **kwargs), [x], made)
     if not isinstance(role, Spread) or not isinstance(dim, int) or kwargs.get("keepdim"):
         return state.call(func, args, kwargs)
     labels, axes = role.weights.labels, state.lineage.axes(role.p)
@@ -250,6 +253,31 @@ def on_sum(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     axes = None if axes is None else axes[:-1]
     p = role.p.squeeze(-1)
     return weigh(state, role.weights, labels[:-1], None, p, role.v, call, axes)
+
+
+def on_divide(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Weights may be divided by their sum after they met the values: what was taken for weights
+    is not what the values were weighed with.
+
+    Raises:
+        ValueError: an edit was made there; says what to write instead.
+    """
+    roles = [state.lineage.role(x) for x in tensors(args, kwargs)[:2]]
+    context, total = roles if len(roles) == 2 else (None, None)
+    if not (isinstance(context, Context) and isinstance(total, Total)):
+        return state.call(func, args, kwargs)
+    record = context.record
+    if context.made == total.made and record in state.capture.attentions:
+        where = record.path or "this module"
+        told = (
+            f"an attention in {where} divides by the sum of its weights only after they met the "
+            "values: divide them before, weights / weights.sum(-1, keepdim=True)"
+        )
+        if context.edited:
+            raise ValueError(f"No edit can be made here: {told}.")
+        state.capture.attentions.remove(record)
+        state.capture.unrecognised.append(told)
+    return state.call(func, args, kwargs)
 
 
 def attends(
@@ -273,6 +301,10 @@ def attends(
         return False
     if scores.q is not None:  # a product, of learned queries or keys
         return kind == ITEMS
+    made = lineage.axes(p)
+    if made is not None and kind_of(made[labels.index("q")]) == FEATURES:
+        state.capture.others[role.path, p.shape[key]] = "of features over tokens"
+        return False
     one = p.shape[labels.index("q")] == 1
     if kind == ITEMS and one and p.shape[key] in lineage.token_lengths(lineage.origin(v)):
         return True  # one query for a whole sentence: a state, or a pool

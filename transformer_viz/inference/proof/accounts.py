@@ -9,7 +9,7 @@ from itertools import permutations
 import torch
 from torch import Tensor
 
-from ...capture.records import AttentionRecord
+from ...capture.records import ROWS, AttentionRecord
 from .kernels import Kernel
 
 NEAR = 1e-4  # weights are from 0 to 1
@@ -53,9 +53,9 @@ def accounts(records: Sequence[AttentionRecord], kernels: Sequence[Kernel]) -> l
         marks = fingerprint(rows.reshape(-1, keys)).view(batch, heads, queries, DIRECTIONS)
         free = torch.ones(batch, heads, queries, dtype=torch.bool)
         for number, kernel in enumerate(kernels):
-            if number in taken or kernel.rows.shape[-1] != keys or not free.any():
+            if number in taken or not fits(kernel, record, keys) or not free.any():
                 continue
-            place = placed(fingerprint(kernel.rows), marks, free, near(kernel.dtype))
+            place = placed(fingerprint(widened(kernel, keys)), marks, free, near(kernel.dtype))
             if place is None:
                 continue
             chosen, account.unsure = place[0], account.unsure or place[1]
@@ -64,6 +64,17 @@ def accounts(records: Sequence[AttentionRecord], kernels: Sequence[Kernel]) -> l
             taken.add(number)
         found.append(account)
     return found
+
+
+def fits(kernel: Kernel, record: AttentionRecord, keys: int) -> bool:
+    """Whether a kernel has the keys of an attention; rows that ran by themselves may have fewer."""
+    own = kernel.rows.shape[-1]
+    return own == keys or (record.along == ROWS and own < keys)
+
+
+def widened(kernel: Kernel, keys: int) -> Tensor:
+    """The rows of a kernel ``[row, key]``; keys that it did not have weigh nothing."""
+    return torch.nn.functional.pad(kernel.rows, (0, keys - kernel.rows.shape[-1]))
 
 
 def softmaxed(record: AttentionRecord) -> Tensor | None:

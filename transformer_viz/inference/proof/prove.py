@@ -15,7 +15,7 @@ from ...capture import Capture, CaptureRequest, probe
 from ...capture.records import AttentionRecord
 from ...core.interventions import Intervention
 from ...core.trace_parts import KernelRun
-from .accounts import NEAR, Account, accounts, near, softmaxed
+from .accounts import NEAR, Account, accounts, near, softmaxed, widened
 from .kernels import Kernel, KernelMode, flat
 from .laws import LAWS, SEEN, Law, LawAtKernels
 
@@ -148,7 +148,7 @@ class Prover:
         expected = rows.reshape(-1, rows.shape[-1]).cpu()
         worst = 0.0
         for number, places in account.parts.items():
-            made = self.kernels[number].rows.double().cpu().nan_to_num(0.0)
+            made = widened(self.kernels[number], rows.shape[-1]).double().cpu().nan_to_num(0.0)
             worst = max(worst, float((made - expected[places]).abs().max()))
         return worst
 
@@ -208,6 +208,11 @@ class Prover:
         found: Laws = {}
         for account, (single, double) in zip(self.accounts, pairs, strict=False):
             alike = apart_first(single, double) if same else None
+            if alike is None:
+                self.untold.append(
+                    f"{name(account.record)}: its first axis does not grow with the batch of the "
+                    "input, so that it cannot be told for the batch"
+                )
             enter(found, account.record, {"batch": alike})
         return found
 
@@ -324,10 +329,13 @@ def apart(got: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
 
 
 def apart_first(single: AttentionRecord, double: AttentionRecord) -> float | None:
-    """How far the first items of a batch are from the same items alone."""
+    """How far the first items of a batch are from the same items alone; None where the batch is
+    none of theirs."""
     if single.weights is None or double.weights is None:
         return None
     one, both = single.weights, double.weights
+    if both.shape == one.shape:
+        return None
     if both.shape[0] <= one.shape[0] or both.shape[1:] != one.shape[1:]:
         return float("inf")
     return float((both[: one.shape[0]].double() - one.double()).nan_to_num().abs().max())
