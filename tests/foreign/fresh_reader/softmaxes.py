@@ -190,7 +190,9 @@ class Edges(Stranger):
         receivers = torch.arange(5).repeat(5)
         kept = torch.rand(25, generator=torch.Generator().manual_seed(3)) < 0.7
         kept |= (senders == receivers) | (senders == (receivers + 2) % 5)
-        return torch.randn(5, 16), torch.stack([senders[kept], receivers[kept]])
+        return torch.randn(5, 16, generator=torch.Generator().manual_seed(7)), torch.stack(
+            [senders[kept], receivers[kept]]
+        )
 
     def forward(self, x, edges):
         source, target = edges

@@ -290,6 +290,8 @@ class SoftTokens(Stranger):
 class Copying(Projected):
     """Pointer-generator: the mean map is also returned as the probability to copy each token."""
 
+    readings = (("head", "head before the projection"),)
+
     def forward(self, x):
         q, k, v = self.qkv(x)
         weights = torch.softmax(q @ k.mT / 2, -1)
@@ -298,6 +300,9 @@ class Copying(Projected):
     def known(self, inputs, kind):
         q, k, v = self.qkv(*inputs)
         weights = law(scaled(q, k), kind)
+        if kind == "head before the projection":
+            mean, known = weights.mean(1), self.finish(weights, v, "head")
+            return Known(torch.cat([known.output, mean], -1), known.maps)
         known = self.finish(weights, v, kind)
         return Known(torch.cat([known.output, heads_left(weights, kind).mean(1)], -1), known.maps)
 
