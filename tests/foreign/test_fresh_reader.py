@@ -1,8 +1,9 @@
-"""Fifty attentions of a reader who saw only the public pages: what stands, what does not."""
+"""Sixty attentions of a reader who saw only the public pages: what stands, what does not."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 import transformer_viz as tv
-from tests.foreign.fresh_reader import KINDS, flows, machinery, softmaxes, splits, traps
+from tests.foreign.fresh_reader import KINDS, after, flows, machinery, softmaxes, splits, traps
 from transformer_viz.core.edits import BlockKeys, ScaleHead, Temperature
 from transformer_viz.inference.proof.prove import prove
 
@@ -22,7 +23,7 @@ EDITS = {
 }
 CLASSES = {
     cls.__name__: cls
-    for file in (softmaxes, flows, machinery, traps, splits)
+    for file in (softmaxes, flows, machinery, traps, splits, after)
     for cls in file.MODULES
 }
 NAMES = tuple(CLASSES)
@@ -36,7 +37,7 @@ UNEDITED = {"Checkpointed": "runs under gradient checkpointing"}
 # No map is shown, and a sentence says so.
 UNSEEN = (
     *("Quantised", "TopKScatter", "Edges", "RandomFeatures", "DoubleAttention", "PointCloud"),
-    *("Router", "SoftTokens"),
+    *("Router", "SoftTokens", "Symmetric", "MixtureOfSoftmaxes"),
 )
 
 # Maps that are not the module's own, by the module's own reckoning.
@@ -52,11 +53,17 @@ MAPS_WRONG = {
     "DividedLast": "exponentials that are divided after the product are shown as weights",
     "Joint": "the three memories are shown twice, the six tokens of the same softmax never",
     "LocalAndGlobal": "three heads of one projection are shown as 0, 1 and again 0 of layer 0",
+    "TwoHops": "the map is shown, but its square meets the values",
+    "Nystrom": "two of three factors are shown, as two maps of one layer; their product is the map",
+    "ShiftedWindows": "tokens are rolled by one; rows and columns are places in a window",
 }
 
 # Edits that come through without an error and break their law.
 EDITS_WRONG = {
     ("Quantised", "head"): "nothing changes, and nothing is said",
+    ("Symmetric", "head"): "nothing changes, and nothing is said",
+    ("MixtureOfSoftmaxes", "head"): "nothing changes, and nothing is said",
+    ("TwoHops", "head"): "nothing changes, and nothing is said",
     ("Slots", "head"): "the head is off in the first round only",
     ("Gated", "temperature"): "acts on the softmax of content only, not on that of places",
     ("Gated", "hidden"): "the softmax of places goes on looking at the hidden key",
@@ -69,6 +76,7 @@ EDITS_WRONG = {
     ("Reversed", "hidden"): "hides the last token but one",
     ("Sorted", "hidden"): "hides the second token of each block after the sorting",
     ("Neighbours", "hidden"): "hides each token from itself",
+    ("ShiftedWindows", "hidden"): "hides the second token of each window after the rolling",
     ("Pruned", "hidden"): "layer 1 hides the second strongest token, whichever that is",
 }
 
@@ -77,6 +85,7 @@ GREEN_AND_WRONG = {
     "UnequalHeads": "green with two of three heads never named",
     "Reversed": "green with tokens numbered backwards",
     "Sorted": "green with tokens numbered after the sorting",
+    "ShiftedWindows": "green with tokens numbered inside windows after the rolling",
     "Pruned": "green with tokens of layer 1 numbered by their strength",
 }
 
@@ -87,7 +96,16 @@ FALSE_ALARMS = {
     "Axial": "says that no softmax kernel gave the rows' numbers; counts that one missed",
     "Shared": "says that no softmax kernel gave its numbers, and lists the one that did as found",
     "ColumnVectors": "says that there is no output projection; it is the next line's convolution",
+    "RelativeValues": "says that no softmax kernel gave its numbers, and lists the one that did",
+    "TwiceApplied": "the same; says that the projection got 48 rows (12); calls heads broken",
     "UnequalHeadModules": "says that head 1 of three matches no place",
+}
+
+# Heads made by modules of their own are shown as one attention at the path of the first.
+PLACE_IS_ONE_HEAD = {
+    "HeadModules": "the place that is shown has three heads; an edit there acts on the first only",
+    "UnequalHeadModules": "the same",
+    "HeadsSummed": "the same with two heads",
 }
 
 # Maps and edits are right (or refused), and what is not proved is said, and true.
@@ -105,6 +123,7 @@ class Seen:
     module: object
     inputs: tuple
     maps: tuple
+    sites: frozenset
     said: tuple
     proof: object
     changes: bool  # whether watching changed the output
@@ -133,18 +152,23 @@ def seen(name: str) -> Seen:
         both = {"together": together, "alone": alone} if module.batched else {}
         proof = prove(module, together, **both)
     maps = tuple(record.weights.detach() for record in run.attentions)
-    return Seen(
-        module, inputs, maps, tuple(run.unrecognised), proof, not torch.equal(plain, watched)
-    )
+    sites = frozenset(dataclasses.replace(r.site, path=r.path) for r in run.attentions)
+    changes = not torch.equal(plain, watched)
+    return Seen(module, inputs, maps, sites, tuple(run.unrecognised), proof, changes)
 
 
 @functools.cache
 def edit_is(name: str, kind: str) -> str:
+    """The outcome of an edit that names no place."""
+    return outcome(name, EDITS[kind], kind)
+
+
+def outcome(name: str, edit, kind: str = "temperature") -> str:
     """``right``, ``wrong``, or ``refused: `` and the sentence."""
     module = CLASSES[name]()
     inputs = module.example()
     try:
-        with runs(module), tv.probe(module, tv.Intervention((EDITS[kind],))):
+        with runs(module), tv.probe(module, tv.Intervention((edit,))):
             output = module(*inputs)
     except ValueError as error:
         return f"refused: {error}"
@@ -224,6 +248,16 @@ def test_maps_are_the_truth_or_it_is_said_that_there_are_none(name):
 @pytest.mark.parametrize(("name", "kind"), edited())
 def test_an_edit_obeys_its_law_or_is_refused(name, kind):
     assert edit_is(name, kind) != "wrong"
+
+
+@pytest.mark.parametrize("name", watched(PLACE_IS_ONE_HEAD))
+def test_an_edit_acts_at_the_whole_place_that_a_record_names(name):
+    sites = seen(name).sites
+    if len(sites) == 1 and edit_is(name, "temperature") == "right":
+        (site,) = sites
+        place = {"stack": site.stack, "block": site.block, "layer": site.layer}
+        edit = Temperature(value=2.0, path=site.path or None, **place)
+        assert outcome(name, edit) == "right"
 
 
 @pytest.mark.parametrize("name", watched(GREEN_AND_WRONG))
