@@ -1,4 +1,4 @@
-"""Sixty attentions of a reader who saw only the public pages: what stands, what does not."""
+"""Seventy attentions of a reader who saw only the public pages: what stands, what does not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ import pytest
 import torch
 
 import transformer_viz as tv
-from tests.foreign.fresh_reader import KINDS, after, flows, machinery, softmaxes, splits, traps
+from tests.foreign.fresh_reader import (
+    KINDS,
+    after,
+    flows,
+    machinery,
+    orders,
+    softmaxes,
+    splits,
+    traps,
+)
 from transformer_viz.core.edits import BlockKeys, ScaleHead, Temperature
 from transformer_viz.inference.proof.prove import prove
 
@@ -23,7 +32,7 @@ EDITS = {
 }
 CLASSES = {
     cls.__name__: cls
-    for file in (softmaxes, flows, machinery, traps, splits, after)
+    for file in (softmaxes, flows, machinery, traps, splits, after, orders)
     for cls in file.MODULES
 }
 NAMES = tuple(CLASSES)
@@ -37,7 +46,7 @@ UNEDITED = {"Checkpointed": "runs under gradient checkpointing"}
 # No map is shown, and a sentence says so.
 UNSEEN = (
     *("Quantised", "TopKScatter", "Edges", "RandomFeatures", "DoubleAttention", "PointCloud"),
-    *("Router", "SoftTokens", "Symmetric", "MixtureOfSoftmaxes"),
+    *("Router", "SoftTokens", "Symmetric", "MixtureOfSoftmaxes", "Consensus"),
 )
 
 # Maps that are not the module's own, by the module's own reckoning.
@@ -53,6 +62,13 @@ MAPS_WRONG = {
     "DividedLast": "exponentials that are divided after the product are shown as weights",
     "Joint": "the three memories are shown twice, the six tokens of the same softmax never",
     "LocalAndGlobal": "three heads of one projection are shown as 0, 1 and again 0 of layer 0",
+    "EqualHeads": "three heads of one projection are shown as head 0 of layer 0, three times",
+    "HeadGroups": "four heads of one projection are shown as 0, 1 and again 0, 1 of layer 0",
+    "BothDirections": "of two readings of one text the backward one is numbered backwards",
+    "MicroBatches": "one attention is shown twice, with a batch of one each",
+    "LeftPadded": "two paddings in front are shown as keys 0 and 1, and token 0 as key 2",
+    "Clustered": "two rows stand for six queries",
+    "Dilated": "even and odd tokens are shown as items of a batch of four",
     "TwoHops": "the map is shown, but its square meets the values",
     "Nystrom": "two of three factors are shown, as two maps of one layer; their product is the map",
     "ShiftedWindows": "tokens are rolled by one; rows and columns are places in a window",
@@ -70,6 +86,14 @@ EDITS_WRONG = {
     ("HeadsAndChunks", "head"): "takes rows of every head away",
     ("UnequalHeads", "head"): "takes all three heads away",
     ("FoldedMultiQuery", "head"): "takes all four heads away",
+    ("Consensus", "head"): "nothing changes, and nothing is said",
+    ("AcrossHeads", "head"): "nothing changes, and nothing is said",
+    ("AcrossHeads", "hidden"): "hides key 1 of the first head only",
+    ("EqualHeads", "head"): "takes all three heads away",
+    ("HeadGroups", "head"): "takes the first head of each half away",
+    ("BothDirections", "hidden"): "hides token 1, and token 4 in the backward reading",
+    ("LeftPadded", "hidden"): "hides a padding that was hidden before: nothing changes",
+    ("Dilated", "hidden"): "hides tokens 2 and 3",
     ("TwoScales", "head"): "takes the first head of each scale away",
     ("LocalAndGlobal", "head"): "takes the first global and the local head away",
     ("HeadNorm", "head"): "zero goes through the norm of the head and comes out as its bias",
@@ -83,6 +107,10 @@ EDITS_WRONG = {
 # A green proof of something that is wrong above.
 GREEN_AND_WRONG = {
     "UnequalHeads": "green with two of three heads never named",
+    "EqualHeads": "green with three heads called head 0",
+    "HeadGroups": "green with four heads called 0, 1, 0 and 1",
+    "BothDirections": "green with the tokens of the backward reading numbered backwards",
+    "LeftPadded": "green with token 0 called key 2",
     "Reversed": "green with tokens numbered backwards",
     "Sorted": "green with tokens numbered after the sorting",
     "ShiftedWindows": "green with tokens numbered inside windows after the rolling",
