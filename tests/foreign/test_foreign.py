@@ -1,4 +1,4 @@
-"""The probe on every foreign style: found, axes, values, edits, unchanged, said.
+"""The probe and its proof on every foreign style: found, axes, values, edits, unchanged, said.
 
 ``python -m tests.foreign.scoreboard`` prints the whole table.
 """
@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from tests.foreign import scoreboard
+from tests.foreign import proofs, scoreboard
 from tests.foreign.styles import STYLES
 
 pytestmark = pytest.mark.slow
@@ -29,6 +29,9 @@ def test_style(name: str) -> None:
     except scoreboard.NotHereError as error:
         pytest.skip(str(error))
     holds = row.verdict in ("ok", "said")
+    if proofs.asked(STYLES[name]):
+        wrong = proofs.fault(STYLES[name], row)
+        assert not wrong, f"{name} ({row.verdict}) {wrong}"
     if name not in NOT_YET:
         assert holds, f"{name} is {row.verdict}: {row.why}"
         return

@@ -23,7 +23,7 @@ from tests.foreign.fresh_reader import (
     traps,
 )
 from transformer_viz.core.edits import BlockKeys, ScaleHead, Temperature
-from transformer_viz.inference.proof.prove import prove
+from transformer_viz.inference.proof.prove import Changed, prove
 
 EDITS = {
     "head": ScaleHead(head=0, value=0.0),
@@ -46,56 +46,36 @@ UNEDITED = {"Checkpointed": "runs under gradient checkpointing"}
 # No map is shown, and a sentence says so.
 UNSEEN = (
     *("Quantised", "TopKScatter", "Edges", "RandomFeatures", "DoubleAttention", "PointCloud"),
-    *("Router", "SoftTokens", "Symmetric", "MixtureOfSoftmaxes", "Consensus"),
+    *("Router", "SoftTokens", "Symmetric", "MixtureOfSoftmaxes", "Consensus", "DividedLast"),
+    "TwoHops",
 )
 
 # Maps that are not the module's own, by the module's own reckoning.
 MAPS_WRONG = {
     "Slots": "the second round runs the same lines as the first, and is not shown",
-    "HeadsAndChunks": "twelve pieces as nine maps; three mix rows of two heads",
-    "UnequalHeads": "three heads of one projection are shown as head 0 of layer 0, three times",
-    "FoldedMultiQuery": "four heads folded into the rows are shown as one head with 24 queries",
     "Reversed": "the module turns its tokens round; rows and columns are numbered backwards",
     "Sorted": "tokens are sorted by a hash; rows and columns are places after the sorting",
     "Neighbours": "the last axis is an offset of -1, 0, 1 and is shown as keys 0, 1, 2",
     "Online": "exponentials of two keys at a time, each with another maximum, shown as weights",
-    "DividedLast": "exponentials that are divided after the product are shown as weights",
     "Joint": "the three memories are shown twice, the six tokens of the same softmax never",
-    "LocalAndGlobal": "three heads of one projection are shown as 0, 1 and again 0 of layer 0",
-    "EqualHeads": "three heads of one projection are shown as head 0 of layer 0, three times",
     "HeadGroups": "four heads of one projection are shown as 0, 1 and again 0, 1 of layer 0",
     "BothDirections": "of two readings of one text the backward one is numbered backwards",
     "MicroBatches": "one attention is shown twice, with a batch of one each",
     "LeftPadded": "two paddings in front are shown as keys 0 and 1, and token 0 as key 2",
     "Clustered": "two rows stand for six queries",
     "Dilated": "even and odd tokens are shown as items of a batch of four",
-    "TwoHops": "the map is shown, but its square meets the values",
     "Nystrom": "two of three factors are shown, as two maps of one layer; their product is the map",
     "ShiftedWindows": "tokens are rolled by one; rows and columns are places in a window",
 }
 
 # Edits that come through without an error and break their law.
 EDITS_WRONG = {
-    ("Quantised", "head"): "nothing changes, and nothing is said",
-    ("Symmetric", "head"): "nothing changes, and nothing is said",
-    ("MixtureOfSoftmaxes", "head"): "nothing changes, and nothing is said",
-    ("TwoHops", "head"): "nothing changes, and nothing is said",
-    ("Slots", "head"): "the head is off in the first round only",
     ("Gated", "temperature"): "acts on the softmax of content only, not on that of places",
     ("Gated", "hidden"): "the softmax of places goes on looking at the hidden key",
-    ("HeadsAndChunks", "head"): "takes rows of every head away",
-    ("UnequalHeads", "head"): "takes all three heads away",
-    ("FoldedMultiQuery", "head"): "takes all four heads away",
-    ("Consensus", "head"): "nothing changes, and nothing is said",
-    ("AcrossHeads", "head"): "nothing changes, and nothing is said",
-    ("AcrossHeads", "hidden"): "hides key 1 of the first head only",
-    ("EqualHeads", "head"): "takes all three heads away",
     ("HeadGroups", "head"): "takes the first head of each half away",
     ("BothDirections", "hidden"): "hides token 1, and token 4 in the backward reading",
     ("LeftPadded", "hidden"): "hides a padding that was hidden before: nothing changes",
     ("Dilated", "hidden"): "hides tokens 2 and 3",
-    ("TwoScales", "head"): "takes the first head of each scale away",
-    ("LocalAndGlobal", "head"): "takes the first global and the local head away",
     ("HeadNorm", "head"): "zero goes through the norm of the head and comes out as its bias",
     ("Reversed", "hidden"): "hides the last token but one",
     ("Sorted", "hidden"): "hides the second token of each block after the sorting",
@@ -106,20 +86,12 @@ EDITS_WRONG = {
 
 # A green proof of something that is wrong above.
 GREEN_AND_WRONG = {
-    "UnequalHeads": "green with two of three heads never named",
-    "EqualHeads": "green with three heads called head 0",
-    "HeadGroups": "green with four heads called 0, 1, 0 and 1",
-    "BothDirections": "green with the tokens of the backward reading numbered backwards",
-    "LeftPadded": "green with token 0 called key 2",
-    "Reversed": "green with tokens numbered backwards",
     "Sorted": "green with tokens numbered after the sorting",
-    "ShiftedWindows": "green with tokens numbered inside windows after the rolling",
     "Pruned": "green with tokens of layer 1 numbered by their strength",
 }
 
 # Maps and edits are right, and the proof does not hold for a reason that is not true.
 FALSE_ALARMS = {
-    "InPlace": "calls four right edits broken: the scores were overwritten in place",
     "SetBlock": "calls the right heads broken: its slice holds the added queries too",
     "Axial": "says that no softmax kernel gave the rows' numbers; counts that one missed",
     "Shared": "says that no softmax kernel gave its numbers, and lists the one that did as found",
@@ -129,18 +101,12 @@ FALSE_ALARMS = {
     "UnequalHeadModules": "says that head 1 of three matches no place",
 }
 
-# Heads made by modules of their own are shown as one attention at the path of the first.
-PLACE_IS_ONE_HEAD = {
-    "HeadModules": "the place that is shown has three heads; an edit there acts on the first only",
-    "UnequalHeadModules": "the same",
-    "HeadsSummed": "the same with two heads",
-}
-
 # Maps and edits are right (or refused), and what is not proved is said, and true.
 TRULY_AMBER = {
     "Packed": "its 3 rows are not the 12 rows that the output projection got",
     "Ring": "that its first row is number 0 follows from how the keys grew and is not proved",
     "Checkpointed": "runs under gradient checkpointing",
+    "BothWays": "2 attentions ran there, and an edit of it acts on all of them",
 }
 
 
@@ -173,11 +139,18 @@ def seen(name: str) -> Seen:
     def alone():
         return module(*module.first(inputs))
 
+    def other():
+        x = inputs[0].clone()
+        x[:, 2] = -x[:, 2]
+        return module(x, *inputs[1:])
+
     with runs(module):
         plain = together()
         with tv.probe(module) as run:
             watched = together()
         both = {"together": together, "alone": alone} if module.batched else {}
+        if module.batched and isinstance(inputs[0], torch.Tensor) and inputs[0].dim() == 3:
+            both["changed"] = [Changed(2, other)]  # token 2 of [batch, token, width]
         proof = prove(module, together, **both)
     maps = tuple(record.weights.detach() for record in run.attentions)
     sites = frozenset(dataclasses.replace(r.site, path=r.path) for r in run.attentions)
@@ -278,7 +251,7 @@ def test_an_edit_obeys_its_law_or_is_refused(name, kind):
     assert edit_is(name, kind) != "wrong"
 
 
-@pytest.mark.parametrize("name", watched(PLACE_IS_ONE_HEAD))
+@pytest.mark.parametrize("name", watched())
 def test_an_edit_acts_at_the_whole_place_that_a_record_names(name):
     sites = seen(name).sites
     if len(sites) == 1 and edit_is(name, "temperature") == "right":

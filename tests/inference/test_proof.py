@@ -87,7 +87,10 @@ def test_a_clean_run_is_proved_at_every_place(tiny_model):
     assert len(report.laws) == len(report.sites) == len(report.kernels)
     wanted = {"kernel", "rows", "batch", "temperature", "hidden key", "window", "heads"}
     for gaps in report.laws.values():
-        assert set(gaps) == wanted
+        assert wanted <= set(gaps) <= wanted | {"token order"}
+    told = [site for site, gaps in report.laws.items() if "token order" in gaps]
+    assert any(site.startswith("encoder L0") for site in told)  # later, a change is everywhere
+    assert not any(site.startswith(("encoder L1", "cross")) for site in told)
     said = [finding.sentence for finding in findings_of(trace(tiny_model, WORDS))]
     assert said[3] == (
         f"Each of the {len(report.kernels)} softmaxes that ran is shown, with the same numbers."
@@ -148,6 +151,7 @@ def test_a_report_is_stored_and_read_with_its_proof(tiny_model, tmp_path):
         {"kernels": (KernelRun("_softmax", "a", 4, 4, "missed"),)},
         {"laws": {"encoder L0": {"batch": None}}},
         {"laws": {"encoder L0": {"heads": 0.1}}},
+        {"untold": ("encoder L0: something",)},
     ],
 )
 def test_what_is_missed_untold_or_wrong_turns_amber(tiny_model, change):

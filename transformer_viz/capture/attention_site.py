@@ -49,7 +49,8 @@ def begin(
     first, heads = canonical[0, 0, :, :keys], canonical.shape[1]
     queries = first.shape[0]
     source = Source.of(state.lineage, pair, (len(canonical), heads, queries, keys))
-    first_row = state.numbering.first_row((path, depth), source)
+    rows = state.numbering.first_row((path, depth), source)
+    first_row = rows[0]
     offset, first_key, memory = state.offset, 0, 0
     if kind == "self" and not first_row:
         front = state.lineage.grown(*pair)
@@ -59,7 +60,7 @@ def begin(
     if path not in state.numbering.stacks and hidden is None:
         hidden = first <= MASK_SCORE
     stack = state.numbering.stack(path, kind, hidden, offset - first_key + memory)
-    place = state.numbering.place(stack, kind, depth, path, heads, source, first_row)
+    place = state.numbering.place(stack, kind, depth, path, heads, source, rows)
     record = AttentionRecord(path, kind, stack, place.layer, heads=heads)
     record.shape, record.origin = (queries, keys), q_origin
     record.first_head, record.offset, record.first_key = place.first_head, offset, first_key

@@ -16,18 +16,28 @@ from .statistics import cells, shrunk, thumbnail
 
 def merge_heads(capture: Capture) -> None:
     """Join the records of sibling heads, and of rows that follow, to the record they belong to."""
-    merged: list[AttentionRecord] = []
+    whole: list[AttentionRecord] = []
     for record in capture.attentions:
+        place = next((i for i, before in enumerate(whole) if precedes(before, record)), None)
+        if place is None:
+            whole.append(record)
+        else:
+            whole[place] = with_rows(whole[place], record)
+    merged: list[AttentionRecord] = []
+    for record in whole:
         last = merged[-1] if merged else None
-        if last is None or last.site != record.site:
-            merged.append(record)
-        elif record.first_row and record.first_row == last.first_row + last.shape[0]:
-            merged[-1] = with_rows(last, record)
-        elif record.first_head and not record.first_row:
+        beside = last is not None and last.site == record.site and last.shape == record.shape
+        if last is not None and beside and record.first_head == last.first_head + last.heads:
             merged[-1] = with_heads(last, record)
         else:
             merged.append(record)
     capture.attentions[:] = merged
+
+
+def precedes(first: AttentionRecord, second: AttentionRecord) -> bool:
+    """Whether the rows of one record end where those of another begin."""
+    same = first.site == second.site and first.first_head == second.first_head
+    return same and second.first_row == first.first_row + first.shape[0]
 
 
 def with_heads(first: AttentionRecord, second: AttentionRecord) -> AttentionRecord:
@@ -38,7 +48,14 @@ def with_heads(first: AttentionRecord, second: AttentionRecord) -> AttentionReco
         name: torch.cat((value, second.statistics[name]), dim=1)
         for name, value in first.statistics.items()
     }
-    return replace(first, heads=first.heads + second.heads, statistics=statistics, **parts)
+    heads, path = first.heads + second.heads, common(first.path, second.path)
+    return replace(first, path=path, heads=heads, statistics=statistics, **parts)
+
+
+def common(first: str, second: str) -> str:
+    """A glob for both of two module paths."""
+    pairs = zip(first.split("."), second.split("."), strict=False)
+    return ".".join(a if a == b else "*" for a, b in pairs)
 
 
 def with_rows(first: AttentionRecord, second: AttentionRecord) -> AttentionRecord:

@@ -75,14 +75,15 @@ class Numbering:
         self.stacks: dict[str, str] = {}
         self.last: dict[tuple[str, str], Place] = {}
         self.seen: dict[tuple[str, int], int] = {}
-        self.parts: dict[tuple[str, int], tuple[Source, int]] = {}
+        self.parts: dict[Any, tuple[Source, int, int]] = {}
 
-    def first_row(self, place: tuple[str, int], source: Source) -> int:
-        """The number of the first query: not 0 where a module takes its queries in parts."""
-        before, start = self.parts.get(place, (None, 0))
-        first = start + before.shape[2] if before and source.goes_on(before) else 0
-        self.parts[place] = source, first
-        return first
+    def first_row(self, place: tuple[str, int], source: Source) -> tuple[int, int]:
+        """The numbers of the first query and of the first head: rows are not counted from 0 where
+        a module takes its queries in parts, and these are of the same head as the part before."""
+        before, start, head = self.parts.get((place, source.memory[-1:]), (None, 0, 0))
+        if before is None or not source.goes_on(before):
+            return 0, 0
+        return start + before.shape[2], head
 
     def kind(self, path: str, queries: frozenset[int], keys: frozenset[int]) -> str:
         """``self`` if the keys hold all sequences whose tokens the queries are, else ``cross``."""
@@ -127,14 +128,14 @@ class Numbering:
         path: str,
         heads: int,
         source: Source,
-        first_row: int = 0,
+        rows: tuple[int, int] = (0, 0),
     ) -> Place:
         """The next layer of a map, or a sibling head of the same layer, or more of its rows."""
         before = self.last.get((stack, kind))
         if before is None:
             layer, first = 0, 0
-        elif first_row and depth == before.depth and path == before.path:
-            layer, first = before.layer, before.first_head
+        elif rows[0] and depth == before.depth and path == before.path:
+            layer, first = before.layer, rows[1]
         elif depth > before.depth:
             layer, first = before.layer + before.confirmed, 0
         elif depth == before.depth and before.confirmed and heads_of_one(before, path, source):
@@ -145,6 +146,7 @@ class Numbering:
             layer, first = 0, 0
         place = Place(depth, layer, path, heads, first, source=source)
         self.last[stack, kind] = place
+        self.parts[(path, depth), source.memory[-1:]] = source, rows[0], first
         return place
 
 

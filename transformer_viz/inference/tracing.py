@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, cast
 
@@ -33,7 +33,7 @@ from .capture_to_numpy import (
 )
 from .model_inputs import Read, Source, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
-from .proof.prove import Proof, prove
+from .proof.prove import Changed, Proof, prove
 
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients")
 PROOF = 11  # copies of all maps that a proof holds at its height (measured at 900 tokens)
@@ -207,7 +207,27 @@ def proved(model: Model, read: Read) -> Proof:
     def together() -> Tensor:
         return doubled(read).through(model)
 
-    return prove(model.module, alone, stack=lone, together=together)
+    others = [
+        Changed(token, partial(other.through, model), stack)
+        for token, stack, other in changed(model, read)
+    ]
+    return prove(model.module, alone, stack=lone, together=together, changed=others)
+
+
+def changed(model: Model, read: Read) -> Iterator[tuple[int, str, Read]]:
+    """Inputs with one token in the middle exchanged for another one of the same text: the token's
+    number, the stack that reads it, and the input. None where all tokens are the same."""
+    for side, ids in enumerate(read.tensors[:2]):
+        if ids is None or ids.is_floating_point() or ids.dim() != 2:
+            continue
+        token = ids.shape[1] // 2
+        others = ids[0, 1:][ids[0, 1:] != ids[0, token]]
+        if len(others):
+            made = ids.clone()
+            made[0, token] = others[0]
+            stack = "decoder" if side or model.kind == "decoder-only" else "encoder"
+            tensors = (read.tensors[0], made) if side else (made, read.tensors[1])
+            yield token, stack, replace(read, tensors=(*tensors, read.tensors[2]))
 
 
 def doubled(read: Read) -> Read:

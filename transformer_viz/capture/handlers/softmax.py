@@ -129,10 +129,11 @@ def attention(
     keys = keys_of(role, x, labels)
     record = begin(state, path, role.q_origin, role.depth, layout, x, keys, (role.q, role.k))
     plan, scores = plan_of(state, record), x
+    if plan is not None:
+        state.unconfirmed[id(record)] = path
     if plan is not None and plan.shapes_scores:  # temperature, masks and uniform heads
         scores, weights = edited(state, plan, layout, role, x, record)
         out = layout.original(weights).to(out_type(func, args, kwargs, x))
-        state.unconfirmed[id(record)] = path
     else:
         out = func(*args, **kwargs)
     keep(state, record, layout, scores, role)

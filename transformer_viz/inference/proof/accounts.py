@@ -112,19 +112,29 @@ def placed(rows: Tensor, marks: Tensor, free: Tensor, close: float) -> tuple[Ten
 
 def places(count: int, free: Tensor) -> Iterator[Tensor]:
     """Every order in which a kernel may hold ``count`` rows of an attention ``[b, h, q]``: all of
-    them in any order of the three axes, or an equal share along one axis."""
-    numbers = torch.arange(free.numel()).view(free.shape)
+    them in any order of the three axes, an equal share along one axis, or one of one head."""
     seen: list[Tensor] = []
-    for axis, size in ((1, free.shape[1]), (2, free.shape[2]), (0, free.shape[0])):
-        share = count * size // free.numel()
-        if share == 0 or share * free.numel() != count * size:
+    for part in shares(count, torch.arange(free.numel()).view(free.shape)):
+        if not bool(free.view(-1)[part.reshape(-1)].all()):
             continue
-        for first in range(0, size - share + 1, share):
-            part = numbers.narrow(axis, first, share)
-            if not bool(free.view(-1)[part.reshape(-1)].all()):
-                continue
-            for order in permutations(range(3)):
-                made = part.permute(order).reshape(-1)
-                if not any(torch.equal(made, other) for other in seen):
-                    seen.append(made)
-                    yield made
+        for order in permutations(range(3)):
+            made = part.permute(order).reshape(-1)
+            if not any(torch.equal(made, other) for other in seen):
+                seen.append(made)
+                yield made
+
+
+def shares(count: int, numbers: Tensor) -> Iterator[Tensor]:
+    """Blocks ``[b, h, q]`` of so many rows."""
+    batch, heads, queries = numbers.shape
+    for axis in (1, 2, 0):
+        size = numbers.shape[axis]
+        share, left = divmod(count * size, numbers.numel())
+        if share and not left:
+            for first in range(0, size - share + 1, share):
+                yield numbers.narrow(axis, first, share)
+    share, left = divmod(count, batch)
+    if heads > 1 and not left and 0 < share < queries:
+        for head in range(heads):
+            for first in range(0, queries - share + 1, share):
+                yield numbers[:, head : head + 1, first : first + share]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +19,7 @@ from ...core.trace_parts import KernelRun
 from .accounts import NEAR, Account, accounts, near, softmaxed, widened
 from .kernels import Kernel, KernelMode, flat
 from .laws import LAWS, SEEN, Law, LawAtKernels
+from .token_order import own_rows
 
 Call = Callable[[], Any]
 Laws = dict[str, dict[str, float | None]]  # by site and law
@@ -44,12 +46,23 @@ class Proof:
     def holds(self) -> bool:
         """Whether everything was proved."""
         errors = [error for found in self.laws.values() for error in found.values()]
-        told = bool(errors) and all(e is not None and e <= self.tolerance for e in errors)
+        told = bool(errors) and not self.untold
+        told = told and all(e is not None and e <= self.tolerance for e in errors)
         told = told and self.difference <= self.tolerance
         return told and all(kernel.fate != MISSED for kernel in self.kernels)
 
 
 MISSED = KernelRun.MISSED
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A call on the same input, but for one token: its number, and the stack that reads it (None:
+    whatever stack there is)."""
+
+    token: int
+    call: Call
+    stack: str | None = None
 
 
 class Explicit(TorchFunctionMode):
@@ -61,16 +74,17 @@ class Explicit(TorchFunctionMode):
 
 def prove(
     module: nn.Module, call: Call, *, stack: str = "encoder", alone: Call | None = None,
-    together: Call | None = None,
+    together: Call | None = None, changed: Sequence[Changed] = (),
 ) -> Proof:  # fmt: skip
     """Prove what the probe shows of one call of a module, and what its edits do there.
 
     ``call`` runs the module and gives its output, ``stack`` names a lone self-attention (as in
     `CaptureRequest`). ``together`` runs a batch whose first item ``alone`` runs by itself (left
-    out, ``call`` does); without it the axis of the batch is not told. Twelve or so passes more; the
-    module is not changed.
+    out, ``call`` does); without it the axis of the batch is not told. ``changed`` are calls with
+    one other token, which tell whether row 3 is token 3. Twelve or so passes more; the module is
+    not changed.
     """
-    return Prover(module, call, stack).prove(alone, together)
+    return Prover(module, call, stack).prove(alone, together, changed)
 
 
 class Prover:
@@ -93,22 +107,35 @@ class Prover:
             [x.dtype for x in self.plain] + [self.kernels[number].dtype for number in matched]
         )
 
-    def prove(self, alone: Call | None, together: Call | None) -> Proof:
+    def prove(
+        self, alone: Call | None, together: Call | None, changed: Sequence[Changed] = ()
+    ) -> Proof:
         """All laws; each at all sites at once, and one by one where that fails."""
         laws: Laws = {}
+        runs = Counter(name(account.record) for account in self.accounts)
+        self.untold += [
+            f"{where}: {count} attentions ran there, and an edit of it acts on all of them; "
+            "whether they are heads or parts of one attention is not told"
+            for where, count in runs.items()
+            if count > 1
+        ]
         for account in self.accounts:
             told = {"kernel": self.numbers(account), "rows": self.rows(account)}
             enter(laws, account.record, told | self.order(account))
         for site, errors in self.batch(alone, together).items():
             laws[site] |= errors
+        for one in changed:
+            self.tokens(one, laws)
         for law in self.tried():
             for site, error in self.law(law).items():
                 laws[site][law.name] = error
             if law.name == "heads" and not self.holds(laws, law):  # an einsum may turn the features
                 for site, error in self.law(replace(law, interleaved=True)).items():
                     laws[site][law.name] = nearer(error, laws[site][law.name])
-        runs = tuple(self.fate(number, kernel) for number, kernel in enumerate(self.kernels))
-        return Proof(self.difference, runs, laws, tuple(dict.fromkeys(self.untold)), self.tolerance)
+        fates = tuple(self.fate(number, kernel) for number, kernel in enumerate(self.kernels))
+        return Proof(
+            self.difference, fates, laws, tuple(dict.fromkeys(self.untold)), self.tolerance
+        )
 
     def holds(self, laws: Laws, law: Law) -> bool:
         """Whether a law holds at all places."""
@@ -137,8 +164,8 @@ class Prover:
         if not account.parts:
             where = name(account.record)
             self.untold.append(
-                f"{where}: no softmax kernel gave these numbers; the module reckons its weights "
-                "itself, or another way than the probe saw"
+                f"{where}: no softmax was matched with these numbers; the module reckons its "
+                "weights itself, or uses those of one softmax in another shape or more than once"
             )
             return None
         if not account.complete:
@@ -158,7 +185,10 @@ class Prover:
         where = name(account.record)
         sizes = [self.kernels[number].projected for number in account.parts]
         if not sizes or None in sizes:
-            self.untold.append(f"{where}: no output projection was found behind its heads")
+            self.untold.append(
+                f"{where}: no output projection was recognised that takes its heads, and nothing "
+                "else"
+            )
             return None
         counts = {math.prod(size[:-1]) for size in sizes if size is not None}
         if account.unsure:
@@ -215,6 +245,19 @@ class Prover:
                 )
             enter(found, account.record, {"batch": alike})
         return found
+
+    def tokens(self, changed: Changed, laws: Laws) -> None:
+        """Whether the rows that a changed token changes are its own; entered where they tell."""
+        request = replace(self.matrices, scores=lambda site: True)
+        other, _ = self.watched(call=changed.call, request=request)
+        if len(other.attentions) != len(self.accounts):
+            return
+        for account, after in zip(self.accounts, other.attentions, strict=True):
+            before = account.record
+            if before.kind == "self" and changed.stack in (None, before.stack):
+                error = own_rows(before, after, changed.token)
+                if error is not None:
+                    enter(laws, before, {"token order": error})
 
     def tried(self) -> list[Law]:
         """The laws that this input can show: a hidden key must leave every row another one."""
