@@ -285,3 +285,16 @@ def test_no_module_is_right_by_luck():
     assert {name for name in plain if everything_is_right(name)} == plain - set(GREEN_AND_WRONG)
     unseen = {name for name in NAMES if name not in REFUSED and not seen(name).maps}
     assert unseen == set(UNSEEN)
+
+
+def test_the_probed_module_itself_has_an_empty_path():
+    module = CLASSES["Cosine"]()
+    (record,) = seen("Cosine").proof.laws
+    assert record.strip() == "encoder L0"  # no path behind it
+    assert outcome("Cosine", Temperature(value=2.0, path="")) == "right"
+    around = torch.nn.Sequential(module)
+    with (
+        pytest.raises(ValueError, match="matches no place"),
+        tv.probe(around, tv.Intervention((Temperature(value=2.0, path=""),))),
+    ):
+        around(*module.example())
