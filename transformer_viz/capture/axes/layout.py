@@ -79,7 +79,9 @@ class Layout:
                 out.append((label, size))
             elif self.told and self.axes is not None:
                 one = self.axes[i]
-                out += [(self.name(kind[0], one[:at]), n) for at, (kind, n) in enumerate(one)]
+                out += [
+                    (self.name(kind[0], one[:at], label), n) for at, (kind, n) in enumerate(one)
+                ]
             elif label == "bh":
                 heads = self.split(size)
                 out += [("b", size // heads), ("h", heads)]
@@ -88,10 +90,12 @@ class Layout:
         return out
 
     @staticmethod
-    def name(kind: str, before: Axis) -> str:
-        """What an atom of a shared axis is: copies of features are heads of a group."""
+    def name(kind: str, before: Axis, label: str) -> str:
+        """What an atom of a shared axis is: copies of features, or in the place of heads, are heads
+        of a group."""
         if kind == COPIES:
-            return "h" if any(other[0][0] == FEATURES for other in before) else "b"
+            grouped = label in ("h", "g") or any(other[0][0] == FEATURES for other in before)
+            return "h" if grouped else "b"
         return "h" if kind == FEATURES else "b"
 
     @cached_property
