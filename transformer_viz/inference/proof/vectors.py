@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ...capture.records import AttentionRecord, NormRecord, ResidualRecord
 from ...core.numerics import MASK_SCORE
 from .accounts import Account
-from .kernels import FUSED, flat, formula, short
+from .kernels import FUSED, WHOLE, flat, formula, short
 
 MIXED = frozenset(("baddbmm", "addbmm"))  # products that add a bias in the same call
 Shown = dict[str, Tensor]  # numbers of each row, by name
@@ -37,6 +37,9 @@ class NumbersMode(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        if func in WHOLE:
+            with self:
+                return func.decompose(*args, **kwargs)
         for x in flat((args, kwargs)):
             self.note(x)
         self.mixed = self.mixed or short(func) in MIXED
@@ -94,23 +97,24 @@ def product(record: AttentionRecord) -> Tensor | None:
 
 
 def vectors_apart(account: Account, seen: NumbersMode, close: float) -> float | None:
-    """0 where queries times keys, and this with its scale, really ran or are the scores; None where
-    that cannot be told, as the model adds a bias in the same call or takes head by head."""
+    """0 where queries times keys with their scale are the scores, or really ran beside a bias; None
+    where that cannot be told, as the model adds a bias in the same call or takes head by head."""
     record = account.record
     made = product(record)
     if made is None or record.scores is None or len(account.parts) > 1:
         return None
+    scores, scaled = record.scores.double(), None
+    if record.scale is not None:
+        scaled = made * record.scale
+        if record.cap is not None:
+            scaled = record.cap * torch.tanh(scaled / record.cap)
+        if plain(scaled, scores, close):
+            return 0.0
     among = seen.sums.get(made.numel(), [])
     if not ran(made, among, close):
         return None if seen.mixed else math.inf
-    if record.scale is None:
+    if scaled is None:
         return None
-    scaled = made * record.scale
-    if record.cap is not None:
-        scaled = record.cap * torch.tanh(scaled / record.cap)
-    scores = record.scores.double()
-    if plain(scaled, scores, close):
-        return 0.0
     if plain(fitted(made, scores), scores, close) or plain(scaled.mT, scores, close):
         return math.inf  # another factor, or queries for keys
     return 0.0 if ran(scaled, among, close) else None
