@@ -40,7 +40,6 @@ UNTOLD: dict[str, str] = {
     "int8_dynamic": NO_PROJECTION,
     "tensor_subclass": NO_PROJECTION,
     "norm_running": "the module gives other numbers at each call",
-    "memory_of_segments": NUMBERING,
     "difference_of_products": SEVERAL,
     "siamese": SEVERAL,
     "siamese_flipped": SEVERAL,

@@ -87,6 +87,8 @@ def follow_scores(role: Scores, x: Tensor, out: Any, func: Any, args: Args, kwar
     bias = role.bias
     if bias is not None and func in torch_calls.RESHAPE:
         bias = replay(func, args, kwargs, x, bias)
+    elif bias is not None and func in torch_calls.JOIN:
+        bias = _joined(bias, x, out)
     role = replace(role, labels=labels, folded=folded, bias=bias)
     if role.base is None or role.hidden is None:
         return role
@@ -100,11 +102,12 @@ def follow_scores(role: Scores, x: Tensor, out: Any, func: Any, args: Args, kwar
     return replace(role, base=replay(func, args, kwargs, x, role.base), hidden=hidden)
 
 
-def _joined(hidden: Tensor, x: Tensor, out: Tensor) -> Tensor:
-    """A mask beside which columns were joined to the scores: the new ones are visible."""
-    hidden = hidden.expand(x.shape)
-    grown = torch.zeros(out.shape, dtype=torch.bool, device=out.device)
-    grown[tuple(slice(0, size) for size in hidden.shape)] = hidden
+def _joined(given: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    """A mask or bias of scores to which columns were joined: the new ones are visible, without
+    bias."""
+    given = given.expand(x.shape)
+    grown = torch.zeros(out.shape, dtype=given.dtype, device=out.device)
+    grown[tuple(slice(0, size) for size in given.shape)] = given
     return grown
 
 

@@ -82,7 +82,9 @@ class Layout:
                 out.append((label, size))
             elif self.told and self.axes is not None:
                 one = self.axes[i]
-                out += [(self.name(kind[0], one[:at]), n) for at, (kind, n) in enumerate(one)]
+                out += [
+                    (self.name(kind[0], one[:at], label), n) for at, (kind, n) in enumerate(one)
+                ]
             elif label == "bh":
                 heads = self.split(size)
                 out += [("b", size // heads), ("h", heads)]
@@ -97,10 +99,12 @@ class Layout:
         return {kind[0] for kind, _ in self.axes[dim]} == {FEATURES, ITEMS}
 
     @staticmethod
-    def name(kind: str, before: Axis) -> str:
-        """What an atom of a shared axis is: copies of features are heads of a group."""
+    def name(kind: str, before: Axis, label: str) -> str:
+        """What an atom of a shared axis is: copies of features, or in the place of heads, are heads
+        of a group."""
         if kind == COPIES:
-            return "h" if any(other[0][0] == FEATURES for other in before) else "b"
+            grouped = label in ("h", "g") or any(other[0][0] == FEATURES for other in before)
+            return "h" if grouped else "b"
         return "h" if kind == FEATURES else "b"
 
     @cached_property

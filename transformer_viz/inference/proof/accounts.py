@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -138,3 +139,29 @@ def shares(count: int, numbers: Tensor) -> Iterator[Tensor]:
         for head in range(heads):
             for first in range(0, queries - share + 1, share):
                 yield numbers[:, head : head + 1, first : first + share]
+
+
+def name(record: AttentionRecord) -> str:
+    """An attention's site, with its path, since sites of two parts may share a name."""
+    return f"{record.site} {record.path}".strip()
+
+
+def selectors(record: AttentionRecord) -> dict[str, Any]:
+    """What names one attention in an edit."""
+    site = record.site
+    path = record.path or None
+    return {"stack": site.stack, "block": site.block, "layer": site.layer, "path": path}
+
+
+def apart(got: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
+    """The largest difference of two outputs, relative to the largest value of each tensor."""
+    if len(got) != len(expected) or any(
+        x.shape != y.shape for x, y in zip(got, expected, strict=False)
+    ):
+        return float("inf")
+    gaps = [0.0]
+    for x, y in zip(got, expected, strict=True):
+        if x.is_floating_point() and x.numel():
+            x, y = x.double().nan_to_num(), y.double().nan_to_num()
+            gaps.append(float((x - y).abs().max() / y.abs().max().clamp(min=1e-30)))
+    return max(gaps)

@@ -16,15 +16,18 @@ from ...capture import Capture, CaptureRequest, probe
 from ...capture.records import AttentionRecord
 from ...core.interventions import Intervention
 from ...core.trace_parts import KernelRun
-from .accounts import NEAR, Account, accounts, near, softmaxed, widened
+from .accounts import NEAR, Account, accounts, apart, name, near, selectors, softmaxed, widened
+from .further import further
 from .kernels import Kernel, KernelMode, flat
 from .laws import LAWS, SEEN, Law, LawAtKernels
+from .numbering import first_of_stairs, looked_at
 from .token_order import own_rows
 
 Call = Callable[[], Any]
 Laws = dict[str, dict[str, float | None]]  # by site and law
 MOST_SITES = 64  # are tried one by one where a law fails for all together
 NOTHING = CaptureRequest(weights=lambda site: False, statistics=False, norms=False, residuals=False)
+EVERYTHING = CaptureRequest(scores=lambda site: True, qkv=lambda site: True)
 
 
 @dataclass
@@ -95,7 +98,7 @@ class Prover:
         self.nothing = replace(NOTHING, stack=stack)
         self.matrices = replace(self.nothing, weights=lambda site: True)
         self.untold: list[str] = []
-        self.capture, seen = self.watched(request=replace(self.matrices, scores=lambda site: True))
+        self.capture, seen = self.watched(request=replace(EVERYTHING, stack=stack))
         with torch.no_grad():
             self.difference = apart(seen, flat(call()))
         mode = KernelMode(module)
@@ -112,7 +115,8 @@ class Prover:
     ) -> Proof:
         """All laws; each at all sites at once, and one by one where that fails."""
         laws: Laws = {}
-        runs = Counter(name(account.record) for account in self.accounts)
+        begun = [account.record for account in self.accounts if not account.record.offset]
+        runs = Counter(map(name, begun))  # later rows of one are told by how its keys grew
         self.untold += [
             f"{where}: {count} attentions ran there, and an edit of it acts on all of them; "
             "whether they are heads or parts of one attention is not told"
@@ -132,10 +136,11 @@ class Prover:
             if law.name == "heads" and not self.holds(laws, law):  # an einsum may turn the features
                 for site, error in self.law(replace(law, interleaved=True)).items():
                     laws[site][law.name] = nearer(error, laws[site][law.name])
+        for record, errors in further(self):
+            enter(laws, record, errors)
         fates = tuple(self.fate(number, kernel) for number, kernel in enumerate(self.kernels))
-        return Proof(
-            self.difference, fates, laws, tuple(dict.fromkeys(self.untold)), self.tolerance
-        )
+        untold = tuple(dict.fromkeys(self.untold))
+        return Proof(self.difference, fates, laws, untold, self.tolerance)
 
     def holds(self, laws: Laws, law: Law) -> bool:
         """Whether a law holds at all places."""
@@ -208,8 +213,11 @@ class Prover:
     def order(self, account: Account) -> dict[str, float | None]:
         """Where a self-attention has more keys than rows, its numbers of rows are not proved."""
         queries, keys = account.record.shape
+        first = account.record.offset - account.record.first_key
         if account.record.kind != "self" or queries == keys:
             return {}
+        if first_of_stairs(looked_at(account, self.kernels)) == first:
+            return {"first row": 0.0}
         where = name(account.record)
         self.untold.append(
             f"{where}: {queries} rows look at {keys} keys; that its first row is number "
@@ -266,7 +274,7 @@ class Prover:
             return []
         heads = min(record.heads for record in records)
         key = self.key()
-        laws = [Law(law, key or 0, min(1, heads - 1)) for law in LAWS]
+        laws = [Law(law, key or 0, heads - 1) for law in LAWS]
         return [law for law in laws if law.name != "hidden key" or key is not None]
 
     def key(self) -> int | None:
@@ -343,32 +351,6 @@ def enter(laws: Laws, record: AttentionRecord, errors: dict[str, float | None]) 
 def nearer(*errors: float | None) -> float | None:
     """The smallest of several differences, as far as they could be told."""
     return min((error for error in errors if error is not None), default=None)
-
-
-def name(record: AttentionRecord) -> str:
-    """An attention's site, with its path, since sites of two parts may share a name."""
-    return f"{record.site} {record.path}".strip()
-
-
-def selectors(record: AttentionRecord) -> dict[str, Any]:
-    """What names one attention in an edit."""
-    site = record.site
-    path = record.path or None
-    return {"stack": site.stack, "block": site.block, "layer": site.layer, "path": path}
-
-
-def apart(got: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
-    """The largest difference of two outputs, relative to the largest value of each tensor."""
-    if len(got) != len(expected) or any(
-        x.shape != y.shape for x, y in zip(got, expected, strict=False)
-    ):
-        return float("inf")
-    gaps = [0.0]
-    for x, y in zip(got, expected, strict=True):
-        if x.is_floating_point() and x.numel():
-            x, y = x.double().nan_to_num(), y.double().nan_to_num()
-            gaps.append(float((x - y).abs().max() / y.abs().max().clamp(min=1e-30)))
-    return max(gaps)
 
 
 def apart_first(single: AttentionRecord, double: AttentionRecord) -> float | None:

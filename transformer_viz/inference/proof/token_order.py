@@ -17,9 +17,13 @@ def own_rows(before: AttentionRecord, after: AttentionRecord, token: int) -> flo
     """
     if before.scores is None or after.scores is None or before.scores.shape != after.scores.shape:
         return None
-    cells = differing(before.scores, after.scores)
-    if not bool(cells.any()):
+    items = differing(before.scores, after.scores)
+    touched = items.flatten(1).any(1).nonzero().flatten().tolist()
+    if not touched:
         return None
+    if len(touched) == 1:  # of windows, one after the other, the one that holds the token
+        token -= touched[0] * items.shape[1]
+    cells = items.any(0)
     row, column = token - before.offset, token - before.first_key
     if only_cross(cells, row, column):
         return 0.0
@@ -31,12 +35,12 @@ def own_rows(before: AttentionRecord, after: AttentionRecord, token: int) -> flo
 
 
 def differing(one: Tensor, other: Tensor) -> Tensor:
-    """The cells ``[query, key]`` that differ in any item or head."""
+    """The cells ``[item, query, key]`` that differ in any head."""
     one, other = one.double(), other.double()
     seen = one.isfinite() & other.isfinite()
     size = one[seen].abs().max() if bool(seen.any()) else one.new_ones(())
     gap = torch.where(seen, (one - other).abs(), 0.0)
-    return (gap > CHANGED * size).flatten(0, -3).any(0)
+    return (gap > CHANGED * size).any(1)
 
 
 def only_cross(cells: Tensor, row: int, column: int) -> bool:
