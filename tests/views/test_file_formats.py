@@ -122,7 +122,8 @@ def test_export_needs_a_run_and_a_place_to_write(runs: tuple[str, str], tmp_path
 
 def test_report_from_the_command_line(checkpoint: str, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
-    told = answer("report", checkpoint, "5 6 7", "--title", "Mine", "--out", str(out))
+    words = ("5 6 7", "--target", "4 8 6")  # left alone it says one token over and over
+    told = answer("report", checkpoint, *words, "--title", "Mine", "--out", str(out))
     assert told.startswith(f"{out}: 0.") and "capture report green" in told
     book, _ = packed(out.read_text(encoding="utf-8"))
     assert [run["name"] for run in book["runs"]] == ["Now"]
