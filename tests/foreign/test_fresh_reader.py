@@ -298,3 +298,22 @@ def test_the_probed_module_itself_has_an_empty_path():
         tv.probe(around, tv.Intervention((Temperature(value=2.0, path=""),))),
     ):
         around(*module.example())
+
+
+class TwoTexts(torch.nn.Module):
+    """One attention without a projection reads two texts; what came of both stands side by side."""
+
+    def look(self, x):
+        return (x @ x.mT).softmax(-1) @ x
+
+    def forward(self, x, y):
+        return torch.cat([self.look(x), self.look(y)], -1)
+
+
+def test_what_two_texts_gave_side_by_side_are_no_heads_of_one_attention():
+    x, y = torch.randn(2, 6, 8), torch.randn(2, 6, 8)
+    module = TwoTexts()
+    with tv.probe(module) as run:
+        module(x, y)
+    assert [record.heads for record in run.attentions] == [1, 1]
+    assert near(run.attentions[1].weights[:, 0], (y @ y.mT).softmax(-1))

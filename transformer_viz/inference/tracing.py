@@ -36,7 +36,7 @@ from .outputs import gradients_of, logits_of, produced_of, vectors_of
 from .proof.prove import Changed, Proof, prove
 
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients")
-PROOF = 11  # copies of all maps that a proof holds at its height (measured at 900 tokens)
+PROOF = 14  # copies of all maps that a proof holds at its height (measured at 900 tokens)
 MAX_MEMORY_SHARE = 0.5  # of the memory that the maps of a run may take
 
 
@@ -70,7 +70,7 @@ def trace(
             probable one, elsewhere the token itself; of a classifier: the most probable class).
             Holds the clean run's words under an edit.
         masked: numbers of source tokens (from 0) that a masked model is to guess.
-        check: also prove the capture on a clean run of the same input (twelve or so more passes).
+        check: also prove the capture on a clean run of the same input (twenty or so more passes).
 
     Raises:
         ValueError: an input the model cannot read, an unknown word in ``keep``, an edit that

@@ -35,11 +35,13 @@ def on_join(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def of_one_place(records: list[AttentionRecord]) -> bool:
-    """Whether attentions ran one after the other at one place, and each is called its head 0."""
+    """Whether attentions of the same tokens ran one after the other at one place, and each is
+    called its head 0."""
     one = records[0]
     order = [record.start for record in records]
     return order == sorted(set(order)) and all(
-        record.site == one.site and record.path == one.path and record.first_head == 0
+        (record.site, record.path, record.origin) == (one.site, one.path, one.origin)
+        and record.first_head == 0
         for record in records
     )
 

@@ -67,6 +67,13 @@ def accounts(records: Sequence[AttentionRecord], kernels: Sequence[Kernel]) -> l
     return found
 
 
+def by_kernel(accounts: Sequence[Account]) -> dict[int, tuple[Account, Tensor]]:
+    """For each kernel the attention that it made, and the numbers of its rows there."""
+    return {
+        number: (account, rows) for account in accounts for number, rows in account.parts.items()
+    }
+
+
 def fits(kernel: Kernel, record: AttentionRecord, keys: int) -> bool:
     """Whether a kernel has the keys of an attention; rows that ran by themselves may have fewer."""
     own = kernel.rows.shape[-1]

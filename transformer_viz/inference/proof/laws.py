@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...core.interventions import BlockKeys, Edit, Intervention, ScaleHead, Temperature, Window
-from .accounts import Account
+from .accounts import Account, by_kernel
 
 VALUE = 2.0  # of the temperature that is tried
 RADIUS = 1  # of the window that is tried
@@ -55,11 +55,7 @@ class LawAtKernels:
 
     def __init__(self, law: Law, accounts: Sequence[Account], bare: Collection[int] = ()):
         self.law, self.bare = law, bare
-        self.by_kernel = {
-            number: (account, rows)
-            for account in accounts
-            for number, rows in account.parts.items()
-        }
+        self.by_kernel = by_kernel(accounts)
         self.emptied: dict[int, Tensor] = {}
 
     def scores(self, number: int, scores: Tensor) -> Tensor:

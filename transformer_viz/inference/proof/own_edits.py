@@ -23,7 +23,7 @@ from ...core.interventions import (
 from ...core.masking import hidden, hiding
 from ...core.numerics import COLD, MASK_SCORE
 from ...core.sites import Site
-from .accounts import Account
+from .accounts import Account, by_kernel
 
 RADIUS = 1
 MOST_LINKS = 600  # are cut at one place to hide again what was lifted
@@ -61,11 +61,7 @@ class EditsAtKernels:
 
     def __init__(self, edits: Intervention, accounts: Sequence[Account]):
         self.edits = edits
-        self.by_kernel = {
-            number: (account, rows)
-            for account in accounts
-            for number, rows in account.parts.items()
-        }
+        self.by_kernel = by_kernel(accounts)
         self.emptied: dict[int, Tensor] = {}
 
     def scores(self, number: int, scores: Tensor) -> Tensor:

@@ -84,7 +84,7 @@ def prove(
     ``call`` runs the module and gives its output, ``stack`` names a lone self-attention (as in
     `CaptureRequest`). ``together`` runs a batch whose first item ``alone`` runs by itself (left
     out, ``call`` does); without it the axis of the batch is not told. ``changed`` are calls with
-    one other token, which tell whether row 3 is token 3. Twelve or so passes more; the module is
+    one other token, which tell whether row 3 is token 3. Twenty or so passes more; the module is
     not changed.
     """
     return Prover(module, call, stack).prove(alone, together, changed)
