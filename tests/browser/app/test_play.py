@@ -114,6 +114,24 @@ def test_a_head_is_looked_at_here_and_opened_elsewhere(page: Page, url: str) -> 
     expect(page.locator(".st-key-play .row")).to_contain_text("One head alone: L2 H3.")
 
 
+def test_a_head_chosen_before_the_layer_is_answered_keeps_that_layer(page: Page, url: str) -> None:
+    open_play(page, url, search="greedy")
+    page.locator(".st-key-play .row .tools").evaluate(
+        """tools => {
+            const [layer, head] = tools.querySelectorAll("select");
+            const choose = (box, value) => {
+                box.value = value;
+                box.dispatchEvent(new Event("change", { bubbles: true }));
+            };
+            choose(layer, "2");
+            layer.value = "0"; // an older answer draws the box again
+            choose(head, "3");
+        }"""
+    )
+    linked(page, layer="2", head="3", pooled="off")
+    expect(page.locator(".st-key-play .row")).to_contain_text("One head alone: L2 H3.")
+
+
 def test_a_class_steps_with_the_keys_of_the_presenter(page: Page, url: str) -> None:
     page.set_viewport_size({"width": 1280, "height": 720})
     open_play(page, url, present="on", search="greedy")

@@ -18,7 +18,8 @@ import { PlayText } from "./text.js";
 import { PlayTree } from "./tree.js";
 
 /** @typedef {import("./search.js").PlayData} PlayData */
-/** @typedef {{search: PlaySearch, line: number[], step: number, head: number | null,
+/** @typedef {import("./row.js").Look} Look */
+/** @typedef {{search: PlaySearch, line: number[], step: number, look: Look, head: number | null,
  *   palette: import("../shared/colour.js").Palette}} Moment  what is shown: the text and its step */
 
 const PLAY_REST = 350; // milliseconds without a step until Python hears of it
@@ -43,6 +44,8 @@ export class Play {
     this.step = 0;
     this.chosen = 0;
     this.pending = new Pending(PLAY_WAIT); // steps, each with its text
+    this.look = /** @type {Look} */ (UNSHOWN); // what the boxes above the row are set to
+    this.looks = new Pending(PLAY_WAIT);
     /** @type {ReturnType<typeof setInterval> | undefined} */
     this.pace = undefined;
     this.ending = new AbortController();
@@ -50,7 +53,7 @@ export class Play {
     this.told = rested(PLAY_REST, () => this.tell());
     this.bar = new PlayBar(signal, { go: (step) => this.go(step), play: () => this.toggle() });
     this.text = new PlayText(signal, (step) => this.go(step));
-    this.row = new PlayRow(signal, (look) => this.look(look));
+    this.row = new PlayRow(signal, (look) => this.lookAt(look));
     this.guess = new PlayGuess();
     this.history = new PlayHistory((step) => this.go(step));
     this.fate = new PlayFate(signal, (one) => this.choose(one));
@@ -87,8 +90,10 @@ export class Play {
     if (other) {
       this.rest();
       this.pending.forget();
+      this.looks.forget();
     }
-    const { played, chosen } = data;
+    const { played, chosen, layer, head, pooled } = data;
+    if (this.looks.hear([layer, head, pooled])) this.look = { layer, head, pooled };
     if (this.pending.hear([played, chosen])) Object.assign(this, { step: played, chosen });
     this.step = Math.min(this.step, this.length - 1);
     this.place.dataset.way = data.way;
@@ -104,9 +109,8 @@ export class Play {
 
   /** @returns {Moment} */
   get moment() {
-    const { search, step, palette } = this, { pooled, head } = search.data;
-    const line = search.line(this.chosen);
-    return { search, line, step, head: pooled ? null : head, palette };
+    const { search, step, palette, look } = this, line = search.line(this.chosen);
+    return { search, line, step, look, head: look.pooled ? null : look.head, palette };
   }
 
   /**
@@ -149,10 +153,12 @@ export class Play {
     this.told.ask();
   }
 
-  /** @param {{layer: number, head: number, pooled: boolean}} look */
-  look(look) {
-    Object.assign(this.search.data, { head: look.head, pooled: look.pooled });
-    this.say("looked", look);
+  /** @param {Partial<Look>} look */
+  lookAt(look) {
+    this.look = { ...this.look, ...look };
+    const { layer, head, pooled } = this.look;
+    this.looks.tell([layer, head, pooled]);
+    this.say("looked", this.look);
     this.draw();
   }
 

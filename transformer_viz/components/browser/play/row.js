@@ -7,21 +7,22 @@ import { tell } from "../shared/i18n.js";
 const NAMED_KEYS = 3; // words that are named in the sentence below
 const LEAST_SHOWN = 0.005; // a weight that is written as 0.00
 
+/** @typedef {{layer: number, head: number, pooled: boolean}} Look */
+
 export class PlayRow {
   /**
    * @param {AbortSignal} signal
-   * @param {(look: {layer: number, head: number, pooled: boolean}) => void} look
+   * @param {(look: Partial<Look>) => void} look  hears what was chosen
    */
   constructor(signal, look) {
     this.question = element("h3");
     this.layer = element("select");
     this.head = element("select");
-    const hear = () => {
-      const pooled = this.head.value === "";
-      look({ layer: Number(this.layer.value), head: pooled ? this.kept : Number(this.head.value), pooled });
-    };
-    this.kept = 0;
-    for (const box of [this.layer, this.head]) box.addEventListener("change", hear, { signal });
+    this.layer.addEventListener("change", () => look({ layer: Number(this.layer.value) }), { signal });
+    this.head.addEventListener("change", () => {
+      const { value } = this.head;
+      look(value === "" ? { pooled: true } : { head: Number(value), pooled: false });
+    }, { signal });
     this.bars = element("ol", "keys");
     /** @type {ReturnType<PlayRow["key"]>[]} */
     this.keys = [];
@@ -39,12 +40,12 @@ export class PlayRow {
   }
 
   /** @param {import("./play.js").Moment} moment */
-  draw({ search, line, step, head }) {
+  draw({ search, line, step, look, head }) {
     const { data } = search, word = search.name(line[step]);
     const row = search.row(line[step], head), names = search.keyNames(line.slice(0, step + 1));
     const heads = data.arrays.rows.shape[1];
     this.question.textContent = tell("What did it look at to write “{word}”?", { word });
-    this.choices(data, heads);
+    this.choices(look, data.layers, heads);
     this.fill(row, names, mostOf(search, line, head));
     this.said.textContent = rowWords(row, names);
     const whose = head === null
@@ -54,16 +55,16 @@ export class PlayRow {
   }
 
   /**
-   * @param {import("./search.js").PlayData} data
+   * @param {Look} look
+   * @param {number} layers
    * @param {number} heads
    */
-  choices(data, heads) {
+  choices(look, layers, heads) {
     const numbered = (/** @type {number} */ count, /** @type {string} */ letter) =>
       [...Array(count).keys()].map((n) => [`${n}`, letter + n]);
-    this.kept = data.head;
-    offer(this.layer, numbered(data.layers, "L"), String(data.layer));
+    offer(this.layer, numbered(layers, "L"), String(look.layer));
     offer(this.head, [["", tell("mean of all heads")], ...numbered(heads, "H")],
-      data.pooled ? "" : String(data.head));
+      look.pooled ? "" : String(look.head));
     set(this.layer, "aria-label", tell("layer"));
     set(this.head, "aria-label", tell("head"));
   }
