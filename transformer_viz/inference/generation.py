@@ -117,6 +117,8 @@ def translate_lines(
         ValueError: as :func:`translate`.
     """
     _check(model, beam, None, None)
+    if model.takes == "audio":
+        raise ValueError(f"{model.name} hears sounds and reads no lines; give translate a sound.")
     if intervention or model.kind == "decoder-only":
         batch = 1
     sources = [source_ids(model, line) for line in lines]
