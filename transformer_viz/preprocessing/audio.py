@@ -15,6 +15,7 @@ from .wav import read_wav
 
 MAX_BYTES = 20 * 10**6  # of a file
 MAX_SECONDS = 30.0
+MAX_FRAMES = 2**12  # each attends to each: a map of so many has 64 MB
 MIN_RATE, MAX_RATE = 1_000, 384_000  # samples a second of what is given
 NOTES = (523.25, 659.26, 783.99)  # Hz of the example: C, E and G
 NOTE, PAUSE = 0.3, 0.1  # seconds
@@ -58,6 +59,11 @@ class AudioReader:
             raise ValueError(
                 f"{name} lasts {len(given) / rate:.3f} s and this model needs at least "
                 f"{self.window / self.rate:.3f} s; give a longer one."
+            )
+        if self.frames(len(heard)) > MAX_FRAMES:
+            raise ValueError(
+                f"{name} has {self.frames(len(heard)):,} frames for this model, and {MAX_FRAMES:,} "
+                "are the most that can be drawn; give a shorter one."
             )
         return heard
 

@@ -54,7 +54,8 @@ class Kind:
     @property
     def writes(self) -> bool:
         """Whether it makes words by itself, one after the other."""
-        return self.gives == "words" and self.takes == "text" and self.stacks != ("encoder",)
+        reads = self.takes in ("text", "audio")
+        return self.gives == "words" and reads and self.stacks != ("encoder",)
 
     @property
     def fills(self) -> bool:
@@ -63,8 +64,8 @@ class Kind:
 
     @property
     def thing(self) -> str:
-        """What one token of its source is, in a sentence."""
-        return {"image": "patch", "vectors": "vector"}.get(self.takes, "word")
+        """What one token is, in a sentence; of a sound it may be a frame, or a word about it."""
+        return {"image": "patch", "vectors": "vector", "audio": "vector"}.get(self.takes, "word")
 
     def asked(self, question: str) -> str:
         """A question about the words of a sentence, as it is asked of what this kind takes.

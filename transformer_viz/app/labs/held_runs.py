@@ -36,7 +36,7 @@ def wordless(scene: Scene) -> str | None:
 
 def speechless(scene: Scene) -> str | None:
     """Why a model that writes nothing by itself cannot serve a lab."""
-    if scene.kind.writes:
+    if scene.kind.writes and scene.kind.takes == "text":
         return None
     return say(
         "This lab needs a model that writes one word after the other, and this one does not; "

@@ -76,7 +76,7 @@ def _body(scene: Scene) -> Callable[[], None]:
     scene, found = head_card.clamp_selection(scene)
     pictures(scene, found, say("What do the heads do with it?"))
     follow = came_of_it(scene)
-    bag = order_card(scene) if scene.kind.writes else None
+    bag = order_card(scene) if scene.kind.writes and scene.kind.takes == "text" else None
 
     def later() -> None:
         for work in (follow, bag):
