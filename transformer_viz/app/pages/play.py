@@ -60,6 +60,12 @@ def _silent(scene: Scene) -> str:
         )
     elif scene.kind.gives == "vectors":
         why = say("{name} gives vectors and no words, so there is nothing to play.", name=name)
+    elif scene.kind.takes == "audio":
+        why = say(
+            "{name} hears a whole sound at once and names a letter for each frame, so there is "
+            "nothing to play.",
+            name=name,
+        )
     else:
         why = say(
             "{name} reads a whole sentence at once and writes nothing by itself, so there is "

@@ -58,7 +58,15 @@ def _body(scene: Scene) -> Callable[[], None]:
     )
     _choices(scene)
     name = name_of(scene.before, stack)
-    if name is None:
+    if name is None and scene.kind.takes == "audio":
+        st.info(
+            say(
+                "No table is added in the {stack} of this model, nothing is rotated, no score gets "
+                "a bias. Its frames are made by convolutions, and these tell where each stands.",
+                stack=called(stack),
+            )
+        )
+    elif name is None:
         st.info(
             say(
                 "Nothing was found that tells the {stack} of this model where its words stand: no "
