@@ -12,7 +12,7 @@ import pytest
 
 from transformer_viz.preprocessing import audio
 from transformer_viz.preprocessing.audio import AudioReader, example_sound, resampled
-from transformer_viz.preprocessing.wav import read_wav, wav_bytes
+from transformer_viz.preprocessing.wav import is_wav, read_wav, wav_bytes
 
 READER = AudioReader(rate=16000, hop=320, window=400)
 SOUND = example_sound(16000)
@@ -111,6 +111,7 @@ def test_hostile_files_are_refused_in_a_sentence(name, tmp_path):
         assert str(caught.value).startswith(called)
         assert "\n" not in str(caught.value)
         assert str(caught.value).endswith(".")
+    assert is_wav(content) == (name in ("no rate", "NaN", "too short", "too long"))
 
 
 @pytest.mark.parametrize("end", range(0, 60, 1))

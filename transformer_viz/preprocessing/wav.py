@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE  # the format tags of plain samples
+KNOWN = {*((PCM, bits) for bits in (8, 16, 24, 32)), (FLOAT, 32), (FLOAT, 64)}
 MAX_CHANNELS = 8
 FORMAT = struct.Struct("<HHIIHH")  # tag, channels, rate, bytes a second, bytes a frame, bits
 
@@ -32,6 +33,20 @@ def read_wav(content: bytes, name: str = "The file") -> tuple[np.ndarray, int]:
         ValueError: not a WAV file, one that was cut off, is empty, or holds compressed sound; says
             what came, what was expected and what to do.
     """
+    data, tag, bits, channels, rate = _parts(content, name)
+    return _numbers(data, tag, bits).reshape(-1, channels), rate
+
+
+def is_wav(content: bytes) -> bool:
+    """Whether a file is one that `read_wav` reads, and not empty."""
+    try:
+        return bool(_parts(content, "")[0])
+    except ValueError:
+        return False
+
+
+def _parts(content: bytes, name: str) -> tuple[bytes, int, int, int, int]:
+    """The bytes of the samples, their format tag and bits, the channels, and the rate."""
     if content[:4] != b"RIFF" or content[8:12] != b"WAVE":
         raise ValueError(
             f"{name} is no WAV file ({_beginning(content)}); save the sound as WAV, PCM of 16 bits."
@@ -55,7 +70,12 @@ def read_wav(content: bytes, name: str = "The file") -> tuple[np.ndarray, int]:
             f"{name} is damaged: it announces {channels} channels of {bits} bits in {width} bytes. "
             f"Expected 1 to {MAX_CHANNELS} channels; save it again."
         )
-    return _numbers(data[: size - size % width], tag, bits, name).reshape(-1, channels), rate
+    if (tag, bits) not in KNOWN:
+        raise ValueError(
+            f"{name} holds samples of format {tag} with {bits} bits; expected PCM of 8, 16, 24 or "
+            "32 bits, or floats. Save it as WAV, PCM of 16 bits."
+        )
+    return data[: size - size % width], tag, bits, channels, rate
 
 
 def _chunks(content: bytes) -> Iterator[tuple[bytes, tuple[int, bytes]]]:
@@ -67,15 +87,10 @@ def _chunks(content: bytes) -> Iterator[tuple[bytes, tuple[int, bytes]]]:
         place += 8 + size + size % 2
 
 
-def _numbers(data: bytes, tag: int, bits: int, name: str) -> np.ndarray:
+def _numbers(data: bytes, tag: int, bits: int) -> np.ndarray:
     """Samples one after the other, from -1 to 1."""
-    if tag == FLOAT and bits in (32, 64):
+    if tag == FLOAT:
         return np.frombuffer(data, f"<f{bits // 8}").astype(np.float64)
-    if tag != PCM or bits not in (8, 16, 24, 32):
-        raise ValueError(
-            f"{name} holds samples of format {tag} with {bits} bits; expected PCM of 8, 16, 24 or "
-            "32 bits, or floats. Save it as WAV, PCM of 16 bits."
-        )
     if bits == 8:  # the only ones without a sign
         return (np.frombuffer(data, np.uint8).astype(np.float64) - 128) / 128
     if bits == 24:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import transformer_viz as tv
+from transformer_viz.app.engine.model_kind import of_config
 from transformer_viz.app.pages.labs import LABS
 from transformer_viz.core.interventions import Intervention, Temperature
 from transformer_viz.preprocessing.audio import example_sound
@@ -65,6 +67,11 @@ def test_the_cross_map_stands_first_and_is_that_of_a_separate_run(hear, folder, 
     assert shown.shape == (len(clean.target), 50)
     assert np.abs(shown - run.attention("cross", layer=1)[1]).max() <= 1e-6
     assert "0.08 s" in str(part(app, "head"))
+
+
+def test_the_files_alone_do_not_tell_what_it_takes(folder: Path) -> None:
+    for name in NAMES:
+        assert of_config(json.loads((folder / name / "config.json").read_text()), True) is None
 
 
 def own(app: AppTest, content: bytes) -> AppTest:

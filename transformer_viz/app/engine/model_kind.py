@@ -110,6 +110,8 @@ def of_config(config: Mapping[str, Any], spelled: bool) -> Kind | None:
     if str(config.get("architecture", "")).startswith(PICTURES):
         labels = tuple(map(str, config.get("label_names") or ()))
         return Kind("encoder-only", "image", "classes", padded=False, labels=labels, title=title)
+    if "model_type" in config and "layout" not in config:
+        return None  # Hugging Face's: BART and Whisper count their layers in our words
     encoder, decoder = (config.get(f"{stack}_layers") for stack in STACKS)
     if config.get("layout", "transformer_viz") != "transformer_viz" or not (encoder or decoder):
         return None

@@ -9,7 +9,7 @@ import streamlit as st
 
 from ...i18n import mark, say
 from ...preprocessing.audio import example_sound
-from ...preprocessing.wav import wav_bytes
+from ...preprocessing.wav import is_wav, wav_bytes
 from ..engine.engine import Engine
 from ..engine.model_kind import Kind
 from ..engine.query import File
@@ -221,7 +221,8 @@ def _player(own: File | None) -> None:
     """The sound that the model hears, to be heard."""
     with layout.row("center", key="player"):
         content = _example_sound() if own is None else own.content
-        st.audio(content, format="audio/wav", width=320)
+        if is_wav(content):  # a browser complains of anything else
+            st.audio(content, format="audio/wav", width=320)
         if own is None:
             st.caption(say("Heard are three notes made by code, nobody's voice."), width="content")
 
