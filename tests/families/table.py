@@ -96,6 +96,8 @@ def save(family: Family, folder: Path) -> None:
         if family.inputs == "sound":  # 22 steps of a second in 5 bands, as the inputs have
             words = {"feature_size": 5, "hop_length": 727, "chunk_length": 1}
             transformers.WhisperFeatureExtractor(**words).save_pretrained(folder)
+        if family.inputs == "samples":
+            transformers.Wav2Vec2FeatureExtractor().save_pretrained(folder)
 
 
 @cache
