@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+import transformers
 
 import transformer_viz as tv
 from tests.support.speech import RATE, SPEECH, WORDS, extractor_of, module_of, speech_folder
@@ -214,6 +215,37 @@ def test_an_extractor_that_does_not_fit_is_refused(words, message, tmp_path):
     folder = reworded(speech_folder("whisper", tmp_path), **words)
     with pytest.raises(CheckpointError, match=message):
         tv.load(folder, device="cpu")
+
+
+def test_frames_beyond_number_are_refused_before_they_are_made(tmp_path):
+    folder = speech_folder("wav2vec2", tmp_path)
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"conv_stride": [1, 1, 1]}))
+    with pytest.raises(CheckpointError, match=r"19,1\d\d frames of a second are beyond"):
+        tv.load(folder, device="cpu")
+
+
+@pytest.mark.parametrize(
+    "cls", ["Wav2Vec2ForSequenceClassification", "WhisperForAudioClassification"]
+)
+def test_classifiers_of_sounds_name_a_class(cls, tmp_path):
+    name = "whisper" if "Whisper" in cls else "wav2vec2"
+    folder = speech_folder(name, tmp_path)
+    made = getattr(transformers, cls)
+    words = SPEECH[name][1] | {"num_labels": 3, "classifier_proj_size": 8}
+    torch.manual_seed(3)
+    module = made(made.config_class(**words)).eval()
+    module.save_pretrained(folder)
+    model = tv.load(folder, device="cpu")
+    run = tv.trace(model, SOUND, check=False)
+    assert (model.kind, model.gives, run.maps) == ("encoder-only", "classes", ("encoder",))
+    theirs = run_by_library(name, module).logits[0].numpy()
+    assert np.abs(run.logits - theirs).max() <= 1e-5
+
+
+def test_a_model_in_memory_says_that_it_needs_a_folder():
+    with pytest.raises(CheckpointError, match=r"needs a preprocessor_config.*load the folder"):
+        tv.load(module_of("whisper"), device="cpu")
 
 
 @pytest.mark.parametrize("name", ["whisper", "moonshine", "wav2vec2"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...preprocessing.audio import MAX_RATE, MAX_SECONDS, MIN_RATE, AudioReader
+from ...preprocessing.audio import MAX_FRAMES, MAX_RATE, MAX_SECONDS, MIN_RATE, AudioReader
 from ..files.errors import CheckpointError
 from ..files.reading import read_config
 from .image_processor import PROCESSOR
@@ -74,6 +74,8 @@ def hearing_of(
         extractor = getattr(transformers, kind)(**settings)
         rate = extractor.sampling_rate
         reader = _whisper(extractor, config) if kind == WHISPER else _samples(extractor, config)
+        if (frames := reader.frames(len(reader.example()))) > MAX_FRAMES:
+            raise ValueError(f"{frames:,} frames of a second are beyond what can be drawn")
     except (TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
         raise CheckpointError(f"{PROCESSOR} cannot be used: {plainly(error)}.") from error
     settings = {"sampling_rate": rate} | settings
