@@ -9,10 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import transformers
 from streamlit.testing.v1 import AppTest
 
 import transformer_viz as tv
 from transformer_viz.app.engine.model_kind import of_config
+from transformer_viz.app.engine.token_names import spelled
 from transformer_viz.app.pages.labs import LABS
 from transformer_viz.core.interventions import Intervention, Temperature
 from transformer_viz.preprocessing.audio import example_sound
@@ -72,6 +74,19 @@ def test_the_cross_map_stands_first_and_is_that_of_a_separate_run(hear, folder, 
 def test_the_files_alone_do_not_tell_what_it_takes(folder: Path) -> None:
     for name in NAMES:
         assert of_config(json.loads((folder / name / "config.json").read_text()), True) is None
+
+
+def test_the_letters_of_a_sound_make_its_text(hear, folder) -> None:
+    app = hear("wav2vec2")
+    model = tv.load(folder / "wav2vec2")
+    ids = tv.trace(model, example_sound(16000), check=False).produced.ids
+    tokenizer = model.tokenizer
+    library = transformers.AutoTokenizer.from_pretrained(folder / "wav2vec2")
+    for given in (ids, (4, 6, 6, 0, 6, 7, 4, 4, 8, 1, 8, 0)):
+        text = spelled(tokenizer, given, 0)
+        assert text == re.sub("<.*?>", "", library.decode(given)).strip()
+        assert text
+    assert f'data-what="lead">{spelled(tokenizer, ids, 0)}<' in html(app)
 
 
 def own(app: AppTest, content: bytes) -> AppTest:
