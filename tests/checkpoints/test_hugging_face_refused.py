@@ -227,12 +227,12 @@ def test_a_text_model_without_words_that_it_needs_says_so(tmp_path):
     refused(saved(model, tmp_path), "BartForSequenceClassification")
 
 
-def test_sound_is_refused_with_the_way_out(tmp_path):
+def test_sound_in_unknown_frames_is_refused_with_the_way_out(tmp_path):
     words = {"hidden_size": D, "num_hidden_layers": 1, "num_attention_heads": 2, "conv_dim": [8],
              "intermediate_size": 9, "conv_kernel": [3], "conv_stride": [2],
              "num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2,
              "feat_extract_norm": "layer", "do_stable_layer_norm": False}  # fmt: skip
-    model = made("Wav2Vec2Model", "Wav2Vec2Config", **words)
+    model = made("UniSpeechModel", "UniSpeechConfig", **words)
     refused(saved(model, tmp_path), r"reads input_values.*with tv\.probe\(module\)")
 
 

@@ -21,10 +21,13 @@ from PIL import Image
 
 import transformer_viz as tv
 from tests.support.paths import ROOT
+from tests.support.speech import speech_folder
 from transformer_viz.cli.main import main
 from transformer_viz.cli.terminal import OneSentence
 from transformer_viz.inference import inspection
 from transformer_viz.model import ModelConfig, Transformer
+from transformer_viz.preprocessing.audio import example_sound
+from transformer_viz.preprocessing.wav import wav_bytes
 
 from ..checkpoints.hostile.hugging import hugging
 from ..views.test_html_report import packed, weights_of
@@ -253,6 +256,28 @@ def test_trace_takes_a_picture(tmp_path: Path) -> None:
     assert json.loads(answer("inspect", str(folder), "--json"))["report"] == "green"
 
 
+@pytest.mark.parametrize("name", ["whisper", "wav2vec2"])
+def test_trace_and_report_take_a_sound(name: str, tmp_path: Path) -> None:
+    folder = speech_folder(name, tmp_path / "speech")
+    (tmp_path / "x.wav").write_bytes(wav_bytes(example_sound(16000), 16000))
+    given = ("--audio", str(tmp_path / "x.wav"))
+    out = str(tmp_path / "run.safetensors")
+    answer("trace", str(folder), *given, "--out", out)
+    own = tv.trace(tv.load(folder), tmp_path / "x.wav")
+    stored = tv.Trace.load(out)
+    assert stored.source.labels == own.source.labels and stored.source.labels[2] == "0.08 s"
+    for block in own.maps:
+        assert np.array_equal(stored.attention(block), own.attention(block))
+    page = tmp_path / "report.html"
+    edits = json.dumps({"edits": [{"kind": "temperature", "value": 2.0}]})
+    answer("report", str(folder), *given, "--intervention", edits, "--out", str(page))
+    assert "0.08 s" in page.read_text()
+    said = refusal("trace", str(folder), "a text", "--out", out)
+    assert "takes a sound; give it --audio" in said
+    about = answer("inspect", str(folder))
+    assert "takes audio" in about and "capture report: green" in about
+
+
 def test_trace_takes_a_pair(tmp_path: Path) -> None:
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cats", "sleep", "dogs", "bark"]
     files = {
@@ -379,6 +404,14 @@ BAD = {
     "a picture that is not there": (
         ("trace", "{model}", "--image", "cat.png", "--out", "{out}"),
         "There is no picture 'cat.png'",
+    ),
+    "a sound that is not there": (
+        ("trace", "{model}", "--audio", "voice.wav", "--out", "{out}"),
+        "There is no sound 'voice.wav'",
+    ),
+    "a sound for a model of words": (
+        ("trace", "{model}", "--audio", "{root}/README.md", "--out", "{out}"),
+        "takes no sounds; give it a text, --ids or --vectors",
     ),
     "a picture for a model of words": (
         ("trace", "{model}", "--image", "{root}/README.md", "--out", "{out}"),

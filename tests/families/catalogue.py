@@ -292,6 +292,9 @@ def inputs(family: Family) -> dict[str, Tensor]:
     if family.inputs == "sound":
         sound = torch.randn(2, 5, 22, generator=generator)
         return {"input_features": sound, "decoder_input_ids": ids(TARGET)}
+    if family.inputs == "samples":
+        samples = {"input_values": torch.randn(2, 3000, generator=generator)}
+        return samples | ({"decoder_input_ids": ids(TARGET)} if family.maps == BOTH else {})
     side = family.words.get("image_size", 12)
     image = {"pixel_values": torch.randn(2, 3, side, side, generator=generator)}
     return image if family.inputs == "image" else text | image

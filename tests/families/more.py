@@ -24,6 +24,17 @@ from .catalogue import (
     Family,
 )
 
+SOUND = (
+    TEXT
+    | BERT
+    | {
+        "conv_dim": [8, 8, 8],
+        "conv_kernel": [10, 8, 4],
+        "conv_stride": [10, 8, 2],
+        "num_conv_pos_embeddings": 8,
+        "num_conv_pos_embedding_groups": 2,
+    }
+)
 IMAGE = BERT | {"image_size": 12, "patch_size": 4, "num_labels": 3}
 T5 = {
     **TEXT,
@@ -171,6 +182,15 @@ MORE = (
            IMAGE | {"projection_dim": 16}, ENCODER, ("q_proj",), "out_proj", inputs="image"),
     Family("siglip_vision_model", "SiglipVisionConfig", "SiglipVisionModel", IMAGE, ENCODER,
            ("q_proj",), "out_proj", inputs="image"),
+    Family("moonshine", "MoonshineConfig", "MoonshineForConditionalGeneration",
+           TEXT | {"hidden_size": WIDTH, "intermediate_size": 48, "max_position_embeddings": 40,
+                   "encoder_num_hidden_layers": LAYERS, "decoder_num_hidden_layers": LAYERS,
+                   "encoder_num_attention_heads": HEADS, "decoder_num_attention_heads": HEADS,
+                   "decoder_start_token_id": 1}, BOTH, ("q_proj",), "o_proj", inputs="samples"),
+    Family("wav2vec2", "Wav2Vec2Config", "Wav2Vec2ForCTC", SOUND, ENCODER, ("q_proj",), "out_proj",
+           inputs="samples"),
+    Family("hubert", "HubertConfig", "HubertForCTC", SOUND, ENCODER, ("q_proj",), "out_proj",
+           inputs="samples"),
     Family("clip_text_model", "CLIPTextConfig", "CLIPTextModel",
            TEXT | BERT | SMALL | {"projection_dim": 16}, DECODER, ("q_proj",), "out_proj"),
 )

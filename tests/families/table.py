@@ -57,8 +57,8 @@ Figures are rounded up to a power of ten; 0 is an exact zero.
 FOOT = """
 Any other architecture of the library is opened the same way: its class runs once on a small input
 when it is opened, and the maps are what the probe sees there. Where there is nothing to show, a
-sentence says why. Models that `tv.load` has no input for (sound, several inputs at once) or no
-picture for (windows) can still be run inside `tv.probe`, as their rows above were.
+sentence says why. Models that `tv.load` has no input for (several inputs at once) or no picture for
+(windows) can still be run inside `tv.probe`, as their rows above were.
 """
 
 
@@ -93,6 +93,11 @@ def save(family: Family, folder: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         built(family).save_pretrained(folder)
+        if family.inputs == "sound":  # 22 steps of a second in 5 bands, as the inputs have
+            words = {"feature_size": 5, "hop_length": 727, "chunk_length": 1}
+            transformers.WhisperFeatureExtractor(**words).save_pretrained(folder)
+        if family.inputs == "samples":
+            transformers.Wav2Vec2FeatureExtractor().save_pretrained(folder)
 
 
 @cache

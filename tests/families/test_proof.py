@@ -17,7 +17,7 @@ from .catalogue import FAMILIES
 def test_the_report_is_green_and_nothing_is_left_out(family):
     model = table.opened(family)
     if not isinstance(model, Model):  # a sentence: nothing is shown, so nothing is proved
-        assert family.name in ("whisper", "clip", "swin")
+        assert family.name in ("clip", "swin")
         return
     report = trace(model, sample_source(model), sample_target(model)).report
     assert report.status == "green", (report.broken, report.untold, report.missed)

@@ -163,7 +163,7 @@ def visit(browser: Browser, **words: Any) -> Iterator[Page]:
     else:
         _tidy(page, **words)
         left.append(page)
-    assert not errors
+    assert not errors, errors
 
 
 #: Tabs without a visitor, by the browser and what their context was made with.

@@ -95,7 +95,8 @@ def _answer(engine: Engine, body: Body) -> None:
     kind = _kind(engine, waiting)
     asked = strip.strip(engine, kind)
     question = query_state.question(engine, kind)
-    if not (question.text or question.picture or question.file or kind.takes == "vectors"):
+    ready = kind.takes in ("vectors", "audio")  # there is always an example of these
+    if not (question.text or question.picture or question.file or ready):
         st.info(inputs.todo(kind))
         frame.footer(engine, None, None)
         return

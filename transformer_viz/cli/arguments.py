@@ -54,23 +54,27 @@ def one_source(
     pair: tuple[str, str] | None,
     ids: str | None,
     image: str | None,
+    audio: str | None,
     vectors: str | None,
 ) -> Any:
     """The one input that was given, as `tv.trace` takes it."""
-    given = {"a text": text, "--pair": pair, "--ids": ids, "--image": image, "--vectors": vectors}
+    given = {"a text": text, "--pair": pair, "--ids": ids, "--image": image, "--audio": audio}
+    given["--vectors"] = vectors
     names = [name for name, value in given.items() if value is not None]
     if len(names) != 1:
         raise ValueError(
             f"A run takes one input, and {' and '.join(names) or 'none'} came; give a text, "
-            "--pair, --ids, --image or --vectors."
+            "--pair, --ids, --image, --audio or --vectors."
         )
     if image is not None and not Path(image).is_file():
         raise ValueError(f"There is no picture {image!r}; --image names a file.")
+    if audio is not None and not Path(audio).is_file():
+        raise ValueError(f"There is no sound {audio!r}; --audio names a WAV file.")
     if ids is not None:
         return token_ids("--ids", ids)
     if vectors is not None:
         return vectors_file("--vectors", Path(vectors))
-    return text if text is not None else pair or image
+    return text if text is not None else pair or image or audio
 
 
 def one_target(text: str | None, ids: str | None, vectors: bool) -> Any:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ..checkpoints.common.model import Model
 
 ARENAS = "2"  # of the C library: one a thread would each keep what a long text once took
+SENSES = {"image": "a picture", "audio": "a sound"}  # by what a model takes
 NUMBERS, PRINTED = ("csv", "npz", "safetensors"), ("svg", "png", "pdf")
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -62,6 +63,7 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--target", metavar="T", help=aim),
         click.option("--vectors", metavar="F.npy", help="Floats [token, d_model], for bare cores."),
         click.option("--image", metavar="F", help="A picture, for models that take pictures."),
+        click.option("--audio", metavar="F.wav", help="A sound, for models that take sounds."),
         click.option("--ids", metavar='"2 45 3"', help="Token ids, start and end as given."),
         click.option("--pair", nargs=2, metavar="A B", help="Two texts, for pair models."),
         click.argument("text", required=False),
@@ -178,7 +180,7 @@ def trace(path: str, out: str, words: tuple[str, ...], **given: Any) -> None:
     source, aim = one_question(**given)
     new_file(out, "trace")
     model = _load(path, words)
-    _require_picture(model, path, given["image"])
+    _require_sense(model, path, given)
     from ..inference.tracing import trace as run
 
     with after_a_second("Running"):
@@ -188,12 +190,15 @@ def trace(path: str, out: str, words: tuple[str, ...], **given: Any) -> None:
     click.echo(f"{out}: {maps}; capture report {found.report.status}")
 
 
-def _require_picture(model: Model, path: str, image: str | None) -> None:
-    """A picture for a model that takes one, and none for any other."""
-    if (image is None) == (model.takes == "image"):
-        needs = "a picture" if model.takes == "image" else "no pictures"
-        flag = "--image" if model.takes == "image" else "a text, --ids or --vectors"
-        raise ValueError(f"{path!r} takes {needs}; give it {flag}.")
+def _require_sense(model: Model, path: str, given: dict[str, Any]) -> None:
+    """A picture or a sound for a model that takes one, and none for any other."""
+    needed = SENSES.get(model.takes)
+    if all((given[takes] is not None) == (takes == model.takes) for takes in SENSES):
+        return
+    came = [what for takes, what in SENSES.items() if given[takes] is not None]
+    needs = needed or f"no {came[0].split()[1]}s"
+    flag = f"--{model.takes}" if needed else "a text, --ids or --vectors"
+    raise ValueError(f"{path!r} takes {needs}; give it {flag}.")
 
 
 @main.command()
@@ -212,7 +217,7 @@ def report(path: str, title: str, out: str, words: tuple[str, ...], **given: Any
     source, aim = one_question(**given)
     file = new_file(out, "page")
     model = _load(path, words)
-    _require_picture(model, path, given["image"])
+    _require_sense(model, path, given)
     from ..inference.held_words import held_words
     from ..inference.tracing import trace as run
     from ..views.export.html_report import report as page

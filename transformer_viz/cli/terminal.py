@@ -220,7 +220,7 @@ def _section(title: str, rows: Iterable[tuple[str, str, str]]) -> Iterator[str]:
 
 def _vocabulary(found: Inspection) -> Iterator[str]:
     words = found.vocabulary
-    if found.takes != "text":
+    if found.takes not in ("text", "audio") or not words.size:
         return
     yield "\nvocabulary"
     if words.typed:

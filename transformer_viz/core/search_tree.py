@@ -17,6 +17,11 @@ def usual_limit(source: int) -> int:
     return int(1.4 * source) + 8
 
 
+def spoken_limit(seconds: float) -> int:
+    """How many tokens may be written of a sound of this length, where nobody says."""
+    return int(8 * seconds) + 8
+
+
 @dataclass(frozen=True, eq=False)
 class Search:
     """How a model came to its words: what it weighed at each step, and what it looked at.

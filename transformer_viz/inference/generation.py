@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..preprocessing.tokenizers import target_side
+from .hearing import Heard, hear
 from .search import Batch, Path, Tell, Witness, edited
 from .token_ids import source_ids, target_ids
 
@@ -43,7 +45,7 @@ class Hypothesis:
 
 def translate(
     model: Model,
-    source: str | Sequence[int],
+    source: Any,
     beam: int = 1,
     sample: float | None = None,
     intervention: Intervention | None = None,
@@ -57,6 +59,9 @@ def translate(
 ) -> list[Hypothesis]:
     """Translate one source, or let a GPT-like model go on from it; the best hypothesis first.
 
+    ``source`` is a text or its ids, or a sound for a model that hears (see `hear`), whose words are
+    then written down.
+
     ``beam`` 1 is greedy; a larger one keeps that many hypotheses, and one that ends gives its
     place up, so a search ends with ``beam`` hypotheses and needs no rule when to stop. ``sample``
     draws at random at this temperature (of the output; 0 is greedy) instead, the same words for
@@ -65,7 +70,7 @@ def translate(
     model appends it to the source, and its hypotheses hold only what is new.
 
     ``max_tokens`` limits the length; left out, 1.4 tokens for each of the source and 8 more, or
-    40 new ones for a GPT-like model.
+    40 new ones for a GPT-like model; 8 for each second of a sound and 8 more.
 
     ``tell`` hears, before each pass of a search, how many tokens there are and how many there may
     be. What it raises comes out here, and nothing of the search is left behind. ``witness`` hears
@@ -76,14 +81,16 @@ def translate(
             choices exclude each other; says which.
     """
     _check(model, beam, sample, max_tokens)
-    ids = source_ids(model, source)
+    heard = hear(model, source, intervention) if model.takes == "audio" else None
+    ids = source_ids(model, source) if heard is None else []
+    given = heard or ids
     watched = None if witness is None else witness.watched
-    with torch.inference_mode(), edited(model, ids, intervention, watched) as run:
+    with torch.inference_mode(), edited(model, given, intervention, watched) as run:
         if witness is not None:
             witness.watch(run)
-        batch = Batch(model, [ids], intervention, max_tokens, tell, witness)
+        batch = Batch(model, heard or [ids], intervention, max_tokens, tell, witness)
         if target is not None:
-            found = [batch.score(_forced_ids(model, target))]
+            found = [batch.score(_forced_ids(model, target, heard))]
         elif sample:
             found = [batch.sample(sample, seed)]
         else:
@@ -110,6 +117,8 @@ def translate_lines(
         ValueError: as :func:`translate`.
     """
     _check(model, beam, None, None)
+    if model.takes == "audio":
+        raise ValueError(f"{model.name} hears sounds and reads no lines; give translate a sound.")
     if intervention or model.kind == "decoder-only":
         batch = 1
     sources = [source_ids(model, line) for line in lines]
@@ -190,9 +199,24 @@ def _check(model: Model, beam: int, sample: float | None, max_tokens: int | None
         raise ValueError(f"max_tokens is a number from 1; got {max_tokens}.")
 
 
-def _forced_ids(model: Model, target: str | Sequence[int]) -> list[int]:
+def written_ids(model: Model, heard: Heard | None, target: str | Sequence[int]) -> list[int]:
+    """The decoder's input for a given target: start token and pieces of a text, ids as given.
+
+    What a model writes before every text of a sound (its language, that it transcribes) stands
+    before the pieces, as it would write it itself.
+    """
+    if heard is None or not isinstance(target, str) or not model.config.get("opening_ids"):
+        return target_ids(model, target)
+    steps = len(model.config["opening_ids"])
+    with torch.inference_mode():
+        first = Batch(model, heard, None, steps).search(1)[0][0].ids
+    start, *pieces = target_ids(model, target)
+    return target_ids(model, [start, *first, *pieces])
+
+
+def _forced_ids(model: Model, target: str | Sequence[int], heard: Heard | None = None) -> list[int]:
     """The tokens that a given target scores."""
-    ids = target_ids(model, target)
+    ids = written_ids(model, heard, target)
     if model.kind == "encoder-decoder" or (isinstance(target, str) and ids[0] == model.bos_id):
         ids = ids[1:]  # the start token is read, not produced
     if isinstance(target, str) and model.kind == "encoder-decoder" and model.eos_id is not None:

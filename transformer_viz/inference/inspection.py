@@ -169,7 +169,9 @@ def vocabulary_of(model: Model) -> Vocabulary:
 
 def sample_source(model: Model) -> Any:
     """A small input that this model can read, the same each time: a few words, ids, a picture
-    with a soft slope of grey, or vectors from a seed."""
+    with a soft slope of grey, three notes, or vectors from a seed."""
+    if model.audio is not None:
+        return model.audio.example()
     if model.takes == "image":
         assert model.image is not None
         shape = (model.image.channels, model.image.height, model.image.width)

@@ -1,4 +1,5 @@
-"""One input, ready to go: a text, ids, a pair, a picture or vectors become tensors and tokens."""
+"""One input, ready to go: text, ids, a pair, a picture, a sound or vectors become tensors and
+tokens."""
 
 from __future__ import annotations
 
@@ -12,13 +13,15 @@ import torch
 from torch import Tensor
 
 from ..checkpoints.common.model import Model
-from ..core.interventions import Intervention, Pad
+from ..core.interventions import Intervention
 from ..core.trace_parts import Tokens
 from ..preprocessing.tokenizers import PairTokenizer, target_side
-from .generation import translate
-from .token_ids import padded_source, source_ids, target_ids, vocabulary_ids
+from .generation import translate, written_ids
+from .hearing import Heard, hear
+from .token_ids import padded_source, refuse_padding, source_ids, target_ids, vocabulary_ids
 
-#: What `trace` takes: a text, two, ids, vectors or a normalised picture, a PIL image, a path.
+#: What `trace` takes: a text, two, ids, vectors or a normalised picture, a PIL image, a path, or
+#: a sound as samples.
 Source = Any
 
 
@@ -61,6 +64,8 @@ def read_source(
     held = None if produced is None else tuple(int(i) for i in produced)
     if model.takes == "image":
         return _picture(model, source, target, intervention, held)
+    if model.takes == "audio":
+        return _sound(model, source, target, intervention, produced)
     if isinstance(source, np.ndarray) and source.dtype.kind == "f":
         return _vectors(model, source, target, intervention)
     if model.takes == "vectors":
@@ -94,10 +99,6 @@ def _words(
         raise _no_decoder(model)
     padded, visible = padded_source(ids, intervention, model.pad_id)
     mask = None if all(visible) and len(padded) == len(ids) else torch.tensor([visible])
-    if produced is not None and model.gives == "words":
-        said = tuple(vocabulary_ids(model, "target", produced))
-    elif produced is not None:
-        said = tuple(int(i) for i in produced)
     return Read(
         _tokens(model, padded),
         None if rows is None else target_side(model.tokenizer).tokens(rows),
@@ -106,7 +107,7 @@ def _words(
             None if rows is None else torch.tensor([rows], device=model.device),
             None if mask is None else mask.to(model.device),
         ),
-        said,
+        said if produced is None else _held(model, produced),
         _row(model, segments, len(padded)),
     )
 
@@ -150,8 +151,15 @@ def _row(model: Model, segments: list[int] | None, length: int) -> Tensor | None
     return torch.tensor([segments + [0] * (length - len(segments))], device=model.device)
 
 
+def _held(model: Model, produced: Sequence[int]) -> tuple[int, ...]:
+    """What the caller wants the rows to be asked about."""
+    if model.gives != "words":
+        return tuple(int(i) for i in produced)
+    return tuple(vocabulary_ids(model, "target", produced))
+
+
 def _decoded(
-    model: Model, ids: list[int], intervention: Intervention
+    model: Model, ids: list[int] | Heard, intervention: Intervention
 ) -> tuple[list[int], tuple[int, ...] | None]:
     """The decoder's input from greedy decoding, and what its rows produce if that is the whole.
 
@@ -180,7 +188,7 @@ def _picture(
     """A picture, cut into the patches that are this model's tokens."""
     if target is not None:
         raise _no_decoder(model)
-    _no_padding(intervention, "a picture has none")
+    refuse_padding(intervention, "a picture has none")
     if isinstance(source, list | tuple):
         raise ValueError(
             f"The model {model.name!r} reads a picture; got {type(source).__name__}. Give an "
@@ -192,6 +200,33 @@ def _picture(
     return Read(model.image.tokens(), None, (pixels, None, None), held)
 
 
+def _sound(
+    model: Model,
+    source: Any,
+    target: Source | None,
+    intervention: Intervention,
+    produced: Sequence[int] | None,
+) -> Read:
+    """A sound, whose frames of time are this model's tokens; its words are written greedily."""
+    heard = hear(model, source, intervention)
+    if model.kind == "encoder-only":
+        if target is not None:
+            raise _no_decoder(model)
+        asked = None if produced is None else _held(model, produced)
+        return Read(heard.tokens, None, (heard.features, None, None), asked)
+    said: tuple[int, ...] | None = None
+    if target is None:
+        rows, said = _decoded(model, heard, intervention)
+    else:
+        rows = written_ids(model, heard, target)
+    return Read(
+        heard.tokens,
+        target_side(model.tokenizer).tokens(rows),
+        (heard.features, torch.tensor([rows], device=model.device), None),
+        said if produced is None else _held(model, produced),
+    )
+
+
 def _vectors(model: Model, source: np.ndarray, target: Any, intervention: Intervention) -> Read:
     """Vectors ``[token, d_model]`` for a core without embeddings; tokens are numbered."""
     if model.kind == "decoder-only" or model.config.get("source_vocab"):
@@ -200,7 +235,7 @@ def _vectors(model: Model, source: np.ndarray, target: Any, intervention: Interv
         raise _no_decoder(model)
     if target is None and model.kind == "encoder-decoder":
         raise ValueError("Vectors are not decoded; give the target's vectors too: target=array.")
-    _no_padding(intervention, "vectors have none")
+    refuse_padding(intervention, "vectors have none")
     parts: list[Tensor] = []
     for name, array in (("source", source), ("target", target)):
         if array is None:
@@ -229,11 +264,6 @@ def _check_width(model: Model, name: str, array: np.ndarray) -> None:
 
 def _no_decoder(model: Model) -> ValueError:
     return ValueError(f"The model {model.name!r} has no decoder; leave the target out.")
-
-
-def _no_padding(intervention: Intervention, why: str) -> None:
-    if any(isinstance(edit, Pad) for edit in intervention):
-        raise ValueError(f"The edit 'pad' needs a padding token, and {why}.")
 
 
 def _numbered(count: int) -> Tokens:

@@ -30,7 +30,7 @@ def logits_of(
             f"Under this change ({intervention.describe()}) the model's output is not a number "
             "(NaN): its numbers became too large. Give the edit a smaller value."
         )
-    if model.gives == "vectors" or not (read.source.ids or model.takes == "image"):
+    if model.gives == "vectors" or not (read.source.ids or model.takes in ("image", "audio")):
         return None
     return to_numpy(output[0])
 

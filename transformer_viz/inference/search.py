@@ -16,8 +16,9 @@ from torch import Tensor
 
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
-from ..core.search_tree import usual_limit
+from ..core.search_tree import spoken_limit, usual_limit
 from ..core.sites import Site
+from .hearing import Heard
 from .token_ids import padded_source
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Witness(Protocol):
 
 
 class Batch:
-    """Some sources that are read once and then decoded together.
+    """Some sources, or one sound, that are read once and then decoded together.
 
     Paths are plain numbers between two passes, so what a probe follows through a pass ends there.
     """
@@ -68,26 +69,40 @@ class Batch:
     def __init__(
         self,
         model: Model,
-        sources: list[list[int]],
+        sources: list[list[int]] | Heard,
         intervention: Intervention | None,
         max_tokens: int | None,
         tell: Tell | None = None,
         witness: Witness | None = None,
     ):
+        self.model, self.tell, self.witness = model, tell, witness
+        self.generates = model.kind == "decoder-only"
+        self.sources: Tensor
+        self.mask: Tensor | None = None
+        if isinstance(sources, Heard):
+            self.sources = sources.features
+            self.limits = [limit_of(model, sources, max_tokens)]
+            self.starts = [[model.bos_id]]
+        else:
+            self._padded(sources, intervention, max_tokens)
+        calls = model.calls
+        twofold = calls.encode is not None and calls.decode is not None and not self.generates
+        self.memory = calls.encode(self.sources, self.mask) if twofold and calls.encode else None
+
+    def _padded(
+        self, sources: list[list[int]], intervention: Intervention | None, max_tokens: int | None
+    ) -> None:
+        """Take ids of different length as one rectangle."""
+        model = self.model
         padded = [padded_source(ids, intervention, model.pad_id) for ids in sources]
         rows, masks = zip(*padded, strict=True)
-        self.model, self.tell, self.witness = model, tell, witness
         self.sources = rectangle(rows, model.pad_id or 0, model.device)
         mask = rectangle(masks, False, model.device)
         # some modules take no mask; but padding that is to be seen must be said
         plain = bool(mask.all()) and list(map(len, rows)) == list(map(len, sources))
         self.mask = None if plain else mask
         self.limits = [limit_of(model, len(row), max_tokens) for row in rows]
-        self.generates = model.kind == "decoder-only"
-        self.starts = rows if self.generates else [[model.bos_id]] * len(rows)
-        calls = model.calls
-        twofold = calls.encode is not None and calls.decode is not None and not self.generates
-        self.memory = calls.encode(self.sources, self.mask) if twofold and calls.encode else None
+        self.starts = list(rows) if self.generates else [[model.bos_id]] * len(rows)
 
     def logits(
         self, owners: list[int], prefixes: Sequence[Sequence[int]], *, last: bool = False
@@ -117,7 +132,7 @@ class Batch:
         if self.tell is not None:
             self.tell(len(paths[0].ids), max(self.limits))
         logits = self.logits(list(owners), [path.ids for path in paths], last=True)
-        scores = self._allowed(logits[:, -1].float(), first=not paths[0].ids).log_softmax(-1)
+        scores = self._allowed(logits[:, -1].float(), len(paths[0].ids)).log_softmax(-1)
         if bool(scores.isnan().any()):
             raise ValueError(
                 "The model's output is not a number (NaN), so no word follows: its weights are not "
@@ -127,19 +142,22 @@ class Batch:
             self.witness.passed(paths, scores)
         return scores
 
-    def _allowed(self, scores: Tensor, first: bool) -> Tensor:
-        """Scores ``[row, vocabulary]`` without the tokens that this model is never to write.
+    def _allowed(self, scores: Tensor, step: int) -> Tensor:
+        """Scores ``[row, vocabulary]`` without the tokens that this model is not to write now.
 
-        Some Hugging Face configs name such tokens, and one that every text must begin with.
+        Some Hugging Face configs name such tokens, and those that every text must begin with.
         """
         config = self.model.config
-        banned, forced = config.get("banned_ids"), config.get("forced_bos_token_id")
+        opening, forced = config.get("opening_ids", ()), config.get("forced_bos_token_id")
+        if step < len(opening):
+            return _only(scores, opening[step])
+        banned = [*config.get("banned_ids", ())]
+        if step == len(opening):
+            banned += config.get("banned_first_ids", ())
         if banned:
             scores = scores.index_fill(1, torch.tensor(banned, device=scores.device), -torch.inf)
-        if first and forced is not None:
-            only = torch.full_like(scores, -torch.inf)
-            only[:, forced] = 0.0
-            return only
+        if not step and forced is not None:
+            return _only(torch.zeros_like(scores), [forced])
         return scores
 
     def search(self, beam: int) -> list[list[Path]]:
@@ -186,6 +204,13 @@ class Batch:
         return Path(tuple(ids), tuple(steps), sum(steps))
 
 
+def _only(scores: Tensor, ids: list[int]) -> Tensor:
+    """Scores ``[row, vocabulary]`` of these ids, and of no others."""
+    left = torch.full_like(scores, -torch.inf)
+    left[:, ids] = scores[:, ids]
+    return left
+
+
 def drawing(values: Tensor, temperature: float) -> Tensor:
     """How likely each token is to be drawn at a temperature of the output.
 
@@ -203,7 +228,7 @@ def drawing(values: Tensor, temperature: float) -> Tensor:
 
 def edited(
     model: Model,
-    source: list[int],
+    source: list[int] | Heard,
     intervention: Intervention | None,
     watched: Callable[[Site], bool] | None = None,
 ) -> AbstractContextManager[Capture | None]:
@@ -217,10 +242,14 @@ def edited(
         return nullcontext()
     from ..capture import CaptureRequest, probe
 
-    padded, _ = padded_source(source, intervention, model.pad_id)
+    if isinstance(source, Heard):
+        special = source.tokens.special
+    else:
+        padded, _ = padded_source(source, intervention, model.pad_id)
+        special = model.tokenizer.tokens(padded).special
     own = "decoder" if model.kind == "decoder-only" else "encoder"
     # a shuffle of positions leaves special tokens where they are, also the decoder's start
-    special = {"decoder": (True,), own: model.tokenizer.tokens(padded).special}
+    marks = {"decoder": (True,), own: special}
     weights = watched or (lambda _: False)
     request = CaptureRequest(
         weights=weights,
@@ -228,19 +257,25 @@ def edited(
         norms=False,
         residuals=False,
         stack=own,
-        special=special,
+        special=marks,
     )
     return probe(model.module, edits, request)
 
 
-def limit_of(model: Model, source: int, max_tokens: int | None) -> int:
-    """How many tokens may be produced for a source of this many tokens."""
-    generates = model.kind == "decoder-only"
-    wanted = max_tokens or (NEW_TOKENS if generates else usual_limit(source))
+def limit_of(model: Model, source: int | Heard, max_tokens: int | None) -> int:
+    """How many tokens may be produced for a source of this many tokens, or for a sound."""
+    read = 1
+    if isinstance(source, Heard):
+        usual = spoken_limit(source.seconds) + len(model.config.get("opening_ids", ()))
+    elif model.kind == "decoder-only":
+        usual, read = NEW_TOKENS, source
+    else:
+        usual = usual_limit(source)
+    wanted = max_tokens or usual
     if model.max_tokens is None:
         return wanted
     # the last token produced is never read, so it needs no position
-    room = model.max_tokens + 1 - (source if generates else 1)
+    room = model.max_tokens + 1 - read
     return max(1, min(wanted, room))
 
 

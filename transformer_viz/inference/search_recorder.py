@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ TOP = 10  # of what could follow, so many are written down
 
 def record(
     model: Model,
-    source: str | Sequence[int],
+    source: Any,
     beam: int = 1,
     sample: float | None = None,
     intervention: Intervention | None = None,

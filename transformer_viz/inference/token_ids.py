@@ -58,6 +58,16 @@ def padded_source(
     return [*ids, *[pad_id] * edit.count], mask + [not edit.masked] * edit.count
 
 
+def refuse_padding(intervention: Intervention | None, why: str) -> None:
+    """Refuse an edit that appends padding where there is none to append.
+
+    Raises:
+        ValueError: says why there is none.
+    """
+    if any(isinstance(edit, Pad) for edit in intervention or ()):
+        raise ValueError(f"The edit 'pad' needs a padding token, and {why}.")
+
+
 def vocabulary_ids(model: Model, side: str, ids: Iterable[SupportsIndex]) -> list[int]:
     """Whole numbers that the vocabulary of a side knows.
 

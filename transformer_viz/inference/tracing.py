@@ -57,8 +57,9 @@ def trace(
     Args:
         model: what `load` gave.
         source: what the model takes: text, token ids as the model reads them, a pair of texts,
-            vectors ``[token, d_model]``, or a picture (an image, the path of one, or normalised
-            floats ``[channel, height, width]``).
+            vectors ``[token, d_model]``, a picture (an image, the path of one, or normalised
+            floats ``[channel, height, width]``), or a sound (the path of a WAV file, floats
+            ``[sample]`` at the model's rate, or ``(samples, rate)``).
         target: text, or the decoder's input ids with their start token; left out, it is decoded
             greedily under the same intervention. A decoder-only model appends it to the source.
         intervention: what to change; None or the empty one is the clean run.
@@ -271,11 +272,14 @@ def _refuse_flood(
     Raises:
         ValueError: says how much it would take and what to do.
     """
-    rows = max(len(read.source), len(read.target or ()))
-    layers = sum(int(model.config.get(f"{s}_layers") or 0) for s in ("encoder", "decoder"))
+    source, target = len(read.source), len(read.target or ())
+    rows = max(source, target)
+    encoder, decoder = (int(model.config.get(f"{s}_layers") or 0) for s in ("encoder", "decoder"))
     kinds = len(set(MATRICES) & set(words)) + PROOF * check
-    blocks = layers if only is None or check else len(only)
-    needed = blocks * int(model.config.get("heads") or 0) * rows**2 * 4 * kinds
+    cells = encoder * source**2 + decoder * (target * (source + target) or source**2)
+    if only is not None and not check:
+        cells = len(only) * rows**2
+    needed = cells * int(model.config.get("heads") or 0) * 4 * kinds
     if needed > MAX_MEMORY_SHARE * memory():
         raise ValueError(
             f"This run would keep about {needed / 1e9:,.0f} GB of maps for {rows:,} tokens, and "

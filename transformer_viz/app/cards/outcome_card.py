@@ -132,6 +132,8 @@ def freely(scene: Scene, changes: Intervention, where: DeltaGenerator) -> str:
         key="free-changed" if changes else "free-clean",
         label=say("Going on with the text ...")
         if scene.kind.continues
+        else say("Writing freely ...")
+        if scene.kind.takes == "audio"
         else say("Translating freely ..."),
         about=(scene.question, changes.to_json()),
         where=where,

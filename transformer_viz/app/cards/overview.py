@@ -125,6 +125,8 @@ def _overview(scene: Scene) -> None:
             marks = (
                 say("start and end marks")
                 if scene.kind.takes == "text"
+                else say("marks, and silence after the end")
+                if scene.kind.takes == "audio"
                 else say("tokens without a patch")
             )
             st.toggle(

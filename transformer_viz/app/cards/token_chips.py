@@ -43,15 +43,17 @@ def sentences(
 ) -> None:
     """What the model says, and the chips; a Plotly ``chart`` is lit with them, along its ``sides``.
 
-    Patches are no words to read: a picture has no chips.
+    Patches and frames are no words to read: a picture and a sound have no chips.
     """
     _notices(scene)
     said = lead(scene)
     if said:
         st.html(f'<p class="tv-lead">{said}</p>')
-    words = scene.kind.takes != "image"
+    if scene.kind.takes in ("image", "audio"):
+        rows = [row for row in rows if row.name == "target"]
+    words = bool(rows)
     components.tokens(  # also without words: it tells when the page turns dark
-        rows if words else [],
+        rows,
         key="tokens" if words else "no-tokens",
         chart=chart,
         sides=sides,

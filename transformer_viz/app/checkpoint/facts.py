@@ -24,7 +24,7 @@ MARKS = {"green": ("✓", mark("as it should be")), "amber": ("!", mark("look at
 KINDS = (
     *(mark("encoder-decoder"), mark("encoder-only"), mark("decoder-only")),
     *(mark("text"), mark("image"), mark("vectors"), mark("words"), mark("classes")),
-    mark("tags"),  # a class for each word
+    *(mark("audio"), mark("tags")),  # a class for each word, or frame
 )
 ROLES = (mark("padding"), mark("start"), mark("end"), mark("mask"))
 
@@ -135,7 +135,7 @@ def block_table(found: Inspection) -> pd.DataFrame:
 
 
 def _vocabulary(found: Inspection) -> None:
-    if found.takes == "text":
+    if found.takes == "text" or (found.takes == "audio" and not found.labels):
         layout.heading(say("What does its vocabulary hold?"))
         st.html(_words(found.vocabulary))
     elif not found.labels:

@@ -180,7 +180,7 @@ class Engine:
         model = self.model(question.model, task)
         kept = self._kept(model, question, detail, Intervention())
         held, text = trace_jobs.held_of(model, question, None, Intervention()), ""
-        if of_model(model).translates and model.takes == "text":
+        if of_model(model).translates and model.takes != "vectors":
             held, text = self._target(model, question, task)
         key = ("clean", ref(model), question, kept)
         words = (model, question, self._picture(question), held, Intervention(), *kept)
@@ -319,9 +319,10 @@ class Engine:
         task: Task,
     ) -> Hypothesis:
         model = self.model(question.model, task)
-        asked = (question.model, source, question.beam)
+        asked = (question.model, source, question.file, question.beam)
         key = ("best", ref(model), asked, intervention.to_json())
-        words = (model, source, question.beam, intervention, task)
+        given = trace_jobs.source_of(model, question) if model.takes == "audio" else source
+        words = (model, given, question.beam, intervention, task)
         best: Hypothesis = self._run(key, task, trace_jobs.search, *words, long=True)
         return best
 

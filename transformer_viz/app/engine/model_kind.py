@@ -54,7 +54,8 @@ class Kind:
     @property
     def writes(self) -> bool:
         """Whether it makes words by itself, one after the other."""
-        return self.gives == "words" and self.takes == "text" and self.stacks != ("encoder",)
+        reads = self.takes in ("text", "audio")
+        return self.gives == "words" and reads and self.stacks != ("encoder",)
 
     @property
     def fills(self) -> bool:
@@ -63,8 +64,8 @@ class Kind:
 
     @property
     def thing(self) -> str:
-        """What one token of its source is, in a sentence."""
-        return {"image": "patch", "vectors": "vector"}.get(self.takes, "word")
+        """What one token is, in a sentence; of a sound it may be a frame, or a word about it."""
+        return {"image": "patch", "vectors": "vector", "audio": "vector"}.get(self.takes, "word")
 
     def asked(self, question: str) -> str:
         """A question about the words of a sentence, as it is asked of what this kind takes.
@@ -109,6 +110,8 @@ def of_config(config: Mapping[str, Any], spelled: bool) -> Kind | None:
     if str(config.get("architecture", "")).startswith(PICTURES):
         labels = tuple(map(str, config.get("label_names") or ()))
         return Kind("encoder-only", "image", "classes", padded=False, labels=labels, title=title)
+    if "model_type" in config and "layout" not in config:
+        return None  # Hugging Face's: BART and Whisper count their layers in our words
     encoder, decoder = (config.get(f"{stack}_layers") for stack in STACKS)
     if config.get("layout", "transformer_viz") != "transformer_viz" or not (encoder or decoder):
         return None

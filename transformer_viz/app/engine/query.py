@@ -24,7 +24,7 @@ class Question:
     ``text`` is a sentence, or token ids; ``second`` the other text of a pair; ``masked`` are the
     numbers of tokens that are hidden behind the mask; ``target`` is a typed translation, or else
     ``beam`` says how widely to search; ``picture`` is the name of an example; ``seed`` draws
-    vectors; a ``file`` of the visitor's own takes the place of either.
+    vectors; a ``file`` of the visitor's own takes the place of either, or of the example sound.
     """
 
     model: str

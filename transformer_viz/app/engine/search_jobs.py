@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 from ...core.interventions import Intervention
 from ...core.search_tree import Search
 from ...i18n import say
+from .query import Question
+from .trace_jobs import source_of
 
 if TYPE_CHECKING:
     from ...checkpoints import Model
+    from ...inference.hearing import Heard
     from ...inference.search import Tell
 
 MAX_ROWS_BYTES = 32_000_000  # bytes that the rows of a search may take, of all layers
@@ -17,7 +20,7 @@ MAX_ROWS_BYTES = 32_000_000  # bytes that the rows of a search may take, of all 
 
 def searched(
     model: Model,
-    source: str,
+    question: Question,
     beam: int,
     drawing: float | None,
     seed: int,
@@ -28,7 +31,7 @@ def searched(
 
     Args:
         model: one that writes.
-        source: the text that it reads.
+        question: what it reads; a target that it holds is not looked at.
         beam: texts that are kept; 1 is greedy.
         drawing: the output temperature at which tokens are drawn; None: none is drawn.
         seed: of the draws.
@@ -38,27 +41,41 @@ def searched(
     Raises:
         ValueError: a text or an edit that the model cannot take; says why.
     """
+    from ...inference.hearing import hear
     from ...inference.search_recorder import record
 
+    given = source_of(model, question)
+    source = hear(model, given) if model.takes == "audio" else given
     _require_room(model, source, beam)
     changes = Intervention.from_json(edits)
     return record(model, source, beam, drawing, changes, seed=seed, tell=tell)
 
 
-def _require_room(model: Model, source: str, beam: int) -> None:
+def _require_room(model: Model, source: str | Heard, beam: int) -> None:
     """Refuse a text whose steps, with all that they look at, would be too much for a browser.
 
     Raises:
         ValueError: says how many tokens it has and what to do.
     """
+    from ...inference.hearing import Heard
     from ...inference.search import limit_of
     from ...inference.token_ids import source_ids
 
-    tokens = len(source_ids(model, source))
-    steps = limit_of(model, tokens, None)
+    heard = isinstance(source, Heard)
+    tokens = len(source.tokens if isinstance(source, Heard) else source_ids(model, source))
+    steps = limit_of(model, source if isinstance(source, Heard) else tokens, None)
     keys = tokens + (steps if model.kind == "decoder-only" else 0)
     rows = model.size("decoder_layers") * model.size("heads")
     if 4 * beam * steps * rows * keys > MAX_ROWS_BYTES:
+        if heard:
+            raise ValueError(
+                say(
+                    "This sound has {tokens} frames: with {beam} texts kept, its steps are too "
+                    "many to play. Give a shorter one, or keep fewer texts.",
+                    tokens=tokens,
+                    beam=beam,
+                )
+            )
         raise ValueError(
             say(
                 "This text has {tokens} tokens: with {beam} texts kept, its steps are too many to "

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import overload
 
 from ...core.trace_parts import Tokens
-from ...preprocessing.tokenizers import Tokenizer
+from ...preprocessing.tokenizers import PlainIds, Tokenizer
 
 ORDERS = 100  # seeds that lead to an order of their own
 TRIES = 50  # shuffles until an order counts as the only one
+BETWEEN = "|"  # what CTC vocabularies write between words; some call it a mark
 GOES_ON = "…"  # stands before a piece that goes on with a word: "…ing"
 
 
@@ -80,3 +81,19 @@ def _mixed(words: list[tuple[int, ...]], seed: int) -> list[tuple[int, ...]]:
                 break
         last = mixed if mixed != words else last
     return last
+
+
+def spelled(tokenizer: Tokenizer, ids: Sequence[int], blank: int) -> str:
+    """The text of one letter a frame (CTC): repeated letters are one, then blanks and marks go.
+
+    Empty where there is no vocabulary, so that nobody knows the letters.
+    """
+    if isinstance(tokenizer, PlainIds):
+        return ""
+    once = [
+        now for before, now in zip([None, *ids], ids, strict=False) if now not in (before, blank)
+    ]
+    tokens = tokenizer.tokens(once)
+    known = zip(tokens.pieces, tokens.special, strict=True)
+    letters = (piece for piece, mark in known if piece == BETWEEN or not mark)
+    return "".join(letters).replace(BETWEEN, " ").strip()

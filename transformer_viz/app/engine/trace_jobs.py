@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,13 @@ from ...core.search_tree import usual_limit
 from ...core.sites import Site
 from ...core.trace import Trace
 from ...i18n import mark, say
-from .query import Question
+from .query import File, Question
 from .task import Task
 
 if TYPE_CHECKING:
     from ...checkpoints import Model
     from ...inference.generation import Hypothesis
+    from ...preprocessing.audio import AudioReader
 
 TOO_LONG = {
     "text": mark(
@@ -46,7 +48,7 @@ Held = dict[str, Any]
 
 
 def source_of(model: Model, question: Question, picture: Path | None = None) -> Any:
-    """What the model is given: text, two texts, a picture, or vectors.
+    """What the model is given: text, two texts, a picture, a sound, or vectors.
 
     Raises:
         ValueError: a file that cannot be read, or nothing to read.
@@ -57,9 +59,23 @@ def source_of(model: Model, question: Question, picture: Path | None = None) -> 
         if given is None:
             raise ValueError(say("This model reads a picture; choose one above."))
         return model.image.pixels(given)
+    if model.audio is not None:
+        return samples(model.audio, question.file)
     if model.takes == "vectors":
         return _vectors(model, question, "source")
     return (question.text, question.second) if question.second else question.text
+
+
+@lru_cache(maxsize=8)
+def samples(reader: AudioReader, file: File | None) -> np.ndarray:
+    """A visitor's own sound as the model hears it, or the example: float32 ``[sample]``.
+
+    Raises:
+        ValueError: a file that is no sound, or none that this model can hear.
+    """
+    found = reader.example() if file is None else reader.samples(file.content)
+    found.setflags(write=False)  # it is remembered for all
+    return found
 
 
 def as_it_is(path: Path) -> np.ndarray:
@@ -120,7 +136,7 @@ def traced(
 
 def search(
     model: Model,
-    source: str | tuple[int, ...],
+    source: Any,
     beam: int,
     intervention: Intervention,
     task: Task,
@@ -139,6 +155,8 @@ def length(model: Model, question: Question, intervention: Intervention) -> int:
     """
     if model.image is not None:
         return len(model.image.tokens())
+    if model.audio is not None:
+        return model.audio.frames(len(samples(model.audio, question.file)))
     if model.takes == "vectors":
         return max(len(_vectors(model, question, side)) for side in ROWS)
     tokens = len(plain_ids(model, question))

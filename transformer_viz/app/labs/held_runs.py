@@ -36,6 +36,8 @@ def wordless(scene: Scene) -> str | None:
 
 def speechless(scene: Scene) -> str | None:
     """Why a model that writes nothing by itself cannot serve a lab."""
+    if scene.kind.writes and scene.kind.takes == "audio":
+        return say("This lab runs a text again and again, and this model hears; choose en-de.")
     if scene.kind.writes:
         return None
     return say(

@@ -250,7 +250,8 @@ def _offer(engine: Engine) -> None:
 
 def _translates(engine: Engine, name: str) -> bool:
     kind = engine.kind(name)
-    return kind is not None and kind.translates and kind.writes and kind.spelled
+    reads = kind is not None and kind.takes == "text" and kind.spelled
+    return kind is not None and reads and kind.translates and kind.writes
 
 
 def _take(name: str) -> None:

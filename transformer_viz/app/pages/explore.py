@@ -18,6 +18,7 @@ from ..session.scene import Scene
 QUESTION = mark("Which words does each head look at?")
 QUESTIONS = {
     "image": mark("Which parts of the picture does each head look at?"),
+    "audio": mark("Which moments of the sound does each head look at?"),
     "vectors": mark("Which vectors does each head look at?"),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import streamlit as st
 
@@ -59,6 +60,12 @@ def _silent(scene: Scene) -> str:
         )
     elif scene.kind.gives == "vectors":
         why = say("{name} gives vectors and no words, so there is nothing to play.", name=name)
+    elif scene.kind.takes == "audio":
+        why = say(
+            "{name} hears a whole sound at once and names a letter for each frame, so there is "
+            "nothing to play.",
+            name=name,
+        )
     else:
         why = say(
             "{name} reads a whole sentence at once and writes nothing by itself, so there is "
@@ -71,7 +78,8 @@ def _silent(scene: Scene) -> str:
 def _search(scene: Scene, way: Way, changes: Intervention, waiting: object) -> Search:
     """The search, made once for all who ask for it."""
     question = scene.question
-    words = (question.text, way.beam, way.drawing, way.seed, changes.to_json())
+    asked = replace(question, target="", beam=way.beam)
+    words = (asked, way.beam, way.drawing, way.seed, changes.to_json())
     found: Search = run_with_progress(
         lambda task: scene.engine.ask(question.model, searched, *words, task=task, stepped=True),
         key="play-changed" if changes else "play",
@@ -91,7 +99,7 @@ def _clamp_played(scene: Scene, way: Way, changes: Intervention, search: Search)
     Another question begins at the first word. Another search of the same one keeps the step.
     """
     question = scene.question
-    now = (question.model, question.text), (way, changes.to_json())
+    now = (question.model, question.text, question.file), (way, changes.to_json())
     was = private.played or now
     private.played = now
     if was[0] != now[0]:

@@ -58,7 +58,15 @@ def _body(scene: Scene) -> Callable[[], None]:
     )
     _choices(scene)
     name = name_of(scene.before, stack)
-    if name is None:
+    if name is None and scene.kind.takes == "audio":
+        st.info(
+            say(
+                "No table is added in the {stack} of this model, nothing is rotated, no score gets "
+                "a bias. Its frames are made by convolutions, and these tell where each stands.",
+                stack=called(stack),
+            )
+        )
+    elif name is None:
         st.info(
             say(
                 "Nothing was found that tells the {stack} of this model where its words stand: no "
@@ -76,7 +84,7 @@ def _body(scene: Scene) -> Callable[[], None]:
     scene, found = head_card.clamp_selection(scene)
     pictures(scene, found, say("What do the heads do with it?"))
     follow = came_of_it(scene)
-    bag = order_card(scene) if scene.kind.writes else None
+    bag = order_card(scene) if scene.kind.writes and scene.kind.takes == "text" else None
 
     def later() -> None:
         for work in (follow, bag):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from ...i18n import say
+from ..engine.token_names import spelled
 from ..session.scene import Scene
 from ..ui import layout
 from ..ui.text_format import ending
@@ -12,8 +13,16 @@ from .outcome_html import class_names
 
 
 def lead(scene: Scene) -> str:
-    """The clean run's answer as HTML; empty where a model gives vectors, or a class a word."""
+    """The clean run's answer as HTML; empty where a model gives vectors, or a class a word.
+
+    The letters of a sound are put together to its text.
+    """
     kind = scene.kind
+    if kind.takes == "audio" and kind.gives == "tags" and scene.before.logits is not None:
+        model = scene.engine.model(scene.question.model)
+        best = scene.before.logits.argmax(axis=1).tolist()
+        text = spelled(model.tokenizer, best, model.pad_id or 0)
+        return f'<span data-what="lead">{escape(text)}</span>'
     if kind.gives in ("vectors", "tags") or scene.before.logits is None:
         return ""
     if kind.gives == "classes":

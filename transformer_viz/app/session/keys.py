@@ -63,7 +63,7 @@ class Private:
     asked = Slot(False)  # the sentence, or what stands beside it, was changed just now
     suited = Slot[str | None](None)  # the model that the rest of the state was fitted to
     switched = Slot(False)  # another model was chosen, and the edits are still those of the last
-    files = Slot[dict[str, File | None]]({})  # the visitor's own pictures and vectors
+    files = Slot[dict[str, File | None]]({})  # the visitor's own pictures, sounds, vectors
     own = Slot[tuple[str, ...]](())  # the models that the visitor brought, besides those in the box
     looked = Slot[tuple[str, ...]](())  # those that the page Checkpoint has looked at
     # Edits and selection.

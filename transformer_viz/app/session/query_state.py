@@ -1,4 +1,4 @@
-"""What is asked of the model in this visit: its words, picture, masks, or own file."""
+"""What is asked of the model in this visit: its words, picture, sound, masks, or own file."""
 
 from __future__ import annotations
 
@@ -21,18 +21,22 @@ def question(engine: Engine, kind: Kind) -> Question:
         return Question(model, picture=state["picture"] or first, file=file_of(kind))
     if kind.takes == "vectors":
         return Question(model, seed=state["seed"] or 0, file=file_of(kind))
+    target = _tidy(state["target"]) if kind.translates and kind.writes else ""
+    beam = state["beam"] if kind.writes else Question.beam
+    if kind.takes == "audio":
+        return Question(model, target=target, beam=beam, file=file_of(kind))
     return Question(
         model,
         _tidy(state["text"]),
-        _tidy(state["target"]) if kind.translates and kind.writes else "",
-        state["beam"] if kind.writes else Question.beam,
+        target,
+        beam,
         _tidy(state["second"]) if kind.pairs else "",
         state["masked"] if kind.mask_id is not None else (),
     )
 
 
 def file_of(kind: Kind) -> File | None:
-    """The visitor's own file for models that take pictures, or vectors."""
+    """The visitor's own file for models that take pictures, sounds, or vectors."""
     return private.files.get(kind.takes)
 
 

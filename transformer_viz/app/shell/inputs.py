@@ -1,12 +1,15 @@
-"""What a visitor types or chooses for the model at hand: text, two texts, a picture, or vectors."""
+"""What a visitor gives the model at hand: text, two texts, a picture, a sound, or vectors."""
 
 from __future__ import annotations
 
+from functools import cache
 from hashlib import sha256
 
 import streamlit as st
 
 from ...i18n import mark, say
+from ...preprocessing.audio import example_sound
+from ...preprocessing.wav import is_wav, wav_bytes
 from ..engine.engine import Engine
 from ..engine.model_kind import Kind
 from ..engine.query import File
@@ -46,11 +49,15 @@ SHOWN = {
     "image": mark(
         "Shown is your own picture. It stays in this visit: a link opens the example instead."
     ),
+    "audio": mark(
+        "Heard is your own sound. It stays in this visit: a link opens the example instead."
+    ),
     "file": mark(
         "Shown is your own file. It stays in this visit: a link opens the example instead."
     ),
 }
 MOST_SEEDS = 99_999
+EXAMPLE_RATE = 16_000  # samples a second of the example that is played
 OWN = "own-file"  # the key of the box for a file
 
 
@@ -58,6 +65,8 @@ def box(engine: Engine, kind: Kind) -> tuple[str, ...]:
     """The box for what this kind of model takes; gives back the keys that have a widget."""
     if kind.takes == "image":
         return _picture(engine)
+    if kind.takes == "audio":
+        return _sound()
     if kind.takes == "vectors":
         return _vectors(kind)
     st.text_input(
@@ -92,21 +101,32 @@ def choices(kind: Kind) -> tuple[str, ...]:
         with st.popover(say("Search")):
             _beam(say("How many continuations the search keeps at once; 1 is greedy."))
         return ("beam",)
+    heard = kind.takes == "audio"
     with st.popover(say("Target")):
         st.text_input(
             say("Hold these target words"),
             key="target",
             on_change=query_state.mark_query_changed,
-            placeholder=say("leave empty: the model translates"),
-            help=say("A translation of your own. The model is then asked about its words."),
+            placeholder=say("leave empty: the model writes")
+            if heard
+            else say("leave empty: the model translates"),
+            help=say("Words of your own. The model is then asked about them.")
+            if heard
+            else say("A translation of your own. The model is then asked about its words."),
         )
-        _beam(say("How many translations the search keeps at once; 1 is greedy."))
+        _beam(
+            say("How many texts the search keeps at once; 1 is greedy.")
+            if heard
+            else say("How many translations the search keeps at once; 1 is greedy.")
+        )
     return ("target", "beam")
 
 
 def examples(engine: Engine, kind: Kind) -> None:
     """A few sentences to click, or nothing where there is nothing to offer."""
     own = query_state.file_of(kind)
+    if kind.takes == "audio":
+        _player(own)
     if own is not None:
         _own_file(kind, own)
     if kind.takes != "text" or not kind.spelled:
@@ -184,6 +204,34 @@ def _picture(engine: Engine) -> tuple[str, ...]:
     return ("picture",) if names else ()
 
 
+def _sound() -> tuple[str, ...]:
+    """A microphone, and a box for a file; without either the model hears the example."""
+    st.audio_input(
+        say("Record a sound"),
+        key=f"{OWN}-recording",
+        on_change=_given,
+        args=("audio", "recording"),
+        help=say("It is read here and kept in memory for this visit only."),
+    )
+    _upload("audio", say("Your own sound"), ["wav"])
+    return ()
+
+
+def _player(own: File | None) -> None:
+    """The sound that the model hears, to be heard."""
+    with layout.row("center", key="player"):
+        content = _example_sound() if own is None else own.content
+        if is_wav(content):  # a browser complains of anything else
+            st.audio(content, format="audio/wav", width=320)
+        if own is None:
+            st.caption(say("Heard are three notes made by code, nobody's voice."), width="content")
+
+
+@cache
+def _example_sound() -> bytes:
+    return wav_bytes(example_sound(EXAMPLE_RATE), EXAMPLE_RATE)
+
+
 def _vectors(kind: Kind) -> tuple[str, ...]:
     st.number_input(
         say("Random vectors, drawn with seed"),
@@ -220,8 +268,8 @@ def _upload(takes: str, label: str, types: list[str]) -> None:
         )
 
 
-def _given(takes: str) -> None:
-    given = st.session_state[f"{OWN}-{takes}"]
+def _given(takes: str, box: str = "") -> None:
+    given = st.session_state[f"{OWN}-{box or takes}"]
     if given is None:
         query_state.set_own_file(takes, None)
         return
@@ -232,7 +280,7 @@ def _given(takes: str) -> None:
 def _own_file(kind: Kind, own: File) -> None:
     """Whose file is shown, what a link cannot hold, and the way back."""
     with layout.row("center", key="own-file"):
-        st.caption(say(SHOWN["image" if kind.takes == "image" else "file"]), width="content")
+        st.caption(say(SHOWN.get(kind.takes, SHOWN["file"])), width="content")
         st.button(
             f"{escape_markdown(own.name)} ✕", key="own-back", on_click=_example, args=(kind.takes,)
         )

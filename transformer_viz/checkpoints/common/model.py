@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...preprocessing.audio import AudioReader
 from ...preprocessing.images import ImageReader
 from ...preprocessing.tokenizers import Tokenizer
 from .number_type import name_of, rounding_note
@@ -30,7 +31,8 @@ class Calls:
     hides padding ids where the source is at hand (``forward``, ``encode``); ``decode`` does not
     see the source, so that None lets it look at the whole memory. Where a source was a pair of
     texts, ``forward`` is also given ``segments=`` ``[batch, token]`` int64, 0 for the first text.
-    Pictures are ``[batch, channel, height, width]`` float32.
+    Pictures are ``[batch, channel, height, width]`` float32, sounds ``[batch, sample]`` or
+    ``[batch, mel, time]``.
     """
 
     forward: Callable[..., Tensor]
@@ -62,17 +64,17 @@ class Model:
     """What `load` gives: everything about a model, and nothing about any run of it.
 
     ``kind`` is ``encoder-decoder``, ``encoder-only`` or ``decoder-only``; ``takes`` says what a
-    source is (``text``, ids included; ``image``; ``vectors``) and ``gives`` what comes out
-    (``words``: logits ``[token, vocabulary]``; ``classes``: logits ``[class]``; ``tags``: logits
-    ``[token, class]``; ``vectors``: states); ``config`` are the words of the layout; ``provenance``
-    says for each word where its value came from, see :mod:`.provenance`; ``hash`` is the SHA-256 of
-    the weights file (empty for a module in memory); ``dtype`` is that of the computation,
-    ``file_dtype`` that of the file; ``title`` says in words what the model does, where its maker
-    said so; ``labels`` are the names of the classes, ``image`` how pictures are read; ``notes`` are
-    sentences that whoever looks at this model must know; ``unwrapped`` the containers and prefixes
-    that its file had around the weights; ``file_size`` the bytes of all its files of weights;
-    ``layer_numbers`` the model's own number of each layer that attends, where it is told. One
-    object serves all visitors and threads.
+    source is (``text``, ids included; ``image``; ``audio``; ``vectors``) and ``gives`` what comes
+    out (``words``: logits ``[token, vocabulary]``; ``classes``: logits ``[class]``; ``tags``:
+    logits ``[token, class]``; ``vectors``: states); ``config`` are the words of the layout;
+    ``provenance`` says for each word where its value came from, see :mod:`.provenance`; ``hash`` is
+    the SHA-256 of the weights file (empty for a module in memory); ``dtype`` is that of the
+    computation, ``file_dtype`` that of the file; ``title`` says in words what the model does, where
+    its maker said so; ``labels`` are the names of the classes, ``image`` and ``audio`` how such are
+    read; ``notes`` are sentences that whoever looks at this model must know; ``unwrapped`` the
+    containers and prefixes that its file had around the weights; ``file_size`` the bytes of all its
+    files of weights; ``layer_numbers`` the model's own number of each layer that attends, where it
+    is told. One object serves all visitors and threads.
     """
 
     name: str
@@ -96,6 +98,7 @@ class Model:
     gives: str = "words"
     mask_id: int | None = None
     image: ImageReader | None = None
+    audio: AudioReader | None = None
     labels: tuple[str, ...] = ()
     pairs: bool = False
     notes: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...preprocessing.audio import AudioReader
 from ...preprocessing.hugging_face import HuggingFaceText
 from ...preprocessing.images import ImageReader
 from ...preprocessing.tokenizers import PlainIds, Tokenizer
@@ -22,15 +23,17 @@ from ..files.errors import CheckpointError
 from .calls import TARGET, make_calls
 from .config import require_shown
 from .config_words import NAMES, described
+from .feature_extractor import hearing_of
 from .image_processor import prefix, reader_of, registers_of
 from .library import library
 from .parts import parts_of, senses_of, takes, words_config
 from .side_files import generation, makes_pairs
-from .special_tokens import IDS, special_ids
+from .special_tokens import IDS, opening, special_ids
 from .trial_run import ADVICE, Trial, runs_apart, try_out
 
 NAME = "hugging_face"
 TAGGERS = "ForTokenClassification"  # how the library ends the names of such classes
+SPELLERS = "ForCTC"  # and of those that give a letter for each frame of a sound
 ATTENDING = re.compile(r"^(full_|sliding_|chunked_)?attention|^hybrid")  # kinds of layers
 LENGTH = 6  # tokens of the trial run
 BASES = ("PreTrainedModel", "PreTrainedTokenizerBase")
@@ -106,9 +109,12 @@ def build_model(
     own = tokenizer if of_library(tokenizer) else None
     decodes = TARGET in inspect.signature(module.forward).parameters and config.is_encoder_decoder
     ids, named = special_ids(config, beside, own, overrides, decodes=decodes, origin=origin)
-    reads_image = takes(type(module), whole) == "image"
-    image, seen, told = reader_of(folder, config) if reads_image else (None, {}, {})
-    source, target = _sample(module, image, ids, decodes)
+    reads = takes(type(module), whole)
+    image, audio, seen, told = _readers(reads, folder, config)
+    if audio and decodes:
+        said_first = opening(beside, vocabulary_size(config) or 0)
+        ids, named = ids | said_first, named | dict.fromkeys(said_first, "sidecar")
+    source, target = _sample(module, image or audio, ids, decodes)
     trial = try_out(module, make_calls(module), source, target)
     kind = _kind(trial, decodes)
     gives = _gives(module, trial, decodes)
@@ -116,13 +122,16 @@ def build_model(
     if target is None or not runs_apart(calls, source, target):
         calls = dataclasses.replace(calls, encode=None, decode=None)
     words, origins = described(config.to_dict(), file, said, kind, gives, origin)
+    if audio:
+        words.pop("source_vocab", None)
+    face = _face(tokenizer, own, ids, config, decodes)
     first = next(module.parameters())
     return Model(
         name=type(module).__name__,
         module=module,
         kind=kind,
         config=words | ids | seen,
-        tokenizer=_face(tokenizer, own, ids, config, decodes),
+        tokenizer=face,
         device=str(input_device(module)),
         calls=calls,
         layout=NAME,
@@ -132,20 +141,35 @@ def build_model(
         max_tokens=None if image else ids.get("max_tokens", _longest(module)),
         dtype=name_of(first.dtype),
         folder=folder,
-        takes="image" if image else "text",
+        takes=reads,
         gives=gives,
         mask_id=getattr(own, "mask_token_id", None) if _masks(kind, gives) else None,
         image=None if image is None else _named(image, trial, config),
-        labels=_labels(config, trial) if gives in ("classes", "tags") else (),
+        audio=None if audio is None else _checked(audio, trial, type(module).__name__),
+        labels=_labels(module, face, trial) if gives in ("classes", "tags") else (),
         layer_numbers=layer_numbers(config, trial) if kind != "encoder-decoder" else (),
         pairs=kind == "encoder-only" and own is not None and makes_pairs(own),
         notes=(
-            *_unseen(whole, reads_image),
+            *(_unseen(whole) if reads == "text" else ()),
+            *_heard(module, audio),
             *_notes(config, trial, words, kind),
             *rounding_note(name_of(first.dtype)),
         ),
         provenance=origins | named | told,
     )
+
+
+def _readers(
+    reads: str, folder: Path | None, config: Any
+) -> tuple[ImageReader | None, AudioReader | None, dict[str, Any], dict[str, str]]:
+    """How pictures are read, or sounds, the words that say so, and where these came from."""
+    if reads == "image":
+        image, seen, told = reader_of(folder, config)
+        return image, None, seen, told
+    if reads == "audio":
+        audio, seen, told = hearing_of(folder, config)
+        return None, audio, seen, told
+    return None, None, {}, {}
 
 
 def input_device(module: nn.Module) -> torch.device:
@@ -173,17 +197,23 @@ def _masks(kind: str, gives: str) -> bool:
 
 
 def _sample(
-    module: nn.Module, image: ImageReader | None, ids: Mapping[str, Any], decodes: bool
+    module: nn.Module,
+    reader: ImageReader | AudioReader | None,
+    ids: Mapping[str, Any],
+    decodes: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """A small plain input: an empty picture, or a few ordinary tokens, and a target for them."""
+    """A small plain input: an empty picture, a few notes, or a few ordinary tokens, and a target
+    for them."""
     device = input_device(module)
-    if image is not None:
-        return torch.zeros(1, image.channels, image.height, image.width, device=device), None
+    if isinstance(reader, ImageReader):
+        return torch.zeros(1, reader.channels, reader.height, reader.width, device=device), None
     size = vocabulary_size(words_config(module.config)) or 256
     ordinary = [i for i in range(size // 2, size) if i not in ids.values()]
     source = torch.tensor([((ordinary or [0]) * LENGTH)[:LENGTH]], device=device)
     start = [ids.get("bos_id", 0)]
     target = torch.tensor([[*start, *source[0, :2].tolist()]], device=device) if decodes else None
+    if reader is not None:
+        source = torch.as_tensor(reader.features(reader.example()), device=device)[None]
     return source, target
 
 
@@ -204,6 +234,8 @@ def _gives(module: nn.Module, trial: Trial, decodes: bool) -> str:
             f"{list(trial.shape)}, for which there is no picture here. {ADVICE}"
         )
     if type(module).__name__.endswith(TAGGERS) and trial.shape[2] == len(config.id2label or ()):
+        return "tags"
+    if _spells(module):
         return "tags"
     sizes = [getattr(config, n, None) for n in ("tgt_vocab_size", "decoder_vocab_size")]
     words = module.get_output_embeddings() is not None  # type: ignore[operator]
@@ -258,16 +290,54 @@ def _named(image: ImageReader, trial: Trial, config: Any) -> ImageReader:
     return dataclasses.replace(image, prefix=prefix(count, registers_of(config)))
 
 
-def _labels(config: Any, trial: Trial) -> tuple[str, ...]:
-    """The names of the classes, where there is one for each."""
-    named = config.id2label or {}
+def _checked(audio: AudioReader, trial: Trial, name: str) -> AudioReader:
+    """The reader, if the frames of a trial run are those that it names.
+
+    Raises:
+        CheckpointError: the model makes another number of frames of it.
+    """
+    frames = audio.frames(len(audio.example()))
+    if trial.rows != frames:
+        raise CheckpointError(
+            f"{name} attends to {trial.rows} frames of a sound of which its config makes {frames}; "
+            f"which frame is which time is not known here. {ADVICE}"
+        )
+    return audio
+
+
+def _labels(module: Any, face: Tokenizer, trial: Trial) -> tuple[str, ...]:
+    """The names of the classes, where there is one for each; for CTC they are letters."""
+    named = words_config(module.config).id2label or {}
+    if _spells(module):
+        named = dict(enumerate(face.pieces))
     return tuple(str(named.get(i, i)) for i in range(trial.shape[-1]))
 
 
-def _unseen(config: Any, reads_image: bool) -> Iterator[str]:
+def _spells(module: Any) -> bool:
+    """Whether a class gives a letter for each frame."""
+    return type(module).__name__.endswith(SPELLERS)
+
+
+def _heard(module: nn.Module, audio: AudioReader | None) -> Iterator[str]:
+    """What a reader of a sound's maps must know."""
+    if audio is not None and audio.fixed:
+        yield (
+            f"It always hears {audio.fixed * audio.hop / audio.rate:g} s: a shorter sound is "
+            "filled up with silence. Those frames take part in every softmax, so they are shown; "
+            "they are marked as special, like padding."
+        )
+    if audio is not None and _spells(module):
+        blank = getattr(module.config, "pad_token_id", None)
+        yield (
+            f"It gives a letter for each frame (CTC). Token {blank} is the blank: repeated letters "
+            "are one, and blanks between them are left out."
+        )
+
+
+def _unseen(config: Any) -> Iterator[str]:
     """What of a model of several parts is not run."""
     senses = senses_of(config)
-    if senses and not reads_image:
+    if senses:
         yield (
             f"It reads text alone here, as a language model; its {' and '.join(senses)} part is "
             "not run."

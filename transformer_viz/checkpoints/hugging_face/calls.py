@@ -9,17 +9,19 @@ import torch
 from torch import Tensor
 
 from ..common.model import Calls
+from .parts import sensed
 
 TARGET = "decoder_input_ids"
 
 
 def make_calls(module: Any, *, causal: bool = False, pad_id: int | None = None) -> Calls:
-    """The calls of a model that reads ids or pictures; see :class:`Calls`.
+    """The calls of a model that reads ids, pictures or sounds; see :class:`Calls`.
 
     ``causal``: padding does not count as a position, as in the library's own generation.
     """
     names = inspect.signature(module.forward).parameters
     fixed = {"use_cache": False} if "use_cache" in names else {}
+    sense = sensed(type(module))
     segmented = "token_type_ids" in names and getattr(module.config, "type_vocab_size", 2) > 1
 
     def visible(source: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
@@ -32,40 +34,44 @@ def make_calls(module: Any, *, causal: bool = False, pad_id: int | None = None) 
             given["position_ids"] = (mask.long().cumsum(-1) - 1).clamp(min=0)
         return given
 
+    def read(source: Tensor) -> dict[str, Tensor]:
+        return {sense: source.to(module.dtype)}
+
     def forward(
         source: Tensor,
         target: Tensor | None = None,
         source_mask: Tensor | None = None,
         segments: Tensor | None = None,
     ) -> Tensor:
-        if source.is_floating_point():
-            return answer(module(pixel_values=source.to(module.dtype)))
-        given = visible(source, source_mask)
+        heard = source.is_floating_point()
+        given = read(source) if heard else visible(source, source_mask)
         if target is not None:
             given[TARGET] = target
+        if heard:
+            return answer(module(**given, **fixed))
         if segments is not None and segmented:
             given["token_type_ids"] = segments
         return answer(module(input_ids=source, **given, **fixed))
 
     def encode(source: Tensor, source_mask: Tensor | None = None) -> Tensor:
-        states = module.get_encoder()(input_ids=source, **visible(source, source_mask))
-        return first(states)
+        if source.is_floating_point():
+            return first(module.get_encoder()(**read(source)))
+        return first(module.get_encoder()(input_ids=source, **visible(source, source_mask)))
 
     def decode(target: Tensor, memory: Tensor, source_mask: Tensor | None = None) -> Tensor:
         from transformers.modeling_outputs import BaseModelOutput
 
         shape, device = memory.shape[:2], memory.device
-        mask = torch.ones(shape, device=device) if source_mask is None else source_mask
-        return answer(
-            module(
-                # never looked up beside states; but FSMT masks the future only where ids came
-                input_ids=torch.zeros(shape, dtype=torch.long, device=device),
-                encoder_outputs=BaseModelOutput(last_hidden_state=memory),
-                attention_mask=mask.long(),
-                **{TARGET: target},
-                **fixed,
-            )
-        )
+        states = BaseModelOutput(last_hidden_state=memory)
+        given: dict[str, Any] = {"encoder_outputs": states, TARGET: target}
+        if "input_ids" in names:
+            mask = torch.ones(shape, device=device) if source_mask is None else source_mask
+            given["attention_mask"] = mask.long()
+            # never looked up beside states; but FSMT masks the future only where ids came
+            given["input_ids"] = torch.zeros(shape, dtype=torch.long, device=device)
+        else:
+            states["attention_mask"] = None  # Moonshine asks its encoder for one
+        return answer(module(**given, **fixed))
 
     twofold = TARGET in names and "encoder_outputs" in names
     return Calls(forward, encode if twofold else None, decode if twofold else None)

@@ -14,22 +14,29 @@ NAMES: dict[str, tuple[str, ...]] = {
     "d_model": ("hidden_size", "d_model", "n_embd", "dim", "emb_dim", "embed_dim"),
     "heads": (
         *("encoder_attention_heads", "decoder_attention_heads", "num_attention_heads"),
+        *("encoder_num_attention_heads", "decoder_num_attention_heads"),
         *("n_head", "n_heads", "num_heads", "attention_heads"),
     ),
-    "key_value_heads": ("num_key_value_heads", "num_kv_heads"),
+    "key_value_heads": ("num_key_value_heads", "num_kv_heads", "decoder_num_key_value_heads"),
     "d_k": ("head_dim", "d_kv"),
     "d_ff": (
         *("intermediate_size", "encoder_ffn_dim", "d_ff", "ffn_dim", "n_inner", "hidden_dim"),
         "d_inner",
     ),
-    "encoder_layers": ("encoder_layers", "num_hidden_layers", "num_layers", "n_layers", "n_layer"),
-    "decoder_layers": (
-        *("decoder_layers", "num_decoder_layers", "num_hidden_layers", "num_layers"),
+    "encoder_layers": (
+        *("encoder_layers", "encoder_num_hidden_layers", "num_hidden_layers", "num_layers"),
         *("n_layers", "n_layer"),
+    ),
+    "decoder_layers": (
+        *("decoder_layers", "num_decoder_layers", "decoder_num_hidden_layers"),
+        *("num_hidden_layers", "num_layers", "n_layers", "n_layer"),
     ),
     "source_vocab": ("src_vocab_size", "vocab_size"),
     "target_vocab": ("tgt_vocab_size", "decoder_vocab_size", "vocab_size"),
-    "max_positions": ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"),
+    "max_positions": (
+        *("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"),
+        "max_target_positions",
+    ),
     "activation": (
         *(
             "hidden_act",

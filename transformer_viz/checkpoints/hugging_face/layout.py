@@ -90,7 +90,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
             notes.append(f"Of {cls.__name__} only the part {part} is opened.")
         own: Any = module.config
         given: Any = tokenizer
-        if given is None and takes(type(module), own) == "text":
+        if given is None and takes(type(module), own) != "image":
             given, note = _tokenizer(transformers, found, vocabulary_size(words_config(own)))
             notes.append(note)
         model = build_model(module, given, file, said, overrides, found.folder)

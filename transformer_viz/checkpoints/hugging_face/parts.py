@@ -8,8 +8,14 @@ from typing import Any
 from torch import nn
 
 from ..files.errors import CheckpointError
+from .feature_extractor import EXTRACTORS
 
-INPUTS = {"input_ids": "text", "pixel_values": "image"}
+INPUTS = {
+    "input_ids": "text",
+    "pixel_values": "image",
+    "input_features": "audio",
+    "input_values": "audio",
+}
 SENSES = ("vision", "audio")  # what the names of configs of other inputs than text hold
 
 
@@ -26,7 +32,7 @@ def words_config(config: Any) -> Any:
 
 
 def takes(cls: Any, config: Any, parts: tuple[str, ...] = ()) -> str:
-    """Whether a class of the library reads ``text`` or an ``image``.
+    """Whether a class of the library reads ``text``, an ``image`` or ``audio``.
 
     A language model with eyes or ears reads text alone as well; two towers, or one that writes
     about pictures only, do not.
@@ -35,7 +41,7 @@ def takes(cls: Any, config: Any, parts: tuple[str, ...] = ()) -> str:
         parts: those that open alone, to be named where the whole does not.
 
     Raises:
-        CheckpointError: it reads sound, or several things at once.
+        CheckpointError: it reads several things at once, or sound in frames that are not known.
     """
     names = inspect.signature(cls.forward).parameters
     given = getattr(cls, "main_input_name", "input_ids")
@@ -43,7 +49,8 @@ def takes(cls: Any, config: Any, parts: tuple[str, ...] = ()) -> str:
         given = next((name for name in INPUTS if name in names), given)
     alone = given == "input_ids" and "inputs_embeds" in names
     several = bool(senses_of(config)) and not alone
-    if not several and given in INPUTS and given in names:
+    known = INPUTS.get(given) != "audio" or config.model_type in EXTRACTORS
+    if not several and given in INPUTS and given in names and known:
         return INPUTS[given]
     reads = given if given in names else next((n for n in names if n != "self"), given)
     what = "several kinds of input at once" if several else f"{reads}, not text"
@@ -51,6 +58,12 @@ def takes(cls: Any, config: Any, parts: tuple[str, ...] = ()) -> str:
     if parts:
         way = f"open one of its parts alone: {' or '.join(f'part={part}' for part in parts)}."
     raise CheckpointError(f"{cls.__name__} reads {what}, for which there is no input here; {way}")
+
+
+def sensed(cls: Any) -> str:
+    """The name under which a class takes a picture or a sound; empty where it takes neither."""
+    names = inspect.signature(cls.forward).parameters
+    return next((name for name in INPUTS if name in names and INPUTS[name] != "text"), "")
 
 
 def parts_of(module: nn.Module) -> tuple[str, ...]:

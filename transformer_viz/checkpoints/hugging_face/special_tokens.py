@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..files.errors import CheckpointError
@@ -70,3 +70,34 @@ def _first(value: Any) -> int | None:
         value = value[0]
     good = isinstance(value, int) and not isinstance(value, bool) and value >= 0
     return value if good else None
+
+
+def opening(generation: Mapping[str, Any], size: int) -> dict[str, list[Any]]:
+    """What Whisper's ``generation_config.json`` says about the words that it writes.
+
+    ``opening_ids`` are the ids that each of the first words is chosen from (its language, to
+    transcribe, without times), ``banned_ids`` what it never writes, and ``banned_first_ids`` what
+    not right after the opening. Empty where the file does not say it.
+
+    Args:
+        generation: the file's words.
+        size: of the vocabulary; ids beyond it, which files of small models have too, are left out.
+    """
+
+    def ids(given: Any) -> list[int]:
+        listed = isinstance(given, Iterable) and not isinstance(given, str | Mapping)
+        numbers = [_first([i]) for i in (given if listed else [given])]
+        return [i for i in numbers if i is not None and i < size]
+
+    several = generation.get("is_multilingual") is not False
+    languages, tasks = (
+        words if several and isinstance(words, Mapping) else {}
+        for words in map(generation.get, ("lang_to_id", "task_to_id"))
+    )
+    steps = (languages.values(), tasks.get("transcribe"), generation.get("no_timestamps_token_id"))
+    found: dict[str, list[Any]] = {
+        "opening_ids": [chosen for chosen in map(ids, steps) if chosen],
+        "banned_ids": ids(generation.get("suppress_tokens")),
+        "banned_first_ids": ids(generation.get("begin_suppress_tokens")),
+    }
+    return {word: given for word, given in found.items() if given}
