@@ -52,9 +52,10 @@ docs-check: $(DEV) ## run what README and docs/ show: code, command lines, links
 bench: $(DEV) ## measure, and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks.run $(ARGS)
 
-soak: $(DEV) ## a monkey for ten minutes, two visitors at once, and other tools beside ours
+soak: $(DEV) ## a monkey, two visitors at once, other tools beside ours, faults in the probe
 	@./.ci/chromium
 	$(BIN)/python -m benchmarks.soak $(ARGS)
+	$(BIN)/python -m tests.foreign.mutants --tests --write docs/mutations.md
 	$(PYTEST) $(SPREAD) -m soak
 
 train: $(RUN) ## train the model in the box again: make train DATA=folder

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from transformer_viz.capture import probe
+from transformer_viz.capture import CaptureRequest, probe
 from transformer_viz.capture.axes.atoms import of_input, reshaped, size_of
 
 HEADS, SIZE, TOKENS = 4, 8, 9
@@ -116,3 +116,23 @@ def test_atoms_follow_every_reshape() -> None:
     assert reshaped(axes, (18, 32))[0] == (("a", 2), ("a", 9))
     mixed = reshaped(axes, (4, 144))  # 4 takes both items and a part of the tokens: not known
     assert {kind for one in mixed for kind, _ in one} == {"u"}
+
+
+def test_a_key_head_that_is_expanded_stands_once_for_each_query_head() -> None:
+    torch.manual_seed(0)
+    project = nn.Linear(32, 32), nn.Linear(32, SIZE), nn.Linear(32, SIZE)
+
+    class OneKeyHead(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            q = split(project[0](x)).transpose(1, 2)
+            k, v = (w(x)[:, None].expand(-1, HEADS, -1, -1) for w in project[1:])
+            return torch.softmax(q @ k.mT, -1) @ v
+
+    module, x = OneKeyHead(), torch.randn(2, TOKENS, 32)
+    with torch.no_grad(), probe(module, want=CaptureRequest(qkv=lambda site: True)) as run:
+        module(x)
+    (record,) = run.attentions
+    assert record.q is not None and record.k is not None and record.v is not None
+    assert record.k.shape == record.v.shape == (2, HEADS, TOKENS, SIZE)
+    assert record.weights is not None
+    torch.testing.assert_close((record.q @ record.k.mT).softmax(-1), record.weights)

@@ -25,7 +25,7 @@ from transformer_viz.core.interventions import (
     Window,
 )
 
-THREADS, RUNS = 16, 50
+THREADS = 16
 EDITS = (
     Intervention(),
     Intervention((Temperature(value=2.0),)),
@@ -104,7 +104,8 @@ def at_once(work: Callable[[int], list[Any]], threads: int) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_sixteen_threads_get_what_one_gets(build_module: Any, hasty: None) -> None:
+@pytest.mark.parametrize("runs", [10, pytest.param(50, marks=pytest.mark.soak)])
+def test_sixteen_threads_get_what_one_gets(build_module: Any, hasty: None, runs: int) -> None:
     module = build_module()
     jobs = [(s, e) for s in range(len(SENTENCES)) for e in range(len(EDITS))]
     calls = {"watched": watched, "plain": plain}
@@ -113,7 +114,7 @@ def test_sixteen_threads_get_what_one_gets(build_module: Any, hasty: None) -> No
     def work(number: int) -> list[Any]:
         draw = random.Random(number)
         todo = [
-            (draw.choice(("watched", "watched", "plain")), draw.choice(jobs)) for _ in range(RUNS)
+            (draw.choice(("watched", "watched", "plain")), draw.choice(jobs)) for _ in range(runs)
         ]
         return [key for key in todo if not same(calls[key[0]](module, key[1]), expected[key])]
 

@@ -166,6 +166,11 @@ def stale() -> bool:
     return without_figures(PAGE.read_text(encoding="utf-8")) != without_figures(page())
 
 
+def stands(one: Row) -> bool:
+    """Whether a row stands in the page as it is, figures aside."""
+    return without_figures(line(one)) in without_figures(PAGE.read_text(encoding="utf-8"))
+
+
 def main() -> None:
     if "--check" in sys.argv[1:]:
         if stale():

@@ -16,8 +16,9 @@ from .catalogue import FAMILIES
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_the_report_is_green_and_nothing_is_left_out(family):
     model = table.opened(family)
-    if not isinstance(model, Model):
-        pytest.skip(f"refused: {model}"[:80])
+    if not isinstance(model, Model):  # a sentence: nothing is shown, so nothing is proved
+        assert family.name in ("whisper", "clip", "swin")
+        return
     report = trace(model, sample_source(model), sample_target(model)).report
     assert report.status == "green", (report.broken, report.untold, report.missed)
     assert report.kernels

@@ -26,6 +26,16 @@ def is_within_bounds(row: table.Row) -> bool:
     return row.attentions > 0 and exact and warm and folder and (row.head or 0.0) <= table.EDITS
 
 
+SAMPLE = table.EACH[::6]
+
+
+@pytest.mark.slow
+def test_rows_of_the_page_are_those_of_now_and_within_their_bounds() -> None:
+    rows = [table.row(family) for family in SAMPLE]
+    assert not [row for row in rows if not (is_within_bounds(row) and table.stands(row))]
+
+
+@pytest.mark.soak
 @pytest.mark.slow
 def test_the_page_is_up_to_date_and_its_figures_are_within_their_bounds() -> None:
     """One test, so that one process measures the rows once."""

@@ -222,7 +222,9 @@ def _off(records: Sequence[AttentionRecord], truth: Sequence[Tensor]) -> float:
     longest = max(part.shape[-1] for part in parts)
     pad = torch.nn.functional.pad
     got = torch.cat([pad(part, (0, longest - part.shape[-1])) for part in parts], 2)
-    return min(far([got], [one]) for one in truth)
+    # what all items of a batch share is shown for each of them
+    whole = [one.expand(len(got), *one.shape[1:]) if len(one) == 1 else one for one in truth]
+    return min(far([got], [one]) for one in whole)
 
 
 def _compare(out: Row, records: list[AttentionRecord], truths: list[list[Tensor]]) -> None:

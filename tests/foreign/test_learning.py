@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import accelerate
 import pytest
 import torch
 from torch import Tensor, nn
@@ -154,8 +155,6 @@ def test_an_edit_trains_as_its_law_does() -> None:
 
 
 def offloaded(folder: Path | None) -> Callable[[nn.Module], nn.Module]:
-    accelerate = pytest.importorskip("accelerate")
-
     def wrap(module: nn.Module) -> nn.Module:
         if folder is None:
             return accelerate.cpu_offload(module, execution_device="cpu")
@@ -181,32 +180,27 @@ def test_offloaded_weights_are_watched_and_nothing_changes(disk: bool, tmp_path:
         assert torch.equal(one.weights, other.weights)
 
 
+def sharded(module: nn.Module) -> nn.Module:
+    from torch.distributed.fsdp import fully_shard
+
+    for layer in module.layers:
+        fully_shard(layer)
+    return fully_shard(module)
+
+
 def shard(rank: int, port: int, folder: str) -> None:
     """One of two processes that share the weights (FSDP); stores what came out."""
     import torch.distributed as dist
-    from torch.distributed.fsdp import fully_shard
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
     torch.manual_seed(1)
-    results = {}
+    model, results = Model(True), {}
     for watch in (False, True):
-        torch.manual_seed(1)
-        model = Model(True).train()
-        for layer in model.layers:
-            fully_shard(layer)
-        fully_shard(model)
-        losses, weights, chance = learned_here(model, watch)
+        losses, weights, chance = learned(model, watch, wrap=sharded)
         results[watch] = (losses, {n: w.to_local() for n, w in weights.items()}, chance)
     torch.save(results, os.path.join(folder, f"{rank}.pt"))
     dist.destroy_process_group()
-
-
-def learned_here(model: nn.Module, watch: bool) -> tuple[list[float], dict[str, Any], Tensor]:
-    """As `learned`, of a module that cannot be copied."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(copy, "deepcopy", lambda module: module)
-        return learned(model, watch)
 
 
 @pytest.mark.slow

@@ -11,11 +11,13 @@ from torch.nn import functional as F
 
 from transformer_viz import Trace, trace
 from transformer_viz.capture.edit_plan import Plan
+from transformer_viz.capture.records import AttentionRecord
 from transformer_viz.core.trace_parts import KernelRun
 from transformer_viz.inference.findings import findings_of
 from transformer_viz.inference.proof.accounts import places
 from transformer_viz.inference.proof.kernels import KernelMode
 from transformer_viz.inference.proof.prove import prove
+from transformer_viz.inference.proof.token_order import own_rows
 
 WORDS = [5, 9, 2, 7, 3]
 
@@ -86,8 +88,13 @@ def test_a_clean_run_is_proved_at_every_place(tiny_model):
     assert (report.status, report.missed, report.broken, report.untold) == ("green", (), {}, ())
     assert len(report.laws) == len(report.sites) == len(report.kernels)
     wanted = {"kernel", "rows", "batch", "temperature", "hidden key", "window", "heads"}
-    for gaps in report.laws.values():
-        assert set(gaps) == wanted
+    wanted |= {"statistics", "queries and keys", "single heads"}
+    for place, gaps in report.laws.items():
+        causal = {"causal off"} if place.startswith("decoder") else set()
+        assert set(gaps) - {"token order"} == wanted | causal
+    told = [site for site, gaps in report.laws.items() if "token order" in gaps]
+    assert any(site.startswith("encoder L0") for site in told)  # later, a change is everywhere
+    assert not any(site.startswith(("encoder L1", "cross")) for site in told)
     said = [finding.sentence for finding in findings_of(trace(tiny_model, WORDS))]
     assert said[3] == (
         f"Each of the {len(report.kernels)} softmaxes that ran is shown, with the same numbers."
@@ -148,8 +155,45 @@ def test_a_report_is_stored_and_read_with_its_proof(tiny_model, tmp_path):
         {"kernels": (KernelRun("_softmax", "a", 4, 4, "missed"),)},
         {"laws": {"encoder L0": {"batch": None}}},
         {"laws": {"encoder L0": {"heads": 0.1}}},
+        {"untold": ("encoder L0: something",)},
     ],
 )
 def test_what_is_missed_untold_or_wrong_turns_amber(tiny_model, change):
     report = dataclasses.replace(trace(tiny_model, WORDS).report, **change)
     assert report.status == "amber"
+
+
+def record_of(scores: Tensor) -> AttentionRecord:
+    """A self-attention with these scores ``[query, key]``."""
+    weights = scores.softmax(-1)[None, None]
+    return AttentionRecord(
+        "", "self", "encoder", 0, shape=(4, 4), scores=scores[None, None], weights=weights
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "token", "error"),
+    [
+        ((2,), (2,), 2, 0.0),  # its own row and column
+        ((2,), (2,), 1, float("inf")),  # those of another token
+        ((0, 1, 2, 3), (), 2, None),  # all of them: nothing is told
+        ((), (), 2, None),
+    ],
+)
+def test_a_changed_token_tells_its_row(rows, columns, token, error):
+    before = torch.arange(16.0).view(4, 4)
+    after = before.clone()
+    for row in rows:
+        after[row] += 1
+    for column in columns:
+        after[:, column] += 1
+    assert own_rows(record_of(before), record_of(after), token) == error
+
+
+def test_under_a_causal_mask_the_first_changed_row_tells():
+    later = torch.ones(4, 4).triu(1).bool()
+    before = torch.arange(16.0).view(4, 4).masked_fill(later, -torch.inf)
+    after = before.clone()
+    after[2:] += 1
+    assert own_rows(record_of(before), record_of(after), 2) == 0.0
+    assert own_rows(record_of(before), record_of(after), 1) == float("inf")

@@ -160,7 +160,7 @@ def test_one_corrupted_weight_turns_the_report_amber(tiny_model, monkeypatch, bl
 
     def corrupting(state, record, weights):
         real(state, record, weights)
-        if len(state.capture.attentions) == block + 1:
+        if len(state.capture.attentions) == block + 1 and record.weights is not None:
             record.weights = record.weights.clone()
             record.weights[0, 1, 2, 0] += 0.01
 

@@ -45,22 +45,26 @@ def begin(
     """Find the place of an attention that starts; ``x`` are its masked scores or weights, ``pair``
     its queries and keys where there are any."""
     kind = state.numbering.kind(path, *map(state.lineage.tokens, pair))
-    first = layout.canonical(x)[0, 0, :, :keys]
+    canonical = layout.canonical(x)
+    first, heads = canonical[0, 0, :, :keys], canonical.shape[1]
     queries = first.shape[0]
+    source = Source.of(state.lineage, pair, (len(canonical), heads, queries, keys))
+    rows = state.numbering.first_row((path, depth), source)
+    first_row = rows[0]
     offset, first_key, memory = state.offset, 0, 0
-    if kind == "self":
+    if kind == "self" and not first_row:
         front = state.lineage.grown(*pair)
         offset, first_key = state.numbering.rows((path, depth), (queries, keys), front)
         state.offset, memory = offset, front.memory if front else 0
+    offset += first_row
     if path not in state.numbering.stacks and hidden is None:
         hidden = first <= MASK_SCORE
     stack = state.numbering.stack(path, kind, hidden, offset - first_key + memory)
-    heads = layout.canonical(x).shape[1]
-    source = Source.of(state.lineage, pair, (len(layout.canonical(x)), heads, queries, keys))
-    place = state.numbering.place(stack, kind, depth, path, heads, source)
+    place = state.numbering.place(stack, kind, depth, path, heads, source, rows)
     record = AttentionRecord(path, kind, stack, place.layer, heads=heads)
     record.shape, record.origin = (queries, keys), q_origin
     record.first_head, record.offset, record.first_key = place.first_head, offset, first_key
+    record.first_row = first_row
     record.start = Mark().serial
     return record
 

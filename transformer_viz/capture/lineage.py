@@ -160,7 +160,8 @@ class Lineage:
         if front is None:
             return None
         memory, cached = front.memory - own.memory, front.cached - own.cached
-        return replace(front, memory=max(0, memory), cached=max(0, cached))
+        joined = max(0, front.joined - own.joined)
+        return replace(front, memory=max(0, memory), cached=max(0, cached), joined=joined)
 
     def axes(self, x: Tensor) -> Axes | None:
         """What the axes of a tensor are made of; None where that is not known."""
@@ -312,7 +313,8 @@ class Lineage:
             made = self.mark(part) is not None
             if made and newest in self.origin(part):
                 inner = self.front(part) or Front()
-                return Front(memory + inner.memory, cached + inner.cached)
+                joined = sum(p.shape[dim] for p in parts[:-1]) - memory - cached
+                return Front(memory + inner.memory, cached + inner.cached, joined=max(0, joined))
             size = part.shape[dim]
             constant = id(part) in self.owned or (made and not self.origin(part))
             memory, cached = (memory + size, cached) if constant else (memory, cached + size)

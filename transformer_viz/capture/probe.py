@@ -71,7 +71,7 @@ def _unrecognised(state: CaptureState) -> list[str]:
             f"{state.outside} softmaxes or attentions ran outside the probed module: probe the "
             "module that runs them"
         )
-    elif not state.capture.attentions:
+    elif not state.capture.attentions and not said + state.capture.unrecognised:
         said.append(
             "no attention was seen: no softmax met values that the probe could follow; what runs "
             "below Python (TorchScript, kernels called by their own name) is not seen"
@@ -82,8 +82,8 @@ def _unrecognised(state: CaptureState) -> list[str]:
 def _unconfirmed(path: str) -> str:
     return (
         f"An edit reached a softmax in {path or 'this module'} whose product with values was not "
-        "found: it may be no attention, so what this pass gave is not to be used. Name the stack, "
-        "layer or head that the edit is meant for."
+        "found: it may be no attention, or its weights are changed in a way that is not known, so "
+        "what this pass gave is not to be used. Name another place that the edit is meant for."
     )
 
 

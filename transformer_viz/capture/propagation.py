@@ -12,7 +12,18 @@ import torch
 from torch import Tensor
 
 from . import torch_calls
-from .roles import Biased, Context, Located, Packed, Scores, Stream, SubLayer, Table, Weights
+from .roles import (
+    Biased,
+    Context,
+    Folded,
+    Located,
+    Packed,
+    Scores,
+    Stream,
+    SubLayer,
+    Table,
+    Weights,
+)
 from .score_scale import multiplied
 from .torch_calls import Args, Kwargs, in_place, swap, tensors
 
@@ -47,10 +58,12 @@ def passed(
         return follow_scores(role, x, out, func, args, kwargs)
     if isinstance(role, Weights):
         same = role.same and func in torch_calls.CAST
-        return replace(role, labels=relabel(role.labels, x, out, func, args, kwargs), same=same)
+        labels, folded = refolded(role, x, out, func, args, kwargs)
+        return replace(role, labels=labels, folded=folded, same=same)
     if isinstance(role, Context):
         step = (func, args, kwargs)
-        return Context(role.record, (*role.chain, step)) if func in torch_calls.IDENTITY else None
+        kept = func in torch_calls.IDENTITY
+        return replace(role, chain=(*role.chain, step)) if kept else None
     if isinstance(role, SubLayer):
         return replace(role, exact=role.exact and func in torch_calls.IDENTITY)
     if isinstance(role, Stream):
@@ -69,12 +82,14 @@ def follow_scores(role: Scores, x: Tensor, out: Any, func: Any, args: Args, kwar
     """Scores after one more call; the unmasked twin and the mask go the same way."""
     if not isinstance(out, Tensor) or out.dim() < 2:
         return None
-    labels = relabel(role.labels, x, out, func, args, kwargs)
+    labels, folded = refolded(role, x, out, func, args, kwargs)
     role = multiplied(role, x, func, args, kwargs)
     bias = role.bias
     if bias is not None and func in torch_calls.RESHAPE:
         bias = replay(func, args, kwargs, x, bias)
-    role = replace(role, labels=labels, bias=bias)
+    elif bias is not None and func in torch_calls.JOIN:
+        bias = _joined(bias, x, out)
+    role = replace(role, labels=labels, folded=folded, bias=bias)
     if role.base is None or role.hidden is None:
         return role
     hidden = role.hidden
@@ -87,12 +102,32 @@ def follow_scores(role: Scores, x: Tensor, out: Any, func: Any, args: Args, kwar
     return replace(role, base=replay(func, args, kwargs, x, role.base), hidden=hidden)
 
 
-def _joined(hidden: Tensor, x: Tensor, out: Tensor) -> Tensor:
-    """A mask beside which columns were joined to the scores: the new ones are visible."""
-    hidden = hidden.expand(x.shape)
-    grown = torch.zeros(out.shape, dtype=torch.bool, device=out.device)
-    grown[tuple(slice(0, size) for size in hidden.shape)] = hidden
+def _joined(given: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    """A mask or bias of scores to which columns were joined: the new ones are visible, without
+    bias."""
+    given = given.expand(x.shape)
+    grown = torch.zeros(out.shape, dtype=given.dtype, device=out.device)
+    grown[tuple(slice(0, size) for size in given.shape)] = given
     return grown
+
+
+def refolded(
+    role: Scores | Weights, x: Tensor, out: Any, func: Any, args: Args, kwargs: Any
+) -> tuple[tuple[str, ...] | None, Folded | None]:
+    """The names of the dimensions after a call, and what they were before a view put the queries
+    on one axis with other dimensions: another view may take them apart again."""
+    if func not in torch_calls.RESHAPE:
+        return relabel(role.labels, x, out, func, args, kwargs), role.folded
+    if func in torch_calls.FOLD and isinstance(out, Tensor) and x.dim() and out.dim():
+        if role.folded is not None:
+            back = out.shape == role.folded[0]
+            keys = out.shape[-1] == x.shape[-1]
+            return (role.folded[1], None) if back else (None, role.folded if keys else None)
+        labels = role.labels or ()
+        merged = out.shape[-1] == x.shape[-1] and out.shape[-2:-1] != x.shape[-2:-1]
+        if merged and labels[-2:] == ("q", "k") and len(labels) == x.dim() > out.dim():
+            return None, (tuple(x.shape), labels)
+    return relabel(role.labels, x, out, func, args, kwargs), None
 
 
 def relabel(

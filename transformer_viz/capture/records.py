@@ -47,6 +47,9 @@ class CaptureRequest:
     special: dict[str, tuple[bool, ...]] = field(default_factory=dict)
 
 
+HEADS, ROWS = 1, 2  # dimensions of the weights along which parts of one attention are joined
+
+
 @dataclass(eq=False)
 class AttentionRecord:
     """One attention as it ran: its place, and its tensors as far as they were asked for.
@@ -59,7 +62,7 @@ class AttentionRecord:
     softmax made. ``rebuilt`` is the relative difference of the output rebuilt in float64, None
     where it was not checked. ``offset`` and ``first_key`` are the absolute positions of the first
     query and key. ``leaves`` collect the gradients of the weights, one a call that made some of the
-    heads. ``statistics`` hold one ``[batch, head]`` tensor a name.
+    heads, or (``along``) of the rows. ``statistics`` hold one ``[batch, head]`` tensor a name.
     """
 
     path: str
@@ -86,6 +89,8 @@ class AttentionRecord:
     offset: int = 0
     first_key: int = 0
     first_head: int = 0
+    first_row: int = 0
+    along: int = HEADS
     origin: frozenset[int] = frozenset()
 
     @property

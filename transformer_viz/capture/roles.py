@@ -15,16 +15,19 @@ from .axes.atoms import Axes
 
 NOWHERE: frozenset[int] = frozenset()
 _serial = itertools.count(1)
+Folded = tuple[tuple[int, ...], tuple[str, ...]]  # a shape, and the labels of its dimensions
 
 
 @dataclass(frozen=True, slots=True)
 class Front:
     """What stands before the newest tokens in keys that grew: ``memory`` columns that no token
-    made, then ``cached`` tokens of earlier passes; ``written`` into a store of a fixed length."""
+    made, then ``cached`` tokens of earlier passes; ``written`` into a store of a fixed length;
+    ``joined`` tokens of the same input, which an earlier pass may have asked about."""
 
     memory: int = 0
     cached: int = 0
     written: bool = False
+    joined: int = 0
 
 
 @dataclass(slots=True)
@@ -56,6 +59,7 @@ class Scores:
     some tensor that was masked like scores. ``q_labels`` and ``k_labels`` name the dimensions of
     q and k, their token axis "q" and their width "k". ``factor`` is what the product was
     multiplied with, and ``inner`` the part of it before a tanh; None where no number tells.
+    ``folded`` are shape and labels from before all queries were put on one axis with other things.
     """
 
     q: Tensor | None = None
@@ -71,6 +75,7 @@ class Scores:
     bias: Tensor | None = None
     factor: Any = 1.0
     inner: Any = None
+    folded: Folded | None = None
 
     @property
     def loose(self) -> bool:
@@ -80,7 +85,7 @@ class Scores:
 @dataclass(frozen=True, slots=True)
 class Weights:
     """The output of a softmax, of the module at ``path``, that may be attention; ``same`` while
-    nothing changed it, ``plan`` the edits of its place."""
+    nothing changed it, ``plan`` the edits of its place; ``folded`` as in `Scores`."""
 
     scores: Scores
     given: Tensor
@@ -89,6 +94,7 @@ class Weights:
     same: bool = True
     path: str = ""
     plan: Any = None
+    folded: Folded | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +109,21 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Weights times v of one attention, and the reshaping done to it since."""
+    """Weights times v of one attention, and the reshaping done to it since; of weights that no
+    softmax made, ``made`` is the serial number of their mark, and ``edited`` whether an edit met
+    them."""
 
     record: Any
     chain: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...] = ()
+    made: int = 0
+    edited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """The sum of weights that no softmax made, by the serial number of their mark."""
+
+    made: int
 
 
 @dataclass(frozen=True, slots=True)

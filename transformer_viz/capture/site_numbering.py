@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -17,11 +17,13 @@ CROSS_WORDS = ("cross", "multihead_attn", "encoder_attn", "src_attn", "enc_attn"
 @dataclass(frozen=True)
 class Source:
     """What one attention was made of, to tell the heads of one from another attention beside it:
-    whose tokens its queries and keys are, their numbers, and where they lie in memory."""
+    whose tokens its queries and keys are, their numbers, and where they lie in memory; ``strides``
+    are the steps that may lead there from one query to the next."""
 
     tokens: tuple[frozenset[int], frozenset[int]]
     shape: tuple[int, ...]
     memory: tuple[tuple[int, int], ...]
+    strides: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, lineage: Any, pair: tuple[Any, Any], shape: tuple[int, ...]) -> Source:
@@ -29,7 +31,9 @@ class Source:
         wrapped = torch._C._functorch.is_functorch_wrapped_tensor
         held = [x for x in pair if isinstance(x, Tensor) and not (x.is_meta or wrapped(x))]
         memory = tuple((x.untyped_storage().data_ptr(), int(x.storage_offset())) for x in held)
-        return cls(tokens, shape, memory)
+        sizes = zip(held[0].shape, held[0].stride(), strict=True) if len(held) == 2 else ()
+        strides = frozenset(step for size, step in sizes if size == shape[2])
+        return cls(tokens, shape, memory, strides)
 
     def beside(self, other: Source) -> bool:
         """Whether both look at the same tokens, row by row."""
@@ -39,6 +43,15 @@ class Source:
         """Whether queries and keys of both are different slices of the same tensors."""
         pairs = list(zip(self.memory, other.memory, strict=False))
         return len(pairs) == 2 and all(a[0] == b[0] and a[1] != b[1] for a, b in pairs)
+
+    def goes_on(self, before: Source) -> bool:
+        """Whether the queries are those that follow in the same tensor, and ask the same keys."""
+        pairs = list(zip(self.memory, before.memory, strict=False))
+        if len(pairs) != 2 or self.tokens != before.tokens or self.shape[:2] != before.shape[:2]:
+            return False
+        ((queries, at), (other, last)), (keys, same) = pairs
+        steps = {step * before.shape[2] for step in self.strides}
+        return queries == other and keys == same and at - last in steps
 
 
 @dataclass
@@ -62,6 +75,15 @@ class Numbering:
         self.stacks: dict[str, str] = {}
         self.last: dict[tuple[str, str], Place] = {}
         self.seen: dict[tuple[str, int], int] = {}
+        self.parts: dict[Any, tuple[Source, int, int]] = {}
+
+    def first_row(self, place: tuple[str, int], source: Source) -> tuple[int, int]:
+        """The numbers of the first query and of the first head: rows are not counted from 0 where
+        a module takes its queries in parts, and these are of the same head as the part before."""
+        before, start, head = self.parts.get((place, source.memory[-1:]), (None, 0, 0))
+        if before is None or not source.goes_on(before):
+            return 0, 0
+        return start + before.shape[2], head
 
     def kind(self, path: str, queries: frozenset[int], keys: frozenset[int]) -> str:
         """``self`` if the keys hold all sequences whose tokens the queries are, else ``cross``."""
@@ -80,6 +102,8 @@ class Numbering:
         """
         queries, keys = shape
         front = front or Front()
+        if front.joined and front.joined == self.seen.get(place) == keys - queries:
+            front = replace(front, cached=front.joined)  # those that the last pass asked about
         grown = bool(front.cached) and not front.written
         offset = max(front.cached, self.seen.get(place, 0)) if grown else front.cached
         self.seen[place] = offset + queries
@@ -104,11 +128,14 @@ class Numbering:
         path: str,
         heads: int,
         source: Source,
+        rows: tuple[int, int] = (0, 0),
     ) -> Place:
-        """The next layer of a map, or a sibling head of the same layer."""
+        """The next layer of a map, or a sibling head of the same layer, or more of its rows."""
         before = self.last.get((stack, kind))
         if before is None:
             layer, first = 0, 0
+        elif rows[0] and depth == before.depth and path == before.path:
+            layer, first = before.layer, rows[1]
         elif depth > before.depth:
             layer, first = before.layer + before.confirmed, 0
         elif depth == before.depth and before.confirmed and heads_of_one(before, path, source):
@@ -119,6 +146,7 @@ class Numbering:
             layer, first = 0, 0
         place = Place(depth, layer, path, heads, first, source=source)
         self.last[stack, kind] = place
+        self.parts[(path, depth), source.memory[-1:]] = source, rows[0], first
         return place
 
 

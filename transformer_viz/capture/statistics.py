@@ -26,7 +26,7 @@ class Statistics:
         self.queries, self.keys, self.offset = queries, keys, offset
         self.sums: dict[str, Tensor] = {}
         self.pooled: list[Tensor] = []
-        self.stride = math.ceil(queries / SIDE)
+        self.stride = cells(queries)
 
     def add(self, weights: Tensor, first: int) -> None:
         """Take in the rows ``first ...`` of the weights ``[batch, head, query, key]``."""
@@ -42,7 +42,7 @@ class Statistics:
         rows = Rows(keys, w, bits, *places)
         for metric in HEAD_METRICS:
             self._combine(metric, metric.of_rows(rows))
-        self.pooled.append(self._pool(keys))
+        self.pooled.append(thumbnail(keys, self.stride))
 
     def _combine(self, metric: HeadMetric, values: Tensor) -> None:
         axes, before = tuple(range(2, values.dim())), self.sums.get(metric.name)
@@ -52,10 +52,6 @@ class Statistics:
         else:
             value = values.amax(axes) if axes else values
             self.sums[metric.name] = value if before is None else torch.maximum(before, value)
-
-    def _pool(self, w: Tensor) -> Tensor:
-        w = pooled(pooled(w, 2, self.stride), 3, math.ceil(self.keys / SIDE))
-        return (w.clamp(0, 1) * 255).round().to(torch.uint8)
 
     def result(self) -> dict[str, Tensor]:
         """Each statistic, ``[batch, head]`` float32."""
@@ -100,7 +96,24 @@ def pooled(w: Tensor, dim: int, step: int) -> Tensor:
     return rest if cells is None else torch.cat((cells, rest), dim)
 
 
+def cells(size: int) -> int:
+    """How many rows or columns of an attention one cell of a thumbnail stands for."""
+    return math.ceil(size / SIDE)
+
+
+def thumbnail(w: Tensor, stride: int = 0) -> Tensor:
+    """Weights ``[batch, head, query, key]`` in small; ``stride`` rows a cell, if only some of all
+    rows are given."""
+    w = pooled(pooled(w, 2, stride or cells(w.shape[2])), 3, cells(w.shape[3]))
+    return (w.clamp(0, 1) * 255).round().to(torch.uint8)
+
+
+def shrunk(thumbnail: Tensor) -> Tensor:
+    """A thumbnail that grew too high, pooled again."""
+    return pooled(thumbnail, 2, cells(thumbnail.shape[2]))
+
+
 def block_rows(queries: int, about: int = 256) -> int:
     """How many rows to take at once: about so many, and whole cells of the thumbnail."""
-    stride = math.ceil(queries / SIDE)
+    stride = cells(queries)
     return max(1, about // stride) * stride

@@ -154,6 +154,8 @@ AS = _of(["expand_as", "view_as", "reshape_as", "type_as"], torch, Tensor)
 #: Number tokens, as models do with the mask of padded inputs.
 COUNT = _of(("cumsum", "cumsum_"), torch, Tensor)
 VIEW = _of(("view", "reshape"), torch, Tensor)
+#: Put dimensions on one axis, or take them apart.
+FOLD = _of("view reshape flatten unflatten view_as reshape_as", torch, Tensor)
 
 CONVOLVE = frozenset((F.conv1d, F.conv2d, F.conv3d))
 INDEX = frozenset((Tensor.__getitem__,))

@@ -25,7 +25,8 @@ PARTS = {"self": mark("self"), "feed_forward": mark("feed-forward")}  # blocks t
 @dataclass(frozen=True, kw_only=True)
 class Edit:
     """One change of a run. ``stack``, ``block``, ``layer`` and ``head`` left out mean all, and so
-    does ``path``: a glob for the path of the module that attends, or of one around it.
+    does ``path``: a glob for the path of the module that attends, or of one around it; ``""`` is
+    the probed module itself.
 
     ``acts_on`` says what of an attention the edit needs: ``scores`` (it acts before the softmax, or
     must know what is hidden), ``weights`` (after it), or nothing.
@@ -41,7 +42,7 @@ class Edit:
     path: str | None = None
 
     def __post_init__(self) -> None:
-        given = self.path is None or (isinstance(self.path, str) and bool(self.path))
+        given = self.path is None or isinstance(self.path, str)
         _require(given, self, "path", "the path of a module, or a pattern with *", self.path)
         _require(self.stack in (None, *STACKS), self, "stack", f"one of {STACKS}", self.stack)
         _require(self.block in (None, *BLOCKS), self, "block", f"one of {BLOCKS}", self.block)
@@ -79,7 +80,7 @@ class Edit:
             name = " ".join(filter(None, (called(self.stack or ""), self._part)))
         layer = "" if self.layer is None else f"L{self.layer}"
         head = "" if self.head is None else f"H{self.head}"
-        path = "" if self.path is None else f"“{self.path}”"
+        path = "" if self.path is None else f"“{self.path or '.'}”"
         return " ".join(filter(None, (name, layer, head, path))) or say(self.everywhere)
 
     @property

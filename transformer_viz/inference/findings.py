@@ -205,6 +205,9 @@ def _measured(report: Report) -> Finding:
             places=", ".join(list(report.broken)[:3]),
         )
         return Finding(said, "amber", tuple(details))
+    if report.untold:
+        said = say("Not everything about axes and edits is proved on this input.")
+        return Finding(said, "amber", tuple(details))
     said = say(
         "Axes and edits are proved on this input at all {count} places: one item alone is row 0 of "
         "a batch, a head is its slice of the projection, and temperature, a hidden word and a "
@@ -238,15 +241,24 @@ NAMES = (
     mark("rows"),
     mark("first row"),
     mark("batch"),
+    mark("token order"),
     mark("temperature"),
     mark("hidden key"),
     mark("window"),
     mark("heads"),
+    mark("statistics"),
+    mark("queries and keys"),
+    mark("single heads"),
+    mark("causal off"),
+    mark("layer"),
+    mark("norms"),
+    mark("positions"),
     mark("missed"),
     mark("routing"),
     mark("choice"),
     mark("loss"),
     mark("over features"),
+    mark("of features over tokens"),
     mark("not multiplied"),
     mark("outside the probed module"),
     mark("one kernel for a whole layer"),

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..capture.merge_heads import side_by_side
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..core.numerics import log_softmax
@@ -125,7 +126,7 @@ def gradients_of(
     read: Read,
     output: Tensor,
     said: Produced | None,
-    leaves: list[tuple[Tensor, ...]],
+    leaves: list[tuple[tuple[Tensor, ...], int]],
 ) -> list[np.ndarray]:
     """d(sum of the chosen logits) / d(weights) for each attention in call order.
 
@@ -142,7 +143,9 @@ def gradients_of(
         places = [row for row, token in enumerate(read.source.ids) if token == model.mask_id]
         if first.dim() > 1 and model.kind == "encoder-only" and places:
             chosen = chosen[places]
-    flat = [leaf for heads in leaves for leaf in heads]
+    flat = [leaf for parts, _ in leaves for leaf in parts]
     found = torch.autograd.grad(chosen.sum(), flat, allow_unused=True)
     grads = iter(torch.zeros_like(x) if g is None else g for x, g in zip(flat, found, strict=True))
-    return [to_numpy(torch.cat([next(grads)[0] for _ in heads])) for heads in leaves]
+    return [
+        to_numpy(side_by_side([next(grads) for _ in parts], along)[0]) for parts, along in leaves
+    ]

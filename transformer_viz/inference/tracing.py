@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, cast
 
@@ -33,9 +33,10 @@ from .capture_to_numpy import (
 )
 from .model_inputs import Read, Source, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
-from .proof.prove import Proof, prove
+from .proof.prove import Changed, Proof, prove
 
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients")
+PROOF = 11  # copies of all maps that a proof holds at its height (measured at 900 tokens)
 MAX_MEMORY_SHARE = 0.5  # of the memory that the maps of a run may take
 
 
@@ -69,7 +70,7 @@ def trace(
             probable one, elsewhere the token itself; of a classifier: the most probable class).
             Holds the clean run's words under an edit.
         masked: numbers of source tokens (from 0) that a masked model is to guess.
-        check: also prove the capture on a clean run of the same input (two or three more passes).
+        check: also prove the capture on a clean run of the same input (twelve or so more passes).
 
     Raises:
         ValueError: an input the model cannot read, an unknown word in ``keep``, an edit that
@@ -150,13 +151,13 @@ def _watch(
     intervention: Intervention,
     request: CaptureRequest,
     words: tuple[str, ...],
-) -> tuple[Capture, Tensor, list[tuple[Tensor, ...]]]:
+) -> tuple[Capture, Tensor, list[tuple[tuple[Tensor, ...], int]]]:
     """One watched pass: the run, the model's output, and the leaves that collect gradients."""
     grad = "gradients" in words
     mode = torch.enable_grad() if grad else torch.inference_mode()
     with mode, probe(model.module, intervention.of_the_pass(), request) as capture:
         output = read.through(model)
-    leaves = [record.leaves for record in capture.attentions]
+    leaves = [(record.leaves, record.along) for record in capture.attentions]
     return capture, output, leaves
 
 
@@ -206,7 +207,27 @@ def proved(model: Model, read: Read) -> Proof:
     def together() -> Tensor:
         return doubled(read).through(model)
 
-    return prove(model.module, alone, stack=lone, alone=alone, together=together)
+    others = [
+        Changed(token, partial(other.through, model), stack)
+        for token, stack, other in changed(model, read)
+    ]
+    return prove(model.module, alone, stack=lone, together=together, changed=others)
+
+
+def changed(model: Model, read: Read) -> Iterator[tuple[int, str, Read]]:
+    """Inputs with one token in the middle exchanged for another one of the same text: the token's
+    number, the stack that reads it, and the input. None where all tokens are the same."""
+    for side, ids in enumerate(read.tensors[:2]):
+        if ids is None or ids.is_floating_point() or ids.dim() != 2:
+            continue
+        token = ids.shape[1] // 2
+        others = ids[0, 1:][ids[0, 1:] != ids[0, token]]
+        if len(others):
+            made = ids.clone()
+            made[0, token] = others[0]
+            stack = "decoder" if side or model.kind == "decoder-only" else "encoder"
+            tensors = (read.tensors[0], made) if side else (made, read.tensors[1])
+            yield token, stack, replace(read, tensors=(*tensors, read.tensors[2]))
 
 
 def doubled(read: Read) -> Read:
@@ -252,7 +273,7 @@ def _refuse_flood(
     """
     rows = max(len(read.source), len(read.target or ()))
     layers = sum(int(model.config.get(f"{s}_layers") or 0) for s in ("encoder", "decoder"))
-    kinds = len(set(MATRICES) & set(words)) + check  # the proof holds the scores as well
+    kinds = len(set(MATRICES) & set(words)) + PROOF * check
     blocks = layers if only is None or check else len(only)
     needed = blocks * int(model.config.get("heads") or 0) * rows**2 * 4 * kinds
     if needed > MAX_MEMORY_SHARE * memory():

@@ -38,13 +38,13 @@ def parted(content: bytes) -> tuple[bytes, bytearray, int]:
 
 def elsewhere(folder: Path, canary: Path) -> Path:
     """A zip with two tables: a harmless one before its end, where Python looks, and one where the
-    end says that it is, where torch looks, whose pickle unpacks to 600 MB."""
+    end says that it is, where torch looks, whose pickle unpacks to 150 MB."""
     made = io.BytesIO()
     torch.save({"a": torch.zeros(2)}, made)
     with zipfile.ZipFile(made) as archive:
         plain = {name: archive.read(name) for name in archive.namelist()}
     pickle = next(name for name in plain if name.endswith("/data.pkl"))
-    bomb, squeezed, count = parted(zipped(plain | {pickle: plain[pickle] + bytes(600 * 2**20)}))
+    bomb, squeezed, count = parted(zipped(plain | {pickle: plain[pickle] + bytes(150 * 2**20)}))
     good, table, _ = parted(zipped(plain, zipfile.ZIP_STORED))
     assert len(squeezed) == len(table)
     at = 0

@@ -47,7 +47,7 @@ class ExpMinusLogsumexp(Own):
         return torch.exp(s - torch.logsumexp(s, -1, keepdim=True))
 
 
-@style(taps=True)
+@style(taps=True, says="divides by the sum of its weights only after")
 class ExpAfterProduct(Own):
     """exp(scores) @ v, divided by the sum afterwards"""
 

@@ -75,11 +75,16 @@ class Layout:
         """What each part of each dimension is, in order: ``b, h, q`` or ``k``, and its size."""
         out: list[tuple[str, int]] = []
         for i, (label, size) in enumerate(zip(self.labels, self.shape, strict=True)):
-            if label in ("q", "k"):
+            if label == "q" and self.folded(i):
+                one = self.axes[i] if self.axes else ()
+                out += [("h" if kind[0] == FEATURES else "q", n) for kind, n in one]
+            elif label in ("q", "k"):
                 out.append((label, size))
             elif self.told and self.axes is not None:
                 one = self.axes[i]
-                out += [(self.name(kind[0], one[:at]), n) for at, (kind, n) in enumerate(one)]
+                out += [
+                    (self.name(kind[0], one[:at], label), n) for at, (kind, n) in enumerate(one)
+                ]
             elif label == "bh":
                 heads = self.split(size)
                 out += [("b", size // heads), ("h", heads)]
@@ -87,11 +92,19 @@ class Layout:
                 out.append(("h" if label in ("h", "g") else "b", size))
         return out
 
+    def folded(self, dim: int) -> bool:
+        """Whether heads stand on the axis of the queries, as where one key head serves them all."""
+        if not self.told or self.axes is None:
+            return False
+        return {kind[0] for kind, _ in self.axes[dim]} == {FEATURES, ITEMS}
+
     @staticmethod
-    def name(kind: str, before: Axis) -> str:
-        """What an atom of a shared axis is: copies of features are heads of a group."""
+    def name(kind: str, before: Axis, label: str) -> str:
+        """What an atom of a shared axis is: copies of features, or in the place of heads, are heads
+        of a group."""
         if kind == COPIES:
-            return "h" if any(other[0][0] == FEATURES for other in before) else "b"
+            grouped = label in ("h", "g") or any(other[0][0] == FEATURES for other in before)
+            return "h" if grouped else "b"
         return "h" if kind == FEATURES else "b"
 
     @cached_property

@@ -51,10 +51,9 @@ class Look(Protocol):
 
 def of_parameter(shape: Shape) -> Axes:
     """The axes of a parameter that is used as an activation (learned tokens, tables): features
-    last, tokens before them, heads before those."""
-    kinds = [FEATURES] * len(shape)
-    if len(shape) > 1:
-        kinds[-2] = ITEMS
+    last, tokens before them; those before may be items or heads."""
+    known = (ITEMS, FEATURES)[-len(shape) :] if shape else ()
+    kinds = [UNKNOWN] * (len(shape) - len(known)) + list(known)
     return tuple(axis(kind, size) for kind, size in zip(kinds, shape, strict=True))
 
 

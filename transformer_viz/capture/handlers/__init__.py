@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import torch_calls
 from .fused_attention import on_fused, on_opaque
+from .joined_heads import on_join
 from .masks import on_assign, on_fill, on_where
 from .matmul import on_baddbmm, on_einsum, on_matmul
 from .normalization import on_norm, on_norm_sign
@@ -19,7 +20,7 @@ from .projection_check import on_convolve, on_project
 from .residual import on_add, on_subtract
 from .rotary import on_multiply, on_waves
 from .softmax import on_log_softmax, on_softmax, on_softmin
-from .weighted_sum import on_sum
+from .two_steps import on_divide, on_sum
 
 #: Torch function -> handler. Where two groups share a call, the later one has it.
 HANDLERS: dict[Any, Callable[..., Any]] = {
@@ -42,6 +43,8 @@ HANDLERS: dict[Any, Callable[..., Any]] = {
         (torch_calls.CONVOLVE, on_convolve),
         (torch_calls.WAVES, on_waves),
         (torch_calls.SUM, on_sum),
+        (torch_calls.DIVIDE, on_divide),
+        (torch_calls.JOIN, on_join),
         (torch_calls.NORMS, on_norm),
         (torch_calls.FUSED, on_fused),
         (torch_calls.MULTI_HEAD, on_opaque),

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import torch_calls
@@ -66,8 +66,36 @@ def on_opaque(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any
     Handlers run with the mode switched off, so a second one on the same state sees the inner calls.
     """
     replaced(state, func.__name__)
+    if (
+        gives_zeros(state, kwargs.get("key_padding_mask"))
+        and ZEROS not in state.capture.unrecognised
+    ):
+        state.capture.unrecognised.append(ZEROS)
     with CaptureMode(state):
         return OPENED[func](*args, **kwargs)
+
+
+ZEROS = (
+    "nn.TransformerEncoder gives zeros at padded places when nobody watches (its fast path), and "
+    "computes them here: leave them out of what you compare or average, or call "
+    "torch.backends.mha.set_fastpath_enabled(False) first"
+)
+
+
+def gives_zeros(state: CaptureState, padding: Tensor | None) -> bool:
+    """Whether the module around would take PyTorch's path over nested tensors, without a mode."""
+    if padding is None or not torch.backends.mha.get_fastpath_enabled():
+        return False
+    path = state.names.path()
+    around = [m for name, m in state.names.modules.items() if f"{path}.".startswith(f"{name}.")]
+    around.append(state.names.root)
+    for module in around:
+        if isinstance(module, nn.TransformerEncoder) and getattr(
+            module, "use_nested_tensor", False
+        ):
+            learning = torch.is_grad_enabled() and any(p.requires_grad for p in module.parameters())
+            return not module.training and not learning and bool((padding != 0).any())
+    return False
 
 
 def replaced(state: CaptureState, name: str) -> None:

@@ -54,6 +54,8 @@ def product(state: CaptureState, func: Any, args: Args, kwargs: Kwargs, pair: li
     lineage = state.lineage
     encoded(state, pair)
     roles = [lineage.role(x) for x in pair]
+    if all(isinstance(role, Weights) for role in roles):  # neither is the other's values
+        return state.call(func, args, kwargs)
     for role, p, v in ((roles[0], *pair), (roles[1], pair[1], pair[0])):
         if isinstance(role, Weights):
             return gather(state, func, args, kwargs, role, p, v)

@@ -15,7 +15,7 @@ from ..state import CaptureState
 from ..torch_calls import Args, Kwargs, swap, tensors
 from .positions import moved, stack_here, uses_positions
 from .sinusoids import drawn
-from .weighted_sum import spread
+from .two_steps import spread
 
 
 def on_waves(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -29,6 +29,8 @@ def on_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> An
     if not isinstance(role, Scores) or role.loose:
         return maybe_attention(state, func, args, kwargs, x)
     dim = args[1] if len(args) > 1 else kwargs.get("dim", -1)
+    if role.folded is not None and dim in (-1, x.dim() - 1):
+        return unfolded(state, func, args, kwargs, x, role.folded[0])
     labels = oriented(role.labels, x.dim(), -1 if dim is None else dim)
     if features(state, x, labels):
         return state.lineage.propagate(func(*args, **kwargs), [x])
@@ -39,6 +41,21 @@ def on_softmax(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> An
     if role.labels is not None and labels != role.labels:  # the product was k times q
         role = turned(role)
     return attention(state, func, args, kwargs, x, role, labels)
+
+
+def unfolded(
+    state: CaptureState, func: Any, args: Args, kwargs: Kwargs, x: Tensor, shape: tuple[int, ...]
+) -> Any:
+    """The softmax of rows that stand on one axis is that of the scores as they were before."""
+
+    def viewed(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+        out = state.call(torch.reshape, (x, shape), {})
+        state.lineage.name_axes(out, torch.reshape, (x, shape), {})
+        return cast(Tensor, out)
+
+    rest = {name: value for name, value in kwargs.items() if name not in ("input", "dim")}
+    whole = (viewed(x, shape), -1, *args[2:])
+    return viewed(on_softmax(state, func, whole, rest), tuple(x.shape))
 
 
 def on_softmin(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -112,10 +129,11 @@ def attention(
     keys = keys_of(role, x, labels)
     record = begin(state, path, role.q_origin, role.depth, layout, x, keys, (role.q, role.k))
     plan, scores = plan_of(state, record), x
+    if plan is not None:
+        state.unconfirmed[id(record)] = path
     if plan is not None and plan.shapes_scores:  # temperature, masks and uniform heads
         scores, weights = edited(state, plan, layout, role, x, record)
         out = layout.original(weights).to(out_type(func, args, kwargs, x))
-        state.unconfirmed[id(record)] = path
     else:
         out = func(*args, **kwargs)
     keep(state, record, layout, scores, role)

@@ -15,7 +15,7 @@ from ..axes.atoms import FEATURES, ITEMS, Axes, kind_of, letters
 from ..axes.layout import Layout, oriented, shared_labels
 from ..edit_plan import Plan
 from ..records import AttentionRecord
-from ..roles import Context, Scores, Spread, Weights
+from ..roles import Context, Scores, Weights
 from ..score_scale import scale_of
 from ..state import CaptureState
 from ..statistics import Statistics
@@ -64,7 +64,8 @@ def weigh(
 
     ``call`` makes the product; ``labels`` name the dimensions of the weights, ``sides`` those of v.
     """
-    record = role.site
+    record, given = role.site, p
+    made = state.lineage.serial(p) if form == "custom" else 0
     if record is None:
         if not attends(state, role, labels, sides, p, v, form):
             return state.lineage.propagate(call(p, v), [p, v])
@@ -72,7 +73,8 @@ def weigh(
     else:
         heads = record.heads if "bh" in labels else None
         layout = Layout(labels, tuple(p.shape), heads, axes)
-        if role.plan is not None and layout.sizes[1] == record.heads:
+        same_heads(role, record, layout)
+        if role.plan is not None:
             p = layout.original(role.plan.scaled(layout.canonical(p)))
     weights, used = layout.canonical(p), p
     if state.request.gradients:
@@ -88,9 +90,24 @@ def weigh(
     if state.request.check:
         captured = layout.original(record.weights if record.weights is not None else weights)
         record.proof = call(captured.double(), v.detach().double())
-    return state.lineage.propagate(
-        out, [p, v], Context(record), deeper=1, tokens=rows_of(state, role, v)
-    )
+    context = Context(record, made=made, edited=made > 0 and used is not given)
+    return state.lineage.propagate(out, [p, v], context, deeper=1, tokens=rows_of(state, role, v))
+
+
+def same_heads(role: Weights, record: AttentionRecord, layout: Layout) -> None:
+    """Take over the heads that the product has; the softmax may have had others.
+
+    Raises:
+        ValueError: an edit was made there.
+    """
+    heads, keys = layout.sizes[1], layout.sizes[3]
+    if role.plan is not None and (heads != record.heads or keys > record.shape[1]):
+        raise ValueError(
+            f"The attention in {record.path or 'this module'} has other heads or keys at its "
+            f"softmax ({record.heads} heads) than where its weights meet the values ({heads}), so "
+            "no edit can be made there."
+        )
+    record.heads = heads
 
 
 def rows_of(state: CaptureState, role: Weights, v: Tensor) -> frozenset[int]:
@@ -200,58 +217,6 @@ def mixed(
     return state.lineage.propagate(out, given, kept)
 
 
-def spread(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """Weights times values by broadcasting; the sum over the keys makes it attention."""
-    given = operands(args, kwargs)
-    for p, v in ((given[0], given[-1]), (given[-1], given[0])):
-        role = state.lineage.role(p)
-        if not isinstance(role, Weights) or role.labels is None or p is v:
-            continue
-        refuse_lifting(state, role, v)
-        if p.shape[-1] == 1 and state.lineage.origin(v) and len(role.labels) == p.dim():
-            dim = role.labels.index("k") - p.dim()
-            if v.dim() >= -dim and v.shape[dim] == p.shape[dim]:
-                out = func(*args, **kwargs)
-                return state.lineage.propagate(out, given, Spread(role, p, v, dim))
-    return state.call(func, args, kwargs)
-
-
-def refuse_lifting(state: CaptureState, role: Weights, other: Tensor) -> None:
-    """Refuse to lift a mask that stands after the softmax.
-
-    Raises:
-        ValueError: the causal mask is to be lifted, and it is no part of the scores.
-    """
-    if role.plan is None or state.lineage.origin(other) or other.dim() < 2:
-        return
-    if any(plan.lifts for plan in role.plan.heads) and bool((other == 0).any()):
-        raise ValueError(
-            f"The attention in {role.path or 'this module'} hides words after its softmax, so its "
-            "causal mask cannot be lifted. Other edits can be made there."
-        )
-
-
-def on_sum(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """The sum over the keys of weights times values."""
-    x = tensors(args, kwargs)[0]
-    role = state.lineage.role(x)
-    dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
-    if isinstance(dim, list | tuple) and len(dim) == 1:
-        (dim,) = dim
-    if not isinstance(role, Spread) or not isinstance(dim, int) or kwargs.get("keepdim"):
-        return state.call(func, args, kwargs)
-    labels, axes = role.weights.labels, state.lineage.axes(role.p)
-    if labels is None or dim % x.dim() - x.dim() != role.dim:
-        return state.call(func, args, kwargs)
-
-    def call(weights: Tensor, values: Tensor) -> Any:
-        return func(weights.unsqueeze(-1) * values, *args[1:], **kwargs)
-
-    axes = None if axes is None else axes[:-1]
-    p = role.p.squeeze(-1)
-    return weigh(state, role.weights, labels[:-1], None, p, role.v, call, axes)
-
-
 def attends(
     state: CaptureState,
     role: Weights,
@@ -273,6 +238,10 @@ def attends(
         return False
     if scores.q is not None:  # a product, of learned queries or keys
         return kind == ITEMS
+    made = lineage.axes(p)
+    if made is not None and kind_of(made[labels.index("q")]) == FEATURES:
+        state.capture.others[role.path, p.shape[key]] = "of features over tokens"
+        return False
     one = p.shape[labels.index("q")] == 1
     if kind == ITEMS and one and p.shape[key] in lineage.token_lengths(lineage.origin(v)):
         return True  # one query for a whole sentence: a state, or a pool
@@ -358,7 +327,7 @@ def rebuilt(
     if plan.shapes_scores:
         if role.given.shape != p.shape or not role.same:
             raise ValueError(
-                f"The attention in {record.path or 'this module'} reshapes its weights after the "
+                f"The attention in {record.path or 'this module'} changes its weights after the "
                 "softmax, so temperature and masks cannot be applied there. Heads can be scaled."
             )
         given, weights = edited(state, plan, layout, role.scores, role.given, record)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ...capture.records import AttentionRecord
+from ...capture.records import ROWS, AttentionRecord
 from .kernels import Kernel
 
 NEAR = 1e-4  # weights are from 0 to 1
+TWICE, ROUNDING = 2, 1e-7  # places that fit so much worse at most fit as well
 DIRECTIONS = 2  # random directions onto which rows are projected to be compared
 
 
@@ -52,9 +54,9 @@ def accounts(records: Sequence[AttentionRecord], kernels: Sequence[Kernel]) -> l
         marks = fingerprint(rows.reshape(-1, keys)).view(batch, heads, queries, DIRECTIONS)
         free = torch.ones(batch, heads, queries, dtype=torch.bool)
         for number, kernel in enumerate(kernels):
-            if number in taken or kernel.rows.shape[-1] != keys or not free.any():
+            if number in taken or not fits(kernel, record, keys) or not free.any():
                 continue
-            place = placed(fingerprint(kernel.rows), marks, free, near(kernel.dtype))
+            place = placed(fingerprint(widened(kernel, keys)), marks, free, near(kernel.dtype))
             if place is None:
                 continue
             chosen, account.unsure = place[0], account.unsure or place[1]
@@ -63,6 +65,17 @@ def accounts(records: Sequence[AttentionRecord], kernels: Sequence[Kernel]) -> l
             taken.add(number)
         found.append(account)
     return found
+
+
+def fits(kernel: Kernel, record: AttentionRecord, keys: int) -> bool:
+    """Whether a kernel has the keys of an attention; rows that ran by themselves may have fewer."""
+    own = kernel.rows.shape[-1]
+    return own == keys or (record.along == ROWS and own < keys)
+
+
+def widened(kernel: Kernel, keys: int) -> Tensor:
+    """The rows of a kernel ``[row, key]``; keys that it did not have weigh nothing."""
+    return torch.nn.functional.pad(kernel.rows, (0, keys - kernel.rows.shape[-1]))
 
 
 def softmaxed(record: AttentionRecord) -> Tensor | None:
@@ -80,36 +93,75 @@ def fingerprint(rows: Tensor) -> Tensor:
 
 
 def near(dtype: torch.dtype) -> float:
-    """How far weights of a precision may be from those reckoned again."""
+    """How far numbers of a precision may be from those reckoned again."""
     return max(NEAR, 4 * torch.finfo(dtype).eps)
 
 
 def placed(rows: Tensor, marks: Tensor, free: Tensor, close: float) -> tuple[Tensor, bool] | None:
     """Where a kernel's rows stand in an attention, and whether other places would fit as well."""
-    fits = []
-    for numbers in places(len(rows), free):
-        if torch.allclose(rows, marks.view(-1, DIRECTIONS)[numbers], rtol=0, atol=close):
-            fits.append(numbers)
+    known = marks.view(-1, DIRECTIONS)
+    tried = [
+        (float((rows - known[numbers]).abs().max()), numbers) for numbers in places(len(rows), free)
+    ]
+    fits = sorted((gap, i) for i, (gap, _) in enumerate(tried) if gap <= close)
     if not fits:
         return None
-    return fits[0], any(not torch.equal(fits[0], other) for other in fits[1:])
+    nearest = fits[0][0]
+    unsure = any(gap <= TWICE * nearest + ROUNDING for gap, _ in fits[1:])
+    return tried[fits[0][1]][1], unsure
 
 
 def places(count: int, free: Tensor) -> Iterator[Tensor]:
     """Every order in which a kernel may hold ``count`` rows of an attention ``[b, h, q]``: all of
-    them in any order of the three axes, or an equal share along one axis."""
-    numbers = torch.arange(free.numel()).view(free.shape)
+    them in any order of the three axes, an equal share along one axis, or one of one head."""
     seen: list[Tensor] = []
-    for axis, size in ((1, free.shape[1]), (2, free.shape[2]), (0, free.shape[0])):
-        share = count * size // free.numel()
-        if share == 0 or share * free.numel() != count * size:
+    for part in shares(count, torch.arange(free.numel()).view(free.shape)):
+        if not bool(free.view(-1)[part.reshape(-1)].all()):
             continue
-        for first in range(0, size - share + 1, share):
-            part = numbers.narrow(axis, first, share)
-            if not bool(free.view(-1)[part.reshape(-1)].all()):
-                continue
-            for order in permutations(range(3)):
-                made = part.permute(order).reshape(-1)
-                if not any(torch.equal(made, other) for other in seen):
-                    seen.append(made)
-                    yield made
+        for order in permutations(range(3)):
+            made = part.permute(order).reshape(-1)
+            if not any(torch.equal(made, other) for other in seen):
+                seen.append(made)
+                yield made
+
+
+def shares(count: int, numbers: Tensor) -> Iterator[Tensor]:
+    """Blocks ``[b, h, q]`` of so many rows."""
+    batch, heads, queries = numbers.shape
+    for axis in (1, 2, 0):
+        size = numbers.shape[axis]
+        share, left = divmod(count * size, numbers.numel())
+        if share and not left:
+            for first in range(0, size - share + 1, share):
+                yield numbers.narrow(axis, first, share)
+    share, left = divmod(count, batch)
+    if heads > 1 and not left and 0 < share < queries:
+        for head in range(heads):
+            for first in range(0, queries - share + 1, share):
+                yield numbers[:, head : head + 1, first : first + share]
+
+
+def name(record: AttentionRecord) -> str:
+    """An attention's site, with its path, since sites of two parts may share a name."""
+    return f"{record.site} {record.path}".strip()
+
+
+def selectors(record: AttentionRecord) -> dict[str, Any]:
+    """What names one attention in an edit."""
+    site = record.site
+    path = record.path or None
+    return {"stack": site.stack, "block": site.block, "layer": site.layer, "path": path}
+
+
+def apart(got: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
+    """The largest difference of two outputs, relative to the largest value of each tensor."""
+    if len(got) != len(expected) or any(
+        x.shape != y.shape for x, y in zip(got, expected, strict=False)
+    ):
+        return float("inf")
+    gaps = [0.0]
+    for x, y in zip(got, expected, strict=True):
+        if x.is_floating_point() and x.numel():
+            x, y = x.double().nan_to_num(), y.double().nan_to_num()
+            gaps.append(float((x - y).abs().max() / y.abs().max().clamp(min=1e-30)))
+    return max(gaps)

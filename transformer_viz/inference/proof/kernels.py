@@ -59,7 +59,9 @@ USES = {"topk": "routing", "sort": "routing", "argmax": "choice", "max": "choice
 PARTS = frozenset(
     ("slice", "select", "split", "split_with_sizes", "unbind", "view", "_unsafe_view", "alias")
 )
+ADDED = frozenset(("add", "add_", "sub", "sub_"))
 BY_HAND = "exp"
+WRITTEN = frozenset(("exp", "exp_", "sum", "div", "div_"))  # what a softmax by hand is made of
 SUMS_TO_ONE = 1e-3
 
 
@@ -138,7 +140,7 @@ class KernelMode(TorchDispatchMode):
         out = func(*args, **kwargs)
         if func in OPAQUE:
             self.kernels.append(Kernel(name, self.names.path(), met="opaque"))
-        elif name in ("exp", "exp_", "sum", "div", "div_", "mul") and isinstance(out, Tensor):
+        elif name in WRITTEN and isinstance(out, Tensor):
             out = self.by_hand(name, args, out)
         if self.followed:
             self.follow(name, args, kwargs, out)
@@ -186,7 +188,7 @@ class KernelMode(TorchDispatchMode):
 
     def by_hand(self, name: str, args: tuple[Any, ...], out: Tensor) -> Tensor:
         """A softmax written out: an exponential divided by its sum, or one that sums to 1."""
-        if name.startswith("exp") and out.dim() > 1 and not self.marks(args[0]):
+        if name in ("exp", "exp_") and out.dim() > 1 and not self.marks(args[0]):
             self.exponentials[id(out)] = (out, out, 0)
             if bool(((out.detach().double().sum(-1) - 1).abs() < SUMS_TO_ONE).all()):
                 return self.written(out, -1)
@@ -198,16 +200,17 @@ class KernelMode(TorchDispatchMode):
         elif name in ("div", "div_") and isinstance(args[1], Tensor):
             total = self.exponentials.get(id(args[1]))
             if total is not None and total[2] < 0 and total[1].shape == out.shape:
-                return self.written(out, total[2])
+                return self.written(out, total[2], in_place=name == "div_")
         return out
 
-    def written(self, out: Tensor, dim: int) -> Tensor:
+    def written(self, out: Tensor, dim: int, in_place: bool = False) -> Tensor:
         """A softmax by hand becomes a kernel of the list; edits act on its logarithm."""
         number = len(self.kernels)
         if self.changes is not None:
             logs = self.changes.scores(number, rowed(out, dim).log())
             rows = self.changes.weights(number, logs.softmax(-1).nan_to_num(0.0))
-            out = unrowed(rows, out, dim)
+            made = unrowed(rows, out, dim)
+            out = out.copy_(made) if in_place else made
         self.note(BY_HAND, rowed(out, dim), out)
         return out
 
@@ -228,10 +231,17 @@ class KernelMode(TorchDispatchMode):
     def follow(self, name: str, args: Any, kwargs: Any, out: Any) -> None:
         """What becomes of weights: the call that they meet, or what is still the same weights."""
         results = [y for y in flat(out) if y.is_floating_point()]
-        for x in flat((args, {word: x for word, x in kwargs.items() if word != "out"})):
+        given = flat((args, {word: x for word, x in kwargs.items() if word != "out"}))
+        for x in given:
             for mark in self.marks(x):
+                if mark.context and name in ADDED and self.joined_by_others(x, given):
+                    continue  # what the projection takes is more than the heads
                 for y in self.next(mark, name, x, results):
                     self.hand_on(mark, name, x, y)
+
+    def joined_by_others(self, x: Tensor, given: list[Tensor]) -> bool:
+        """Whether a sum adds something as large as a tensor that no kernel made."""
+        return any(y.numel() >= x.numel() and not self.marks(y) for y in given)
 
     def next(self, mark: Followed, name: str, x: Tensor, results: list[Tensor]) -> list[Tensor]:
         """The results of a call that go on from a followed tensor; notes what it met."""

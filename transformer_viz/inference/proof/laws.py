@@ -70,7 +70,7 @@ class LawAtKernels:
             return scores / VALUE
         account, rows = self.by_kernel[number]
         seen = scores.double().softmax(-1).nan_to_num(0.0) > 0
-        hidden = self.hidden(account, rows).to(scores.device)
+        hidden = self.hidden(account, rows)[:, : scores.shape[-1]].to(scores.device)
         self.emptied[number] = seen.any(-1) & ~(seen & ~hidden).any(-1)
         return scores.masked_fill(hidden, -torch.inf)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,16 +16,18 @@ from ...capture import Capture, CaptureRequest, probe
 from ...capture.records import AttentionRecord
 from ...core.interventions import Intervention
 from ...core.trace_parts import KernelRun
-from .accounts import NEAR, Account, accounts, near, softmaxed
+from .accounts import NEAR, Account, accounts, apart, name, near, selectors, softmaxed, widened
+from .further import further
 from .kernels import Kernel, KernelMode, flat
 from .laws import LAWS, SEEN, Law, LawAtKernels
+from .numbering import first_of_stairs, looked_at
+from .token_order import own_rows
 
 Call = Callable[[], Any]
 Laws = dict[str, dict[str, float | None]]  # by site and law
 MOST_SITES = 64  # are tried one by one where a law fails for all together
-WANTED = CaptureRequest(
-    scores=lambda site: True, statistics=False, norms=False, residuals=False, check=True
-)
+NOTHING = CaptureRequest(weights=lambda site: False, statistics=False, norms=False, residuals=False)
+EVERYTHING = CaptureRequest(scores=lambda site: True, qkv=lambda site: True)
 
 
 @dataclass
@@ -46,12 +49,23 @@ class Proof:
     def holds(self) -> bool:
         """Whether everything was proved."""
         errors = [error for found in self.laws.values() for error in found.values()]
-        told = bool(errors) and all(e is not None and e <= self.tolerance for e in errors)
+        told = bool(errors) and not self.untold
+        told = told and all(e is not None and e <= self.tolerance for e in errors)
         told = told and self.difference <= self.tolerance
         return told and all(kernel.fate != MISSED for kernel in self.kernels)
 
 
 MISSED = KernelRun.MISSED
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A call on the same input, but for one token: its number, and the stack that reads it (None:
+    whatever stack there is)."""
+
+    token: int
+    call: Call
+    stack: str | None = None
 
 
 class Explicit(TorchFunctionMode):
@@ -63,15 +77,17 @@ class Explicit(TorchFunctionMode):
 
 def prove(
     module: nn.Module, call: Call, *, stack: str = "encoder", alone: Call | None = None,
-    together: Call | None = None,
+    together: Call | None = None, changed: Sequence[Changed] = (),
 ) -> Proof:  # fmt: skip
     """Prove what the probe shows of one call of a module, and what its edits do there.
 
     ``call`` runs the module and gives its output, ``stack`` names a lone self-attention (as in
-    `CaptureRequest`). ``alone`` runs the first item of ``together``'s batch by itself; without them
-    the axis of the batch is not told. Twelve or so passes more; the module is not changed.
+    `CaptureRequest`). ``together`` runs a batch whose first item ``alone`` runs by itself (left
+    out, ``call`` does); without it the axis of the batch is not told. ``changed`` are calls with
+    one other token, which tell whether row 3 is token 3. Twelve or so passes more; the module is
+    not changed.
     """
-    return Prover(module, call, stack).prove(alone, together)
+    return Prover(module, call, stack).prove(alone, together, changed)
 
 
 class Prover:
@@ -79,33 +95,52 @@ class Prover:
 
     def __init__(self, module: nn.Module, call: Call, stack: str):
         self.module, self.call = module, call
-        self.request = replace(WANTED, stack=stack)
+        self.nothing = replace(NOTHING, stack=stack)
+        self.matrices = replace(self.nothing, weights=lambda site: True)
         self.untold: list[str] = []
-        self.capture, seen = self.watched()
+        self.capture, seen = self.watched(request=replace(EVERYTHING, stack=stack))
         with torch.no_grad():
             self.difference = apart(seen, flat(call()))
         mode = KernelMode(module)
         self.plain = self.under(mode)
         self.kernels = mode.kernels
         self.accounts = accounts(self.capture.attentions, self.kernels)
-        self.tolerance = tolerance(self.plain)
+        matched = {number for account in self.accounts for number in account.parts}
+        self.tolerance = tolerance(
+            [x.dtype for x in self.plain] + [self.kernels[number].dtype for number in matched]
+        )
 
-    def prove(self, alone: Call | None, together: Call | None) -> Proof:
+    def prove(
+        self, alone: Call | None, together: Call | None, changed: Sequence[Changed] = ()
+    ) -> Proof:
         """All laws; each at all sites at once, and one by one where that fails."""
         laws: Laws = {}
+        begun = [account.record for account in self.accounts if not account.record.offset]
+        runs = Counter(map(name, begun))  # later rows of one are told by how its keys grew
+        self.untold += [
+            f"{where}: {count} attentions ran there, and an edit of it acts on all of them; "
+            "whether they are heads or parts of one attention is not told"
+            for where, count in runs.items()
+            if count > 1
+        ]
         for account in self.accounts:
-            laws[name(account.record)] = {"kernel": self.numbers(account)}
-            laws[name(account.record)] |= {"rows": self.rows(account)} | self.order(account)
+            told = {"kernel": self.numbers(account), "rows": self.rows(account)}
+            enter(laws, account.record, told | self.order(account))
         for site, errors in self.batch(alone, together).items():
             laws[site] |= errors
+        for one in changed:
+            self.tokens(one, laws)
         for law in self.tried():
             for site, error in self.law(law).items():
                 laws[site][law.name] = error
             if law.name == "heads" and not self.holds(laws, law):  # an einsum may turn the features
                 for site, error in self.law(replace(law, interleaved=True)).items():
                     laws[site][law.name] = nearer(error, laws[site][law.name])
-        runs = tuple(self.fate(number, kernel) for number, kernel in enumerate(self.kernels))
-        return Proof(self.difference, runs, laws, tuple(dict.fromkeys(self.untold)), self.tolerance)
+        for record, errors in further(self):
+            enter(laws, record, errors)
+        fates = tuple(self.fate(number, kernel) for number, kernel in enumerate(self.kernels))
+        untold = tuple(dict.fromkeys(self.untold))
+        return Proof(self.difference, fates, laws, untold, self.tolerance)
 
     def holds(self, laws: Laws, law: Law) -> bool:
         """Whether a law holds at all places."""
@@ -113,10 +148,13 @@ class Prover:
         return all(error is not None and error <= self.tolerance for error in errors)
 
     def watched(
-        self, edits: Intervention | None = None, call: Call | None = None
+        self,
+        edits: Intervention | None = None,
+        call: Call | None = None,
+        request: CaptureRequest | None = None,
     ) -> tuple[Capture, list[Tensor]]:
-        """A watched pass: what was captured, and the tensors that came out."""
-        with torch.no_grad(), probe(self.module, edits, self.request) as capture:
+        """A watched pass: what was captured of it, and the tensors that came out."""
+        with torch.no_grad(), probe(self.module, edits, request or self.nothing) as capture:
             out = (call or self.call)()
         return capture, flat(out)
 
@@ -131,8 +169,8 @@ class Prover:
         if not account.parts:
             where = name(account.record)
             self.untold.append(
-                f"{where}: no softmax kernel gave these numbers; the module reckons its weights "
-                "itself, or another way than the probe saw"
+                f"{where}: no softmax was matched with these numbers; the module reckons its "
+                "weights itself, or uses those of one softmax in another shape or more than once"
             )
             return None
         if not account.complete:
@@ -142,9 +180,9 @@ class Prover:
         expected = rows.reshape(-1, rows.shape[-1]).cpu()
         worst = 0.0
         for number, places in account.parts.items():
-            made = self.kernels[number].rows.double().cpu().nan_to_num(0.0)
+            made = widened(self.kernels[number], rows.shape[-1]).double().cpu().nan_to_num(0.0)
             worst = max(worst, float((made - expected[places]).abs().max()))
-        return worst if worst > near(self.kernels[number].dtype) else min(worst, NEAR)
+        return worst
 
     def rows(self, account: Account) -> float | None:
         """0 where each row is one row of what the output projection got; None if not told."""
@@ -152,9 +190,18 @@ class Prover:
         where = name(account.record)
         sizes = [self.kernels[number].projected for number in account.parts]
         if not sizes or None in sizes:
-            self.untold.append(f"{where}: no output projection was found behind its heads")
+            self.untold.append(
+                f"{where}: no output projection was recognised that takes its heads, and nothing "
+                "else"
+            )
             return None
         counts = {math.prod(size[:-1]) for size in sizes if size is not None}
+        if account.unsure:
+            self.untold.append(
+                f"{where}: its weights are so alike on this input that its rows could be told in "
+                "another order too; give an input that it tells apart"
+            )
+            return None
         if counts != {batch * queries}:
             self.untold.append(
                 f"{where}: its {batch * queries} rows are not the {min(counts)} rows that the "
@@ -166,8 +213,11 @@ class Prover:
     def order(self, account: Account) -> dict[str, float | None]:
         """Where a self-attention has more keys than rows, its numbers of rows are not proved."""
         queries, keys = account.record.shape
+        first = account.record.offset - account.record.first_key
         if account.record.kind != "self" or queries == keys:
             return {}
+        if first_of_stairs(looked_at(account, self.kernels)) == first:
+            return {"first row": 0.0}
         where = name(account.record)
         self.untold.append(
             f"{where}: {queries} rows look at {keys} keys; that its first row is number "
@@ -179,11 +229,13 @@ class Prover:
         self, alone: Call | None, together: Call | None
     ) -> dict[str, dict[str, float | None]]:
         """Whether the first item alone gives row 0 of the batch, for each attention."""
-        if alone is None or together is None:
+        if together is None:
             return {}
         try:
-            one, _ = self.watched(call=alone)
-            both, _ = self.watched(call=together)
+            one = self.capture
+            if alone is not None:
+                one, _ = self.watched(call=alone, request=self.matrices)
+            both, _ = self.watched(call=together, request=self.matrices)
         except Exception as error:
             self.untold.append(
                 f"The batch could not be told: the model does not take two ({error})"
@@ -193,8 +245,27 @@ class Prover:
         same = len(one.attentions) == len(both.attentions) == len(self.accounts)
         found: Laws = {}
         for account, (single, double) in zip(self.accounts, pairs, strict=False):
-            found[name(account.record)] = {"batch": apart_first(single, double) if same else None}
+            alike = apart_first(single, double) if same else None
+            if alike is None:
+                self.untold.append(
+                    f"{name(account.record)}: its first axis does not grow with the batch of the "
+                    "input, so that it cannot be told for the batch"
+                )
+            enter(found, account.record, {"batch": alike})
         return found
+
+    def tokens(self, changed: Changed, laws: Laws) -> None:
+        """Whether the rows that a changed token changes are its own; entered where they tell."""
+        request = replace(self.matrices, scores=lambda site: True)
+        other, _ = self.watched(call=changed.call, request=request)
+        if len(other.attentions) != len(self.accounts):
+            return
+        for account, after in zip(self.accounts, other.attentions, strict=True):
+            before = account.record
+            if before.kind == "self" and changed.stack in (None, before.stack):
+                error = own_rows(before, after, changed.token)
+                if error is not None:
+                    enter(laws, before, {"token order": error})
 
     def tried(self) -> list[Law]:
         """The laws that this input can show: a hidden key must leave every row another one."""
@@ -203,7 +274,7 @@ class Prover:
             return []
         heads = min(record.heads for record in records)
         key = self.key()
-        laws = [Law(law, key or 0, min(1, heads - 1)) for law in LAWS]
+        laws = [Law(law, key or 0, heads - 1) for law in LAWS]
         return [law for law in laws if law.name != "hidden key" or key is not None]
 
     def key(self) -> int | None:
@@ -269,49 +340,32 @@ class Prover:
         return KernelRun(kernel.name, kernel.path, rows, keys, fate)
 
 
+def enter(laws: Laws, record: AttentionRecord, errors: dict[str, float | None]) -> None:
+    """Enter what was found at a place; where it ran more than once the worst counts."""
+    known = laws.setdefault(name(record), {})
+    for law, error in errors.items():
+        before = known.get(law, 0.0)
+        known[law] = None if error is None or before is None else max(error, before)
+
+
 def nearer(*errors: float | None) -> float | None:
     """The smallest of several differences, as far as they could be told."""
     return min((error for error in errors if error is not None), default=None)
 
 
-def name(record: AttentionRecord) -> str:
-    """An attention's site, with its path, since sites of two parts may share a name."""
-    return f"{record.site} {record.path}".strip()
-
-
-def selectors(record: AttentionRecord) -> dict[str, Any]:
-    """What names one attention in an edit."""
-    site = record.site
-    path = record.path or None
-    return {"stack": site.stack, "block": site.block, "layer": site.layer, "path": path}
-
-
-def apart(got: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
-    """The largest difference of two outputs, relative to the largest value of each tensor."""
-    if len(got) != len(expected) or any(
-        x.shape != y.shape for x, y in zip(got, expected, strict=False)
-    ):
-        return float("inf")
-    gaps = [0.0]
-    for x, y in zip(got, expected, strict=True):
-        if x.is_floating_point() and x.numel():
-            x, y = x.double().nan_to_num(), y.double().nan_to_num()
-            gaps.append(float((x - y).abs().max() / y.abs().max().clamp(min=1e-30)))
-    return max(gaps)
-
-
 def apart_first(single: AttentionRecord, double: AttentionRecord) -> float | None:
-    """How far the first items of a batch are from the same items alone."""
+    """How far the first items of a batch are from the same items alone; None where the batch is
+    none of theirs."""
     if single.weights is None or double.weights is None:
         return None
     one, both = single.weights, double.weights
+    if both.shape == one.shape:
+        return None
     if both.shape[0] <= one.shape[0] or both.shape[1:] != one.shape[1:]:
         return float("inf")
     return float((both[: one.shape[0]].double() - one.double()).nan_to_num().abs().max())
 
 
-def tolerance(outputs: Sequence[Tensor]) -> float:
-    """What rounding may leave in outputs of this precision."""
-    types = [x.dtype for x in outputs if x.is_floating_point()]
-    eps = max((torch.finfo(dtype).eps for dtype in types), default=0.0)
-    return max(NEAR, 16 * eps)
+def tolerance(types: Sequence[torch.dtype]) -> float:
+    """What rounding may leave in outputs and softmaxes of these precisions."""
+    return max((near(dtype) for dtype in types if dtype.is_floating_point), default=NEAR)

@@ -1,0 +1,1 @@
+"""Faults in the probe, each one line, and who sees them: the report, and the other tests."""

@@ -1,0 +1,93 @@
+"""Products with the values in two steps: weights times values by broadcasting, then their sum; or
+weights that are divided by their sum only after they met the values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from ..roles import Context, Scores, Spread, Total, Weights
+from ..state import CaptureState
+from ..torch_calls import Args, Kwargs, tensors
+from .weighted_sum import operands, weigh
+
+
+def spread(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Weights times values by broadcasting; the sum over the keys makes it attention."""
+    given = operands(args, kwargs)
+    for p, v in ((given[0], given[-1]), (given[-1], given[0])):
+        role = state.lineage.role(p)
+        if not isinstance(role, Weights) or role.labels is None or p is v:
+            continue
+        refuse_lifting(state, role, v)
+        if p.shape[-1] == 1 and state.lineage.origin(v) and len(role.labels) == p.dim():
+            dim = role.labels.index("k") - p.dim()
+            if v.dim() >= -dim and v.shape[dim] == p.shape[dim]:
+                out = func(*args, **kwargs)
+                return state.lineage.propagate(out, given, Spread(role, p, v, dim))
+    return state.call(func, args, kwargs)
+
+
+def refuse_lifting(state: CaptureState, role: Weights, other: Tensor) -> None:
+    """Refuse to lift a mask that stands after the softmax.
+
+    Raises:
+        ValueError: the causal mask is to be lifted, and it is no part of the scores.
+    """
+    if role.plan is None or state.lineage.origin(other) or other.dim() < 2:
+        return
+    if any(plan.lifts for plan in role.plan.heads) and bool((other == 0).any()):
+        raise ValueError(
+            f"The attention in {role.path or 'this module'} hides words after its softmax, so its "
+            "causal mask cannot be lifted. Other edits can be made there."
+        )
+
+
+def on_sum(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """The sum over the keys of weights times values."""
+    x = tensors(args, kwargs)[0]
+    role = state.lineage.role(x)
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    if isinstance(dim, list | tuple) and len(dim) == 1:
+        (dim,) = dim
+    if isinstance(role, Scores):
+        made = Total(state.lineage.serial(x))
+        return state.lineage.propagate(func(*args, **kwargs), [x], made)
+    if not isinstance(role, Spread) or not isinstance(dim, int) or kwargs.get("keepdim"):
+        return state.call(func, args, kwargs)
+    labels, axes = role.weights.labels, state.lineage.axes(role.p)
+    if labels is None or dim % x.dim() - x.dim() != role.dim:
+        return state.call(func, args, kwargs)
+
+    def call(weights: Tensor, values: Tensor) -> Any:
+        return func(weights.unsqueeze(-1) * values, *args[1:], **kwargs)
+
+    axes = None if axes is None else axes[:-1]
+    p = role.p.squeeze(-1)
+    return weigh(state, role.weights, labels[:-1], None, p, role.v, call, axes)
+
+
+def on_divide(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Weights may be divided by their sum after they met the values: what was taken for weights
+    is not what the values were weighed with.
+
+    Raises:
+        ValueError: an edit was made there; says what to write instead.
+    """
+    roles = [state.lineage.role(x) for x in tensors(args, kwargs)[:2]]
+    context, total = roles if len(roles) == 2 else (None, None)
+    if not (isinstance(context, Context) and isinstance(total, Total)):
+        return state.call(func, args, kwargs)
+    record = context.record
+    if context.made == total.made and record in state.capture.attentions:
+        where = record.path or "this module"
+        told = (
+            f"an attention in {where} divides by the sum of its weights only after they met the "
+            "values: divide them before, weights / weights.sum(-1, keepdim=True)"
+        )
+        if context.edited:
+            raise ValueError(f"No edit can be made here: {told}.")
+        state.capture.attentions.remove(record)
+        state.capture.unrecognised.append(told)
+    return state.call(func, args, kwargs)

@@ -1,0 +1,133 @@
+"""Numbers that a capture gives to rows, keys and layers, against what the kernels tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from ...capture.records import AttentionRecord
+from .accounts import Account, widened
+from .kernels import Kernel
+
+
+def looked_at(account: Account, kernels: Sequence[Kernel]) -> Tensor:
+    """Whether any row ``[batch, head, query]`` looks at a key at all, bool ``[.., key]``."""
+    batch, heads, queries, keys = account.shape
+    seen = torch.zeros(batch * heads * queries, keys, dtype=torch.bool)
+    for number, places in account.parts.items():
+        seen[places] = widened(kernels[number], keys).cpu() > 0
+    return seen.view(account.shape)[..., : account.record.shape[1]]
+
+
+def first_of_stairs(seen: Tensor) -> int | None:
+    """The number of the first row among the keys, where each row looks as far as its own key and
+    the last row's is the last; None where rows stand in no such stairs.
+
+    ``seen`` ``[batch, head, query, key]``; keys that no row looks at are padding.
+    """
+    cells = seen.flatten(0, 1).any(0)
+    queries, keys = cells.shape
+    first = keys - queries
+    if queries < 2 or first < 0 or bool(cells.triu(1 + first).any()):
+        return None
+    own, padding = cells.diagonal(first), ~cells.any(0)[first:]
+    return first if bool((own | padding).all()) and int(own.sum()) > 1 else None
+
+
+def misnumbered(
+    record: AttentionRecord, stairs: int | None, before: AttentionRecord | None
+) -> bool:
+    """Whether the numbers of rows and keys, or the stack, cannot be right.
+
+    ``stairs`` is what the mask tells of the first row, ``before`` what ran at the same place.
+    """
+    queries, keys = record.shape
+    if record.first_head:  # it was to be joined to the heads before it
+        return True
+    if record.kind == "cross":
+        return record.first_key != 0
+    if queries == keys and record.offset != record.first_key:
+        return True
+    if queries == keys and stairs is not None and record.stack != "decoder":
+        return True
+    if before is None:
+        return record.first_key != 0
+    grown = keys == before.shape[1] + queries
+    return grown and record.first_key != before.first_key
+
+
+def layers_apart(
+    accounts: Sequence[Account], moved: Mapping[int, Sequence[int]]
+) -> list[AttentionRecord]:
+    """Attentions whose layers leave out a number, or that share a layer with one that they follow.
+
+    ``moved``: by the number of an account the accounts whose weights change with its own.
+    """
+    wrong = [record for layers in maps(accounts).values() for record in unordered(layers)]
+    for number, others in moved.items():
+        first = accounts[number].record
+        wrong += [accounts[n].record for n in others if same_layer(first, accounts[n].record)]
+    return wrong
+
+
+def maps(accounts: Sequence[Account]) -> dict[str, list[AttentionRecord]]:
+    """The attentions of each map, in call order."""
+    found: dict[str, list[AttentionRecord]] = {}
+    for account in accounts:
+        found.setdefault(account.record.site.map, []).append(account.record)
+    return found
+
+
+def unordered(records: Sequence[AttentionRecord]) -> Sequence[AttentionRecord]:
+    """All of them, unless their layers are 0, 1, 2 and so on."""
+    layers = {record.site.layer for record in records}
+    return [] if layers == set(range(len(layers))) else records
+
+
+def same_layer(one: AttentionRecord, other: AttentionRecord) -> bool:
+    """Whether two modules are shown as the same layer of self-attention; a layer of cross-attention
+    may ask what another one of its number made."""
+    return one.kind == "self" and one.site == other.site and one.path != other.path
+
+
+def sharing(accounts: Sequence[Account]) -> list[int]:
+    """The first account of each layer that several modules share."""
+    records = [account.record for account in accounts]
+    return [
+        number
+        for number, record in enumerate(records)
+        if not any(record.site == earlier.site for earlier in records[:number])
+        and any(same_layer(record, later) for later in records[number:])
+    ]
+
+
+class Disturbed:
+    """Changes the weights of some kernels; what follows from them changes too."""
+
+    def __init__(self, numbers: Sequence[int]):
+        self.numbers = numbers
+
+    def scores(self, number: int, scores: Tensor) -> Tensor:
+        """As they are."""
+        return scores
+
+    def weights(self, number: int, weights: Tensor) -> Tensor:
+        """Those of the disturbed kernels are halved and exchanged."""
+        return weights.flip(-1) / 2 if number in self.numbers else weights
+
+    def projected(self, numbers: Sequence[int], x: Tensor, axis: int) -> Tensor:
+        """As it is."""
+        return x
+
+
+def changed(before: Sequence[Kernel], after: Sequence[Kernel], close: float) -> set[int]:
+    """The numbers of the kernels that gave other rows than before."""
+    pairs = enumerate(zip(before, after, strict=False))
+    return {
+        number
+        for number, (one, other) in pairs
+        if one.rows.shape != other.rows.shape
+        or float((one.rows - other.rows).abs().nan_to_num().max()) > close
+    }

@@ -1,0 +1,144 @@
+"""Edits of single heads, rows and keys, each place with its own; and the causal mask lifted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...capture.records import AttentionRecord
+from ...core.interventions import (
+    BlockEdges,
+    BlockKeys,
+    Causal,
+    Edit,
+    Intervention,
+    Temperature,
+    UniformHead,
+    Window,
+)
+from ...core.masking import hidden, hiding
+from ...core.numerics import COLD, MASK_SCORE
+from ...core.sites import Site
+from .accounts import Account
+
+RADIUS = 1
+MOST_LINKS = 600  # are cut at one place to hide again what was lifted
+
+
+def own_edits(
+    places: Iterable[tuple[AttentionRecord, dict[str, Any]]], key: int | None
+) -> Intervention:
+    """A temperature of its own for each head of each place, and in turn: a hidden key and a window;
+    all keys alike but for a cut link; hard attention; a cut link and a hidden key.
+
+    ``places`` are attentions and what names each in an edit.
+    """
+    edits: list[Edit] = []
+    for number, (record, named) in enumerate(places):
+        for head in range(record.heads):
+            place = named | {"head": head}
+            turn = (number + head) % 4
+            warm = 0.0 if turn == 2 else 1.25 + (3 * number + 2 * head) % 8 / 4
+            edits.append(Temperature(value=warm, **place))
+            if turn == 0:
+                edits.append(Window(radius=RADIUS, **place))
+            if turn == 1:
+                edits.append(UniformHead(**place))
+            if turn in (0, 3) and key is not None:
+                edits.append(BlockKeys(keys=(key,), **place))
+            if turn in (1, 3):
+                last = record.offset + record.shape[0] - 1
+                edits.append(BlockEdges(edges=((last, record.first_key),), **place))
+    return Intervention(tuple(edits))
+
+
+class EditsAtKernels:
+    """Edits of scores, done at the rows of the kernels as their words say."""
+
+    def __init__(self, edits: Intervention, accounts: Sequence[Account]):
+        self.edits = edits
+        self.by_kernel = {
+            number: (account, rows)
+            for account in accounts
+            for number, rows in account.parts.items()
+        }
+        self.emptied: dict[int, Tensor] = {}
+
+    def scores(self, number: int, scores: Tensor) -> Tensor:
+        """Scores ``[row, key]`` under the edits of each row's head."""
+        if number not in self.by_kernel:
+            return scores
+        account, rows = self.by_kernel[number]
+        seen, out = scores > MASK_SCORE, scores.double()
+        visible = seen.clone()
+        heads = (rows // account.shape[2] % account.shape[1]).to(scores.device)
+        for head in heads.unique().tolist():
+            mine = heads == head
+            blocked = self.blocked(account, int(head), rows[mine.cpu()]).to(scores.device)
+            visible[mine] &= ~blocked[:, : scores.shape[-1]]
+            out[mine] = self.shaped(account, int(head), out[mine], visible[mine])
+        self.emptied[number] = seen.any(-1) & ~visible.any(-1)
+        out = out.masked_fill(~visible, -torch.inf)
+        return torch.where(seen.any(-1, keepdim=True), out, scores.double())
+
+    def blocked(self, account: Account, head: int, rows: Tensor) -> Tensor:
+        """The cells ``[row, key]`` that the edits of a head hide."""
+        record = account.record
+        query = (rows % account.shape[2] + record.offset)[:, None]
+        key = torch.arange(account.shape[3])
+        found = torch.zeros(len(rows), len(key), dtype=torch.bool)
+        for edit in hiding(self.edits, self.site(record, head)):
+            found |= hidden(edit, query, key + record.first_key)
+        return found & (key < record.shape[1])  # the others are sinks
+
+    def shaped(self, account: Account, head: int, scores: Tensor, visible: Tensor) -> Tensor:
+        """The scores of a head after its temperature, or all alike."""
+        site = self.site(account.record, head)
+        warm, alike = (self.edits.find(kind, site) for kind in (Temperature, UniformHead))
+        if alike is not None and not alike.idle:
+            return torch.zeros_like(scores)
+        if not isinstance(warm, Temperature):
+            return scores
+        if warm.value >= COLD:
+            return scores / warm.value
+        best = scores.masked_fill(~visible, -torch.inf).argmax(-1, keepdim=True)
+        return torch.full_like(scores, -torch.inf).scatter_(-1, best, 0.0)
+
+    def site(self, record: AttentionRecord, head: int) -> Site:
+        """A head's place, as an edit names it."""
+        return replace(record.site, head=record.first_head + head)
+
+    def weights(self, number: int, weights: Tensor) -> Tensor:
+        """Weights whose rows are nothing where an edit emptied them."""
+        empty = self.emptied.get(number)
+        return weights if empty is None else weights.masked_fill(empty[:, None], 0.0)
+
+    def projected(self, numbers: Sequence[int], x: Tensor, axis: int) -> Tensor:
+        """As it is."""
+        return x
+
+
+def lifted_and_cut(
+    looks: Sequence[tuple[AttentionRecord, dict[str, Any], Tensor]],
+) -> Intervention | None:
+    """The causal mask off, and every link cut that it hid: the model is to say what it said.
+
+    ``looks`` are the self-attentions, what names each in an edit, and whether a row looks at a key,
+    ``[batch, head, query, key]``. None where heads hide different keys, or too many
+    links would have to be cut.
+    """
+    edits: list[Edit] = [Causal(on=False)]
+    for record, named, seen in looks:
+        one = seen[0, 0]
+        gone = ~one & one.any(0)  # what no row sees is padding, and stays
+        cells = gone.nonzero().tolist()
+        if len(cells) > MOST_LINKS or not bool((seen == one).all()):
+            return None
+        links = tuple((q + record.offset, k + record.first_key) for q, k in cells)
+        if links:
+            edits.append(BlockEdges(edges=links, **named))
+    return Intervention(tuple(edits)) if len(edits) > 1 else None

@@ -1,0 +1,179 @@
+"""Queries, keys, their scale, norms and lengths of the stream, found again among what really ran.
+
+What is shown is compared by its numbers with all tensors of a plain pass, whoever made them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ...capture.records import AttentionRecord, NormRecord, ResidualRecord
+from ...core.numerics import MASK_SCORE
+from .accounts import Account
+from .kernels import FUSED, WHOLE, flat, formula, short
+
+MIXED = frozenset(("baddbmm", "addbmm"))  # products that add a bias in the same call
+Shown = dict[str, Tensor]  # numbers of each row, by name
+
+
+class NumbersMode(TorchDispatchMode):
+    """Keeps what tells the numbers of each tensor of a pass: ``sums`` of those of some sizes,
+    and the mean and length of the rows of those with as many ``rows`` as some."""
+
+    def __init__(self, sizes: Iterable[int], rows: Iterable[int]):
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.sizes, self.rows = set(sizes), set(rows)
+        self.sums: dict[int, list[Tensor]] = {}
+        self.lines: dict[int, list[tuple[Tensor, Tensor]]] = {}
+        self.mixed = False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in WHOLE:
+            with self:
+                return func.decompose(*args, **kwargs)
+        for x in flat((args, kwargs)):
+            self.note(x)
+        self.mixed = self.mixed or short(func) in MIXED
+        if func in FUSED:
+            names = [argument.name for argument in func._schema.arguments]
+            given = dict(zip(names, args, strict=False)) | kwargs
+            bare = {word: given[word] for word in ("query", "key")}
+            for scale in (1.0, given.get("scale")):
+                self.note(formula(bare | {"scale": scale}))
+        out = func(*args, **kwargs)
+        for x in flat(out):
+            self.note(x)
+        return out
+
+    def note(self, x: Tensor) -> None:
+        """Keep what tells the numbers of one tensor."""
+        if not x.is_floating_point() or not x.dim() or x.is_meta:
+            return
+        if x.numel() in self.sizes:
+            self.sums.setdefault(x.numel(), []).append(sums(x))
+        count = x.numel() // max(1, x.shape[-1])
+        if x.dim() > 1 and count in self.rows:
+            wide = x.detach().double().reshape(count, -1)
+            self.lines.setdefault(count, []).append((wide.mean(-1), wide.norm(dim=-1)))
+
+
+def sums(x: Tensor) -> Tensor:
+    """Six numbers that tell a tensor's numbers, in whatever order they lie."""
+    flat_x = x.detach().double().reshape(-1)
+    return torch.stack(
+        (
+            *(flat_x.mean(), flat_x.abs().mean(), flat_x.square().mean().sqrt()),
+            *(flat_x.pow(3).mean(), flat_x.amax(), flat_x.amin()),
+        )
+    )
+
+
+def ran(numbers: Tensor, among: Sequence[Tensor], close: float) -> bool:
+    """Whether some tensor of a pass held these numbers."""
+    mine = sums(numbers)
+    scale = float(mine.nan_to_num().abs().max().clamp(min=1e-30))
+    return any(float((mine - other).abs().max()) <= close * scale for other in among)
+
+
+def product(record: AttentionRecord) -> Tensor | None:
+    """Queries times keys ``[batch, head, query, key]`` as they are shown; None without them."""
+    if record.q is None or record.k is None or record.form != "softmax":
+        return None
+    if record.q.is_complex() or record.k.is_complex():
+        return None
+    q, k = record.q.double(), record.k.double()
+    if k.shape[1] != q.shape[1]:
+        k = k.repeat_interleave(q.shape[1] // k.shape[1], 1)
+    return q @ k.mT
+
+
+def vectors_apart(account: Account, seen: NumbersMode, close: float) -> float | None:
+    """0 where queries times keys with their scale are the scores, or really ran beside a bias; None
+    where that cannot be told, as the model adds a bias in the same call or takes head by head."""
+    record = account.record
+    made = product(record)
+    if made is None or record.scores is None or len(account.parts) > 1:
+        return None
+    scores, scaled = record.scores.double(), None
+    if record.scale is not None:
+        scaled = made * record.scale
+        if record.cap is not None:
+            scaled = record.cap * torch.tanh(scaled / record.cap)
+        if plain(scaled, scores, close):
+            return 0.0
+    among = seen.sums.get(made.numel(), [])
+    if not ran(made, among, close):
+        return None if seen.mixed else math.inf
+    if scaled is None:
+        return None
+    if plain(fitted(made, scores), scores, close) or plain(scaled.mT, scores, close):
+        return math.inf  # another factor, or queries for keys
+    return 0.0 if ran(scaled, among, close) else None
+
+
+def fitted(made: Tensor, scores: Tensor) -> Tensor:
+    """Products times the one factor that brings them nearest to the scores."""
+    scores = scores[..., : made.shape[-1]]
+    if scores.shape != made.shape:
+        return made
+    seen = scores > MASK_SCORE
+    count = seen.sum(-1, keepdim=True).clamp(min=1)
+    a, b = (
+        (x - x.masked_fill(~seen, 0).sum(-1, keepdim=True) / count).masked_fill(~seen, 0)
+        for x in (made, scores)
+    )
+    return made * ((a * b).sum() / a.square().sum().clamp(min=1e-30))
+
+
+def plain(scaled: Tensor, scores: Tensor, close: float) -> bool:
+    """Whether scores are these numbers where nothing hides them, but for one number a row."""
+    scores = scores[..., : scaled.shape[-1]]
+    if scores.shape != scaled.shape:
+        return False
+    seen = scores > MASK_SCORE
+    count = seen.sum(-1, keepdim=True).clamp(min=1)
+    off = (scores - scaled).masked_fill(~seen, 0.0)
+    off = (off - off.sum(-1, keepdim=True) / count).masked_fill(~seen, 0.0)
+    return float(off.abs().max() / scaled.abs().max().clamp(min=1e-30)) <= close
+
+
+def lines_of(record: NormRecord | ResidualRecord) -> list[tuple[Tensor | None, Tensor]]:
+    """Means (None where they are not shown) and lengths of rows, as a record shows them."""
+    if isinstance(record, ResidualRecord):
+        return [(None, record.norm)]
+    found = record.statistics
+    return [(found["mean"], found["input_norm"]), (found["output_mean"], found["output_norm"])]
+
+
+def lines_apart(record: NormRecord | ResidualRecord, seen: NumbersMode, close: float) -> float:
+    """0 where a norm's input and output, or the stream, really ran with these numbers."""
+    for mean, length in lines_of(record):
+        wanted = length.double().reshape(-1)
+        middle = None if mean is None else mean.double().reshape(-1)
+        scale = float(wanted.abs().max().clamp(min=1e-30))
+        if not any(
+            float((wanted - other).abs().max()) <= close * scale
+            and (middle is None or float((middle - also).abs().max()) <= close * scale)
+            for also, other in seen.lines.get(len(wanted), [])
+        ):
+            return math.inf
+    return spread_apart(record) if isinstance(record, NormRecord) else 0.0
+
+
+def spread_apart(record: NormRecord) -> float:
+    """How far spread and root mean square are from what mean and length say of the same rows."""
+    found = {name: value.double() for name, value in record.statistics.items()}
+    width = (found["input_norm"] / found["rms"]).square()
+    rms = found["mean"].square() + found["std"].square()
+    count = width.median().round()
+    off = (width / count - 1).abs().max(), (rms / found["rms"].square() - 1).abs().max()
+    return float(torch.stack(off).nan_to_num().max())
