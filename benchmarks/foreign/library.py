@@ -42,9 +42,9 @@ def model(family: str, given: dict[str, Any]) -> tuple[nn.Module, tuple[Tensor, 
     return AutoModel.from_config(config), (torch.randint(3, 50, (2, 9)),)
 
 
-def own(module: nn.Module, inputs: tuple[Tensor, ...]) -> list[Tensor]:
+def own(module: nn.Module, ids: Tensor) -> list[Tensor]:
     """The package's own maps."""
-    return list(module(*inputs, output_attentions=True).attentions)
+    return list(module(ids, output_attentions=True).attentions)
 
 
 def configurations() -> list[Configuration]:

@@ -13,6 +13,7 @@ import venv
 from dataclasses import asdict
 from pathlib import Path
 
+from . import lucidrains
 from .table import written
 from .verdict import Row, measure
 
@@ -25,9 +26,11 @@ SECONDS = 900
 #: The distribution's name, and the file here that holds its configurations.
 PACKAGES = {
     "x-transformers": "x_transformers",
+    "transformer-lens": "transformer_lens",
+    "timm": "timm_models",
     "vit-pytorch": "vit_pytorch",
     "transformers": "library",
-}
+} | {package.replace("_", "-"): "lucidrains" for package in lucidrains.MODELS}
 
 
 def install() -> None:
@@ -71,7 +74,8 @@ def inside(package: str) -> None:
 
     torch.set_num_threads(1)
     part = importlib.import_module(f"benchmarks.foreign.{PACKAGES[package]}")
-    for configuration in part.configurations():
+    several = (package.replace("-", "_"),) if part is lucidrains else ()
+    for configuration in part.configurations(*several):
         try:
             row = measure(configuration)
         except Exception as error:
@@ -93,8 +97,15 @@ def main() -> None:
     pins = dict(line.split("==") for line in LIST.read_text().split())
     pins["transformers"] = importlib.metadata.version("transformers")  # is installed here anyway
     names = [given.only] if given.only else list(PACKAGES)
-    text = written({f"{name} {pins[name]}": rows(name) for name in names})
+    found = {f"{name} {pins[name]}": rows(name) for name in names}
     if given.only:
-        print(text)
+        print(written(found))
     else:
-        PAGE.write_text(text)
+        PAGE.write_text(written(found, styles()))
+
+
+def styles() -> str:
+    """The scoreboard of attention written by hand, from a process of its own."""
+    command = [sys.executable, "-m", "tests.foreign.scoreboard"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -40,9 +41,20 @@ def model(layers: str, keywords: dict[str, Any]) -> tuple[nn.Module, tuple[Tenso
     return whole, (torch.randint(0, 50, (2, 9)),)
 
 
-def own(module: nn.Module, inputs: tuple[Tensor, ...]) -> list[Tensor]:
+def own(module: nn.Module, ids: Tensor) -> list[Tensor]:
     """The package's own maps."""
-    return list(module(*inputs, return_attn=True)[1])
+    return list(module(ids, return_attn=True)[1])
+
+
+def own_eager(layers: str) -> Callable[[nn.Module, Tensor], list[Tensor]]:
+    """The package's own maps of the same weights without its fused way, which gives none."""
+
+    def maps(module: nn.Module, ids: Tensor) -> list[Tensor]:
+        eager, _ = model(layers, {})
+        eager.load_state_dict(module.state_dict())
+        return own(eager.eval(), ids)
+
+    return maps
 
 
 def configurations() -> list[Configuration]:
@@ -52,7 +64,8 @@ def configurations() -> list[Configuration]:
             f"{layers}, {name}",
             lambda layers=layers, given=given: model(layers, given),  # type: ignore[misc]
             2,
-            None if "attn_flash" in given else own,
+            own_eager(layers) if "attn_flash" in given else own,
+            tokens="shift_tokens" not in given,
         )
         for layers in ("Decoder", "Encoder")
         for name, given in KEYWORDS.items()
