@@ -52,10 +52,11 @@ docs-check: $(DEV) ## run what README and docs/ show: code, command lines, links
 bench: $(DEV) ## measure, and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks.run $(ARGS)
 
-soak: $(DEV) ## a monkey, two visitors at once, other tools beside ours, faults in the probe
+soak: $(DEV) ## a monkey, two visitors, other tools, faults in the probe, models of other packages
 	@./.ci/chromium
 	$(BIN)/python -m benchmarks.soak $(ARGS)
 	$(BIN)/python -m tests.foreign.mutants --tests --write docs/mutations.md
+	$(BIN)/python -m benchmarks.foreign
 	$(PYTEST) $(SPREAD) -m soak
 
 train: $(RUN) ## train the model in the box again: make train DATA=folder

@@ -118,6 +118,11 @@ def test_atoms_follow_every_reshape() -> None:
     assert {kind for one in mixed for kind, _ in one} == {"u"}
 
 
+def test_an_empty_tensor_may_take_any_shape() -> None:
+    empty = of_input((2, 0, 32), features=True)
+    assert tuple(map(size_of, reshaped(empty, (0, 4, 8)))) == (0, 4, 8)
+
+
 def test_a_key_head_that_is_expanded_stands_once_for_each_query_head() -> None:
     torch.manual_seed(0)
     project = nn.Linear(32, 32), nn.Linear(32, SIZE), nn.Linear(32, SIZE)

@@ -31,7 +31,7 @@ class AttentionSite:
 def findings_of(run: Trace) -> tuple[Finding, ...]:
     """The sentences of a run's report, from what was seen to what was measured."""
     report = run.report
-    return (_seen(run), _untouched(report), _proved(report), _accounted(report), _measured(report))
+    return (_seen(run), _untouched(report), _proved(report), accounted(report), measured(report))
 
 
 def sites_of(run: Trace) -> tuple[AttentionSite, ...]:
@@ -159,7 +159,7 @@ def _many(count: int, noun: str) -> str:
     return say(one if count == 1 else several, count=count)
 
 
-def _accounted(report: Report) -> Finding:
+def accounted(report: Report) -> Finding:
     """That every softmax below the probe is shown, or known to be something else."""
     sites = set(report.laws)
     others = [kernel for kernel in report.kernels if kernel.fate not in sites]
@@ -193,7 +193,7 @@ def _kernel(kernel: KernelRun) -> str:
     )  # fmt: skip
 
 
-def _measured(report: Report) -> Finding:
+def measured(report: Report) -> Finding:
     """That batch, heads, rows and edits are what they are called, measured on this very input."""
     details = [_laws(site, gaps, report.tolerance) for site, gaps in report.laws.items()]
     details += [say("not proved: {reason}", reason=reason) for reason in report.untold]

@@ -74,6 +74,8 @@ def reshaped(axes: Axes, shape: Shape) -> Axes:
             if not left:
                 return unknown(shape)
             kind, have = left.pop(0)
+            if not have:  # an empty tensor may take any shape
+                return unknown(shape)
             if wanted % have == 0:
                 taken.append((kind, have))
                 wanted //= have

@@ -1,0 +1,1 @@
+"""The proof on models of other packages, each in a process of its own: `docs/foreign.md`."""

@@ -1,0 +1,5 @@
+"""``python -m benchmarks.foreign [--only PACKAGE]``."""
+
+from .run import main
+
+main()

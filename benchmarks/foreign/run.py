@@ -1,0 +1,111 @@
+"""Run each package in a process of its own and write `docs/foreign.md`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.metadata
+import json
+import subprocess
+import sys
+import sysconfig
+import venv
+from dataclasses import asdict
+from pathlib import Path
+
+from . import lucidrains
+from .table import written
+from .verdict import Row, measure
+
+ROOT = Path(__file__).resolve().parents[2]
+LIST = Path(__file__).with_name("requirements.txt")
+FOLDER = ROOT / ".venv-foreign"
+PYTHON = FOLDER / "bin" / "python"
+PAGE = ROOT / "docs" / "foreign.md"
+SECONDS = 900
+#: The distribution's name, and the file here that holds its configurations.
+PACKAGES = {
+    "x-transformers": "x_transformers",
+    "transformer-lens": "transformer_lens",
+    "timm": "timm_models",
+    "vit-pytorch": "vit_pytorch",
+    "transformers": "library",
+} | {package.replace("_", "-"): "lucidrains" for package in lucidrains.MODELS}
+
+
+def install() -> None:
+    """Make the environment, unless its packages are those of the list.
+
+    Raises:
+        subprocess.CalledProcessError: a package cannot be had.
+    """
+    stamp = FOLDER / "installed"
+    if stamp.exists() and stamp.read_text() == LIST.read_text():
+        return
+    venv.create(FOLDER, with_pip=True, clear=True)
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    packages = FOLDER / "lib" / version / "site-packages"
+    here = sysconfig.get_paths()["purelib"]
+    # addsitedir follows the .pth files there too, which a plain line would not.
+    (packages / "development.pth").write_text(f"import site; site.addsitedir({here!r})\n")
+    pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
+    subprocess.run([*pip, "-r", LIST], check=True)
+    stamp.write_text(LIST.read_text())
+
+
+def rows(package: str) -> list[Row]:
+    """The rows of a package, from a process of its own; one row of failure where it breaks."""
+    command = [PYTHON, "-m", "benchmarks.foreign", "--inside", package]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return [Row("all", *"-----", "not run", f"took longer than {SECONDS} seconds")]
+    lines = [line[4:] for line in done.stdout.splitlines() if line.startswith("ROW ")]
+    found = [Row(**json.loads(line)) for line in lines]
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no words"])[-1]
+        found.append(Row("the rest", *"-----", "not run", last))
+    return found
+
+
+def inside(package: str) -> None:
+    """Measure all configurations of a package, and print one row for each."""
+    import torch
+
+    torch.set_num_threads(1)
+    part = importlib.import_module(f"benchmarks.foreign.{PACKAGES[package]}")
+    several = (package.replace("-", "_"),) if part is lucidrains else ()
+    for configuration in part.configurations(*several):
+        try:
+            row = measure(configuration)
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}".splitlines()[0]
+            row = Row(configuration.name, *"-----", "not run", said)
+        print("ROW " + json.dumps(asdict(row)), flush=True)
+
+
+def main() -> None:
+    """Run all packages and write the page; with ``--only``, one, and print its part."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.foreign")
+    parser.add_argument("--only", choices=PACKAGES)
+    parser.add_argument("--inside", choices=PACKAGES, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.inside:
+        inside(given.inside)
+        return
+    install()
+    pins = dict(line.split("==") for line in LIST.read_text().split())
+    pins["transformers"] = importlib.metadata.version("transformers")  # is installed here anyway
+    names = [given.only] if given.only else list(PACKAGES)
+    found = {f"{name} {pins[name]}": rows(name) for name in names}
+    if given.only:
+        print(written(found))
+    else:
+        PAGE.write_text(written(found, styles()))
+
+
+def styles() -> str:
+    """The scoreboard of attention written by hand, from a process of its own."""
+    command = [sys.executable, "-m", "tests.foreign.scoreboard"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.strip()

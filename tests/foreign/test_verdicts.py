@@ -1,0 +1,128 @@
+"""The verdicts of `benchmarks.foreign` on modules written by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._C import _len_torch_function_stack
+
+from benchmarks.foreign.verdict import Configuration, measure
+
+
+class Right(nn.Module):
+    """Self-attention of four heads as everybody writes it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(20, 32)
+        self.into, self.out = nn.Linear(32, 96), nn.Linear(32, 32)
+
+    def maps(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        q, k, v = self.into(x).view(*x.shape[:2], 3, 4, 8).permute(2, 0, 3, 1, 4)
+        return self.weights(q @ k.transpose(-1, -2) / 8**0.5), v
+
+    def weights(self, scores: Tensor) -> Tensor:
+        return scores.softmax(-1)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embed(ids)
+        weights, v = self.maps(x)
+        return x + self.out((weights @ v).transpose(1, 2).flatten(2))
+
+
+def configuration(own: bool | None, expected: int = 1) -> Configuration:
+    def made() -> tuple[nn.Module, tuple[Tensor, ...]]:
+        return Right(), (torch.randint(0, 20, (2, 7)),)
+
+    def maps(module: nn.Module, ids: Tensor) -> list[Tensor]:
+        assert isinstance(module, Right)
+        weights = module.maps(module.embed(ids))[0]
+        return [weights if own else weights.flip(1)]
+
+    return Configuration("by hand", made, expected, None if own is None else maps)
+
+
+def test_a_right_module_is_proved() -> None:
+    row = measure(configuration(own=True))
+    assert (row.verdict, row.found, row.said) == ("proved", "1/1", "")
+    assert measure(configuration(own=None)).verdict == "proved"
+
+
+def test_a_proof_that_the_oracle_denies_is_wrong() -> None:
+    assert measure(configuration(own=False)).verdict == "wrong"
+
+
+def test_a_proof_with_too_few_attentions_is_wrong() -> None:
+    assert measure(configuration(own=None, expected=2)).verdict == "wrong"
+
+
+class Unseen(Right):
+    """A second attention that NumPy reckons, after one of which not all can be told."""
+
+    def __init__(self, keys: int) -> None:
+        super().__init__()
+        self.first, self.keys = Right(), keys
+        self.memory = nn.Parameter(torch.randn(1, 4, keys, 8))
+
+    def mixed(self, x: Tensor) -> Tensor:
+        weights, v = (part.detach().numpy() for part in self.maps(x))
+        return torch.from_numpy(weights @ v)
+
+    def weights(self, scores: Tensor) -> Tensor:
+        lifted = np.exp(scores.detach().numpy())
+        return torch.from_numpy(lifted / lifted.sum(-1, keepdims=True))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embed(ids)
+        q, k, v = self.first.into(x).view(*x.shape[:2], 3, 4, 8).permute(2, 0, 3, 1, 4)
+        more = self.memory.expand(len(x), -1, -1, -1)
+        k, v = torch.cat([more, k], 2), torch.cat([more, v], 2)
+        seen = (q @ k.transpose(-1, -2) / 8**0.5).softmax(-1)
+        x = x + self.first.out((seen @ v).transpose(1, 2).flatten(2))
+        return x + self.out(self.mixed(x).transpose(1, 2).flatten(2))
+
+
+def unseen(keys: int) -> Configuration:
+    return Configuration("unseen", lambda: (Unseen(keys), (torch.randint(0, 20, (2, 7)),)), 2)
+
+
+def test_a_sentence_about_another_attention_does_not_hide_a_missing_one() -> None:
+    row = measure(unseen(keys=2))
+    assert (row.verdict, row.found) == ("silent", "1/2")
+    assert "9 keys" in row.said  # what is said is about the first one
+
+
+def test_a_green_proof_beside_an_unseen_attention_is_wrong() -> None:
+    assert measure(unseen(keys=0)).verdict == "wrong"
+
+
+def test_a_missed_attention_is_said_in_the_project_s_own_words() -> None:
+    class Twice(Right):
+        def weights(self, scores: Tensor) -> Tensor:
+            return super().weights(scores).cumsum(-1)
+
+    row = measure(Configuration("twice", lambda: (Twice(), (torch.randint(0, 20, (2, 7)),)), 1))
+    assert (row.verdict, row.found) == ("said", "0/1")
+    assert row.said
+
+
+def test_an_error_of_the_module_alone_is_no_verdict() -> None:
+    class Broken(Right):
+        def forward(self, ids: Tensor) -> Tensor:
+            raise RuntimeError("the module's own")
+
+    with pytest.raises(RuntimeError, match="the module's own"):
+        measure(Configuration("broken", lambda: (Broken(), (torch.zeros(2, 7).long(),)), 1))
+
+
+def test_an_error_that_only_the_watched_module_raises_is_wrong() -> None:
+    class Shy(Right):
+        def weights(self, scores: Tensor) -> Tensor:
+            if type(scores) is not Tensor or _len_torch_function_stack():
+                raise KeyError("watched")
+            return super().weights(scores)
+
+    row = measure(Configuration("shy", lambda: (Shy(), (torch.zeros(2, 7).long(),)), 1))
+    assert (row.verdict, row.said) == ("wrong", "raises KeyError: 'watched'")
