@@ -275,7 +275,7 @@ def test_the_vocabulary_of_the_shipped_model_is_sampled() -> None:
     model = tv.load("en-de", device="cpu")
     found = inspect(model)
     pieces = model.tokenizer.pieces
-    assert found.vocabulary.size == len(pieces) == 8000
+    assert found.vocabulary.size == len(pieces) == model.config["target_vocab"]
     assert len(found.vocabulary.sample) == 24
     assert found.vocabulary.sample[0] == pieces[0]
     assert found.vocabulary.sample[-1] == pieces[-1]

@@ -18,6 +18,7 @@ from playwright.sync_api import Page
 from safetensors.torch import save_file
 
 from tests.conftest import make_module
+from tests.support import first_run
 from tests.support.browser import running_app
 from tests.support.rest import rest
 from transformer_viz.checkpoints import available
@@ -36,11 +37,12 @@ KINDS = (
     "scale_positions, shuffle_positions, scale_residual"
 )
 SITES = ", ".join(
-    f"{block} L{layer} (8 heads)"
-    for blocks in (("encoder",), ("decoder", "cross"))
-    for layer in range(3)
+    f"{block} L{layer} ({first_run.CONFIG['heads']} heads)"
+    for stack, blocks in (("encoder", ("encoder",)), ("decoder", ("decoder", "cross")))
+    for layer in range(first_run.CONFIG[f"{stack}_layers"])
     for block in blocks
 )
+LAST_WORD, LAST_ROW = len(first_run.SOURCE) - 1, len(first_run.TARGET) - 1
 MISSING = "no-such-model"
 GPT = "gpt"
 
@@ -94,7 +96,7 @@ TYPED = (
           "مرحبا بالعالم", reads="م 1/2"),
     Input("direction", "marks that turn the direction", _bytes("U+202E", "U+202C"),
           "\u202eabc\u202c", reads="ab"),
-    Input("markup", "HTML, Markdown and a formula", _bytes(*"<>()/*$"),
+    Input("markup", "HTML, Markdown and a formula", _bytes(*first_run.unknown("<>()/*$")),
           "<script>alert(1)</script> **bold** $x$",
           reads="<"),
     Input("long", "1,500 words", (
@@ -119,15 +121,15 @@ OPENED = (
         f"The edit “L77: temperature 2” matches no place in this model; it has {SITES}.",
     ), link=_edits(Temperature(value=2.0, layer=77))),
     Input("edits-padding", "1,600 tokens of padding", (
-        "This text has 17 tokens and its padding 1,600; the app takes at most 1,024 in all. "
-        "Take padding away.",
+        f"This text has {len(first_run.SOURCE)} tokens and its padding 1,600; the app takes at "
+        "most 1,024 in all. Take padding away.",
     ), link=_edits(Pad(count=1600))),
     Input("link-layer", "the link says layer=99",
           ("There is no layer 99 here; there are 0 to 2. Layer 0 is shown.",),
           link={"layer": "99"}),
     _bad("head", "-1", "is '-1'; it must be a whole number from 0"),
     Input("link-token", "the link says token=500",
-          ("There is no word 500 here; there are 0 to 16. Word 0 is shown.",),
+          (f"There is no word 500 here; there are 0 to {LAST_ROW}. Word 0 is shown.",),
           link={"token": "500"}),
     _bad("block", "sideways", "is 'sideways'; it can be encoder, decoder, cross"),
     _bad("beam", "x", "is 'x'; it can be 1 to 8"),
@@ -143,7 +145,7 @@ OPENED = (
         "There is no norm 'nowhere' in this stack; encoder.layers.0.self_norm is shown.",
     ), link={"site": "nowhere"}, page="norms"),
     Input("link-place", "on Positions, the link says place=999", (
-        "There is no position 999 here; there are 0 to 16. Position 0 is shown.",
+        f"There is no position 999 here; there are 0 to {LAST_WORD}. Position 0 is shown.",
     ), link={"place": "999"}, page="positions"),
     Input("link-several", "several things in a link are wrong at once", (
         "In the link, block is 'sideways'; it can be encoder, decoder, cross. It was left out.",

@@ -199,7 +199,7 @@ def test_a_page_fits_a_narrow_window_and_follows_the_theme(
             page.wait_for_function(SCHEME, arg=scheme)
             _can_be_read(page, scheme)
     if name == "About":
-        assert page.get_by_text("CC BY 2.0").count() == 1
+        assert page.get_by_text("CC BY 2.0").count() == 2
     for width in (800, 640):
         page.set_viewport_size({"width": width, "height": 1100})
         rest(page)

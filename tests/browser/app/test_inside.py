@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.support import page_actions
+from tests.support.first_run import SOURCE
 from tests.support.page_actions import address, go, query
 
 STATIONS = {"encoder": 18, "decoder": 19, "cross": 19}
@@ -81,7 +82,7 @@ def test_a_word_a_block_and_a_reload(page: Page, url: str) -> None:
     go(page, address(url, "step-inside", block="encoder", step=4, number="score.self/out/1"))
     expect(inside(page, ".tv-in-sum h4")).to_contain_text("animal")
     page_actions.chip(page, "source", 4).click()
-    expect(inside(page, ".tv-in-word")).to_have_text("'")
+    expect(inside(page, ".tv-in-word")).to_have_text(SOURCE[4])
     expect(inside(page, ".tv-in-title")).to_have_text("How well does each key fit?")
     page.get_by_role("radio", name="Decoder").click()
     expect(inside(page, ".tv-in-where")).to_contain_text("Decoder")

@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.support import page_actions
+from tests.support.first_run import CONFIG, SOURCE
 from tests.support.page_actions import after, edits, go, query
 from transformer_viz import Intervention, load, trace
 from transformer_viz.app.session.url_state import FIRST_TEXT
@@ -27,17 +28,17 @@ Step = tuple[Callable[[Page], object], dict[str, str], tuple[str, ...]]
 #: What one chooses on Positions, one after the other; the edits stay empty.
 PLACES: list[Step] = [
     (
-        lambda p: page_actions.choose(p, "position", "5 t"),
+        lambda p: page_actions.choose(p, "position", f"5 {SOURCE[5]}"),
         {"place": "5"},
         (TABLE, "charts.position-similarity", "charts.position-shift"),
     ),
     (
-        lambda p: page_actions.click_plot(p, "position-similarity", 0.5, 3.5 / 17),
+        lambda p: page_actions.click_plot(p, "position-similarity", 0.5, 3.5 / len(SOURCE)),
         {"place": "3"},
         (TABLE, "charts.position-similarity", "controls.place"),
     ),
     (
-        lambda p: page_actions.click_plot(p, "position-table", 100.5 / 256, 8.5 / 17),
+        lambda p: page_actions.click_plot(p, "position-table", 100.5 / 256, 8.5 / len(SOURCE)),
         {"place": "8", "pair": "50"},
         (TABLE, "charts.wavelengths", "charts.position-waves", "controls.pair"),
     ),
@@ -126,6 +127,7 @@ CHANGED = Intervention(
         BlockKeys(keys=(8,), stack="encoder", block="self"),
     )
 )
+NORM_SITES = 2 * CONFIG["encoder_layers"] + 1  # two a layer, and the last one
 NORM, STREAM, GAINS = "charts.norm-map", "charts.stream", "charts.gains"
 NORMS: list[Step] = [
     (
@@ -139,12 +141,12 @@ NORMS: list[Step] = [
         (NORM, GAINS, "said.norm"),
     ),
     (
-        lambda p: page_actions.choose(p, "word", "6 cross"),
+        lambda p: page_actions.choose(p, "word", f"6 {SOURCE[6]}"),
         {"word": "6"},
         (NORM, STREAM, "said.norm"),
     ),
     (
-        lambda p: page_actions.click_plot(p, "norm-map", 11.5 / 17, 4.5 / 7),
+        lambda p: page_actions.click_plot(p, "norm-map", 11.5 / len(SOURCE), 4.5 / NORM_SITES),
         {"word": "11", "site": "encoder.layers.2.self_norm"},
         (NORM, STREAM, GAINS, "said.norm", "controls.word", "controls.site"),
     ),
@@ -165,10 +167,12 @@ NORMS: list[Step] = [
 def test_every_choice_on_norms_is_seen_and_kept(page: Page, url: str) -> None:
     go(page, page_actions.address(url, "norms", edits=CHANGED.to_json()))
     # the line of the end mark ends far above the others
-    end = page.locator(".st-key-stream .scatterlayer .trace").nth(15).locator(".point").last
+    last = len(SOURCE) - 1
+    lines = page.locator(".st-key-stream .scatterlayer .trace")
+    end = lines.nth(last - 1).locator(".point").last
     seen_there = ("query", STREAM, NORM, "said.norm")
     after(page, lambda p: p.mouse.click(*_middle(end)), *seen_there)
-    assert query(page)["word"] == "16"
+    assert query(page)["word"] == str(last)
     for act, keys, seen in NORMS:
         _, now = after(page, act, "query", *seen)
         assert query(page) | keys == query(page)

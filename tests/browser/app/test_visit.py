@@ -12,10 +12,12 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.support import page_actions
 from tests.support.browser import visit
+from tests.support.first_run import SOURCE, TARGET, produced, source
 from tests.support.page_actions import after, go, part, query
 
 SENTENCE = "I would like a cup of coffee without sugar."
 MAP, ATLAS = "charts.head-view", "charts.atlas"
+STREET = source("street")
 
 
 def test_the_whole_visit(page: Page, url: str) -> None:
@@ -140,7 +142,7 @@ MOVES = [
         "hide a word",
         ENCODER,
         lambda p: page_actions.choose(p, "hide words", "street"),
-        [{"kind": "block_keys", "keys": [8], **HEAD}],
+        [{"kind": "block_keys", "keys": [STREET], **HEAD}],
         (MAP, "said.numbers", "chips"),
     ),
     Move(
@@ -190,8 +192,8 @@ MOVES = [
         ALL,
         lambda p: page_actions.choose(p, "hide words", "street"),
         [
-            {"kind": "block_keys", "keys": [8], "stack": "encoder", "block": "self"},
-            {"kind": "block_keys", "keys": [8], **CROSS},
+            {"kind": "block_keys", "keys": [STREET], "stack": "encoder", "block": "self"},
+            {"kind": "block_keys", "keys": [STREET], **CROSS},
         ],
         (MAP, "chips", "said.numbers", "chances", "said.after"),
     ),
@@ -309,7 +311,11 @@ CHOICES: list[tuple[Callable[[Page], object], dict[str, str], tuple[str, ...]]] 
     (lambda p: page_actions.tile(p, 2, 6), {"layer": "2", "head": "6"}, (MAP, "said.numbers")),
     (lambda p: page_actions.choose(p, "layer", "L1"), {"layer": "1"}, (MAP, "said.numbers")),
     (lambda p: page_actions.choose(p, "head", "H2"), {"head": "2"}, (MAP, "said.numbers")),
-    (lambda p: page_actions.choose(p, "row", "Straße"), {"token": "7"}, (MAP, "said.row", "chips")),
+    (
+        lambda p: page_actions.choose(p, "row", "Straße"),
+        {"token": str(produced("Straße"))},
+        (MAP, "said.row", "chips"),
+    ),
     (lambda p: page_actions.click_cell(p, 2, 8), {"token": "2", "key": "8"}, (MAP, "said.row")),
     (
         lambda p: page_actions.chip(p, "target", 13).click(),
@@ -317,7 +323,11 @@ CHOICES: list[tuple[Callable[[Page], object], dict[str, str], tuple[str, ...]]] 
         (MAP, "said.row", "chips"),
     ),
     (lambda p: page_actions.chip(p, "source", 8).click(), {}, (MAP, "said.row", "chips", "query")),
-    (lambda p: page_actions.choose(p, "instead of", "weil"), {"answer": "10"}, ("chances",)),
+    (
+        lambda p: page_actions.choose(p, "instead of", "Tier"),
+        {"answer": str(produced("Tier"))},
+        ("chances",),
+    ),
     (lambda p: page_actions.switch(p, "whole words"), {"words": "on"}, (MAP,)),
     (lambda p: page_actions.switch(p, "start and end marks"), {"special": "off"}, (MAP,)),
     (
@@ -358,7 +368,7 @@ def test_pointing_at_a_cell_names_both_words_and_the_weight(page: Page, url: str
     tip = page.locator(".st-key-head-view .tip")
     page.mouse.move(*page_actions.middle(page_actions.cell(page, 0, 0)))
     expect(tip).to_have_text(re.compile(r"→ “?<s>”?.*1\.0000"))
-    page.mouse.move(*page_actions.middle(page_actions.cell(page, 0, 16)))
+    page.mouse.move(*page_actions.middle(page_actions.cell(page, 0, len(TARGET) - 1)))
     expect(tip).to_contain_text("masked")
 
 
@@ -392,4 +402,4 @@ def test_pointing_at_a_chip_lights_it_in_the_pictures_and_back(page: Page, url: 
     assert dark == lights
     page.mouse.move(*page_actions.middle(page_actions.cell(page, 5, 3)))
     chips = page.get_by_role("toolbar", name="source").locator(".lit")
-    expect(chips).to_have_text(["n", "t"])  # column 3, row 5
+    expect(chips).to_have_text([SOURCE[3], SOURCE[5]])  # column 3, row 5
