@@ -4,6 +4,7 @@
 
 PYTHON ?= python3
 WORKERS ?= 2
+RECIPE ?= recipes/en-de.toml
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 RUN := .venv/installed
@@ -59,10 +60,10 @@ soak: $(DEV) ## a monkey, two visitors, other tools, faults in the probe, models
 	$(BIN)/python -m benchmarks.foreign
 	$(PYTEST) $(SPREAD) -m soak
 
-train: $(RUN) ## train the model in the box again: make train DATA=folder
+train: $(RUN) ## train the model in the box again: make train DATA=folder [RECIPE=file]
 	@test -n "$(DATA)" || { echo "make train needs the folder of sentence pairs:" \
 	  "make train DATA=folder (README.md says where to get them)." >&2; exit 2; }
-	$(BIN)/transformer-viz train recipes/en-de.toml --data "$(DATA)"
+	$(BIN)/transformer-viz train "$(RECIPE)" --data "$(DATA)" $(ARGS)
 
 screenshots: $(DEV) ## take the pictures of docs/pictures in a headless browser
 	@./.ci/chromium

@@ -57,6 +57,13 @@ ABOUT = (
         "what they can do."
     ),
     mark(
+        "The translator learned from further pairs besides: Tatoeba by way of the Tatoeba "
+        "Translation Challenge, CoVoST 2, WOZ 2.0, MLQE-PE, xGQA, Mintaka, xSID, MGSM, Open Source "
+        "Guides, the Refugee Phrasebook and datenanfragen.de, under CC BY 2.0 FR, CC BY 4.0, CC0, "
+        "Apache 2.0 and MIT. Names and numbers were exchanged, sentences joined, and some written "
+        "by a grammar. The file pretrained/NOTICE names their authors."
+    ),
+    mark(
         "The digits were written for E. Alpaydin and C. Kaynak (1998), [Optical Recognition of "
         "Handwritten Digits](https://archive.ics.uci.edu/dataset/80), UCI Machine Learning "
         "Repository, under [CC BY 4.0](https://creativecommons.org/licenses/by/4.0/)."
