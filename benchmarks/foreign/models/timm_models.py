@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .absent import stand_in
-from .verdict import Configuration
+from ..absent import stand_in
+from ..verdict import Configuration
 
 SMALL: dict[str, Any] = {"num_classes": 5, "embed_dim": 32, "depth": 2, "num_heads": 4}
 SMALL |= {"img_size": 32, "patch_size": 8}
