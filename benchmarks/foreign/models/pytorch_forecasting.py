@@ -64,9 +64,13 @@ def model(
     else:
         made = {"TimeXer": TimeXer, "TemporalFusionTransformer": TemporalFusionTransformer}[kind]
         loss = QuantileLoss(quantiles=[0.1, 0.5, 0.9])
-        words = {"loss": loss, "logging_metrics": nn.ModuleList(), "output_transformer": as_it_is}
+        words: dict[str, Any] = {
+            "loss": loss,
+            "logging_metrics": nn.ModuleList(),
+            "output_transformer": as_it_is,
+        }
+        words["dataset_parameters"] = {"target": REALS[0]}
         module = made(**given, **words)
-        module.dataset_parameters = {"target": REALS[0]}
     return module, tuple(torch.randn(shape) for shape in shapes)
 
 
