@@ -13,7 +13,7 @@ import venv
 from dataclasses import asdict
 from pathlib import Path
 
-from . import lucidrains
+from .models import lucidrains
 from .table import written
 from .verdict import Row, measure
 
@@ -30,6 +30,13 @@ PACKAGES = {
     "timm": "timm_models",
     "vit-pytorch": "vit_pytorch",
     "transformers": "library",
+    "diffusers": "diffusers",
+    "open-clip-torch": "open_clip",
+    "fair-esm": "fair_esm",
+    "torch-geometric": "torch_geometric",
+    "keras": "keras_models",
+    "pytorch-forecasting": "pytorch_forecasting",
+    "entmax": "entmax_weights",
 } | {package.replace("_", "-"): "lucidrains" for package in lucidrains.MODELS}
 
 
@@ -73,7 +80,7 @@ def inside(package: str) -> None:
     import torch
 
     torch.set_num_threads(1)
-    part = importlib.import_module(f"benchmarks.foreign.{PACKAGES[package]}")
+    part = importlib.import_module(f"benchmarks.foreign.models.{PACKAGES[package]}")
     several = (package.replace("-", "_"),) if part is lucidrains else ()
     for configuration in part.configurations(*several):
         try:

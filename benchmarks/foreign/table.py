@@ -17,8 +17,10 @@ first one stands there. *wrong*: the proof holds and the oracle disagrees, or a 
 of the package's own and no sentence speaks of it, or only the watched module raises an error.
 *silent*: an attention that neither map nor sentence mentions. *not run*: the configuration raised
 an error without any probe; it does not count. `?`: could not be told. `inf`: maps that do not pair.
-torchvision cannot be loaded beside a PyTorch for the CPU alone: timm and vit-pytorch import an
-empty stand-in for it, TransformerLens one for wandb (`benchmarks/foreign/absent.py`).
+Linear attention makes no weights: where all of a model is of it, that no attention was seen is
+said; beside other attention it is not counted.
+torchvision cannot be loaded beside a PyTorch for the CPU alone: timm, vit-pytorch and open_clip
+import an empty stand-in for it, TransformerLens one for wandb (`benchmarks/foreign/absent.py`).
 """
 STYLES = """
 ## Attention written by hand

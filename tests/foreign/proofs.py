@@ -17,8 +17,6 @@ from .oracle import fresh, quiet
 from .scoreboard import Row
 from .styles import Style
 
-#: Faults that no proof on one input can see: what a layer is called.
-NAMES_ALONE = {"hybrid"}
 NUMBERING = "more keys than rows: the number of the first row is not proved"
 SEVERAL = "two attentions run at one place: whether they are heads of one is not told"
 NO_PROJECTION = "the output projection is no product that the witness knows"
@@ -96,8 +94,7 @@ def fault(style: Style, row: Row) -> str:
     if row.verdict == "said":
         return "is proved, and not shown" if proof.holds else ""
     if row.verdict != "ok" or style.name in UNTOLD:
-        wrong = proof.holds and style.name not in NAMES_ALONE
-        return f"is proved: {proof.laws}" if wrong else ""
+        return f"is proved: {proof.laws}" if proof.holds else ""
     if style.attentions:
         told = f"is not proved: {proof.laws} {proof.kernels} {proof.untold}"
         return "" if proof.holds else told

@@ -260,6 +260,8 @@ def _names(
             layer = record.layer if role.layer is None else role.layer
             if role.site and (record.kind, record.layer) != (role.kind, layer):
                 wrong.append(f"{record.kind} L{record.layer} for {role.kind} L{layer}")
+            if role.number not in (None, record.number):
+                wrong.append(f"number {record.number} for {role.number}")
     if wrong:
         out.fault("wrong", "named " + ", ".join(dict.fromkeys(wrong)))
     return ", ".join(dict.fromkeys(wrong)) or ("ok" if pairs else "-")

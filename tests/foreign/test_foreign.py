@@ -17,9 +17,7 @@ pytestmark = pytest.mark.slow
 #: Styles that fail today, and what is wrong. This list only gets shorter: a test fails where an
 #: entry is no longer needed. S1 to S19, "section 3" and "smaller" are rows of the list of known
 #: faults; "new" ones were found by the scoreboard itself.
-NOT_YET: dict[str, str] = {
-    "hybrid": "S12: wrong: named self L1 for self L2",  # only the path can tell
-}
+NOT_YET: dict[str, str] = {}
 
 
 @pytest.mark.parametrize("name", STYLES)

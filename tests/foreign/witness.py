@@ -54,7 +54,7 @@ class Attention:
     columns are no keys. ``batch`` is needed only where batch, heads and queries are merged.
     ``site`` False leaves kind and layer open, a ``layer`` of None only the layer. ``optional`` ones
     may be shown or not: they are computed again, or a part of a difference. ``first`` is the
-    number of the first row.
+    number of the first row, ``number`` the model's own one of the layer where it is another.
     """
 
     axes: str = "bhqk"
@@ -68,6 +68,7 @@ class Attention:
     site: bool = True
     optional: bool = False
     first: int = 0
+    number: int | None = None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,7 @@ class CaptureRequest:
     special: dict[str, tuple[bool, ...]] = field(default_factory=dict)
 
 
+NUMBER = re.compile(r"\.(\d+)\b")  # of a layer, in a module's path
 HEADS, ROWS = 1, 2  # dimensions of the weights along which parts of one attention are joined
 
 
@@ -96,6 +98,15 @@ class AttentionRecord:
     @property
     def site(self) -> Site:
         return Site(self.stack, self.kind, self.layer, path=self.path)
+
+    @property
+    def number(self) -> int | None:
+        """The model's own number of its layer, as the path has it (``layers.3.attn``), or None.
+
+        ``layer`` counts attentions alone: in a hybrid the two differ.
+        """
+        found = NUMBER.search(self.path)
+        return None if found is None else int(found[1])
 
     def measured(self, statistics: Statistics) -> None:
         """Take over the finished statistics of all rows."""

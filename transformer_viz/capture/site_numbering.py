@@ -142,6 +142,8 @@ class Numbering:
             layer, first = before.layer, before.first_head + before.heads
         elif depth == before.depth and not before.confirmed:
             layer, first = before.layer, before.first_head
+        elif depth == before.depth and before.layer:  # beside it: a new pass begins less deep
+            layer, first = before.layer, 0
         else:
             layer, first = 0, 0
         place = Place(depth, layer, path, heads, first, source=source)

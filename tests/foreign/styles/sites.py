@@ -227,7 +227,7 @@ class Decoder(nn.Module):
 
 
 @style(
-    *(FIRST, Attention(layer=2)),
+    *(FIRST, Attention(layer=1, number=2)),
     project=("layers.0.wo", "layers.2.wo"),
     row="S12",
 )

@@ -85,12 +85,23 @@ class Layout:
                 out += [
                     (self.name(kind[0], one[:at], label), n) for at, (kind, n) in enumerate(one)
                 ]
+            elif label == "b" and self.headed(i):
+                one = self.axes[i] if self.axes else ()
+                out += [("h" if kind[0] == FEATURES else "b", n) for kind, n in one]
             elif label == "bh":
                 heads = self.split(size)
                 out += [("b", size // heads), ("h", heads)]
             else:
                 out.append(("h" if label in ("h", "g") else "b", size))
         return out
+
+    def headed(self, dim: int) -> bool:
+        """Whether heads are told from what else stands on their axis, whatever that is: the inner
+        dimensions of a picture may number places or features."""
+        if self.axes is None or len(self.axes) != len(self.shape):
+            return False
+        kinds = {kind[0] for kind, _ in self.axes[dim]}
+        return FEATURES in kinds and COPIES not in kinds
 
     def folded(self, dim: int) -> bool:
         """Whether heads stand on the axis of the queries, as where one key head serves them all."""

@@ -37,7 +37,8 @@ def biased(
     """Something is added to scores (``sign`` -1: taken from them): a mask, a bias, or both."""
     args, kwargs = (scores, other) if args is None else args, kwargs or {}
     if state.lineage.origin(other):  # not constant: the input itself has a part in it
-        return state.call(func, *mingled(state, args, kwargs, other))
+        out = state.call(func, *mingled(state, args, kwargs, other))
+        return unscaled(state, scores, out) if later(state, other, scores) else out
     if not parts_matter(state):
         return state.call(func, args, kwargs)
     role = state.lineage.role(scores)
@@ -87,6 +88,21 @@ def mingled(state: CaptureState, args: Args, kwargs: Kwargs, other: Tensor) -> t
     scale = change(state, ScalePositions, stack)
     by = {} if scale is None else {id(other): other * scale.value}
     return swap(args, by), swap(kwargs, by)
+
+
+def later(state: CaptureState, other: Tensor, scores: Tensor) -> bool:
+    """Whether what is added may be made of the scores themselves, as where heads are mixed."""
+    made, before = state.lineage.mark(other), state.lineage.mark(scores)
+    unknown = state.lineage.role(other) is None and other.shape == scores.shape
+    return unknown and made is not None and before is not None and made.serial > before.serial
+
+
+def unscaled(state: CaptureState, scores: Tensor, out: Any) -> Any:
+    """Scores to which no one number leads from queries times keys."""
+    role = state.lineage.role(out)
+    if not isinstance(role, Scores):
+        return out
+    return state.lineage.propagate(out, [scores], replace(role, factor=None))
 
 
 def parts(state: CaptureState, other: Tensor) -> tuple[Tensor | None, Tensor | None]:

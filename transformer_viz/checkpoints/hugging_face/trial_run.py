@@ -6,7 +6,6 @@ rows of an attention are. One small input does.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,7 +18,6 @@ from ..common.model import Calls
 from ..files.errors import CheckpointError
 from .library import plainly
 
-NUMBER = re.compile(r"\.(\d+)\b")  # in a module's path: of its layer
 ADVICE = "tv.probe(module) shows what can be seen of it, with inputs of your own."
 
 
@@ -77,7 +75,7 @@ def try_out(module: nn.Module, calls: Calls, source: Tensor, target: Tensor | No
     return Trial(
         causal=bool(first) and all(_causal(record.weights) for record in first),
         layers=len(own),
-        numbers=tuple(int(n) for record in own for n in NUMBER.findall(record.path)[:1]),
+        numbers=tuple(record.number for record in own if record.number is not None),
         rows=own[0].shape[0] if own else 0,
         soft=all(record.form == "softmax" for record in capture.attentions),
         sums=max(float(r.statistics["row_sum_error"].max()) for r in capture.attentions),

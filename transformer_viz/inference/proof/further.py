@@ -17,6 +17,7 @@ from .accounts import Account, apart, name, near, selectors
 from .kernels import Kernel, KernelMode
 from .numbering import (
     Disturbed,
+    Tilted,
     changed,
     first_of_stairs,
     layers_apart,
@@ -30,6 +31,10 @@ from .vectors import NumbersMode, lines_apart, lines_of, product, vectors_apart
 
 Errors = dict[str, float | None]  # by law
 MOST_SHARED = 8  # layers that several modules share are looked at
+UNREACHED = (
+    "On this input the output does not depend on what is attended to (a gate of 0, say), so that "
+    "no edit can be proved by it"
+)
 
 
 class Passes(Protocol):
@@ -42,6 +47,7 @@ class Passes(Protocol):
     plain: list[Tensor]
     matrices: CaptureRequest
     tolerance: float
+    untold: list[str]
 
     def watched(
         self, edits: Intervention | None = None, *, request: CaptureRequest | None = None
@@ -75,14 +81,26 @@ def further(passes: Passes) -> Iterator[tuple[AttentionRecord, Errors]]:
     yield from single_heads(passes)
     yield from lifted(passes)
     yield from among_what_ran(passes)
-    gap = stream_apart(passes)
+    reached = not passes.accounts or reaches(passes)
+    if not reached:
+        passes.untold.append(UNREACHED)
+    gap = stream_apart(passes, reached)
     if passes.accounts and gap is not None and gap > passes.tolerance:
         yield passes.accounts[0].record, {"positions": gap}
 
 
-def stream_apart(passes: Passes) -> float | None:
+def reaches(passes: Passes) -> bool:
+    """Whether the output depends on any weights that are shown: else all edits do nothing there."""
+    numbers = [number for account in passes.accounts for number in account.parts]
+    if not numbers:
+        return True
+    return apart(passes.under(KernelMode(passes.module, Tilted(numbers))), passes.plain) > 0
+
+
+def stream_apart(passes: Passes, reached: bool) -> float | None:
     """How far edits of positions and of the stream are from their words where these can tell: times
-    1 nothing changes; times 2 what is shown of positions is twice as much, and the output changes.
+    1 nothing changes; times 2 what is shown of positions is twice as much, and the output changes
+    if what is attended to ``reached`` it.
     """
     gaps = []
     for edit in (ScaleResidual(value=1.0), ScalePositions(value=1.0), ScalePositions(value=2.0)):
@@ -96,7 +114,8 @@ def stream_apart(passes: Passes) -> float | None:
             gaps.append(apart(out, passes.plain))
             continue
         gaps += [apart([run.positions[word]], [2 * x]) for word, x in tables.items()]
-        if any(bool(x.any()) for x in tables.values()) and apart(out, passes.plain) == 0:
+        shown = any(bool(x.any()) for x in tables.values())
+        if shown and reached and apart(out, passes.plain) == 0:
             gaps.append(math.inf)
     return max(gaps, default=None)
 

@@ -6,6 +6,7 @@ shares no code with the capture but the names of modules.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -74,6 +75,7 @@ class Kernel:
     something), ``routing``, ``choice``, ``loss``, ``opaque``, or empty where nothing of the kind
     was seen. ``outside`` where no module of the model ran it. ``projected`` are the sizes of what
     it weighed when it met the next product, the output projection; None if it met none.
+    ``weighed`` counts the numbers that came of it, ``projections`` are all products that took some.
     """
 
     name: str
@@ -83,6 +85,15 @@ class Kernel:
     met: str = ""
     outside: bool = False
     projected: tuple[int, ...] | None = None
+    weighed: int = 0
+    projections: list[tuple[int, ...]] = field(default_factory=list)
+
+    def in_parts(self) -> bool:
+        """Whether several projections share its rows: all of its numbers, cut into parts of unlike
+        numbers of rows (like ones may be heads)."""
+        rows = [math.prod(size[:-1]) for size in self.projections]
+        whole = sum(map(math.prod, self.projections)) == self.weighed
+        return whole and len(rows) > 1 and len(set(rows)) == len(rows)
 
 
 class Changes(Protocol):
@@ -183,7 +194,7 @@ class KernelMode(TorchDispatchMode):
             v = shared(given["value"].double(), weights.shape[1])
             out = (torch.empty_like(out[0]).copy_(weights @ v), *out[1:])
         rows = rowed(weights, -1).to(torch.promote_types(given["query"].dtype, torch.float32))
-        self.note(short(func), rows, out[0], "product")
+        self.note(short(func), rows, out[0], "product").weighed = out[0].numel()
         return out
 
     def by_hand(self, name: str, args: tuple[Any, ...], out: Tensor) -> Tensor:
@@ -248,8 +259,8 @@ class KernelMode(TorchDispatchMode):
         kernel = self.kernels[mark.number]
         product = name in PRODUCTS or (mark.spread and name in ("sum", "mean"))
         if product and mark.context:
-            if kernel.projected is None:
-                kernel.projected = tuple(x.shape)
+            kernel.projected = kernel.projected or tuple(x.shape)
+            kernel.projections.append(tuple(x.shape))
             return []
         if product:
             kernel.met = "product"
@@ -261,6 +272,8 @@ class KernelMode(TorchDispatchMode):
     def hand_on(self, mark: Followed, name: str, x: Tensor, y: Tensor) -> None:
         """Follow a tensor that came of a followed one."""
         product = name in PRODUCTS or (mark.spread and name in ("sum", "mean"))
+        if product and not mark.context:
+            self.kernels[mark.number].weighed = y.numel()
         spread = not mark.context and not product and y.numel() > x.numel() and name == "mul"
         made = Followed(y, mark.number, mark.context or product, mark.spread or spread)
         known = self.followed.setdefault(id(y), [])

@@ -122,6 +122,16 @@ class Disturbed:
         return x
 
 
+class Tilted(Disturbed):
+    """Changes their scores too: the weights of a logarithm are out of reach."""
+
+    def scores(self, number: int, scores: Tensor) -> Tensor:
+        """The later a key, the more it is looked at."""
+        if number not in self.numbers:
+            return scores
+        return scores + torch.arange(scores.shape[-1], dtype=scores.dtype, device=scores.device)
+
+
 def changed(before: Sequence[Kernel], after: Sequence[Kernel], close: float) -> set[int]:
     """The numbers of the kernels that gave other rows than before."""
     pairs = enumerate(zip(before, after, strict=False))

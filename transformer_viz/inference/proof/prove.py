@@ -188,7 +188,8 @@ class Prover:
         """0 where each row is one row of what the output projection got; None if not told."""
         batch, _, queries, _ = account.shape
         where = name(account.record)
-        sizes = [self.kernels[number].projected for number in account.parts]
+        kernels = [self.kernels[number] for number in account.parts]
+        sizes = [kernel.projected for kernel in kernels]
         if not sizes or None in sizes:
             self.untold.append(
                 f"{where}: no output projection was recognised that takes its heads, and nothing "
@@ -196,6 +197,8 @@ class Prover:
             )
             return None
         counts = {math.prod(size[:-1]) for size in sizes if size is not None}
+        if len(kernels) == 1 and kernels[0].in_parts():
+            counts = {sum(math.prod(size[:-1]) for size in kernels[0].projections)}
         if account.unsure:
             self.untold.append(
                 f"{where}: its weights are so alike on this input that its rows could be told in "

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .verdict import Configuration
+from ..verdict import Configuration
 
 KEYWORDS: dict[str, dict[str, Any]] = {
     "plain": {},

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .verdict import Configuration
+from ..verdict import Configuration
 
 HEADS: dict[str, Any] = {"dim": 32, "heads": 4, "dim_head": 8}
 DEEP: dict[str, Any] = {**HEADS, "depth": 2}
@@ -30,6 +30,9 @@ PIECES: dict[str, Any] = {"memory_efficient": True, "q_bucket_size": 8, "k_bucke
 LAST: dict[str, Any] = {"dim": 32, "heads": 4, "num_latents": 5}
 EYES: dict[str, Any] = {"image_size": 32, "patch_dim": 32, "pixel_dim": 8, "patch_size": 16}
 EYES |= {"pixel_size": 8, "depth": 2, "num_classes": 5, "heads": 4, "dim_head": 8}
+HALF: dict[str, Any] = {"local_attn_heads": 2, "local_window_size": 8}
+BARE: dict[str, Any] = {"attn_values_residual": False}
+NYSTROM: dict[str, Any] = {**DEEP, "num_landmarks": 4}
 Shapes = tuple[tuple[int, ...], ...]  # of floats, or one of two numbers: of token ids
 IDS: Shapes = ((2, 16),)
 LINE: Shapes = ((2, 16, 32),)
@@ -100,6 +103,23 @@ MODELS: dict[str, tuple[Model, ...]] = {
         ("latents among themselves", "ISAB", {**LAST, "latent_self_attend": True}, LINE, 2),
     ),
     "transformer_in_transformer": (("pixels and patches", "TNT", EYES, ((2, 3, 32, 32),), 4),),
+    "performer_pytorch": (
+        ("words", "PerformerLM", WORDS, IDS, 2),
+        ("words, causal", "PerformerLM", {**WORDS, "causal": True}, IDS, 2),
+        (
+            "words, by another kernel",
+            "PerformerLM",
+            {**WORDS, "generalized_attention": True},
+            IDS,
+            2,
+        ),
+        ("half of the heads local", "PerformerLM", {**WORDS, **HALF}, IDS, 2),
+        ("all heads local", "PerformerLM", {**WORDS, **HALF, "local_attn_heads": 4}, IDS, 2),
+    ),
+    "nystrom_attention": (
+        ("two layers", "Nystromformer", NYSTROM, LINE, 2),
+        ("two layers, no convolution", "Nystromformer", {**NYSTROM, **BARE}, LINE, 2),
+    ),
     "bidirectional_cross_attention": (
         ("one layer", "BidirectionalCrossAttention", SIDES, PAIR, 2),
         ("two layers", "BidirectionalCrossAttentionTransformer", {**SIDES, "depth": 2}, PAIR, 4),

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .absent import stand_in
-from .verdict import Configuration
+from ..absent import stand_in
+from ..verdict import Configuration
 
 SMALL: dict[str, Any] = {"n_layers": 2, "d_model": 32, "n_ctx": 16, "d_head": 8, "n_heads": 4}
 SMALL |= {"d_vocab": 50, "act_fn": "gelu", "init_weights": True, "device": "cpu"}

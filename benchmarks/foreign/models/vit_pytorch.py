@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .absent import stand_in
-from .verdict import Configuration
+from ..absent import stand_in
+from ..verdict import Configuration
 
 SMALL: dict[str, Any] = {"image_size": 32, "patch_size": 8, "num_classes": 5, "dim": 32}
 DEEP: dict[str, Any] = {"depth": 2, "heads": 4, "mlp_dim": 32}

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .verdict import Configuration
+from ..verdict import Configuration
 
 BERT: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 BERT |= {"intermediate_size": 32, "vocab_size": 50}

@@ -1,0 +1,1 @@
+"""Small models with random weights, by package."""
