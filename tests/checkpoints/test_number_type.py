@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import json
 from pathlib import Path
@@ -14,6 +15,7 @@ import transformers
 
 import transformer_viz as tv
 from transformer_viz.checkpoints import CheckpointError
+from transformer_viz.inference.findings import findings_of
 
 from .hugging_face import CASES, IDS, folder_of
 from .test_loader import put, ramp_model
@@ -141,3 +143,48 @@ def test_the_command_line_says_what_it_computes_in(folder):
     )
     assert said.exit_code == 0
     assert json.loads(said.stdout)["dtype"] == "bfloat16"
+
+
+@pytest.mark.parametrize("word", HALF)
+def test_maps_are_those_of_the_rounded_weights_with_scores_in_float32(word, tmp_path):
+    """The witness: softmax in float64 of the queries and keys that the rounded weights gave."""
+    folder = folder_of(CASES["bert"], "safetensors", tmp_path)
+    model = tv.load(folder, device="cpu", dtype=word)
+    seen: dict[str, torch.Tensor] = {}
+    inner = model.module.bert.encoder.layer[1].attention.self
+    hooks = [
+        part.register_forward_hook(lambda _m, _in, out, name=name: seen.update({name: out}))
+        for name, part in (("q", inner.query), ("k", inner.key))
+    ]
+    ids = IDS[:1, :6]
+    with torch.inference_mode():
+        model.calls.forward(ids)
+    for hook in hooks:
+        hook.remove()
+    assert seen["q"].dtype == HALF[word]
+    q, k = (seen[name][0].double().unflatten(-1, (2, 10)).transpose(0, 1) for name in "qk")
+    scores = q @ k.transpose(-2, -1) / 10**0.5
+    trace = tv.trace(model, ids[0].tolist(), keep=("weights", "scores"))
+    shown = trace.attentions[1]
+    assert (shown.weights.dtype, shown.scores.dtype) == (np.float32, np.float32)
+    np.testing.assert_allclose(shown.scores, scores, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(shown.weights, scores.softmax(-1), atol=1e-6)
+
+
+@pytest.mark.parametrize("word", HALF)
+def test_the_report_knows_the_rounding_of_half_precision(word, folder):
+    model = tv.load(folder, device="cpu", dtype=word)
+    trace = tv.trace(model, IDS[0, :6].tolist())
+    report = trace.report
+    assert report.status == "green"
+    assert max(filter(None, report.rebuilt.values())) > report.TOLERANCE
+    assert report.allowed == 4 * torch.finfo(HALF[word]).eps
+    said = [line for finding in findings_of(trace) for line in finding.details]
+    assert sum("half precision" in line for line in said) == 1
+    wrong = dict.fromkeys(report.rebuilt, 2 * report.allowed)
+    assert dataclasses.replace(report, rebuilt=wrong).status == "amber"
+
+
+def test_float32_is_held_to_as_much_as_before(folder):
+    report = tv.trace(tv.load(folder, device="cpu"), IDS[0, :6].tolist()).report
+    assert (report.status, report.allowed) == ("green", 1e-4)

@@ -41,6 +41,20 @@ def holds(value: Any, x: Tensor, deep: int = 4) -> bool:
     )
 
 
+def beside(held: dict[str, Any], deep: int = 3) -> list[Tensor]:
+    """The tensors in plain objects that a weight or a linear map keeps: the scales of its quantised
+    numbers."""
+    found: list[Tensor] = []
+    for value in held.values():
+        if deep == 0 or isinstance(value, nn.Module | type) or not hasattr(value, "__dict__"):
+            continue
+        if isinstance(value, Tensor):
+            found.append(value)
+        else:
+            found += beside(vars(value), deep - 1)
+    return found
+
+
 class Names:
     """The modules of one model by identity: their paths, and the tensors they own."""
 
@@ -53,7 +67,12 @@ class Names:
             self.paths[id(part)] = path
             self.modules[path] = part
             held = (*part._parameters.values(), *part._buffers.values(), *vars(part).values())
-            self.tensors += [x for x in held if isinstance(x, Tensor)]
+            mine = [x for x in held if isinstance(x, Tensor)]
+            self.tensors += mine
+            for x in mine:
+                self.tensors += beside(vars(x))
+            if isinstance(part, nn.Linear):
+                self.tensors += beside(vars(part))
         self.owned = set(map(id, self.tensors))
 
     def frame(self) -> tuple[str, FrameType | None]:

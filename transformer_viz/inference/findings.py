@@ -77,7 +77,7 @@ def _untouched(report: Report) -> Finding:
     if off == 0:
         said = say("Watching changes nothing: the output without it is the same to the last digit.")
         return Finding(said, "green", details)
-    if off <= report.TOLERANCE:
+    if off <= report.allowed:
         said = say(
             "Watching changes nothing: the output without it is the same to {off:.0e} of its "
             "largest value.",
@@ -93,7 +93,7 @@ def _untouched(report: Report) -> Finding:
 
 def _proved(report: Report) -> Finding:
     """That the captured weights are the ones that the model used."""
-    rows, most = report.row_sum_error, report.TOLERANCE
+    rows, most = report.row_sum_error, report.allowed
     errors = {site: error for site, error in report.rebuilt.items() if error is not None}
     worst = max(errors.values(), default=float("nan"))
     left = len(report.rebuilt) - len(errors)
@@ -104,6 +104,13 @@ def _proved(report: Report) -> Finding:
         else say("{site}: rebuilt within {error:.0e}", site=site, error=error)
         for site, error in report.rebuilt.items()
     ]
+    if most > report.TOLERANCE:
+        details.append(
+            say(
+                "it computes in half precision: differences up to {most:.0e} are rounding",
+                most=most,
+            )
+        )
     bad = [site for site, error in errors.items() if not error <= most]
     if bad or not rows <= most:
         return Finding(_disproved(bad, rows, worst), "amber", tuple(details))

@@ -8,15 +8,16 @@ frequency, and every other row must agree with it.
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 SINE, COSINE, POLAR = 0, 1, 2
 CLOSE = 1e-2
+PLAIN = (Tensor, nn.Parameter)  # of other kinds, quantised ones, single numbers cannot be read
 
 
 def stored(kept: list[Tensor]) -> dict[int, Tensor]:
     """The wave tables among a model's tensors, by identity: complex, angle + i times the kind."""
-    tables = {id(x): x for x in kept if x.dim() > 1}
+    tables = {id(x): x for x in kept if x.dim() > 1 and type(x) in PLAIN}
     found = {number: first_guess(x) for number, x in tables.items()}
     sines = [kind_and_step for kind_and_step in found.values() if kind_and_step is not None]
     known = torch.cat([step[kind != COSINE].flatten() for kind, step in sines]) if sines else None

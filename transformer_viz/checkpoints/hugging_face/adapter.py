@@ -60,12 +60,19 @@ def unlike_lora(adapter: Adapter) -> str:
     return "" if odd is None else f"it holds {odd}"
 
 
-def refuse_adapter(adapter: Adapter) -> None:
+def refuse_adapter(adapter: Adapter, quantized: str = "") -> None:
     """Refuse, before its model is read, what can be merged neither here nor by peft.
+
+    ``quantized`` is how the weights of its model are quantised, empty where they are not.
 
     Raises:
         CheckpointError: says what of it, and what to do.
     """
+    if quantized:
+        raise CheckpointError(
+            f"The adapter {adapter.name} is merged into the weights, and those of its model are "
+            f"quantised ({quantized}); give the model that they were made from as base."
+        )
     if adapter.kind in PROMPTS:
         raise CheckpointError(
             f"The adapter {adapter.name} ({adapter.kind}) {BEFORE}, so it cannot be merged; load "

@@ -82,21 +82,14 @@ def refuse(settings: Mapping[str, Any]) -> None:
     """Refuse what the words alone rule out.
 
     Raises:
-        CheckpointError: code of its own, quantised weights, an architecture whose attention cannot
-            be shown; says which, and the way out.
+        CheckpointError: code of its own, or an architecture whose attention cannot be shown; says
+            which, and the way out.
     """
     if settings.get("auto_map"):
         raise CheckpointError(
             "This folder brings Python code of its own (auto_map in config.json), which is never "
             "run here. Build the module with that code yourself and give it to load(module, "
             "tokenizer=...), or take auto_map out if the library has this architecture."
-        )
-    if settings.get("quantization_config"):
-        given = settings["quantization_config"]
-        method = given.get("quant_method", "") if isinstance(given, Mapping) else ""
-        raise CheckpointError(
-            f"The weights are quantised{f' ({method})' if method else ''}, which needs kernels "
-            "of its own; open the model that they were made from."
         )
     require_shown(settings["model_type"])
 

@@ -27,6 +27,7 @@ from .config_words import WORDS as WORDS
 from .config_words import overridden
 from .library import library
 from .parts import part_of, takes, words_config
+from .quantized import loaded_quantized, method_of, quantized_note, refuse_quantized
 from .side_files import open_tokenizer
 from .weights import class_of, difference, left_over, loaded, require_input
 
@@ -47,19 +48,21 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     Among the overrides may stand how it is to be loaded, see :func:`settings_of`.
 
     Raises:
-        CheckpointError: code of its own, quantised weights, an unknown architecture or one whose
-            attention cannot be shown; weights that do not fit; unknown overrides.
+        CheckpointError: code of its own, quantised weights without the package for them, an unknown
+            architecture or one whose attention cannot be shown; weights that do not fit; unknown
+            overrides.
     """
     if not isinstance(found.config.get("model_type"), str):
         raise CheckpointError(
             "A Hugging Face folder needs a config.json with a model_type beside its weights."
         )
     refuse(found.config)
+    refuse_quantized(found.config)
     weights, settings = found.weights, settings_of(overrides, found.weights.floats)
     adapter, file, notes = None, found.config, []
     if found.adapter is not None:
         adapter = read_adapter(found.adapter, found.allow_nonfinite)
-        refuse_adapter(adapter)
+        refuse_adapter(adapter, method_of(file))
     with library() as transformers:
         config = library_config(transformers, file, weights.tensors)
         head = {} if adapter is None else head_of(transformers, config, adapter)
@@ -76,11 +79,15 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
         part = overrides.get("part")
         if part is None:
             require_input(cls, config)
-        complaint, unknown = difference(cls, config, weights)
-        if complaint:
-            raise CheckpointError(complaint)
-        notes.append(left_over(transformers, cls, config, unknown, weights))
-        module = loaded(cls, config, weights, settings)
+        if method_of(file):
+            module = loaded_quantized(cls, config, weights, settings, overrides.get("dtype"))
+            notes.append(quantized_note(module, file))
+        else:
+            complaint, unknown = difference(cls, config, weights)
+            if complaint:
+                raise CheckpointError(complaint)
+            notes.append(left_over(transformers, cls, config, unknown, weights))
+            module = loaded(cls, config, weights, settings)
         if adapter is not None:
             module = merged(module, adapter)
             notes.append(_merged_into(_name(found.folder), adapter))

@@ -138,7 +138,7 @@ def require_input(cls: Any, config: Any) -> None:
         takes(cls, config)
     except CheckpointError:
         try:
-            parts = parts_of(_empty(cls, config))
+            parts = parts_of(empty(cls, config))
         except Exception:  # a config that the library cannot build, in many ways
             parts = ()
         takes(cls, config, parts)
@@ -182,12 +182,12 @@ def _is_mask(tensor: Tensor | None) -> bool:
 def _names(cls: Any, config: Any) -> set[str]:
     """The names of a class's weights; none where the config does not make one."""
     try:
-        return set(_empty(cls, config).state_dict())
+        return set(empty(cls, config).state_dict())
     except Exception:  # a head that needs words which the config lacks
         return set()
 
 
-def _empty(cls: Any, config: Any) -> Any:
+def empty(cls: Any, config: Any) -> Any:
     """A module of the class whose weights have shapes and no numbers."""
     with contextlib.ExitStack() as stack, torch.random.fork_rng(devices=[]):
         for context in cls.get_init_context(torch.float32, False, False, False):
@@ -202,7 +202,7 @@ def _rehearsed(cls: Any, config: Any, tensors: Mapping[str, Tensor]) -> tuple[An
     from transformers.modeling_utils import LoadStateDictConfig
 
     nowhere = torch.device("meta")
-    module = _empty(cls, config)
+    module = empty(cls, config)
     shapes = {
         name: torch.empty(tensor.shape, dtype=tensor.dtype, device=nowhere)
         for name, tensor in tensors.items()
