@@ -61,6 +61,8 @@ def merge(language: str, files: list[Path]) -> list[str]:
 
 def main(words: list[str]) -> None:
     """Merge what was named, and print a file of what lacks."""
+    if any(word.startswith("-") for word in words):
+        sys.exit("usage: python -m tests.support.translations [LANGUAGE] [FILE.json ...]")
     files = [Path(word) for word in words if word.endswith(".json")]
     (code,) = [word for word in words if not word.endswith(".json")] or ["zh"]
     lacking = merge(code, files)
