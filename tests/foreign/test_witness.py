@@ -187,7 +187,13 @@ def showing(*weights: Tensor, said: tuple[str, ...] = ()) -> Iterator[Any]:
 
 def record(weights: Tensor) -> Any:
     return SimpleNamespace(
-        weights=weights, kind="self", layer=0, offset=0, shape=tuple(weights.shape[2:]), heads=4
+        weights=weights,
+        kind="self",
+        layer=0,
+        offset=0,
+        shape=tuple(weights.shape[2:]),
+        heads=4,
+        number=None,
     )
 
 

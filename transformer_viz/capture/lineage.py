@@ -202,7 +202,8 @@ class Lineage:
     ) -> Any:
         """Mark what a call gave: streams and depth from its operands, and a role; ``tokens`` are
         those of its activations, if they are not given."""
-        origin, depth, rows, constant = NOWHERE, 0, NOWHERE, NOWHERE
+        origin, depth, rows, constant, scored = NOWHERE, 0, NOWHERE, NOWHERE, 0
+        product = isinstance(role, Scores)
         for parent in parents:
             mark = self.mark(parent)
             more = self.unmarked(parent) if mark is None else mark.origin
@@ -212,12 +213,16 @@ class Lineage:
                 rows = rows | mine if rows else mine
             elif not origin and not constant:
                 constant = frozenset((-id(parent),)) if mark is None else mark.tokens
-            depth = depth if mark is None else max(depth, mark.depth)
+            if mark is not None:
+                depth, scored = max(depth, mark.depth), max(scored, mark.scored)
+                product = product and not isinstance(mark.role, Scores)
         depth += deeper
         rows = (rows if origin else constant) if tokens is None else tokens
         for x in out if isinstance(out, SEQUENCES) else (out,):
             if type(x) is Tensor or (isinstance(x, Tensor) and not isinstance(x, nn.Parameter)):
-                self.attach(x, Mark(origin, depth, role, tokens=rows or frozenset((-id(x),))))
+                made = Mark(origin, depth, role, tokens=rows or frozenset((-id(x),)))
+                made.scored = made.serial if product else scored
+                self.attach(x, made)
         return out
 
     def attach(self, x: Tensor, mark: Mark) -> None:

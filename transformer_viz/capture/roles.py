@@ -37,7 +37,8 @@ class Mark:
     ``depth``: how many attentions stand before it; ``role``: what it is, if anything;
     ``edited_rotary``: what it would be with edited rotary angles; ``wave``: the angles behind
     values read from a stored table; ``axes``: what its axes are made of, None where no rule tells;
-    ``front``: what stands before its newest tokens; ``serial``: when it was made."""
+    ``front``: what stands before its newest tokens; ``serial``: when it was made; ``scored``: when
+    the latest product of queries and keys was made that has a part in it."""
 
     origin: frozenset[int] = NOWHERE
     depth: int = 0
@@ -48,6 +49,7 @@ class Mark:
     front: Front | None = None
     tokens: frozenset[int] = NOWHERE
     serial: int = field(default_factory=lambda: next(_serial))
+    scored: int = 0
 
 
 @dataclass(frozen=True, slots=True)

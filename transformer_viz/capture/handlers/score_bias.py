@@ -38,7 +38,7 @@ def biased(
     args, kwargs = (scores, other) if args is None else args, kwargs or {}
     if state.lineage.origin(other):  # not constant: the input itself has a part in it
         out = state.call(func, *mingled(state, args, kwargs, other))
-        return unscaled(state, scores, out) if later(state, other, scores) else out
+        return unscaled(state, scores, out) if mixed(state, other, scores) else out
     if not parts_matter(state):
         return state.call(func, args, kwargs)
     role = state.lineage.role(scores)
@@ -90,11 +90,12 @@ def mingled(state: CaptureState, args: Args, kwargs: Kwargs, other: Tensor) -> t
     return swap(args, by), swap(kwargs, by)
 
 
-def later(state: CaptureState, other: Tensor, scores: Tensor) -> bool:
-    """Whether what is added may be made of the scores themselves, as where heads are mixed."""
+def mixed(state: CaptureState, other: Tensor, scores: Tensor) -> bool:
+    """Whether what is added is made of the scores themselves, as where heads are mixed."""
     made, before = state.lineage.mark(other), state.lineage.mark(scores)
-    unknown = state.lineage.role(other) is None and other.shape == scores.shape
-    return unknown and made is not None and before is not None and made.serial > before.serial
+    if made is None or before is None or made.role is not None or other.shape != scores.shape:
+        return False
+    return 0 < before.scored == made.scored
 
 
 def unscaled(state: CaptureState, scores: Tensor, out: Any) -> Any:
