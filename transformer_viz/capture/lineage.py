@@ -213,8 +213,9 @@ class Lineage:
                 rows = rows | mine if rows else mine
             elif not origin and not constant:
                 constant = frozenset((-id(parent),)) if mark is None else mark.tokens
+            depth = depth if mark is None else max(depth, mark.depth)
             if mark is not None:
-                depth, scored = max(depth, mark.depth), max(scored, mark.scored)
+                scored = max(scored, mark.scored)
                 product = product and not isinstance(mark.role, Scores)
         depth += deeper
         rows = (rows if origin else constant) if tokens is None else tokens
