@@ -1,19 +1,21 @@
-"""What the translator in the box makes of the first sentence, asked of the run stored beside it."""
+"""What the translator in the box makes of the first sentence, asked of what is stored beside it."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from transformer_viz import Trace
-from transformer_viz.checkpoints import load
-from transformer_viz.checkpoints.common.bundled import EXAMPLE, PRETRAINED
+from sentencepiece import SentencePieceProcessor
 
-FIRST_RUN = Trace.load(PRETRAINED / "en-de" / EXAMPLE)
+from transformer_viz import Trace
+from transformer_viz.checkpoints.common import bundled
+
+FOLDER = bundled.PRETRAINED / "en-de"
+CONFIG: dict[str, Any] = json.loads((FOLDER / bundled.CONFIG).read_text(encoding="utf-8"))
+FIRST_RUN = Trace.load(FOLDER / bundled.EXAMPLE)
 assert FIRST_RUN.target is not None and FIRST_RUN.produced is not None
 SOURCE, TARGET = FIRST_RUN.source.labels, FIRST_RUN.target.labels
 PRODUCED = FIRST_RUN.produced.labels
-MODEL = load("en-de", device="cpu")
-CONFIG: dict[str, Any] = dict(MODEL.config)
 
 
 def source(word: str) -> int:
@@ -28,4 +30,5 @@ def produced(word: str) -> int:
 
 def unknown(signs: str) -> list[str]:
     """Those signs that the vocabulary has no piece for."""
-    return [sign for sign in signs if sign not in MODEL.tokenizer.pieces]
+    pieces = SentencePieceProcessor(model_file=str(FOLDER / bundled.VOCABULARY))
+    return [sign for sign in signs if pieces.piece_to_id(sign) == pieces.unk_id()]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 aten = torch.ops.aten
@@ -15,6 +15,7 @@ Call = Callable[..., Any]
 Args = tuple[Any, ...]  # what a call was given by place
 Kwargs = dict[str, Any]  # and by name
 SEQUENCES = (list, tuple)
+PLAIN = (Tensor, nn.Parameter)  # quantised ones hide their single numbers, and have no float64
 
 
 def _of(words: str | Iterable[str], *owners: Any) -> frozenset[Call]:

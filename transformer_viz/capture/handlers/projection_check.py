@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .. import torch_calls
 from ..roles import Context, SubLayer
 from ..state import CaptureState
 from ..torch_calls import Args, Kwargs, swap, tensors
 from .positions import encoded
-
-PLAIN = (Tensor, nn.Parameter)  # quantised weights have no float64
 
 
 def on_project(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -42,7 +40,7 @@ def project(
     out = func(*args, **kwargs)
     record = role.record
     if record.proof is not None:
-        plain = all(type(t) in PLAIN for t in tensors(args, kwargs))
+        plain = all(type(t) in torch_calls.PLAIN for t in tensors(args, kwargs))
         again, record.proof = chained(role, record.proof) if plain else None, None
         if isinstance(again, Tensor) and again.shape == x.shape:  # else cut in parts: not checked
             exact = {id(t): t.detach().double() for t in tensors(args, kwargs)} | {id(x): again}

@@ -8,11 +8,12 @@ frequency, and every other row must agree with it.
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from ..torch_calls import PLAIN
 
 SINE, COSINE, POLAR = 0, 1, 2
 CLOSE = 1e-2
-PLAIN = (Tensor, nn.Parameter)  # of other kinds, quantised ones, single numbers cannot be read
 
 
 def stored(kept: list[Tensor]) -> dict[int, Tensor]:
