@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from html import escape
+
 import streamlit as st
 
 from ...core.interventions import BlockEdges, Edit
@@ -24,11 +26,18 @@ def ways_back(*, disabled: bool) -> None:
     st.button(say("back to clean"), key="clean", on_click=changes.clean, disabled=disabled)
 
 
-def chips(scene: Scene) -> None:
-    """The active edits in words; a click takes one away. The room is there also when empty."""
-    with layout.row("center", key="chips"):
+def chips(scene: Scene, hint: str) -> None:
+    """The active edits in words; a click takes one away. The room is there also when empty.
+
+    Args:
+        hint: what a newcomer may try; the browser shows it until a slider was moved once.
+    """
+    with layout.row("center", key="chips", fit=True):
         if not scene.changes:
-            layout.quiet(say(NOTHING))
+            layout.quiet(
+                f'<span class="tv-hint">{escape(hint)}</span>'
+                f'<span class="tv-as-trained">{escape(say(NOTHING))}</span>'
+            )
         for number, edit in enumerate(scene.changes):
             text = escape_markdown(said(edit, scene.before))
             st.button(f"{text} ✕", key=f"edit-{number}", on_click=_remove, args=(edit,))

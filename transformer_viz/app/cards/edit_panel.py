@@ -1,4 +1,4 @@
-"""Change it: the controls of one place, what they apply to, and the way back."""
+"""The dock: the controls of one place, what they apply to, what is changed, and the way back."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from ...components.slider import slider_data
 from ...core.interventions import Intervention
@@ -25,6 +26,7 @@ from ..session.state import state
 from ..session.view_options import newest
 from ..ui import components, layout
 from .edit_chips import at, chips, ways_back
+from .overview import compare
 
 CROSSED = mark(
     "Cross-attention has no causal mask: it reads the other sentence. Choose Encoder or Decoder, "
@@ -38,57 +40,62 @@ HIDE = {
 MOST_PADDING = 20  # tokens; more would say nothing new
 
 
-def controls(scene: Scene) -> None:
-    """The card: what a change applies to, the controls, and what is changed already."""
-    place = scene.place
-    keys = keys_of(scene.now, place.map_name)
-    _show(place, scene.changes)
-    with st.container(border=True, key="card-change"):
-        with layout.row("center", spread=True):
-            with layout.row("center", fit=True):
-                what = layout.quiet_span(say("applies to"))
-                layout.heading(f"{say('Change it')} {what}", fit=True)
-                st.segmented_control(
-                    say("applies to"),
-                    list(SCOPES),
-                    key="scope",
-                    format_func=lambda scope: say(SCOPES[scope]),
-                    required=True,
-                    label_visibility="collapsed",
-                )
-            with layout.row(fit=True):
-                ways_back(disabled=not scene.changes)
-        chips(scene)
-        with layout.row(gap="medium"):
-            _slider(scene, TEMPERATURE, 300)
-            _causal(scene)
-            _slider(scene, WINDOW, layout.SLIDER_WIDTH)
-            _head_state()
-        with layout.row(gap="medium"):
-            _hide(keys, scene.kind)
-            _edge(keys)
-            if scene.kind.padded:
-                _padding()
+HINT = mark("Move the temperature: what happens to the sentence?")
+OTHER_HINT = mark("Move the temperature: what happens to the pictures?")
 
 
-def strip(scene: Scene, parts: frames.Parts) -> None:
-    """In one row, the controls that a head's chain follows, and what is changed already.
+def dock(
+    scene: Scene,
+    parts: frames.Parts = PARTS,
+    *,
+    live: bool = True,
+    comparing: bool = True,
+) -> DeltaGenerator:
+    """The dock at the foot of a page: the controls of one place, and what is changed already.
+
+    It stays in sight while the page is read, so that a hand and what it changes are on one screen.
+    A page draws it last. What is given back is where a page shows that it waits.
 
     Args:
         parts: the pictures that follow while a slider is dragged.
+        live: whether they follow before the hand rests; a page of charts waits for that.
+        comparing: whether the page can show the run before, and the difference.
     """
-    _show(scene.place, scene.changes)
-    with st.container(key="strip"), st.container(border=True, key="card-change"):
-        with layout.row(gap="medium"):
-            _slider(scene, TEMPERATURE, 210, parts)
+    place, keys = scene.place, keys_of(scene.now, scene.place.map_name)
+    _show(place, scene.changes)
+    line = frames.line(scene, parts) if live else ""
+    with st.container(key="dock"), st.container(border=True, key="card-change"):
+        waiting = st.container(key="waiting-free")
+        with layout.row("bottom", gap="medium", key="dock-hand"):
+            _scope()
+            _slider(scene, TEMPERATURE, 210, line)
+            _slider(scene, WINDOW, 190, line)
             _causal(scene)
-            _slider(scene, WINDOW, 160, parts)
             _head_state()
-            _hide(keys_of(scene.now, scene.place.map_name), scene.kind, 230)
-        with layout.row("center", spread=True):
-            chips(scene)
-            with layout.row(fit=True):
+            with st.popover(say("more"), key="more"):
+                _factor()
+                _hide(keys, scene.kind)
+                _edge(keys)
+                if scene.kind.padded:
+                    _padding()
+        with layout.row("center", spread=True, key="dock-done"):
+            hint = say(HINT if scene.kind.writes else OTHER_HINT)
+            chips(scene, hint)
+            with layout.row("center", fit=True, key="dock-ways"):
+                if comparing:
+                    compare(scene)
                 ways_back(disabled=not scene.changes)
+    return waiting
+
+
+def _scope() -> None:
+    st.segmented_control(
+        say("applies to"),
+        list(SCOPES),
+        key="scope",
+        format_func=lambda scope: say(SCOPES[scope]),
+        required=True,
+    )
 
 
 def keys_of(trace: Trace, block: str) -> Tokens:
@@ -112,7 +119,7 @@ def _show(place: Place, changes: Intervention) -> None:
     widget_sync.show(wanted)
 
 
-def _slider(scene: Scene, slider: Slider, width: int, parts: frames.Parts = PARTS) -> None:
+def _slider(scene: Scene, slider: Slider, width: int, line: str) -> None:
     """A slider that shows the selected head's value; its pictures follow while it is dragged."""
     shown = slider.shown(scene.changes, scene.place)
     data = slider_data(
@@ -122,7 +129,7 @@ def _slider(scene: Scene, slider: Slider, width: int, parts: frames.Parts = PART
         own=slider.write(slider.own),
         title=say(slider.title),
         help=say(slider.help),
-        line=frames.line(scene, parts),
+        line=line,
         seq=newest(),
     )
     components.slider(data, key=slider.name, moved=lambda said: _slid(slider, said), width=width)
@@ -150,32 +157,35 @@ def _no_causal(place: Place) -> bool:
 
 
 def _head_state() -> None:
+    st.segmented_control(
+        say("heads"),
+        list(HEAD_STATES),
+        key="head_state",
+        format_func=lambda state: say(HEAD_STATES[state]),
+        required=True,
+        on_change=_moved,
+        args=("head_state",),
+        help=say(
+            "Scale multiplies what a head hands on; uniform looks at all visible words "
+            "alike; off hands on nothing."
+        ),
+    )
+
+
+def _factor() -> None:
+    """What a scaled head is multiplied by."""
     scaling, factor = st.session_state["head_state"] == "scale", st.session_state["factor"]
-    with layout.row(fit=True):
-        st.segmented_control(
-            say("heads"),
-            list(HEAD_STATES),
-            key="head_state",
-            format_func=lambda state: say(HEAD_STATES[state]),
-            required=True,
-            on_change=_moved,
-            args=("head_state",),
-            help=say(
-                "Scale multiplies what a head hands on; uniform looks at all visible words "
-                "alike; off hands on nothing."
-            ),
-        )
-        st.number_input(
-            say("factor"),
-            key="factor",
-            min_value=min(-5.0, factor),
-            max_value=max(5.0, factor),
-            step=0.25,
-            on_change=_moved,
-            args=("factor",),
-            disabled=not scaling,
-            width=layout.NUMBER_WIDTH,
-        )
+    st.number_input(
+        say("factor"),
+        key="factor",
+        min_value=min(-5.0, factor),
+        max_value=max(5.0, factor),
+        step=0.25,
+        on_change=_moved,
+        args=("factor",),
+        disabled=not scaling,
+        width=layout.NUMBER_WIDTH,
+    )
 
 
 def _hide(keys: Tokens, kind: Kind, width: int = 420) -> None:

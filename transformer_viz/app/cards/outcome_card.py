@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from html import escape
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
-from ...core.interventions import Intervention, ShufflePositions
+from ...core.interventions import ShufflePositions
 from ...i18n import mark, say
 from ..render import outcome_html, payloads
 from ..session import notices, selection, view_options
 from ..session.edit_controls import answers_itself
 from ..session.scene import Scene
 from ..ui import components, layout
-from ..ui.progress import Stopped, run_with_progress
-from ..ui.text_format import changed_words, ending, spoken
 
-NOTHING = mark("nothing: the model ends at once")
-RUNS = {
-    "held": mark("held"),
-    "now": mark("now"),
-    "before": mark("before"),
-    "after": mark("after"),
-}
 CLICK = mark("Click a word above to hide it from the model; its guesses then stand here.")
 READ = mark("The model was shown this word, so it need not guess: hide it with a click above.")
 FLATTERED = mark(
@@ -38,20 +27,13 @@ RESHUFFLED = mark(
 )
 
 
-def came_of_it(scene: Scene) -> Callable[[], None] | None:
-    """The card of what the model says; what is given back fills in what it writes freely."""
+def came_of_it(scene: Scene) -> None:
+    """The card of what the model says about the words that it is held to."""
     with st.container(border=True, key="card-outcome"):
         layout.heading(say("What came of it"))
-        if not scene.kind.writes:
-            _probabilities(scene)
-            return None
-        follow = st.empty()
-        with follow:
-            _sentences(scene)
-        waiting = st.container(key="waiting-free")
-        _cautions(scene)
+        if scene.kind.writes:
+            _cautions(scene)
         _probabilities(scene)
-    return lambda: _follow_up(scene, follow, waiting)
 
 
 def _cautions(scene: Scene) -> None:
@@ -92,76 +74,3 @@ def _choose_place(labels: Sequence[str]) -> None:
             width=layout.TOKEN_WIDTH,
             label_visibility="collapsed",
         )
-
-
-def _follow_up(scene: Scene, follow: DeltaGenerator, waiting: DeltaGenerator) -> None:
-    """The sentence of the changed model when nobody holds its words, put where it belongs."""
-    continues = scene.kind.continues
-    if not (scene.changes or scene.question.target or continues):
-        return
-    before, after = scene.answer.text, "…"
-    try:
-        if scene.question.target or continues:
-            before = "…"
-            before = freely(scene, Intervention(), waiting)
-        if scene.changes:
-            said = freely(scene, scene.changes, waiting)
-            gap = " " if continues and said != said.lstrip() else ""
-            after = gap + changed_words(before, said) if said else _nothing()
-    except Stopped:
-        before, after = _instead(before, say("stopped"))
-    except (ValueError, LookupError) as error:
-        before, after = _instead(before, spoken(error))
-    with follow:
-        _sentences(scene, before, after)
-
-
-def _nothing() -> str:
-    return f" <i>{say(NOTHING)}</i>"
-
-
-def _instead(before: str, words: str) -> tuple[str, str]:
-    """What is shown where a sentence was to come: of both, if not even the first one came."""
-    return words if before == "…" else before, f"<i>{escape(words)}</i>"
-
-
-def freely(scene: Scene, changes: Intervention, where: DeltaGenerator) -> str:
-    """What the model says under these changes when nobody holds its words."""
-    return run_with_progress(
-        lambda task: scene.engine.free(scene.question, changes, task),
-        key="free-changed" if changes else "free-clean",
-        label=say("Going on with the text ...")
-        if scene.kind.continues
-        else say("Writing freely ...")
-        if scene.kind.takes == "audio"
-        else say("Translating freely ..."),
-        about=(scene.question, changes.to_json()),
-        where=where,
-    )
-
-
-def _sentences(scene: Scene, before: str = "…", after: str = "…") -> None:
-    """What is held and what is said, before and after the change; dots while it is being made.
-
-    ``after`` is HTML, its new words marked.
-    """
-    held, changed = bool(scene.question.target), bool(scene.changes)
-    if not (held or scene.kind.continues):
-        before = scene.answer.text
-    said = escape(before) or _nothing()
-    lines = [
-        ("held", escape(scene.answer.text), held),
-        ("now", said, not changed),
-        ("before", said, changed),
-        ("after", after, changed),
-    ]
-    start = f'<span class="tv-start">{escape(ending(scene.question.text))}</span>'
-    start = start if scene.kind.continues else ""
-    spans = "".join(
-        f'<span class="tv-quiet">{say(RUNS[name])}</span>'
-        f'<span>{start}<span data-what="{name}">{text}</span>'
-        "</span>"
-        for name, text, shown in lines
-        if shown
-    )
-    st.html(f'<div class="tv-sentence">{spans}</div>')

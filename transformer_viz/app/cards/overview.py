@@ -48,7 +48,6 @@ def _choices(scene: Scene, question: str) -> None:
                     required=True,
                     label_visibility="collapsed",
                 )
-            compare(scene)
 
 
 def block(scene: Scene) -> None:

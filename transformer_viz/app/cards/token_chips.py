@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from ...components import Chip, ChipRow, Picked, spot
 from ...components.ruler import Ruler
 from ...core.trace_parts import Tokens
 from ...i18n import mark, say
 from ...metrics.attention.map_cells import Cells
-from ..render.headline import lead
 from ..session import visit, widget_sync
 from ..session.edit_controls import hidden
 from ..session.keys import private
@@ -20,6 +20,7 @@ from ..session.scene import Scene
 from ..session.state import state
 from ..ui import components
 from ..ui.text_format import first_few, spelled_in_bytes
+from .written import written
 
 #: What is said of characters that are read as bytes: by a model that translates, or by another.
 BYTES = {
@@ -40,15 +41,14 @@ def sentences(
     chosen: Callable[[Picked], None],
     chart: str | None = None,
     sides: tuple[Ruler | None, Ruler | None] = (None, None),
-) -> None:
+) -> DeltaGenerator:
     """What the model says, and the chips; a Plotly ``chart`` is lit with them, along its ``sides``.
 
-    Patches and frames are no words to read: a picture and a sound have no chips.
+    Patches and frames are no words to read: a picture and a sound have no chips. What is given
+    back is the place that `written.written_freely` fills in.
     """
     _notices(scene)
-    said = lead(scene)
-    if said:
-        st.html(f'<p class="tv-lead">{said}</p>')
+    place = written(scene)
     if scene.kind.takes in ("image", "audio"):
         rows = [row for row in rows if row.name == "target"]
     words = bool(rows)
@@ -61,6 +61,7 @@ def sentences(
         chosen=chosen,
         theme=visit.recolour,
     )
+    return place
 
 
 def _notices(scene: Scene) -> None:

@@ -15,7 +15,7 @@ from ..session.state import state
 from ..ui import layout
 from ..ui.progress import Stopped, run_with_progress
 from ..ui.text_format import spoken
-from .outcome_card import freely
+from .written import freely
 
 QUESTION = mark("Does the order of the words matter?")
 LINES = {

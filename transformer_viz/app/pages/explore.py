@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from ...i18n import mark, say
 from ..cards import head_card, token_chips
-from ..cards.edit_panel import controls
+from ..cards.edit_panel import dock
 from ..cards.image_card import patches
 from ..cards.outcome_card import came_of_it
 from ..cards.overview import pictures
+from ..cards.written import written_freely
 from ..engine.engine import Engine
 from ..page_template import show
 from ..session import selection
@@ -37,9 +38,9 @@ def _body(scene: Scene) -> Callable[[], None] | None:
         if scene.kind.mask_id is None
         else token_chips.toggle_mask(source)
     )
-    token_chips.sentences(scene, token_chips.rows_for_map(scene, found), chosen)
+    place = token_chips.sentences(scene, token_chips.rows_for_map(scene, found), chosen)
     pictures(scene, found, say(QUESTIONS.get(scene.kind.takes, QUESTION)))
     if scene.kind.takes == "image":
         patches(scene)
-    controls(scene)
-    return came_of_it(scene)
+    came_of_it(scene)
+    return written_freely(scene, place, dock(scene))

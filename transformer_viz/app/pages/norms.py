@@ -24,9 +24,11 @@ from ...metrics.residual.outliers import (
     outstanding_gains,
     outstanding_tokens,
 )
-from ..cards import edit_chips, token_chips
-from ..cards.overview import compare, sentence
+from ..cards import token_chips
+from ..cards.edit_panel import dock
+from ..cards.overview import sentence
 from ..cards.plotly_chart import chart, clicked
+from ..cards.written import written_freely
 from ..engine.engine import Engine
 from ..page_template import show
 from ..session import notices, selection, visit, widget_sync
@@ -52,7 +54,7 @@ def _body(scene: Scene) -> Callable[[], None] | None:
     selection.follow_word(scene)
     rows = token_chips.rows_for_stack(scene, stack, state.word, "column")
     sides = token_chips.sides_of(scene, stack, "column")
-    token_chips.sentences(
+    written = token_chips.sentences(
         scene, rows, lambda chip: widget_sync.choose(word=chip.token), "norm-map", sides
     )
     _choices(scene)
@@ -76,15 +78,13 @@ def _body(scene: Scene) -> Callable[[], None] | None:
             _outstanding(scene, stack)
     _changes(scene, stack)
     _table(scene, stack)
-    return None
+    return written_freely(scene, written, dock(scene, live=False))
 
 
 def _choices(scene: Scene) -> None:
     with layout.row("center", spread=True):
         layout.heading(say(QUESTION), fit=True)
-        with layout.row(fit=True):
-            sentence(scene)
-            compare(scene)
+        sentence(scene)
 
 
 def _clamp_site(sites: tuple[str, ...]) -> None:
@@ -222,12 +222,7 @@ def _found(title: str, find: Callable[[], pd.DataFrame]) -> None:
 def _changes(scene: Scene, stack: str) -> None:
     """The edits that were made on other pages, and what they did to the norms, in a sentence."""
     with st.container(border=True, key="card-changes"):
-        with layout.row("center", spread=True):
-            question = say("What did the changes do here?")
-            layout.heading(question, fit=True)
-            with layout.row(fit=True):
-                edit_chips.ways_back(disabled=not scene.changes)
-        edit_chips.chips(scene)
+        layout.heading(say("What did the changes do here?"))
         if scene.changes:
             try:
                 said = describe_norm_change(scene.before, scene.now, state.statistic, stack)
@@ -237,8 +232,8 @@ def _changes(scene: Scene, stack: str) -> None:
         else:
             st.caption(
                 say(
-                    "Change masks, temperature, heads or positions on Explore or Positions, and "
-                    "come back: before, after and difference then stand here."
+                    "Change masks, temperature or heads below, or positions on the page Positions: "
+                    "before, after and difference then stand here."
                 )
             )
 

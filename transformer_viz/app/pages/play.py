@@ -12,6 +12,7 @@ from ...core.interventions import Intervention
 from ...core.search_tree import Search
 from ...i18n import mark, say
 from ..cards import search_options
+from ..cards.edit_panel import dock
 from ..cards.search_options import Way
 from ..engine.engine import Engine
 from ..engine.search_jobs import searched
@@ -49,6 +50,7 @@ def _body(scene: Scene) -> None:
         clean = _search(scene, way, Intervention(), waiting)
         before = clean.texts[0]
     _picture(scene, search, chosen, before, f"{way}{changes.to_json()}")
+    dock(scene, live=False, comparing=False)
 
 
 def _silent(scene: Scene) -> str:

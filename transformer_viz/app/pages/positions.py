@@ -13,12 +13,13 @@ from ...core.trace import Trace
 from ...core.trace_parts import Tokens
 from ...i18n import mark, say
 from ...metrics.positions.positions import pair_count, position_array
-from ..cards import edit_chips, head_card, token_chips
-from ..cards.edit_chips import ways_back
+from ..cards import head_card, token_chips
+from ..cards.edit_panel import dock
 from ..cards.outcome_card import came_of_it
 from ..cards.overview import pictures, sentence
 from ..cards.plotly_chart import chart, clicked
 from ..cards.word_order_card import order_card
+from ..cards.written import written_freely
 from ..engine.engine import Engine
 from ..page_template import show
 from ..session import changes, notices, position_edits, visit, widget_sync
@@ -53,7 +54,7 @@ def _body(scene: Scene) -> Callable[[], None]:
     notices.rewrite_widget("place")
     rows = token_chips.rows_for_stack(scene, stack, state.place, "row")
     sides = token_chips.sides_of(scene, stack, "row")
-    token_chips.sentences(
+    written = token_chips.sentences(
         scene, rows, lambda chip: widget_sync.choose(place=chip.token), "position-table", sides
     )
     _choices(scene)
@@ -83,8 +84,9 @@ def _body(scene: Scene) -> Callable[[], None]:
     _switches(scene)
     scene, found = head_card.clamp_selection(scene)
     pictures(scene, found, say("What do the heads do with it?"))
-    follow = came_of_it(scene)
+    came_of_it(scene)
     bag = order_card(scene) if scene.kind.writes and scene.kind.takes == "text" else None
+    follow = written_freely(scene, written, dock(scene))
 
     def later() -> None:
         for work in (follow, bag):
@@ -215,24 +217,20 @@ def _switches(scene: Scene) -> None:
     """Scale, drop, shuffle: what the model is told about places."""
     _show(scene)
     with st.container(border=True, key="card-switches"):
-        with layout.row("center", spread=True):
-            with layout.row("center", fit=True):
-                two = len(scene.kind.stacks) > 1
-                of = layout.quiet_span(say("the positions of"))
-                heading = f"{say('Change it')} {of}" if two else say("Change the positions")
-                layout.heading(heading, fit=True)
-                if two:
-                    st.segmented_control(
-                        say("the positions of"),
-                        list(REACHES),
-                        key="reach",
-                        format_func=lambda reach: say(REACHES[reach]),
-                        required=True,
-                        label_visibility="collapsed",
-                    )
-            with layout.row(fit=True):
-                ways_back(disabled=not scene.changes)
-        edit_chips.chips(scene)
+        with layout.row("center", fit=True):
+            two = len(scene.kind.stacks) > 1
+            of = layout.quiet_span(say("the positions of"))
+            heading = f"{say('Change it')} {of}" if two else say("Change the positions")
+            layout.heading(heading, fit=True)
+            if two:
+                st.segmented_control(
+                    say("the positions of"),
+                    list(REACHES),
+                    key="reach",
+                    format_func=lambda reach: say(REACHES[reach]),
+                    required=True,
+                    label_visibility="collapsed",
+                )
         with layout.row("bottom", gap="medium"):
             _controls()
         if state.reach == "both" and position_edits.differ(scene.changes):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import streamlit as st
@@ -11,7 +12,8 @@ from ...core.stages import Number, Stage, Terms, Walkthrough
 from ...i18n import mark, say
 from ...metrics.attention.map_cells import cells
 from ..cards import head_card, overview, token_chips
-from ..cards.edit_panel import strip
+from ..cards.edit_panel import dock
+from ..cards.written import written_freely
 from ..engine.engine import Engine
 from ..engine.task import Task
 from ..page_template import show
@@ -43,12 +45,13 @@ def draw(engine: Engine) -> None:
     show(engine, _body)
 
 
-def _body(scene: Scene) -> None:
+def _body(scene: Scene) -> Callable[[], None] | None:
     place = scene.place
     found = cells(scene.now, place.map_name, place.layer, place.head)
     head_card.clamp_row(found)
     token_chips.apply_picked(found)
-    token_chips.sentences(scene, token_chips.rows_for_map(scene, found), token_chips.remember_click)
+    rows = token_chips.rows_for_map(scene, found)
+    written = token_chips.sentences(scene, rows, token_chips.remember_click)
     _choices(scene, found.rows.labels)
     with st.container(border=True, key="card-inside"):
         waiting = st.container(key="waiting-inside")
@@ -62,14 +65,15 @@ def _body(scene: Scene) -> None:
         )
         if not chain.stages:
             st.info(escape_markdown(say(chain.problem)))
-            return
+            return None
         _clamp_step(chain)
         terms = _terms(scene, chain)
         opened = Opened(row, state.step, state.number, presenting())
         components.inside(
             _data(scene, chain, terms, opened), key="inside", stepped=_stepped, opened=_open
         )
-    strip(scene, {"inside": lambda moved: _moved(moved, opened)})
+    parts = {"inside": lambda moved: _moved(moved, opened)}
+    return written_freely(scene, written, dock(scene, parts, comparing=False))
 
 
 def _choices(scene: Scene, words: tuple[str, ...]) -> None:

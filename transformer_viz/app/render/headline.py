@@ -1,4 +1,4 @@
-"""What the model says to what it was given, in one line above everything else."""
+"""What a model that does not translate says to what it was given, in one line."""
 
 from __future__ import annotations
 
@@ -27,9 +27,6 @@ def lead(scene: Scene) -> str:
         return ""
     if kind.gives == "classes":
         return _class(scene)
-    if kind.translates:
-        held = layout.quiet_span(say("held")) + " " if scene.question.target else ""
-        return f'{held}<span data-what="translation">{escape(scene.answer.text)}</span>'
     said = _next_word(scene) if kind.continues else _filled(scene)
     return f'<span data-what="lead">{said}</span>'
 

@@ -102,6 +102,7 @@ def sentence_box(engine: Engine) -> None:
             on_change=query_state.mark_query_changed,
             format_func=lambda name: engine.shelf[name].label,
             width=210,
+            label_visibility="visible" if kind.takes != "text" or kind.pairs else "collapsed",
         )
         framed += ("model", *inputs.choices(kind))
     inputs.examples(engine, kind)

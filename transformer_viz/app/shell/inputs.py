@@ -80,6 +80,7 @@ def box(engine: Engine, kind: Kind) -> tuple[str, ...]:
         help=None
         if kind.spelled
         else say("This model came without a vocabulary: it is given ids."),
+        label_visibility="visible" if kind.pairs or not kind.spelled else "collapsed",
     )
     if not kind.pairs:
         return ("text",)

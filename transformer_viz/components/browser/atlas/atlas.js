@@ -22,6 +22,7 @@ import { Pending } from "../shared/pending.js";
 /** @typedef {[block: string, layer: number, head: number]} Opened */
 
 const UNTIL_SAID = 400; // milliseconds after the last change until Python hears of it
+const AROUND_TILES = 150;   // pixels that legend and tools take below the tiles
 const MOST_LAID = 7;      // heads that can be laid over the opened one
 
 export class Atlas {
@@ -116,7 +117,7 @@ export class Atlas {
     if (overlaid.hear(data.overlaid)) this.overlaid = data.overlaid;
     this.data = data;
     this.palette = paletteOf(this.place, data);
-    this.place.style.minHeight = `var(--tv-taller, ${data.height}px)`; // more where its controls need more lines
+    this.place.style.minHeight = `var(--tv-taller, min(${data.height}px, calc(var(--tv-most, ${data.height}px) + ${AROUND_TILES}px)))`; // more where its controls need more lines
     if (!this.walking || !placesIn(data).some((place) => samePlace(place, this.cursor))) {
       this.cursor = placeNamed(data, this.opened) ?? { block: 0, layer: 0, head: 0 };
     }

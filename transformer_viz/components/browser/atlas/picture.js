@@ -81,6 +81,9 @@ export class AtlasPicture {
     const room = this.view, titles = data.blocks.map((block) => block.title);
     this.layout = sort === "layer" ? inLayers(places, titles, room, letters)
       : inRank(places, this.widest(places), room, letters);
+    // As high as the tiles can get at this width: what is higher would be a hole below them.
+    const highest = inLayers(places, titles, { width: room.width, height: Infinity }, letters).height;
+    this.frame.style.setProperty("--tv-highest", `${Math.ceil(highest)}px`);
     for (const [part, size] of /** @type {const} */ (
       [[this.whole, this.layout], [this.window, room]])) {
       part.style.width = size.width + "px";

@@ -64,7 +64,7 @@ export class MapPicture {
     this.limit = limitOf(data, this.sheets);
     this.table = mapColours(data, palette);
     this.labels = { rows: data.rows.labels, columns: data.columns.labels };
-    this.place.style.height = `var(--tv-tall, ${data.height}px)`;
+    this.place.style.height = `var(--tv-tall, min(${data.height}px, var(--tv-most, ${data.height}px)))`;
     set(this.place, "aria-label", describeMap(data));
   }
 

@@ -101,7 +101,7 @@ export class Lines {
     if (this.pending.hear({ top, threshold })) this.tools.show({ top, threshold });
     this.reached = this.reached.map((place, n) => Math.min(place, this.words(n).length - 1));
     this.place.classList.toggle("several", data.heads.length > 1); // more is said of them
-    this.box.style.height = `var(--tv-tall, ${data.height}px)`;
+    this.box.style.height = `var(--tv-tall, min(${data.height}px, var(--tv-most, ${data.height}px)))`;
     this.note.textContent = [data.caption, data.note].filter(Boolean).join(" · ");
     this.name();
     this.draw();

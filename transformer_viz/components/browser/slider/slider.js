@@ -8,6 +8,7 @@ import { Pending } from "../shared/pending.js";
 import { liveFrame } from "../shared/live_frame.js";
 import { afterPainting } from "../shared/streamlit_view.js";
 import { SliderFace } from "./face.js";
+import { offerFirstTry, tried } from "./first_try.js";
 
 /** @typedef {import("./face.js").SliderData} SliderData */
 /** @typedef {{value: string, seq: number, since: number}} Step */
@@ -43,6 +44,7 @@ export class Slider {
     this.gate = new Gate((/** @type {Step} */ step) => this.paint(step));
     this.rest = rested(SLIDER_REST, () => this.tell());
     this.ending = new AbortController();
+    offerFirstTry();
     const { input, help } = this.face, on = listener(this.ending.signal);
     on(input, "input", (event) => this.step(input.valueAsNumber, event.timeStamp));
     on(input, "change", (event) => this.step(input.valueAsNumber, event.timeStamp));
@@ -135,6 +137,7 @@ export class Slider {
     this.seq = STEPS.newest += 1;
     this.stroke ||= this.seq;
     this.pending.choose();
+    tried();
     this.mark();
     this.face.stand(data, value);
     this.gate.want({ value, seq: this.seq, since });
