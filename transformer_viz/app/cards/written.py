@@ -27,10 +27,8 @@ LONG = 150  # letters; what is longer needs more than a line
 
 def written(scene: Scene) -> DeltaGenerator:
     """The lines as they are known at once; gives the place that `written_freely` fills in."""
-    place = st.empty()
-    with place:
-        _sentences(scene)
-    return place
+    lines = _sentences(scene)
+    return st.html(lines) if lines else st.empty()
 
 
 def written_freely(
@@ -45,7 +43,7 @@ def written_freely(
     return lambda: _follow_up(scene, place, waiting)
 
 
-def _follow_up(scene: Scene, follow: DeltaGenerator, waiting: DeltaGenerator) -> None:
+def _follow_up(scene: Scene, place: DeltaGenerator, waiting: DeltaGenerator) -> None:
     """The sentence of the changed model when nobody holds its words, put where it belongs."""
     continues = scene.kind.continues
     if not (scene.changes or scene.question.target or continues):
@@ -63,8 +61,7 @@ def _follow_up(scene: Scene, follow: DeltaGenerator, waiting: DeltaGenerator) ->
         before, after = _instead(before, say("stopped"))
     except (ValueError, LookupError) as error:
         before, after = _instead(before, spoken(error))
-    with follow:
-        _sentences(scene, before, after)
+    place.html(_sentences(scene, before, after))  # in its place, so that nothing moves
 
 
 def _nothing() -> str:
@@ -91,16 +88,15 @@ def freely(scene: Scene, changes: Intervention, where: DeltaGenerator) -> str:
     )
 
 
-def _sentences(scene: Scene, before: str = "…", after: str = "…") -> None:
-    """The lines: what is held and what is said, before and after the change.
+def _sentences(scene: Scene, before: str = "…", after: str = "…") -> str:
+    """The lines as HTML: what is held and what is said, before and after the change.
 
     Dots stand for what is still being written. ``after`` is HTML, its new words marked.
     """
     said = lead(scene) if not scene.kind.translates else ""
     first = f'<p class="tv-lead">{said}</p>' if said else ""
     lines = _lines(scene, before, after) if scene.kind.writes else ""
-    if first or lines:
-        st.html(first + lines)
+    return first + lines
 
 
 def _lines(scene: Scene, before: str, after: str) -> str:
