@@ -23,7 +23,8 @@ def page_run(engine: Engine, pages: Sequence[Page]) -> Iterator[StreamlitPage]:
     """Everything around the page that is open, in the only order that works; gives that page.
 
     1. `visit.speak_first`: the navigation spells the pages' titles, so the language comes first.
-    2. `st.navigation`: tells which page is open; all that follows depends on it.
+    2. `st.navigation`: tells which page is open; all that follows depends on it. The first page
+       has no address of its own; it stands hidden at its name too, for whoever types that.
     3. `uploads.keep_alive`: before anything may stop the run, or the visit loses its files.
     4. `navigation.register_pages`: before a button of a lesson wants to go to one of them.
     5. `visit.begin`: from here on the state is there; no widget with a key of the link may come
@@ -37,11 +38,12 @@ def page_run(engine: Engine, pages: Sequence[Page]) -> Iterator[StreamlitPage]:
     8. `visit.save` last: the link says what the page has settled.
     """
     visit.speak_first()
-    entries = {_entry(engine, page): page for page in pages}
-    chosen = st.navigation(list(entries), position="top")
+    entries = [_entry(engine, page) for page in pages]
+    named = [_entry(engine, page, named=True) for page in pages if page.first]
+    chosen = st.navigation([*entries, *named], position="top")
     uploads.keep_alive()
-    navigation.register_pages(list(entries), chosen)
-    framed = next(page.framed for page in pages if page.path == chosen.url_path)
+    navigation.register_pages(entries, chosen)
+    framed = next(page.framed for page in pages if chosen.url_path in (page.path, page.address))
     visit.begin(engine, framed)
     frame.style()
     frame.corner()
@@ -56,11 +58,12 @@ def page_run(engine: Engine, pages: Sequence[Page]) -> Iterator[StreamlitPage]:
     visit.save(engine)
 
 
-def _entry(engine: Engine, page: Page) -> StreamlitPage:
-    """A page as the navigation takes it."""
+def _entry(engine: Engine, page: Page, named: bool = False) -> StreamlitPage:
+    """A page as the navigation takes it; ``named``: hidden, at its name."""
     return st.Page(
         lambda: page.draw(engine),
         title=say(page.title),
-        url_path=page.address,
-        default=page.first,
+        url_path=page.address if named else page.path,
+        default=page.first and not named,
+        visibility="hidden" if named else "visible",
     )

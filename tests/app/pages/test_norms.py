@@ -26,7 +26,7 @@ def test_the_page_shows_map_stream_gains_and_who_stands_out(visit: Visit) -> Non
     assert list(charts(app)) == ["norm-map", "stream", "gains"]
     page = html(app)
     assert "What stands out?" in page and "Dimensions of the residual stream" in page
-    assert "come back" in told(app)  # how a change gets here
+    assert "temperature or heads below" in told(app)  # how a change gets here
 
 
 @pytest.mark.parametrize("statistic", [s.name for s in STATISTICS])
