@@ -80,7 +80,7 @@ def test_the_numbers_of_the_first_station_are_not_covered(page: Page, url: str) 
     """The controls are folded until station 4; what is changed stays in sight."""
     page.set_viewport_size({"width": 1440, "height": 900})
     words: dict[str, Any] = {"model": MODEL, "text": TEXT, "beam": 1, "block": "encoder"}
-    bar, clean = page.locator(".st-key-strip"), page.locator(".st-key-clean button")
+    bar, clean = page.locator(".st-key-dock"), page.locator(".st-key-clean button")
     numbers = page.locator(".st-key-inside .tv-in-numbers button")
     page.goto(address(url, "step-inside", station=1, **words))
     expect(numbers.last).to_be_visible()
