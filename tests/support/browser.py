@@ -35,7 +35,7 @@ FLAGS = [
 #: first: two answers 404 in the console before it looks where it is. Nothing else is forgiven.
 STREAMLIT_LOOKS = {
     f"/{page}/_stcore/{what}"
-    for page in (page.path for page in PAGES[1:])
+    for page in (page.address for page in PAGES)
     for what in ("health", "host-config")
 }
 

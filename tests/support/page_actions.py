@@ -149,8 +149,29 @@ def pick(page: Page, group: str, name: str) -> None:
     choices.get_by_role("radio", name=name, exact=True).click()
 
 
+#: What the dock keeps folded under "more".
+FOLDED = ("hide words", "cut links of the chosen row", "padding", "masked", "factor")
+
+
+def unfold(page: Page, name: str) -> None:
+    """Open "more" in the dock, if what is named stands there."""
+    inside = page.get_by_test_id("stPopoverBody").locator(".st-key-hide")
+    if name in FOLDED and not inside.is_visible():
+        page.locator(".st-key-more button").first.click()
+        expect(inside).to_be_visible()
+
+
+def fold(page: Page) -> None:
+    """Close "more" again, if it is open."""
+    body = page.get_by_test_id("stPopoverBody")
+    if body.locator(".st-key-hide").count():
+        page.keyboard.press("Escape")
+        expect(body).to_have_count(0)
+
+
 def choose(page: Page, box: str, option: str) -> None:
     """Choose from a list that opens; ``option`` is how its words begin."""
+    unfold(page, box)
     place = page.get_by_role("combobox", name=box, exact=True)
     wanted = re.compile(f"^{re.escape(option)}(\\s|$)")
     end, chosen = time.monotonic() + PATIENCE, False
@@ -167,19 +188,24 @@ def choose(page: Page, box: str, option: str) -> None:
         # the box itself may be gone with what was chosen in it
         chosen = not place.count() or any(wanted.match(one) for one in place.evaluate(CHOSEN))
         page.keyboard.press("Escape")
+    fold(page)
 
 
 def enter(page: Page, box: str, value: str) -> None:
     """Type a number into its box."""
+    unfold(page, box)
     place = page.get_by_role("spinbutton", name=box, exact=True)
     place.fill(value)
     place.press("Enter")
+    fold(page)
 
 
 def switch(page: Page, name: str) -> None:
     """Turn a switch, at the left of its words."""
+    unfold(page, name)
     place = page.get_by_role("switch", name=name, exact=True).locator("xpath=ancestor::label")
     place.click(position={"x": 8, "y": 8})
+    fold(page)
 
 
 def click(page: Page, name: str) -> None:

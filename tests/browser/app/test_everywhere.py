@@ -32,7 +32,7 @@ STANDS = {
 }
 #: What belongs to a page with a footer alone.
 MARKS = {
-    "Explore": ".st-key-hide",
+    "Explore": ".st-key-more",
     "Step inside": ".st-key-inside [data-painted]",
     "Play": ".st-key-play .tv-play output",
     "Positions": ".st-key-reach",
@@ -247,8 +247,8 @@ REACHED = {
     "Explore": """English sentence|Model|Target|The animal didn't cross the street because it was
         too tired.|The|Das|Encoder|One|Now|Every head|sort|gamma|threshold|as a table|layer|
         head|whole words|start and end marks|Map|Take it with you|Attention, cross L1 H7|row|
-        column|everything|back to clean|cross: temperature 2.5|temperature|window|on|hide words|
-        cut links of the chosen row|padding|instead of|attention weights are not""",
+        column|instead of|everything|temperature|window|on|more|cross: temperature 2.5|back to clean|
+        attention weights are not""",
     "Positions": """English sentence|Source|pair of dimensions|position|k: how many words further|
         both sentences|scale|drop|shuffle|back to clean|Encoder|layer|another order""",
     "Norms": "English sentence|Source|Now|number|norm|word|back to clean|CSV",

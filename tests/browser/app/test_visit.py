@@ -97,6 +97,7 @@ CROSS = {"stack": "decoder", "block": "cross"}
 
 def _scale(page: Page) -> None:
     page_actions.pick(page, "heads", "scale")
+    page_actions.unfold(page, "factor")
     expect(page.get_by_role("spinbutton", name="factor")).to_be_enabled()
     page_actions.enter(page, "factor", "2")
     expect(page).to_have_url(re.compile("2.0"))
@@ -104,6 +105,7 @@ def _scale(page: Page) -> None:
 
 def _pad_and_look(page: Page) -> None:
     page_actions.enter(page, "padding", "3")
+    page_actions.unfold(page, "masked")
     expect(page.get_by_role("switch", name="masked")).to_be_enabled()
     page_actions.still(page)
     page_actions.switch(page, "masked")

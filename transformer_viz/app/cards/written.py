@@ -122,4 +122,5 @@ def _lines(scene: Scene, before: str, after: str) -> str:
         if shown
     )
     long = " tv-long" if max(len(before), len(scene.answer.text)) > LONG else ""
-    return f'<div class="tv-sentence tv-written{long}">{spans}</div>'
+    room = " tv-held" if held else ""
+    return f'<div class="tv-sentence tv-written{long}{room}">{spans}</div>'

@@ -62,7 +62,7 @@ def _body(scene: Scene) -> Callable[[], None] | None:
         sites = norm_sites(scene.before, stack)
     except LookupError as error:
         st.info(escape_markdown(spoken(error)))
-        return None
+        return written_freely(scene, written, dock(scene, live=False, comparing=False))
     _clamp_site(sites)
     with st.container(key="pictures-norms"):
         left, right = st.columns(layout.WIDER_LEFT)

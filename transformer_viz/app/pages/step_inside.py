@@ -65,15 +65,16 @@ def _body(scene: Scene) -> Callable[[], None] | None:
         )
         if not chain.stages:
             st.info(escape_markdown(say(chain.problem)))
-            return None
-        _clamp_step(chain)
-        terms = _terms(scene, chain)
-        opened = Opened(row, state.step, state.number, presenting())
-        components.inside(
-            _data(scene, chain, terms, opened), key="inside", stepped=_stepped, opened=_open
-        )
-    parts = {"inside": lambda moved: _moved(moved, opened)}
-    return written_freely(scene, written, dock(scene, parts, comparing=False))
+        else:
+            _clamp_step(chain)
+            terms = _terms(scene, chain)
+            opened = Opened(row, state.step, state.number, presenting())
+            components.inside(
+                _data(scene, chain, terms, opened), key="inside", stepped=_stepped, opened=_open
+            )
+    parts = {"inside": lambda moved: _moved(moved, opened)} if chain.stages else {}
+    waiting = dock(scene, parts, live=bool(parts), comparing=False)
+    return written_freely(scene, written, waiting)
 
 
 def _choices(scene: Scene, words: tuple[str, ...]) -> None:

@@ -121,7 +121,7 @@ STATION = Station(
         "[value] is mixed in, not why the answer came out: much flows past a [head] in the "
         "[residual stream]. Researchers argue about it (Jain and Wallace 2019: “Attention is not "
         "Explanation”; Wiegreffe and Pinter 2019: “Attention is not not Explanation”). So do not "
-        "only look: change something, and see. Do it yourself: below the maps, at “Change it”, "
+        "only look: change something, and see. Do it yourself: in the dock below the maps "
         "choose “this head”, then “off”, and read “What came of it”."
     ),
     do=mark("Switch heads off, one by one. Which one does the translation need most?"),
