@@ -6,10 +6,12 @@ import pytest
 import torch
 
 from benchmarks import pronouns
-from benchmarks.pronouns import Asked, Carrier, Pronouns, log_chances, read
+from benchmarks.pronouns import Asked, Pronouns, log_chances, read
 from benchmarks.translator import complete
-from transformer_viz import Intervention, load
+from transformer_viz import load
 from transformer_viz.checkpoints.common.model import Model
+from transformer_viz.core.sites import Site
+from transformer_viz.inference.experiments.held_pronouns import off
 from transformer_viz.inference.generation import translate
 
 ROWS = [
@@ -62,8 +64,7 @@ def test_the_animal_is_tired_and_the_street_is_wide(en_de: Model) -> None:
 @pytest.mark.shipped
 def test_a_head_that_is_off_is_off_in_every_row(en_de: Model) -> None:
     """Against the model run sentence by sentence with the same edit."""
-    head = Carrier("decoder", "cross", 1, 2)
-    edit = Intervention((head.switched_off,))
+    edit = off([Site("decoder", "cross", 1, 2)])
     rows = read()[:4]
     together = log_chances(en_de, rows, edit)
     alone = torch.cat([log_chances(en_de, [row], edit) for row in rows])
