@@ -82,9 +82,9 @@ def chosen(bench: Bench) -> SentencePair:
     if rests[0] == rests[1]:
         raise ValueError(
             say(
-                "Both sentences are the same: “{text}”. Type another end of the second one, so "
-                "that “it” stands for something else there.",
-                text=f"{start} {rests[0]}",
+                "Both sentences end in “{words}” now. Type another end of the second one, so that "
+                "“it” stands for something else there.",
+                words=rests[0],
             )
         )
     return _with_german(bench, start, rests, number, which == OWN)
@@ -139,7 +139,7 @@ def _with_german(
         )
     place = len(found) - 1
     if len(found) > 1:
-        options = {str(n): f"… {_last(one.before)} ▢ {one.behind}" for n, one in enumerate(found)}
+        options = {str(n): f"… {_last(one.before)} ▢{one.behind}" for n, one in enumerate(found)}
         place = int(bench.pick("place", say("which pronoun"), options, str(place), width=340))
     return SentencePair(start, rests, number, said, found[place])
 

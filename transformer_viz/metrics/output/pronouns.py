@@ -43,7 +43,7 @@ def places(german: str) -> list[Place]:
         if match[0].islower() or begins:
             capital = not match[0].islower()
             words = tuple(word.title() for word in WORDS) if capital else WORDS
-            found.append(Place(before, german[match.end() :].strip(), words))
+            found.append(Place(before, german[match.end() :], words))
     return found
 
 

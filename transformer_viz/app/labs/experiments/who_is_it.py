@@ -83,7 +83,9 @@ def _settled(
             )
             for number in range(2)
         ]
-        noun = bench.pick("noun", say("nouns that “it” may look at"), named, ALL)
+        noun = ALL
+        if guessed:
+            noun = bench.pick("noun", say("nouns that “it” may look at"), named, ALL)
         bench.quiet(
             say(
                 "What is right is not known to the app: at first it is what the model prefers. The "
@@ -102,7 +104,11 @@ def _probabilities(
         (f"… {named}", *(_share(p) for p in row), pair.place.words[word])
         for named, row, word in zip(pair.named, chances, right, strict=True)
     ]
-    heads = (say("probability of"), *(f"“{word}”" for word in pair.place.words), say("right"))
+    heads = (
+        say("probability of"),
+        *(f"“{word}”" for word in pair.place.words),
+        say("taken as right"),
+    )
     bench.table(heads, rows)
 
 
@@ -183,7 +189,7 @@ def _every_head(bench: Bench, found: WhoIsItResult) -> None:
     for column, (name, bits) in zip(st.columns(len(charts)), charts.items(), strict=True):
         with column:
             draw = partial(views.head_cost, bits, limit, caption=caption, dark=bench.dark)
-            bench.chart(name, say(MAP_NAMES[name]), draw)
+            bench.chart(f"off-{name}", say(MAP_NAMES[name]), draw)
     pictured = [found.number(picture.site) for picture in found.pictures.values()]
     top = found.ranked[: found.few]
     listed = [*top, *(one for one in sorted(pictured, key=found.ranked.index) if one not in top)]
@@ -196,8 +202,9 @@ def _every_head(bench: Bench, found: WhoIsItResult) -> None:
     bench.table(heads, rows)
     bench.quiet(
         say(
-            "{count} heads, {runs} passes of both sentences together in {seconds:.1f} s. “The "
-            "picture” marks the heads shown above.",
+            "The lead of the right pronoun is log₂ of how many times more probable it is than the "
+            "other sentence's. {count} heads, {runs} passes of both sentences together in "
+            "{seconds:.1f} s. “The picture” marks the heads shown above.",
             count=len(sites),
             runs=len(sites) + 1,
             seconds=found.measured.seconds,
@@ -321,24 +328,35 @@ def _pictured(found: WhoIsItResult, block: str, picture: Picture) -> list[str]:
     }
     if one == other:
         looks = say(
-            "{head} looks at “{one}” in both sentences ({first:.2f} and {second:.2f}): its picture "
-            "does not tell them apart.",
+            "The head {head} looks at “{one}” in both sentences ({first:.2f} and {second:.2f}): "
+            "its picture does not tell them apart.",
             **told,
         )
     else:
         looks = say(
-            "{head} looks at “{one}” in the first sentence ({first:.2f}) and at “{other}” in the "
-            "second ({second:.2f}): its picture tells them apart.",
+            "The head {head} looks at “{one}” in the first sentence ({first:.2f}) and at "
+            "“{other}” in the second ({second:.2f}): its picture tells them apart.",
             **told,
         )
-    worth = say(
+    return [looks, _worth(found, picture)]
+
+
+def _worth(found: WhoIsItResult, picture: Picture) -> str:
+    bits = found.lost[found.number(picture.site)]
+    told = {"place": found.place(picture.site), "count": len(found.measured.sites)}
+    if bits < 0:
+        return say(
+            "Switched off alone it even adds {bits:.2f} bits to the right pronoun's lead: place "
+            "{place} of {count}.",
+            bits=-bits,
+            **told,
+        )
+    return say(
         "Switched off alone it takes {bits:.2f} bits of the right pronoun's lead: place {place} of "
         "{count}.",
-        bits=found.lost[found.number(picture.site)],
-        place=found.place(picture.site),
-        count=len(found.measured.sites),
+        bits=bits,
+        **told,
     )
-    return [looks, worth]
 
 
 WHO = Lab(
