@@ -9,7 +9,7 @@ import numpy as np
 from ...core.sites import Site
 from ...core.trace import Trace
 from ...i18n import say
-from ...metrics.attention.it_head import Look, Word, its, nouns, strongest, weight_on, words
+from ...metrics.attention.it_head import Look, Word, candidates, its, strongest, weight_on, words
 from ...metrics.output.pronouns import margins
 from . import jobs
 from .sentence_pairs import SentencePair
@@ -96,12 +96,12 @@ def earlier(trace: Trace, it: Word) -> list[Word]:
 def pictures_of(pair: SentencePair, traces: list[Trace], noun: str) -> dict[str, Picture]:
     """By map the head that gives a noun the most weight, in either sentence.
 
-    ``noun`` is the one to look for, or ``all``: those that `it_head.nouns` finds.
+    ``noun`` is the one to look for, or ``all``: those that `it_head.candidates` finds.
     """
     sides = []
     for trace in traces:
         it = it_of(trace, pair)
-        options = nouns(trace.source, it)
+        options = candidates(trace.source, it)
         if noun != ALL:
             options = [word for word in earlier(trace, it) if word.text == noun][-1:]
         sides.append((trace, it, options))

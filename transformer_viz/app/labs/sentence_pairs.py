@@ -10,6 +10,7 @@ from ...i18n import mark, say
 from ...metrics.output.pronouns import IT, Place, places
 from ..session.scene import Scene
 from ..ui import layout
+from ..ui.text_format import escape_markdown
 from . import jobs
 from .bench import Bench
 
@@ -109,7 +110,7 @@ def _written(
         number = int(bench.pick("it", say("which “it”"), options, str(len(parts) - 1)))
     start, first = parts[number]
     known = next((one[2] for one in EXAMPLES.values() if one[:2] == (start, first)), first)
-    label = say("the second sentence: … {word} …", word=_last(start))
+    label = say("the second sentence: … {word} …", word=escape_markdown(_last(start)))
     return start, (first, bench.write("second", label, known, width=300)), number
 
 

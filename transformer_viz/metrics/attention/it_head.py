@@ -57,18 +57,25 @@ def its(tokens: Tokens) -> list[Word]:
 
 
 def nouns(tokens: Tokens, it: Word) -> list[Word]:
-    """The words before "it" that stand right behind a determiner; without any, all words there.
+    """The words before "it" that stand right behind a determiner.
 
     A sentence is not parsed: of "the old tree" this is "old".
     """
-    before = [word for word in words(tokens) if word.tokens[-1] < it.tokens[0]]
-    spelled = [word for word in before if word.text.isalpha()]
-    behind = [
+    return [
         word
-        for previous, word in pairwise(before)
-        if previous.text.lower() in DETERMINERS and word in spelled
+        for previous, word in pairwise(_before(tokens, it))
+        if previous.text.lower() in DETERMINERS and word.text.isalpha()
     ]
-    return behind or [word for word in spelled if word.text.lower() not in DETERMINERS]
+
+
+def candidates(tokens: Tokens, it: Word) -> list[Word]:
+    """What "it" may stand for: the nouns, or, without any, all words before it."""
+    others = [word for word in _before(tokens, it) if word.text.isalpha()]
+    return nouns(tokens, it) or others
+
+
+def _before(tokens: Tokens, it: Word) -> list[Word]:
+    return [word for word in words(tokens) if word.tokens[-1] < it.tokens[0]]
 
 
 def weight_on(weights: np.ndarray, row: Sequence[int], word: Word) -> np.ndarray:

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...core.trace import Trace
+from ..attention.word_merging import REPEATED, produced_axis
+
 WORDS = ("er", "sie", "es")
 IT = re.compile(r"\bit\b", re.IGNORECASE)
 PRONOUN = re.compile(r"\b(?:er|sie|es)\b", re.IGNORECASE)
@@ -45,6 +48,21 @@ def places(german: str) -> list[Place]:
             words = tuple(word.title() for word in WORDS) if capital else WORDS
             found.append(Place(before, german[match.end() :], words))
     return found
+
+
+def pronoun_row(trace: Trace) -> int | None:
+    """The decoder's last row that writes er, sie or es, a whole word; None: it writes none."""
+    if trace.produced is None or trace.target is None:
+        return None
+    side = produced_axis(trace.produced, trace.target)
+    plain = [REPEATED.sub("", label) for label in side.labels]
+    for row in reversed(range(len(plain))):
+        begins = row == 0 or plain[row - 1][-1:] in ENDS
+        alone = side.words.count(side.words[row]) == 1
+        written = plain[row].islower() or begins
+        if alone and written and plain[row].lower() in WORDS:
+            return row
+    return None
 
 
 def margins(logs: np.ndarray, right: Sequence[int], wrong: Sequence[int]) -> np.ndarray:

@@ -12,9 +12,10 @@ import streamlit as st
 from .... import views
 from ....core.trace import Trace
 from ....i18n import join_words, mark, say
-from ....metrics.attention.it_head import nouns
+from ....metrics.attention.it_head import candidates
 from ....metrics.output.pronouns import WORDS, drawn, preferred
 from ...ui import layout
+from ...ui.text_format import escape_markdown
 from .. import head_map, jobs, lab_state, sentence_pairs
 from ..bench import Bench
 from ..lab import Lab
@@ -41,7 +42,8 @@ def experiment(bench: Bench) -> WhoIsItResult:
         stepped=True,
     )
     layout.heading(escape(say("What comes at ▢?")), 3)
-    bench.tell(f"“{pair.place.before} ▢”".replace("“ ▢", "“▢"))
+    held = f"{pair.place.before} ▢".strip()
+    st.html(f'<p class="tv-lab-say" data-what="held">“{escape(held)}”</p>')
     table = st.container()
     right, candidates = _settled(bench, pair, measured, traces)
     with table:
@@ -71,13 +73,13 @@ def _settled(
     taken = preferred(measured.clean)
     it = it_of(traces[0], pair)
     before = [word.text for word in earlier(traces[0], it)]
-    guessed = join_words(word.text for word in nouns(traces[0].source, it))
+    guessed = join_words(word.text for word in candidates(traces[0].source, it))
     named = {ALL: guessed} | {text: text for text in before if text.isalpha()}
     with st.expander(say("what is right, and which word is the noun"), key="lab-it-settled"):
         chosen = [
             bench.choose(
                 f"right{number}",
-                say("right in “… {words}”", words=pair.named[number]),
+                say("right in “… {words}”", words=escape_markdown(pair.named[number])),
                 written,
                 WORDS[taken[number]],
             )
@@ -142,7 +144,7 @@ def _without_few(
 def _maps(bench: Bench, found: WhoIsItResult, traces: list[Trace]) -> None:
     """The two pictures, of one of the sentences, and what they say of both."""
     layout.heading(escape(say("Where does it look?")), 3)
-    names = {str(n): f"… {named}" for n, named in enumerate(found.pair.named)}
+    names = {str(n): f"… {escape_markdown(one)}" for n, one in enumerate(found.pair.named)}
     shown = traces[int(bench.choose("shown", say("sentence"), names, "0"))]
     titles = {
         "encoder": say("encoder: the head whose “it” looks most at a noun"),
