@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,8 +21,11 @@ from transformer_viz import Intervention
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.sites import Site
 from transformer_viz.inference.experiments.held_pronouns import Held, heads, log_probabilities, off
+from transformer_viz.inference.tracing import trace
+from transformer_viz.metrics.attention.it_head import its, nouns, weight_on
 from transformer_viz.metrics.output.pronouns import WORDS
 
+PICTURED = ("encoder", "cross")
 TABLE = Path(__file__).with_name("pronouns.tsv")
 TWO_SENTENCES = ("two", "single")  # kinds whose "it" stands in a sentence of its own
 
@@ -142,3 +146,56 @@ def without(
 def _right_without(model: Model, rows: Sequence[Asked], few: Sequence[Carrier]) -> int:
     edits = off([one.site for one in few])
     return Pronouns.of(rows, log_chances(model, rows, edits)).right
+
+
+def pictures(
+    model: Model, rows: Sequence[Asked], ranked: Sequence[Carrier]
+) -> list[dict[str, str | int | float]]:
+    """The heads that look most at a noun, and what becomes of the pronouns without each of them.
+
+    In the encoder "it" looks, in cross-attention the row that is to write the pronoun. ``weight``
+    is the mean over the sentences of the largest weight on a noun; ``moved`` counts the pairs in
+    which the two sentences have it on different nouns.
+    """
+    looks = [_looks(model, row) for row in rows]
+    found: list[dict[str, str | int | float]] = []
+    for block in PICTURED:
+        most = np.mean([one[block].max(-1) for one in looks], axis=0)
+        layer, head = (int(one) for one in np.unravel_index(most.argmax(), most.shape))
+        nouns_of: dict[str, set[int]] = {}
+        for row, one in zip(rows, looks, strict=True):
+            nouns_of.setdefault(row.pair, set()).add(int(one[block][layer, head].argmax()))
+        place = next(
+            number
+            for number, one in enumerate(ranked)
+            if (one.site.map, one.site.layer, one.site.head) == (block, layer, head)
+        )
+        found.append(
+            {
+                "head": ranked[place].name,
+                "weight": round(float(most[layer, head]), 2),
+                "moved": sum(len(few) > 1 for few in nouns_of.values()),
+                "pairs": len(nouns_of),
+                "right": ranked[place].right,
+                "place": place + 1,
+                "heads": len(ranked),
+            }
+        )
+    return found
+
+
+def _looks(model: Model, row: Asked) -> dict[str, np.ndarray]:
+    """The weight of each head on each noun before "it", by map ``[layer, head, noun]``."""
+    run = trace(model, row.english, row.before, check=False)
+    it = its(run.source)[-1]
+    asks = {"encoder": it.tokens, "cross": (len(run.words_of("decoder")) - 1,)}
+    options = nouns(run.source, it)
+    return {
+        block: np.array(
+            [
+                [weight_on(one.weights, asks[block], word) for word in options]
+                for one in run.blocks(block)
+            ]
+        ).transpose(0, 2, 1)
+        for block in PICTURED
+    }
