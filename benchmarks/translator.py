@@ -151,6 +151,7 @@ PRONOUNS = """
 60 pairs of sentences that differ only in what "it" stands for, as in *too tired* and *too wide*;
 their nouns and frames are in none of the generated training sentences (`benchmarks/pronouns.tsv`).
 The German is held up to the pronoun: which of *er*, *sie*, *es* has the highest probability?
+The lab "Who is it?" of the app asks the same of any pair of sentences.
 """
 
 
@@ -214,12 +215,13 @@ def pictures_said(column: dict[str, Any]) -> str:
          of((one["right"], column["pronouns"]["asked"])), of((one["place"], one["heads"]))]
         for one in column["pictures"]
     ]  # fmt: skip
-    heads = ["head", "mean weight on a noun", "other noun in the other sentence", "right without",
+    heads = ["head", "mean weight on a noun", "pairs with another noun", "right without",
              "place in the ranking"]  # fmt: skip
     return (
         '\n### The heads with the clearest pictures\n\nOf the encoder the head whose "it" looks '
-        "most at a noun, of cross-attention the one that does where the pronoun is to come. Of "
-        "each pair: does it look at another noun in the other sentence? Then without it.\n\n"
+        "most at a noun, of cross-attention the one that does where the pronoun is to come. In how "
+        "many pairs does it look at another noun in the other sentence, and how many pronouns are "
+        "right without it?\n\n"
         f"{table(heads, rows)}"
     )
 

@@ -92,9 +92,9 @@ def _of_the_pronoun(seen: Seen) -> Ask:
     }
     return Ask(
         say(
-            "In the encoder, {word} looks most at {other} in head {head}: {weight}. One takes it "
-            "for the noun that is meant. We switch the whole head off. What becomes of the "
-            "probability of {pronoun} in the translation?",
+            "In the encoder, {word} looks most at {other} in head {head}: {weight}. It looks as if "
+            "that noun were meant. We switch the whole head off. What becomes of the probability "
+            "of {pronoun} in the translation?",
             **told,
         ),
         _options(),
@@ -121,8 +121,8 @@ def _why_the_pronoun(right: int, told: dict[str, str]) -> str:
     if right == 2:
         return say(
             "{pronoun} has {after}, and had {before}: it does without this head. The picture looks "
-            "like the reason, and is none. Which heads the pronoun needs, only switching them off "
-            "tells: the lab “Who is “it”?” tries all of them.",
+            "like the reason, but the pronoun does not need it. Which heads it needs, only "
+            "switching them off tells: the lab “Who is “it”?” tries all of them.",
             **told,
         )
     if right == 3:
