@@ -156,8 +156,8 @@ def test_card_and_about_say_what_was_measured() -> None:
         f"about {told['asked']} sentences in pairs",
         f"{told['right']} are right. The encoder head whose “it” looks most at a noun "
         f"({told['encoder head']}) looks at the same noun in both sentences of {told['still']}, "
-        f"and without it {told['encoder']} are right. Without cross-attention {told['first head']} it "
-        f"is {told['first']}, without any other head alone {told['others']} or more, without the "
+        f"and without it {told['encoder']} are right. Without cross-attention {told['first head']} "
+        f"it is {told['first']}, without any other head alone {told['others']} or more, without the "
         f"eight that matter most {told['eight']}, without eight others by chance {told['chance']}.",
     ):
         assert said in about
