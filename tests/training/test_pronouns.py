@@ -157,8 +157,9 @@ def test_card_and_about_say_what_was_measured() -> None:
         f"{told['right']} are right. The encoder head whose “it” looks most at a noun "
         f"({told['encoder head']}) looks at the same noun in both sentences of {told['still']}, "
         f"and without it {told['encoder']} are right. Without cross-attention {told['first head']} "
-        f"it is {told['first']}, without any other head alone {told['others']} or more, without the "
-        f"eight that matter most {told['eight']}, without eight others by chance {told['chance']}.",
+        f"it is {told['first']}, without any other head alone {told['others']} or more, without "
+        f"the eight that matter most {told['eight']}, without eight others by "
+        f"chance {told['chance']}.",
     ):
         assert said in about
     page = (ROOT / "docs/translator.md").read_text(encoding="utf-8")

@@ -124,8 +124,10 @@ def test_the_famous_pair_by_sums_of_its_own(ask: Visit) -> None:
     (line,) = [line for line in cells if line[0] == "the first 8 of the ranking"]
     said_most = [PRONOUNS[int(one.argmax())] for one in top]
     hits = sum(word == right for word, right in zip(said_most, ("es", "sie"), strict=True))
-    assert [float(one) for one in line[1:3]] == pytest.approx([top[0, 2], top[1, 1]], abs=2e-3)
-    assert line[3:] == [*said_most, f"{hits} of 2"]
+    for cell, one, word, right in zip(line[1:3], top, said_most, ("es", "sie"), strict=True):
+        assert float(cell.split()[0]) == pytest.approx(one[PRONOUNS.index(right)], abs=2e-3)
+        assert cell.endswith(f"({word} leads)") == (word != right)
+    assert line[3:] == [f"{hits} of 2"]
     names = {"encoder": "encoder", "decoder": "decoder", "cross": "cross-attention"}
     placed = [line for line in cells if len(line) == 5 and re.fullmatch(r"[+-]\d+\.\d\d", line[2])]
     for line in placed:

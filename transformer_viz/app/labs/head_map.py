@@ -20,7 +20,7 @@ def head(
     *,
     most: float | None = 1.0,
     numbers: str | None = None,
-    direction: str = "rows look at columns",
+    direction: str | None = None,
     token: int | None = None,
 ) -> None:
     """A head of a trace; a click chooses the row on every map that has one.
@@ -31,7 +31,7 @@ def head(
         trace, block, layer, head: what to show.
         most: the weight at the dark end of the colours, common to maps that are compared.
         numbers: what to say about the head; left out, its entropy and mean distance.
-        direction: what rows and columns are to each other.
+        direction: what rows and columns are to each other; left out, that rows look at columns.
         token: the row to point out; left out, the one that is chosen on every map.
     """
     look = bench.scene.look

@@ -188,7 +188,9 @@ def _every_head(bench: Bench, found: WhoIsItResult) -> None:
         end=limit,
     )
     charts = arranged(places, [float(one) for one in lost])
-    for column, (name, bits) in zip(st.columns(len(charts)), charts.items(), strict=True):
+    with st.container(key="lab-it-off"):
+        columns = st.columns(len(charts))
+    for column, (name, bits) in zip(columns, charts.items(), strict=True):
         with column:
             draw = partial(views.head_cost, bits, limit, caption=caption, dark=bench.dark)
             bench.chart(f"off-{name}", say(MAP_NAMES[name]), draw)
@@ -196,11 +198,7 @@ def _every_head(bench: Bench, found: WhoIsItResult) -> None:
     top = found.ranked[: found.few]
     listed = [*top, *(one for one in sorted(pictured, key=found.ranked.index) if one not in top)]
     rows = [_row(found, head, pictured) for head in listed]
-    rights = [
-        say("p({word}) in “… {words}”", word=found.pair.place.words[word], words=named)
-        for word, named in zip(found.right, found.pair.named, strict=True)
-    ]
-    heads = (say("switched off alone"), say("place"), say("bits lost"), *rights)
+    heads = (say("switched off alone"), say("place"), say("bits lost"), *_rights(found))
     bench.table(heads, rows)
     bench.quiet(
         say(
@@ -236,25 +234,29 @@ def _together(bench: Bench, found: WhoIsItResult) -> None:
         (say("{count} others drawn by chance", count=found.few), found.chance),
     )
     rows = [
-        (
-            name,
-            *(_share(np.exp(logs[n, word])) for n, word in enumerate(found.right)),
-            *(found.pair.place.words[int(row.argmax())] for row in logs),
-            say("{count} of {rows}", count=found.hits(logs), rows=2),
-        )
+        (name, *_leading(found, logs), say("{count} of {rows}", count=found.hits(logs), rows=2))
         for name, logs in groups
     ]
-    both = list(zip(found.right, found.pair.named, strict=True))
-    heads = (
-        say("heads off"),
-        *(
-            say("p({word}) in “… {words}”", word=found.pair.place.words[word], words=named)
-            for word, named in both
-        ),
-        *(say("most probable in “… {words}”", words=named) for _, named in both),
-        say("right"),
-    )
-    bench.table(heads, rows)
+    bench.table((say("heads off"), *_rights(found), say("right")), rows)
+
+
+def _leading(found: WhoIsItResult, logs: np.ndarray) -> list[str]:
+    """The probability of what is right in each sentence, and what leads where it does not."""
+    cells = []
+    for row, right in zip(logs, found.right, strict=True):
+        chance, most = _share(np.exp(row[right])), int(row.argmax())
+        word = found.pair.place.words[most]
+        led = say("{chance} ({word} leads)", chance=chance, word=word)
+        cells.append(chance if most == right else led)
+    return cells
+
+
+def _rights(found: WhoIsItResult) -> list[str]:
+    """What the probabilities of the right pronouns are called."""
+    return [
+        say("p({word}) in “… {words}”", word=found.pair.place.words[word], words=named)
+        for word, named in zip(found.right, found.pair.named, strict=True)
+    ]
 
 
 def answer(found: WhoIsItResult) -> int | None:
