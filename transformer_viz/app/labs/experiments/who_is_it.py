@@ -222,7 +222,7 @@ def _row(found: WhoIsItResult, head: int, pictured: list[int]) -> tuple[str, ...
 
 
 def _together(bench: Bench, found: WhoIsItResult) -> None:
-    with layout.row("bottom", spread=True):
+    with layout.row("center", gap="medium"):
         layout.heading(escape(say("Several heads switched off together")), 3, fit=True)
         bench.press("draw", say("draw others by chance"))
     first = found.measured.sites[found.ranked[0]]
