@@ -12,6 +12,7 @@ import pytest
 
 import transformer_viz as tv
 from transformer_viz.app.engine.engine import Engine
+from transformer_viz.app.pages.labs import LABS
 from transformer_viz.checkpoints import Model
 from transformer_viz.core.trace import Trace
 from transformer_viz.lessons import STATIONS, NotHere, Seen, Station
@@ -269,6 +270,8 @@ def test_what_becomes_of_the_pronoun_without_the_famous_head(asked: Asked, model
     assert numbers(ask.why)[:2] == [pytest.approx(one[row], abs=0.006) for one in (off, on)]
     assert ask.right == sum(off[row] / on[row] > bound for bound in (0.1, 0.8, 1.25))
     assert numbers(ask.hint) == [weights.shape[0] * weights.shape[1]]
+    assert ask.lab in {lab.name for lab in LABS}
+    assert [asked("limits", text)[1].lab for text in TEXTS[1:]] == ["", ""]  # there is no "it"
 
 
 @pytest.mark.parametrize("station", STATIONS, ids=lambda station: station.name)

@@ -72,6 +72,30 @@ def test_other_heads_are_drawn_and_the_first_stay(page: Page, url: str) -> None:
     expect(page.locator(".st-key-lab-it-cross")).to_contain_text("“sie” looks most at")
 
 
+def test_the_last_station_leads_to_the_lab(page: Page, url: str) -> None:
+    """Its head is off in the link; the lab begins with the class's sentence and without that."""
+    text = "The piano didn't fit through the door because it was too wide."
+    page.goto(address(url, "lessons", text=text))
+    page.locator(".st-key-open-10 button").click()
+    expect(page.locator(".tv-station-ask")).to_contain_text("“it” looks most at")
+    link = page.get_by_role("link", name="open the lab")
+    expect(link).to_have_count(0)
+    page.locator(".st-key-station-deed button").click()
+    for option in range(2):  # the second try shows the answer, right or wrong
+        if not link.count():
+            page.locator(f".st-key-option-10-{option} button").click()
+            expect(page.locator(".tv-station-why b")).to_be_visible()
+            still(page)
+    expect(link).to_be_visible()
+    with page.context.expect_page() as opened:
+        link.click()
+    lab = opened.value
+    expect(lab.locator(".tv-lab-question")).to_contain_text("what “it” stands for")
+    expect(lab.get_by_label("English sentence")).to_have_value(text)
+    words = parse_qs(urlsplit(lab.url).query)
+    assert words["lab"] == ["it"] and not {"station", "edits", "predicted"} & set(words)
+
+
 @pytest.mark.parametrize("width", [400, 800, 1440])
 def test_nothing_stands_outside_of_the_screen(browser: Browser, url: str, width: int) -> None:
     with visit(browser, viewport={"width": width, "height": 850}) as page:

@@ -105,6 +105,7 @@ def _of_the_pronoun(seen: Seen) -> Ask:
             "flows past them, stays.",
             count=sum(len(one.weights) for one in seen.clean.blocks(spot.map_name)),
         ),
+        lab="it",
     )
 
 
