@@ -374,7 +374,7 @@ WHO = Lab(
         mark("The encoder head whose “it” looks most at a noun."),
         mark("Another single head."),
         mark("No head alone, but a few together."),
-        mark("None of these: even without eight heads both stay right."),
+        mark("None of these: even without a few of them both stay right."),
     ),
     experiment=experiment,
     answer=answer,
