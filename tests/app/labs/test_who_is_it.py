@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from functools import cache
 from html import unescape
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,13 @@ from tests.app.conftest import APP
 from tests.support.model_kinds import NAMES
 from tests.support.page_content import address, charts, heatmap, html, said, told
 from transformer_viz.app.labs import lab_state
+from transformer_viz.app.labs.experiments.who_is_it import answer, reveal
+from transformer_viz.app.labs.jobs import WithoutHeads
+from transformer_viz.app.labs.pronoun_heads import Picture, WhoIsItResult
+from transformer_viz.app.labs.sentence_pairs import SentencePair
 from transformer_viz.checkpoints.common.model import Model
+from transformer_viz.core.sites import Site
+from transformer_viz.metrics.output.pronouns import Place
 
 Visit = Callable[..., AppTest]
 TIRED, WIDE = (
@@ -239,10 +246,54 @@ def test_what_does_not_translate_says_what_the_lab_needs(
 def test_a_typed_text_goes_through_the_link_unharmed(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from types import SimpleNamespace
-
     kept = SimpleNamespace(tried="guess=1")
     monkeypatch.setattr(lab_state, "state", kept)
     lab_state.put_text("second", text)
     assert lab_state.written("second", "else") == (text or "else")
     assert lab_state.settings()["guess"] == "1"
+
+
+SITES = (
+    Site("encoder", "self", 0, 0),
+    Site("encoder", "self", 0, 1),
+    Site("decoder", "cross", 0, 0),
+)
+GOOD = [[0.05, 0.05, 0.9], [0.05, 0.9, 0.05]]  # es is right, then sie
+ONE = [[0.05, 0.05, 0.9], [0.05, 0.4, 0.55]]  # the second one turns
+
+
+def result(clean: Any, each: Any, first: Any) -> WhoIsItResult:
+    """A measurement of three heads, the first of which has the encoder's picture."""
+    pair = SentencePair("It", ("a", "b"), 0, "Es", Place("", "", PRONOUNS))
+    looks = np.array([[0.1, 0.9], [0.2, 0.8]])
+    pictures = {"encoder": Picture(SITES[0], (0,), ("animal", "street"), looks)}
+    logs = [np.log(np.array(part)) for part in (clean, each, first)]
+    measured = WithoutHeads(logs[0], logs[1], SITES, 0.5)
+    return WhoIsItResult(pair, measured, (2, 1), pictures, logs[2], logs[0], 1)
+
+
+@pytest.mark.parametrize(
+    ("clean", "each", "first", "option", "told_so"),
+    [
+        (ONE, [ONE] * 3, ONE, None, "does not prefer the right pronoun in both"),
+        (GOOD, [ONE, GOOD, GOOD], ONE, 0, "alone a pronoun turns: encoder L0 H0."),
+        (GOOD, [GOOD, GOOD, ONE], ONE, 1, "alone a pronoun turns: cross-attention L0 H0."),
+        (GOOD, [GOOD] * 3, ONE, 2, "No head turns a pronoun alone: both stay right"),
+        (GOOD, [GOOD] * 3, GOOD, 3, "No head turns a pronoun alone: both stay right"),
+    ],
+)
+def test_the_verdict_follows_from_what_was_measured(
+    clean: Any, each: Any, first: Any, option: int | None, told_so: str
+) -> None:
+    found = result(clean, each, first)
+    assert answer(found) == option
+    said_all: list[str] = []
+    bench: Any = SimpleNamespace(
+        tell=lambda *sentences: said_all.extend(sentences), quiet=lambda *sentences: None
+    )
+    reveal(bench, found)
+    text = " ".join(said_all)
+    assert told_so in text
+    assert "looks at “street” in both sentences (0.90 and 0.80)" in text
+    lost = np.log2(18) / 2 + np.log2(0.55 / 0.4) / 2 if each[0] == ONE and clean == GOOD else 0.0
+    assert f"takes {lost:.2f} bits" in text
