@@ -10,22 +10,23 @@ from __future__ import annotations
 import csv
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from transformer_viz import Intervention, probe
-from transformer_viz.capture import CaptureRequest
+from transformer_viz import Intervention
 from transformer_viz.checkpoints.common.model import Model
-from transformer_viz.core.edits import ScaleHead
-from transformer_viz.training.batches import padded
+from transformer_viz.core.sites import Site
+from transformer_viz.inference.experiments.held_pronouns import Held, heads, log_probabilities, off
+from transformer_viz.inference.tracing import trace
+from transformer_viz.metrics.attention.it_head import its, nouns, weight_on
+from transformer_viz.metrics.output.pronouns import WORDS
 
+PICTURED = ("encoder", "cross")
 TABLE = Path(__file__).with_name("pronouns.tsv")
-WORDS = ("er", "sie", "es")
-TOGETHER = 40  # sentences in a pass
-NOTHING = -1  # where no token stands
 TWO_SENTENCES = ("two", "single")  # kinds whose "it" stands in a sentence of its own
 
 
@@ -44,6 +45,11 @@ class Asked:
         """The three pronouns, written as here: at the beginning of a sentence or not."""
         return tuple(word.title() if self.pronoun[0].isupper() else word for word in WORDS)
 
+    @property
+    def held(self) -> Held:
+        """The same as the model is asked it."""
+        return Held(self.english, self.before, self.words)
+
 
 def read() -> list[Asked]:
     with TABLE.open(encoding="utf-8") as file:
@@ -61,29 +67,8 @@ def read() -> list[Asked]:
 
 def log_chances(model: Model, rows: Sequence[Asked], edit: Intervention | None = None) -> Tensor:
     """Log-probabilities of er, sie and es among the three, ``[sentence, pronoun]``."""
-    found = [_of_few(model, rows[i : i + TOGETHER], edit) for i in range(0, len(rows), TOGETHER)]
-    return torch.cat(found).log_softmax(-1)
-
-
-def _of_few(model: Model, rows: Sequence[Asked], edit: Intervention | None) -> Tensor:
-    sources = padded([model.tokenizer.source_ids(row.english) for row in rows], NOTHING)
-    starts = [list(model.tokenizer.target_ids(row.before)) for row in rows]
-    targets = padded(starts, NOTHING).clamp(min=0)
-    want = CaptureRequest(weights=lambda _: False, statistics=False, norms=False, residuals=False)
-    with torch.inference_mode(), probe(model.module, edit, want):
-        logits = model.calls.forward(sources.clamp(min=0), targets, sources != NOTHING)
-    return torch.stack(
-        [
-            logits[place, len(start) - 1, [_first_piece(model, row.before, w) for w in row.words]]
-            for place, (row, start) in enumerate(zip(rows, starts, strict=True))
-        ]
-    )
-
-
-def _first_piece(model: Model, before: str, word: str) -> int:
-    """The piece that a word begins with, after the text before it."""
-    start = list(model.tokenizer.target_ids(before))
-    return list(model.tokenizer.target_ids(f"{before} {word}"))[len(start)]
+    found = log_probabilities(model, [row.held for row in rows], edit)
+    return torch.tensor(found, dtype=torch.float32).log_softmax(-1)
 
 
 @dataclass(frozen=True)
@@ -117,23 +102,14 @@ class Pronouns:
 class Carrier:
     """A head, and what becomes of the pronouns without it."""
 
-    stack: str
-    block: str
-    layer: int
-    head: int
+    site: Site
     right: int = 0  # pronouns that are still right
     lost: float = 0.0  # nats of log-probability that the right pronoun loses, mean of the sentences
 
     @property
-    def switched_off(self) -> ScaleHead:
-        """The edit that takes this head out."""
-        place = {"stack": self.stack, "block": self.block, "layer": self.layer, "head": self.head}
-        return ScaleHead(value=0, **place)  # type: ignore[arg-type]
-
-    @property
     def name(self) -> str:
-        part = self.block if self.block == "cross" else f"{self.stack} {self.block}"
-        return f"{part} L{self.layer} H{self.head}"
+        part = "cross" if self.site.block == "cross" else f"{self.site.stack} {self.site.block}"
+        return f"{part} {self.site.label}"
 
 
 def carriers(model: Model, rows: Sequence[Asked]) -> list[Carrier]:
@@ -141,12 +117,11 @@ def carriers(model: Model, rows: Sequence[Asked]) -> list[Carrier]:
     wanted = torch.tensor([WORDS.index(row.pronoun.lower()) for row in rows])[:, None]
     whole = log_chances(model, rows).gather(1, wanted)
     found = []
-    for stack, block, layer, head in heads(model, rows[0]):
-        one = Carrier(stack, block, layer, head)
-        chances = log_chances(model, rows, Intervention((one.switched_off,)))
+    for site in heads(model, rows[0].held):
+        chances = log_chances(model, rows, off([site]))
         right = Pronouns.of(rows, chances).right
         lost = float((whole - chances.gather(1, wanted)).mean())
-        found.append(replace(one, right=right, lost=lost))
+        found.append(Carrier(site, right, lost))
     return sorted(found, key=lambda one: -one.lost)
 
 
@@ -168,19 +143,59 @@ def without(
     return found
 
 
-def _right_without(model: Model, rows: Sequence[Asked], off: Sequence[Carrier]) -> int:
-    edits = Intervention(tuple(one.switched_off for one in off))
+def _right_without(model: Model, rows: Sequence[Asked], few: Sequence[Carrier]) -> int:
+    edits = off([one.site for one in few])
     return Pronouns.of(rows, log_chances(model, rows, edits)).right
 
 
-def heads(model: Model, row: Asked) -> list[tuple[str, str, int, int]]:
-    """Stack, block, layer and number of every head that runs."""
-    source = torch.tensor([model.tokenizer.source_ids(row.english)])
-    target = torch.tensor([list(model.tokenizer.target_ids(row.before))])
-    with torch.inference_mode(), probe(model.module) as run:
-        model.calls.forward(source, target, torch.ones_like(source, dtype=torch.bool))
-    return [
-        (one.stack, one.kind, one.layer, head)
-        for one in run.attentions
-        for head in range(one.heads)
-    ]
+def pictures(
+    model: Model, rows: Sequence[Asked], ranked: Sequence[Carrier]
+) -> list[dict[str, str | int | float]]:
+    """The heads that look most at a noun, and what becomes of the pronouns without each of them.
+
+    In the encoder "it" looks, in cross-attention the row that is to write the pronoun. ``weight``
+    is the mean over the sentences of the largest weight on a noun; ``moved`` counts the pairs in
+    which the two sentences have it on different nouns.
+    """
+    looks = [_looks(model, row) for row in rows]
+    found: list[dict[str, str | int | float]] = []
+    for block in PICTURED:
+        most = np.mean([one[block].max(-1) for one in looks], axis=0)
+        layer, head = (int(one) for one in np.unravel_index(most.argmax(), most.shape))
+        nouns_of: dict[str, set[int]] = {}
+        for row, one in zip(rows, looks, strict=True):
+            nouns_of.setdefault(row.pair, set()).add(int(one[block][layer, head].argmax()))
+        place = next(
+            number
+            for number, one in enumerate(ranked)
+            if (one.site.map, one.site.layer, one.site.head) == (block, layer, head)
+        )
+        found.append(
+            {
+                "head": ranked[place].name,
+                "weight": round(float(most[layer, head]), 2),
+                "moved": sum(len(few) > 1 for few in nouns_of.values()),
+                "pairs": len(nouns_of),
+                "right": ranked[place].right,
+                "place": place + 1,
+                "heads": len(ranked),
+            }
+        )
+    return found
+
+
+def _looks(model: Model, row: Asked) -> dict[str, np.ndarray]:
+    """The weight of each head on each noun before "it", by map ``[layer, head, noun]``."""
+    run = trace(model, row.english, row.before, check=False)
+    it = its(run.source)[-1]
+    asks = {"encoder": it.tokens, "cross": (len(run.words_of("decoder")) - 1,)}
+    options = nouns(run.source, it)
+    return {
+        block: np.array(
+            [
+                [weight_on(one.weights, asks[block], word) for word in options]
+                for one in run.blocks(block)
+            ]
+        ).transpose(0, 2, 1)
+        for block in PICTURED
+    }

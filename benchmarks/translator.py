@@ -55,6 +55,7 @@ def measure(model: Model, data: Path) -> dict[str, Any]:
     found["heads"] = [{"head": one.name, "right": one.right, "lost": round(one.lost, 3)}
                       for one in ranked[:SHOWN_HEADS]]  # fmt: skip
     found["without"] = pronouns.without(model, rows, ranked, GROUPS, DRAWS)
+    found["pictures"] = pronouns.pictures(model, rows, ranked)
     for name, pairs in test_sets(data).items():
         found[name] = scores(model, pairs)
         click.echo(f"{name}: {found[name]}", err=True)
@@ -131,6 +132,7 @@ def page(kept: dict[str, Any], names: list[str]) -> str:
         PRONOUNS,
         table(["what", *names], pronoun_rows(columns)),
         carriers_said(columns[-1]),
+        pictures_said(columns[-1]),
     ]
     return "\n".join(parts) + "\n"
 
@@ -149,6 +151,7 @@ PRONOUNS = """
 60 pairs of sentences that differ only in what "it" stands for, as in *too tired* and *too wide*;
 their nouns and frames are in none of the generated training sentences (`benchmarks/pronouns.tsv`).
 The German is held up to the pronoun: which of *er*, *sie*, *es* has the highest probability?
+The lab "Who is it?" of the app asks the same of any pair of sentences.
 """
 
 
@@ -202,6 +205,24 @@ def carriers_said(column: dict[str, Any]) -> str:
         "\n### Which heads carry it\n\nEach head is switched off alone. The table shows those "
         "without which the right pronoun loses most probability: the mean loss of its logarithm, "
         f"in nats.\n\n{table(['head off', 'right', 'loss'], rows)}\n\n{groups}"
+    )
+
+
+def pictures_said(column: dict[str, Any]) -> str:
+    """What the heads with the clearest pictures are worth."""
+    rows = [
+        [one["head"], f"{one['weight']:.2f}", of((one["moved"], one["pairs"])),
+         of((one["right"], column["pronouns"]["asked"])), of((one["place"], one["heads"]))]
+        for one in column["pictures"]
+    ]  # fmt: skip
+    heads = ["head", "mean weight on a noun", "pairs with another noun", "right without",
+             "place in the ranking"]  # fmt: skip
+    return (
+        '\n### The heads with the clearest pictures\n\nOf the encoder the head whose "it" looks '
+        "most at a noun, of cross-attention the one that does where the pronoun is to come. In how "
+        "many pairs does it look at another noun in the other sentence, and how many pronouns are "
+        "right without it?\n\n"
+        f"{table(heads, rows)}"
     )
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import transformer_viz as tv
 from transformer_viz.app.engine.engine import Engine
+from transformer_viz.app.pages.labs import LABS
 from transformer_viz.checkpoints import Model
 from transformer_viz.core.trace import Trace
 from transformer_viz.lessons import STATIONS, NotHere, Seen, Station
@@ -223,7 +224,7 @@ def test_what_a_lifted_mask_does_to_the_words(asked: Asked, model: Model, text: 
     assert ask.right == (0 if after > before + 0.02 else 2 if after < before - 0.02 else 1)
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("text", TEXTS[1:])
 def test_what_a_switched_off_head_does_to_the_text(asked: Asked, model: Model, text: str) -> None:
     seen, ask = asked("limits", text)
     produced, spot = seen.clean.produced, seen.spot
@@ -240,6 +241,37 @@ def test_what_a_switched_off_head_does_to_the_text(asked: Asked, model: Model, t
     assert numbers(ask.hint)[-2:] == [pytest.approx(x[word], abs=0.006) for x in (on, off)]
     assert numbers(ask.why)[0] == pytest.approx(factor, rel=0.02, abs=0.006)
     assert ask.right == sum(factor > bound for bound in (0.1, 0.8, 1.25))
+
+
+def test_what_becomes_of_the_pronoun_without_the_famous_head(asked: Asked, model: Model) -> None:
+    """The head is found again from the weights, the probability from logits of runs of its own."""
+    seen, ask = asked("limits", TEXTS[0])
+    clean = run(model, seen)
+    labels, produced = list(clean.source.labels), seen.clean.produced
+    assert produced is not None
+    weights = clean.attention("encoder")[:, :, labels.index("it")]  # [layer, head, key]
+    whole = dict.fromkeys(clean.source.words, "")
+    for number, label in zip(clean.source.words, labels, strict=True):
+        whole[number] += label
+    named = [number for number, word in whole.items() if word in ("animal", "street")]
+    nouns = [token for token, number in enumerate(clean.source.words) if number in named]
+    assert len(named) == 2
+    of_nouns = weights[..., nouns]
+    layer, head, best = np.unravel_index(of_nouns.argmax(), of_nouns.shape)
+    assert f"“{labels[nouns[best]]}” in head L{layer} H{head}" in ask.question
+    assert numbers(ask.question)[-1] == pytest.approx(of_nouns.max(), abs=0.006)
+    edit = (
+        '{"edits":[{"kind":"scale_head","value":0.0,"stack":"encoder","block":"self",'
+        f'"layer":{layer},"head":{head}}}]}}'
+    )
+    off, on = chances(run(model, seen, edit, produced=list(produced.ids))), chances(clean)
+    row = max(n for n, label in enumerate(produced.labels) if label in ("er", "sie", "es"))
+    assert f"“{produced.labels[row]}” in the translation" in ask.question
+    assert numbers(ask.why)[:2] == [pytest.approx(one[row], abs=0.006) for one in (off, on)]
+    assert ask.right == sum(off[row] / on[row] > bound for bound in (0.1, 0.8, 1.25))
+    assert numbers(ask.hint) == [weights.shape[0] * weights.shape[1]]
+    assert ask.lab in {lab.name for lab in LABS}
+    assert [asked("limits", text)[1].lab for text in TEXTS[1:]] == ["", ""]  # there is no "it"
 
 
 @pytest.mark.parametrize("station", STATIONS, ids=lambda station: station.name)

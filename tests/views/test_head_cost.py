@@ -29,6 +29,10 @@ def test_several_blocks_can_share_their_colours_and_many_heads_stay_unwritten() 
     assert views.head_cost(np.zeros((2, 3))).data[-1].zmax == 1
 
 
+def test_a_caption_of_one_s_own_takes_the_place_of_the_usual_one() -> None:
+    assert views.head_cost(BITS, caption="bits < lost").layout.meta["alt"] == "bits < lost"
+
+
 def test_nothing_to_draw_is_refused() -> None:
     with pytest.raises(ValueError, match=r"\[layer, head\]; got shape \(3,\)"):
         views.head_cost(np.zeros(3))

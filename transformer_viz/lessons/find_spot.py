@@ -10,8 +10,10 @@ import numpy as np
 from ..core.trace import Trace
 from ..core.trace_parts import Attention
 from ..i18n import mark, say
+from ..metrics.attention.it_head import Word, its, nouns, strongest
 from ..metrics.attention.map_cells import axes
 from ..metrics.attention.word_merging import Axis
+from ..metrics.output.pronouns import pronoun_row
 from .lesson_types import NotHere, Spot
 
 SHORT = mark("This sentence is too short for this question. Type a longer one above.")
@@ -36,6 +38,23 @@ def telling(trace: Trace, block: str) -> Spot:
         if found:
             return max(found, key=lambda pair: pair[0])[1]
     raise NotHere(say(SHORT))
+
+
+def of_it(trace: Trace, block: str) -> Spot | None:
+    """The head whose last "it" looks most at a noun before it, as in the famous picture.
+
+    None where the sentence has no "it" with a noun before it, or the translation no er, sie or es.
+    """
+    found = its(trace.source)
+    if block != "encoder" or not found or pronoun_row(trace) is None:
+        return None
+    it = found[-1]
+    cells = [Word(word.text, (one,)) for word in nouns(trace.source, it) for one in word.tokens]
+    look = strongest(trace, block, it.tokens[-1:], cells)
+    if look is None or look.site.head is None:
+        return None
+    key = look.word.tokens[0]
+    return Spot(block, look.site.layer, look.site.head, it.tokens[-1], key)
 
 
 def _links(

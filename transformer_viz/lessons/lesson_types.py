@@ -79,6 +79,7 @@ class Ask:
     """A question to predict: its options, which one is right in this run, and why, in numbers.
 
     ``hint`` is one sentence for who was wrong at first: it helps on without giving away the option.
+    ``lab`` is the lab that goes on where the reason ends, by its name in the link.
     """
 
     question: str
@@ -87,6 +88,7 @@ class Ask:
     why: str
     hint: str
     exercise: Exercise | None = None
+    lab: str = ""
 
     def __post_init__(self) -> None:
         if not 0 <= self.right < len(self.options) or len(set(self.options)) < len(self.options):

@@ -46,7 +46,9 @@ def card(
         "": numbers(recipe, model),
         "How it was trained": training(recipe, model, state, source, origin),
         "Snapshots": snapshots(recipe, model),
-        "How good it is": quality(recipe, model, score),
+        "How good it is": "\n\n".join(
+            filter(None, (quality(recipe, model, score), recipe.card.findings.strip()))
+        ),
         "Examples": examples(recipe, model),
         "Known weaknesses": bullets(recipe.card.weaknesses),
         "Data and licence": data(recipe),

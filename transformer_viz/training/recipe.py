@@ -103,6 +103,7 @@ class Card:
 
     ``examples`` are what the finished model is given on its card: sentences to translate,
     beginnings to go on from, or sentences with one word in ``[brackets]`` to be guessed.
+    ``findings`` are paragraphs about what else was measured, below the score.
     """
 
     data: str = ""
@@ -110,6 +111,7 @@ class Card:
     licence: str = ""
     weaknesses: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
+    findings: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,8 @@ from ..ui import layout
 from ..ui.progress import run_with_progress
 from . import lab_state
 
+TYPED = 120  # characters of a typed text; it has to fit into the link with the other settings
+
 
 @dataclass(frozen=True, eq=False)
 class Bench:
@@ -115,6 +117,15 @@ class Bench:
         )
         return count
 
+    def write(self, name: str, label: str, default: str, **settings: Any) -> str:
+        """A short text that is typed; emptied, it is the default again."""
+        key = self._key(name)
+        widget_sync.show({key: lab_state.written(name, default)})
+        st.text_input(
+            label, key=key, max_chars=TYPED, on_change=_typed, args=(name, key), **settings
+        )
+        return lab_state.written(name, default)
+
     def _key(self, name: str) -> str:
         """A key of its own for each language: the browser keeps the words of a widget."""
         return f"try-{self.lab}-{name}-{spoken_language()}"
@@ -130,7 +141,12 @@ class Bench:
     # ---- runs
 
     def ask(
-        self, model: str, run: Callable[..., Any], *words: Hashable, says: str | None = None
+        self,
+        model: str,
+        run: Callable[..., Any],
+        *words: Hashable,
+        says: str | None = None,
+        stepped: bool = False,
     ) -> Any:
         """What ``run(model, *words)`` gives; waited for with a bar where it takes a while.
 
@@ -139,9 +155,12 @@ class Bench:
             run: a plain function of a module, which imports floors 1 and 2 inside.
             words: all that the answer depends on besides the model; they can be hashed.
             says: what stands beside the bar.
+            stepped: whether the run is also given ``tell``, to say how far it is.
         """
         return run_with_progress(
-            lambda task: self.scene.engine.ask(model, run, *words, task=task, long=True),
+            lambda task: self.scene.engine.ask(
+                model, run, *words, task=task, stepped=stepped, long=True
+            ),
             key=f"lab-{self.lab}-{run.__name__}-{model}",
             label=says or say("Measuring ..."),
             about=words,
@@ -249,6 +268,12 @@ def _row(cells: Sequence[str], marked: bool, texts: Sequence[int]) -> str:
 
 def _kind(text: bool) -> str:
     return ' class="tv-lab-sentence"' if text else ""
+
+
+def _typed(name: str, key: str) -> None:
+    """In a callback: a text was typed, unless the browser only repeats what was written over."""
+    text = str(st.session_state[key])
+    widget_sync.moved(key, lambda: lab_state.put_text(name, text))
 
 
 def _moved(name: str, key: str, write: Mapping[object, str]) -> None:

@@ -20,7 +20,8 @@ def head(
     *,
     most: float | None = 1.0,
     numbers: str | None = None,
-    direction: str = "rows look at columns",
+    direction: str | None = None,
+    token: int | None = None,
 ) -> None:
     """A head of a trace; a click chooses the row on every map that has one.
 
@@ -30,12 +31,13 @@ def head(
         trace, block, layer, head: what to show.
         most: the weight at the dark end of the colours, common to maps that are compared.
         numbers: what to say about the head; left out, its entropy and mean distance.
-        direction: what rows and columns are to each other.
+        direction: what rows and columns are to each other; left out, that rows look at columns.
+        token: the row to point out; left out, the one that is chosen on every map.
     """
     look = bench.scene.look
     rows = trace.thumbnail(block).shape[-2]
     drawn = MapLook(
-        token=look.token if look.token < rows else None,
+        token=_row(look.token if token is None else token, rows),
         special=look.special,
         ramp=look.ramp,
         gamma=look.gamma,
@@ -47,6 +49,10 @@ def head(
     components.head(
         data, key=f"lab-{bench.lab}-{name}", picked=_pick, zoomed=_ignore, drawn=_ignore
     )
+
+
+def _row(token: int, rows: int) -> int | None:
+    return token if token < rows else None
 
 
 def _pick(said: object) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...core.interventions import Intervention, Pad
 from ...core.numerics import log_softmax
+from ...core.sites import Site
 from ...core.trace import Trace
 from ...core.trace_parts import read_only
+from ...i18n import say
 from ...metrics.attention.score_variance import HeadSpread, head_spreads
 from ..engine import trace_jobs
 from ..engine.query import Question
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
     from ...inference.experiments.initial_gradients import Beginning
 
 Ids = tuple[int, ...]
+#: A source, the target up to a word, and the words that might come there.
+HeldWords = tuple[str, str, tuple[str, ...]]
 
 
 def spreads(
@@ -109,6 +115,56 @@ def streams(model: Model, texts: tuple[str, ...], layer: int) -> tuple[Stream, .
         rows = found.hidden(stack)[layer].copy()  # a view would keep the other layers alive
         made.append(Stream(read_only(rows), len(own)))
     return tuple(made)
+
+
+def held_run(model: Model, text: str, before: str) -> Trace:
+    """The watched run of a source with its translation held up to a place, all maps in full."""
+    from ...inference.token_ids import target_ids
+
+    return watched(
+        model, text, tuple(target_ids(model, before)), Intervention().to_json(), ("weights",)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class WithoutHeads:
+    """ln p of the held words, float64: as it is ``[sentence, word]``, and without each head alone
+    ``each`` ``[head, sentence, word]``; ``sites`` are the heads, ``seconds`` what all runs took."""
+
+    clean: np.ndarray
+    each: np.ndarray
+    sites: tuple[Site, ...]
+    seconds: float
+
+
+def without_heads(
+    model: Model, rows: tuple[HeldWords, ...], most: int, tell: Callable[[int, int], None]
+) -> WithoutHeads:
+    """Switch off every head alone, where there are not more than ``most``; see `held_pronouns`."""
+    from ...inference.experiments import held_pronouns as held
+
+    began = perf_counter()
+    asked = [held.Held(*row) for row in rows]
+    clean = held.log_probabilities(model, asked)
+    sites = held.heads(model, asked[0])
+    if len(sites) > most:
+        raise ValueError(
+            say(
+                "This model has {count} heads, and each needs a run of its own; choose a model "
+                "with at most {most}.",
+                count=len(sites),
+                most=most,
+            )
+        )
+    each = held.without_each(model, asked, sites, tell)
+    return WithoutHeads(clean, each, sites, perf_counter() - began)
+
+
+def without_all(model: Model, rows: tuple[HeldWords, ...], sites: tuple[Site, ...]) -> np.ndarray:
+    """ln p of the held words with some heads switched off together: float64 [sentence, word]."""
+    from ...inference.experiments import held_pronouns as held
+
+    return held.log_probabilities(model, [held.Held(*row) for row in rows], held.off(sites))
 
 
 def began(

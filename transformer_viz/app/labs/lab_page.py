@@ -8,9 +8,10 @@ How the page goes through it:
 2. ``experiment(bench)`` draws controls and live measurements, and gives back what was found, any
    frozen value. ``bench`` (`bench.py`) has the class's ``scene`` (clean run ``scene.before``,
    ``scene.question``, ``scene.place``, ``scene.kind``), controls whose values stand in the link
-   (``choose``, ``pick``, ``slide``, ``switch``, ``press``), runs (``ask`` for a plain function of a
-   model, cached; ``changed``, ``free`` under edits) and what shows (``chart`` for a figure of a
-   view, ``table``, ``tell``, ``quiet``). Anything else of Streamlit is at hand as on every page.
+   (``choose``, ``pick``, ``slide``, ``switch``, ``press``, ``write``), runs (``ask`` for a plain
+   function of a model, cached; ``changed``, ``free`` under edits) and what shows (``chart`` for a
+   figure of a view, ``table``, ``tell``, ``quiet``). Anything else of Streamlit is at hand as on
+   every page.
 3. ``answer(found)`` is the number of the option that the measurement bears out, None where it
    decides nothing. It is computed, never written down.
 4. ``reveal(bench, found)`` draws why. Whether the prediction held is said above the experiment,

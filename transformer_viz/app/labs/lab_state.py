@@ -45,6 +45,25 @@ def valid_setting(name: str, allowed: Sequence[str], default: str) -> str:
     return default
 
 
+def written(name: str, default: str) -> str:
+    """A text that was typed, or the default."""
+    return _unpacked(settings().get(name, "")) or default
+
+
+def put_text(name: str, text: str) -> None:
+    """Keep a typed text; an empty one takes it back."""
+    put(name, _packed(text.strip()) or None)
+
+
+def _packed(text: str) -> str:
+    """A text without the sign that stands between settings."""
+    return text.replace("%", "%25").replace(";", "%3B")
+
+
+def _unpacked(text: str) -> str:
+    return text.replace("%3B", ";").replace("%25", "%")
+
+
 def counted(name: str) -> int:
     """How often a button was pressed."""
     value = settings().get(name, "0")

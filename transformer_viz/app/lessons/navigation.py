@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlencode
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
@@ -92,6 +93,13 @@ def go_to_station(engine: Engine) -> None:
 def open_page(address: str) -> None:
     """Go to the page of this address; the run ends here."""
     st.switch_page(private.pages[address])
+
+
+def lab_address(name: str) -> str:
+    """The address of a lab for the sentence and model of now, without the lesson and changes."""
+    here = ("station", "predicted", "tried", "edits")
+    kept = {key: text for key, text in st.query_params.to_dict().items() if key not in here}
+    return f"labs?{urlencode(kept | {'lab': name})}"
 
 
 def open_station_state(scene: Scene) -> None:

@@ -186,6 +186,8 @@ def _question(asked: Ask, number: int, station: Station, seen: Seen) -> None:
                 _deed(station, station.experiments(seen)[0])
             if tried and not solved:
                 _show(number)
+            if solved and asked.lab:
+                st.link_button(say("open the lab"), navigation.lab_address(asked.lab))
 
 
 def _show(number: int) -> None:

@@ -34,6 +34,16 @@ ABOUT = (
         "translation shows that the model relied on the part you changed, not that this part "
         '"knows" the word.'
     ),
+    mark(
+        "An example: which heads decide whether “it” becomes *er*, *sie* or *es*? The translator "
+        "in the box was asked about 120 sentences in pairs, with nouns that the sentences made to "
+        "teach it this lack: 107 are right. The encoder head whose “it” looks most at a noun "
+        "(L3 H4) looks at the same noun in both sentences of 58 of 60 pairs, and without it 108 "
+        "are right. Without cross-attention L1 H2 it is 97, without any other head alone 101 or "
+        "more, without the eight that matter most 68, without eight others by chance 105. All "
+        "figures, and the command that measures them, stand in docs/translator.md; the lab “Who "
+        "is “it”?” measures your own pair."
+    ),
     mark("### How the comparison is made"),
     mark(
         "Both runs are asked about the *same* target words, those of the clean run or those you "

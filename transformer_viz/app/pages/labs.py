@@ -18,6 +18,7 @@ from ..labs.experiments.residual_connections import RESIDUAL
 from ..labs.experiments.score_functions import SCORES
 from ..labs.experiments.score_scaling import SCALE
 from ..labs.experiments.training_snapshots import LEARNING
+from ..labs.experiments.who_is_it import WHO
 from ..labs.lab import Lab
 from ..page_template import show
 
@@ -36,6 +37,7 @@ LABS: tuple[Lab, ...] = (
     QKV,
     FAR,
     HEADS,
+    WHO,
     LEARNING,
 )
 

@@ -11,7 +11,8 @@ from ...core.interventions import Intervention, ScaleHead
 from ...core.trace import Trace
 from ...i18n import mark, say
 from ...metrics.attention.map_cells import axes
-from ..find_spot import telling
+from ...metrics.output.pronouns import pronoun_row
+from ..find_spot import of_it, telling
 from ..lesson_types import Ask, Notes, Seen, Spot, Station
 from ..number_format import quoted, rough, share
 
@@ -21,6 +22,15 @@ BOUNDS = (0.1, 0.8, 1.25)  # of the new probability in shares of the old one
 def _state(spot: Spot) -> dict[str, Any]:
     at = {"block": spot.map_name, "layer": spot.layer, "head": spot.head, "token": spot.row}
     return at | {"scope": "head"}
+
+
+def find(trace: Trace, block: str) -> Spot:
+    """The head whose "it" looks at a noun, where there is one to ask about; else any plain link.
+
+    Raises:
+        NotHere: no two ordinary words look at each other.
+    """
+    return of_it(trace, block) or telling(trace, block)
 
 
 def _experiments(seen: Seen) -> tuple[Intervention, ...]:
@@ -35,6 +45,8 @@ def log_probability(trace: Trace) -> float:
 
 
 def _ask(seen: Seen) -> Ask:
+    if of_it(seen.clean, seen.spot.map_name) == seen.spot:
+        return _of_the_pronoun(seen)
     spot, (silent,) = seen.spot, seen.changed
     rows, columns = axes(seen.clean, seen.clean.block(spot.map_name, spot.layer))
     weight = seen.clean.block(spot.map_name, spot.layer).weights[spot.head, spot.row, spot.key]
@@ -53,15 +65,78 @@ def _ask(seen: Seen) -> Ask:
             "off. What becomes of the probability of the whole translation?",
             **told,
         ),
-        (
-            say("it falls to less than a tenth"),
-            say("it falls, but not so far"),
-            say("it stays about the same"),
-            say("it rises"),
-        ),
+        _options(),
         right,
         _why(factor, right),
         _hint(seen.clean, silent),
+    )
+
+
+def _of_the_pronoun(seen: Seen) -> Ask:
+    """What becomes of er, sie or es when the head of the famous picture is off."""
+    spot, (silent,) = seen.spot, seen.changed
+    row = pronoun_row(seen.clean)
+    before, after = seen.clean.produced, silent.produced
+    assert row is not None and before is not None and after is not None
+    attention = seen.clean.block(spot.map_name, spot.layer)
+    rows, columns = axes(seen.clean, attention)
+    was, now = float(before.probability[row]), float(after.probability[row])
+    factor = now / max(was, float(np.finfo(np.float32).smallest_subnormal))
+    right = sum(factor > bound for bound in BOUNDS)
+    told = {
+        "head": spot.label,
+        "word": quoted(rows.labels[spot.row]),
+        "other": quoted(columns.labels[spot.key]),
+        "weight": share(float(attention.weights[spot.head, spot.row, spot.key])),
+        "pronoun": quoted(before.labels[row]),
+    }
+    return Ask(
+        say(
+            "In the encoder, {word} looks most at {other} in head {head}: {weight}. It looks as if "
+            "that noun were meant. We switch the whole head off. What becomes of the probability "
+            "of {pronoun} in the translation?",
+            **told,
+        ),
+        _options(),
+        right,
+        _why_the_pronoun(right, told | {"before": share(was), "after": share(now)}),
+        say(
+            "This is one of {count} heads of the encoder, and what the others bring, and what "
+            "flows past them, stays.",
+            count=sum(len(one.weights) for one in seen.clean.blocks(spot.map_name)),
+        ),
+        lab="it",
+    )
+
+
+def _options() -> tuple[str, ...]:
+    return (
+        say("it falls to less than a tenth"),
+        say("it falls, but not so far"),
+        say("it stays about the same"),
+        say("it rises"),
+    )
+
+
+def _why_the_pronoun(right: int, told: dict[str, str]) -> str:
+    if right == 2:
+        return say(
+            "{pronoun} has {after}, and had {before}: it does without this head. The picture looks "
+            "like the reason, but the pronoun does not need it. Which heads it needs, only "
+            "switching them off tells: the lab “Who is “it”?” tries all of them.",
+            **told,
+        )
+    if right == 3:
+        return say(
+            "{pronoun} has {after}, and had {before}: without this head the model is even surer. "
+            "Which heads the pronoun needs, only switching them off tells: the lab “Who is “it”?” "
+            "tries all of them.",
+            **told,
+        )
+    return say(
+        "{pronoun} has {after}, and had {before}: here the model relied on this head. But the map "
+        "did not tell that; switching it off did. The lab “Who is “it”?” tries all heads.",
+        **told,
     )
 
 
@@ -124,11 +199,15 @@ STATION = Station(
         "only look: change something, and see. Do it yourself: in the dock below the maps "
         "choose “this head”, then “off”, and read “What came of it”."
     ),
-    do=mark("Switch heads off, one by one. Which one does the translation need most?"),
+    do=mark(
+        "Switch heads off, one by one. Which one does the translation need most? Where your "
+        "sentence has an “it”, the lab “Who is “it”?” tries all of them."
+    ),
     notes=Notes(
         say=mark(
             "Let the class bet before each switch. Heads with the clearest maps are often not the "
-            "ones that matter most; write down which are."
+            "ones that matter most; write down which are. Where the sentence has an “it”, the "
+            "question is about the picture that made attention famous."
         ),
         ask=mark("If an explanation must be true of the model, how could one test it?"),
         beware=mark(
@@ -137,7 +216,7 @@ STATION = Station(
         ),
     ),
     maps=("encoder", "decoder"),
-    find=telling,
+    find=find,
     state=_state,
     ask=_ask,
     translates=True,

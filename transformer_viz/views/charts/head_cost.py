@@ -14,7 +14,13 @@ ROW = 44  # pixels of a layer
 WRITTEN = 12  # heads in a row whose numbers are written into their cells
 
 
-def head_cost(bits: np.ndarray, limit: float | None = None, *, dark: bool = False) -> go.Figure:
+def head_cost(
+    bits: np.ndarray,
+    limit: float | None = None,
+    *,
+    caption: str | None = None,
+    dark: bool = False,
+) -> go.Figure:
     """Bits that a text costs more when a head is off: a row a layer, a column a head.
 
     Colours go from -limit to limit around 0, which has the background's; below 0 the text became
@@ -23,6 +29,7 @@ def head_cost(bits: np.ndarray, limit: float | None = None, *, dark: bool = Fals
     Args:
         bits: ``[layer, head]``; NaN where a layer has no such head.
         limit: where the colours end; left out, the largest size there is.
+        caption: what the numbers are; left out, that the held text costs so much more.
         dark: colours for a dark background.
 
     Raises:
@@ -52,7 +59,7 @@ def head_cost(bits: np.ndarray, limit: float | None = None, *, dark: bool = Fals
             **OVERLAY,
         )
     )
-    return captioned(picture, _caption(end))
+    return captioned(picture, _caption(end) if caption is None else caption)
 
 
 def _caption(end: float) -> str:
