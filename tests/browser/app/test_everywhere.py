@@ -247,7 +247,8 @@ REACHED = {
     "Explore": """English sentence|Model|Target|The animal didn't cross the street because it was
         too tired.|The|Das|Encoder|One|Now|Every head|sort|gamma|threshold|as a table|layer|
         head|whole words|start and end marks|Map|Take it with you|Attention, cross L1 H7|row|
-        column|instead of|everything|temperature|window|on|more|cross: temperature 2.5|back to clean|
+        column|instead of|everything|temperature|window|on|more|cross: temperature 2.5|
+        back to clean|
         attention weights are not""",
     "Positions": """English sentence|Source|pair of dimensions|position|k: how many words further|
         both sentences|scale|drop|shuffle|back to clean|Encoder|layer|another order""",

@@ -197,7 +197,7 @@ STATION = Station(
         "[residual stream]. Researchers argue about it (Jain and Wallace 2019: “Attention is not "
         "Explanation”; Wiegreffe and Pinter 2019: “Attention is not not Explanation”). So do not "
         "only look: change something, and see. Do it yourself: in the dock below the maps "
-        "choose “this head”, then “off”, and read “What came of it”."
+        "choose “this head”, then “off”, and read the lines above the maps."
     ),
     do=mark(
         "Switch heads off, one by one. Which one does the translation need most? Where your "
