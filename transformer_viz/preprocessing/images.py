@@ -116,7 +116,7 @@ class ImageReader:
                 f"This model reads {self.channels} channels, which no picture file has; give "
                 f"normalised floats {self._shape()}."
             )
-        seen = self._resized(_coloured(_opened(picture), "L" if self.channels == 1 else "RGB"))
+        seen = self._resized(coloured(picture, "L" if self.channels == 1 else "RGB"))
         values = np.asarray(seen, np.float32).reshape(self.height, self.width, self.channels) / 255
         scaled = (values - _float32(self.mean)) / _float32(self.std)
         return np.ascontiguousarray(scaled.transpose(2, 0, 1))
@@ -174,6 +174,15 @@ def _covering(size: tuple[int, int], least: tuple[int, int]) -> tuple[int, int]:
     if w * height >= h * width:
         return w, height * w // width
     return width * h // height, h
+
+
+def coloured(picture: Any, mode: str) -> Image.Image:
+    """A picture in grey (``L``) or colours (``RGB``), in its own size and the right way up.
+
+    Raises:
+        ValueError: no such file, no picture, a damaged or too large one; says which.
+    """
+    return _coloured(_opened(picture), mode)
 
 
 def _opened(picture: Any) -> Image.Image:

@@ -25,6 +25,11 @@ def senses_of(config: Any) -> list[str]:
     return [part for part in parts if any(sense in part for sense in SENSES)]
 
 
+def sees(config: Any) -> bool:
+    """Whether a model that reads text has eyes too."""
+    return "vision" in senses_of(config) and hasattr(config, "text_config")
+
+
 def words_config(config: Any) -> Any:
     """The config of the language model of a model that also sees or hears; else the config."""
     text = getattr(config, "text_config", None)
