@@ -72,6 +72,11 @@ def see(model: Model, image: Any) -> Seen:
             f"The model {model.name!r} reads no text, and image goes beside a text; leave it out"
             + (", and give the picture as the source." if model.takes == "image" else ".")
         )
+    if model.pair is not None:
+        raise ValueError(
+            f"The model {model.name!r} reads captions and pictures in two towers; compare them by "
+            "tv.match(model, captions, image)."
+        )
     if model.eyes is None:
         raise ValueError(
             model.blind

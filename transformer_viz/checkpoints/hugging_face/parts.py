@@ -62,6 +62,8 @@ def takes(cls: Any, config: Any, parts: tuple[str, ...] = ()) -> str:
     way = "call it with inputs of your own inside `with tv.probe(module) as run:`."
     if parts:
         way = f"open one of its parts alone: {' or '.join(f'part={part}' for part in parts)}."
+        if config.model_type in ("clip", "siglip"):
+            way = way[:-1] + ", or part=both to compare a picture with captions (tv.match)."
     raise CheckpointError(f"{cls.__name__} reads {what}, for which there is no input here; {way}")
 
 
