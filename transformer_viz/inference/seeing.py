@@ -15,6 +15,14 @@ from .token_ids import source_ids
 
 
 @dataclass(frozen=True, eq=False)
+class Pictured:
+    """A text, or ids, with the picture beside it: both as one source."""
+
+    text: Any
+    seen: Seen
+
+
+@dataclass(frozen=True, eq=False)
 class Beside:
     """A picture among words: what was ``seen``, and the number of its first token."""
 
@@ -93,6 +101,8 @@ def set_beside(model: Model, source: Any, image: Any) -> tuple[list[int], Beside
     Raises:
         ValueError: a text that needs a picture and has none, or as `see`.
     """
+    if isinstance(source, Pictured):
+        source, image = source.text, source.seen
     if image is None:
         ids = source_ids(model, source)
         if model.eyes is not None and model.eyes.token in ids:

@@ -39,7 +39,7 @@ def _body(scene: Scene) -> Callable[[], None] | None:
     )
     token_chips.sentences(scene, token_chips.rows_for_map(scene, found), chosen)
     pictures(scene, found, say(QUESTIONS.get(scene.kind.takes, QUESTION)))
-    if scene.kind.takes == "image":
+    if scene.before.patches is not None:
         patches(scene)
     controls(scene)
     return came_of_it(scene)

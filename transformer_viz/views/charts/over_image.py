@@ -72,7 +72,7 @@ def over_image(
     _outline(picture, row, query, colours.ink)
     place = f"{called(block)} L{layer} H{head}"
     kind = what, minus is not None
-    return captioned(picture, _caption(trace, place, row, query, kind, limit))
+    return captioned(picture, _caption(trace, block, place, row, query, kind, limit))
 
 
 def _underlay(picture: go.Figure, row: PatchRow, size: tuple[int, ...], source: str) -> None:
@@ -216,10 +216,19 @@ def _outline(picture: go.Figure, row: PatchRow, query: int, colour: str) -> None
 
 
 def _caption(
-    trace: Trace, place: str, row: PatchRow, query: int, kind: tuple[str, bool], limit: float
+    trace: Trace,
+    block: str,
+    place: str,
+    row: PatchRow,
+    query: int,
+    kind: tuple[str, bool],
+    limit: float,
 ) -> str:
     """What a reader must know: place, direction, scale, and the strongest patches by name."""
-    asked, strongest = say("“{word}”", word=row.names[query]), row.strongest()
+    name = row.names[query]
+    if trace.source.ids and trace.produced and row.place(query) is None and block == "decoder":
+        name = trace.produced.labels[query]  # as everywhere, the row bears the word that it makes
+    asked, strongest = say("“{word}”", word=name), row.strongest()
     what, compared = kind
     told = _gradient(trace, asked)
     if what != "gradients":
