@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .core.interventions import Intervention as Intervention
     from .core.trace import Trace as Trace
     from .inference.generation import translate as translate
+    from .inference.matching import match as match
     from .inference.tracing import trace as trace
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Trace",
     "available",
     "load",
+    "match",
     "probe",
     "trace",
     "translate",
@@ -48,6 +50,7 @@ __getattr__ = lazy(
         "load": ".checkpoints",
         "trace": ".inference.tracing",
         "translate": ".inference.generation",
+        "match": ".inference.matching",
         "probe": ".capture",
         "Intervention": ".core.interventions",
         "Trace": ".core.trace",

@@ -18,6 +18,7 @@ PUBLIC = {
     "Trace",
     "available",
     "load",
+    "match",
     "probe",
     "trace",
     "translate",

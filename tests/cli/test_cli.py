@@ -21,6 +21,7 @@ from PIL import Image
 
 import transformer_viz as tv
 from tests.support.paths import ROOT
+from tests.support.pictured import picture, pictured_folder
 from tests.support.speech import speech_folder
 from transformer_viz.cli.main import main
 from transformer_viz.cli.terminal import OneSentence
@@ -276,6 +277,33 @@ def test_trace_and_report_take_a_sound(name: str, tmp_path: Path) -> None:
     assert "takes a sound; give it --audio" in said
     about = answer("inspect", str(folder))
     assert "takes audio" in about and "capture report: green" in about
+
+
+def test_a_picture_stands_beside_a_text(tmp_path: Path) -> None:
+    folder = pictured_folder("llava", tmp_path / "llava")
+    picture().save(tmp_path / "cat.png")
+    out, image = str(tmp_path / "run.safetensors"), ("--image", str(tmp_path / "cat.png"))
+    answer("trace", str(folder), "what is in the picture ?", *image, "--out", out)
+    own = tv.trace(tv.load(folder), "what is in the picture ?", image=tmp_path / "cat.png")
+    stored = tv.Trace.load(out)
+    assert np.array_equal(stored.attention("decoder"), own.attention("decoder"))
+    assert stored.source.labels[1] == "image 0,0"
+    assert (stored.patches == own.patches).all()
+    answer("trace", str(folder), "--ids", "1 10 4 11", *image, "--out", out)
+    assert tv.Trace.load(out).source.ids == (1, 10, *[4] * 16, 11)
+    page = tmp_path / "report.html"
+    edits = json.dumps({"edits": [{"kind": "temperature", "value": 2.0}]})
+    said = ("report", str(folder), "a cat", *image, "--intervention", edits, "--out", str(page))
+    answer(*said)
+    assert "<title>llava: ↵ a cat</title>" in page.read_text()
+    about = answer("inspect", str(folder), *image, "--text", "a cat")
+    assert "capture report: green" in about
+    assert "a picture beside it" in answer("inspect", str(folder))
+    assert "reads a text with its picture" in refusal("trace", str(folder), *image, "--out", out)
+    none = ("--image", str(tmp_path / "none.png"))
+    assert "There is no picture" in refusal("inspect", str(folder), *none)
+    assert "has no eyes" in refusal("trace", "en-lm", "a cat", *image, "--out", out)
+    assert "has no eyes" in refusal("inspect", "en-lm", *image)
 
 
 def test_trace_takes_a_pair(tmp_path: Path) -> None:

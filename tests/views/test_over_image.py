@@ -14,7 +14,7 @@ from PIL import Image
 from transformer_viz.core.palette import DARK, LIGHT
 from transformer_viz.core.sites import Site
 from transformer_viz.core.trace import Trace
-from transformer_viz.core.trace_parts import Attention, Produced
+from transformer_viz.core.trace_parts import Attention, Produced, Tokens
 from transformer_viz.metrics.attention.image_patches import patch_row
 from transformer_viz.preprocessing.images import ImageReader
 from transformer_viz.views import over_image
@@ -190,3 +190,37 @@ def test_two_runs_are_subtracted_patch_by_patch(seen: Trace) -> None:
     assert "change since the clean run" in picture.layout.meta["caption"]
     same = over_image(seen, "encoder", 0, 1, 4, SHOWN, minus=seen)
     assert "nothing was changed in this row" in same.layout.meta["caption"]
+
+
+@pytest.fixture
+def beside(seen: Trace) -> Trace:
+    """The same weights, over two words, a picture of one row and four columns, and two words."""
+    names = ("what", "?", "image 0,0", "image 0,1", "image 0,2", "image 0,3", "a", "cat")
+    tokens = Tokens((5, 6, 4, 4, 4, 4, 7, 8), names, names, tuple(range(8)), (False,) * 8)
+    cut = {"model": "by hand", "image": {"grid": [1, 4], "prefix": 2}}
+    return dataclasses.replace(seen, source=tokens, manifest=cut)
+
+
+def test_beside_a_text_only_the_patches_are_on_the_picture(beside: Trace) -> None:
+    row = beside.attention("encoder", layer=0)[1, 7]
+    shown = np.zeros((3, 20, 3), np.uint8)
+    picture = over_image(beside, "encoder", 0, 1, 7, shown)
+    patches, front = heatmaps(picture)
+    assert np.array_equal(patches.z, row[2:6][None])
+    assert front.z.shape == (0, 1)
+    (clicks,) = markers(picture)
+    assert [int(token) for token, _ in clicks.customdata] == [2, 3, 4, 5]
+    assert not picture.layout.shapes  # the row is that of a word
+    alt = picture.layout.meta["alt"]
+    assert f"{row[2:6].sum():.0%} of its weight is on the picture" in alt
+    strongest = int(row[2:6].argmax())
+    assert f"(row,column): image 0,{strongest} (" in alt
+    (frame,) = over_image(beside, "encoder", 0, 1, 4, shown).layout.shapes
+    assert (frame.x0, frame.x1, frame.y0, frame.y1) == (1.5, 2.5, -0.5, 0.5)
+
+
+def test_a_runs_patches_are_numbers_of_its_tokens(seen: Trace, beside: Trace) -> None:
+    assert seen.patches is not None and beside.patches is not None
+    assert seen.patches.tolist() == [[2, 3, 4], [5, 6, 7]]
+    assert beside.patches.tolist() == [[2, 3, 4, 5]]
+    assert dataclasses.replace(seen, manifest={}).patches is None

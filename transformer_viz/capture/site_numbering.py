@@ -110,14 +110,19 @@ class Numbering:
         return offset, offset + queries - keys if grown else 0
 
     def stack(self, path: str, kind: str, hidden: Tensor | None, offset: int) -> str:
-        """``decoder`` for cross-attention and where later words are hidden, else by name."""
+        """``decoder`` for cross-attention and where later words are hidden, else by name.
+
+        Where some later words are hidden and others are not, as by a decoder that reads a picture
+        whole, what is known of the module beforehand says it.
+        """
         if kind == "cross":
             return "decoder"
         if path not in self.stacks:
             causal = None if hidden is None else looks_causal(hidden, offset)
             if causal is None:
                 return named_stack(path) or self.lone
-            self.stacks[path] = "decoder" if causal else named_stack(path) or "encoder"
+            both_ways = self.lone if hides_later(hidden, offset) else "encoder"
+            self.stacks[path] = "decoder" if causal else named_stack(path) or both_ways
         return self.stacks[path]
 
     def place(
@@ -174,6 +179,11 @@ def heads_of_one(before: Place, path: str, source: Source) -> bool:
 def siblings(path: str, other: str) -> bool:
     """Whether two modules are numbered members of one list, as heads written one by one are."""
     return path != other and re.sub(r"\d+$", "", path) == re.sub(r"\d+$", "", other)
+
+
+def hides_later(hidden: Tensor | None, offset: int) -> bool:
+    """Whether a mask ``[query, key]`` hides a later key from a row and shows it to another one."""
+    return hidden is not None and bool((hidden & ~hidden.all(0)).triu(1 + offset).any())
 
 
 def looks_causal(hidden: Tensor, offset: int) -> bool | None:

@@ -57,17 +57,17 @@ def one_source(
     audio: str | None,
     vectors: str | None,
 ) -> Any:
-    """The one input that was given, as `tv.trace` takes it."""
+    """The one input that was given, as `tv.trace` takes it; a picture may stand beside a text."""
     given = {"a text": text, "--pair": pair, "--ids": ids, "--image": image, "--audio": audio}
     given["--vectors"] = vectors
     names = [name for name, value in given.items() if value is not None]
-    if len(names) != 1:
+    if len(names) != 1 and names not in (["a text", "--image"], ["--ids", "--image"]):
         raise ValueError(
             f"A run takes one input, and {' and '.join(names) or 'none'} came; give a text, "
-            "--pair, --ids, --image, --audio or --vectors."
+            "--pair, --ids, --image, --audio or --vectors; --image may stand beside a text."
         )
-    if image is not None and not Path(image).is_file():
-        raise ValueError(f"There is no picture {image!r}; --image names a file.")
+    if image is not None:
+        existing_picture(image)
     if audio is not None and not Path(audio).is_file():
         raise ValueError(f"There is no sound {audio!r}; --audio names a WAV file.")
     if ids is not None:
@@ -75,6 +75,13 @@ def one_source(
     if vectors is not None:
         return vectors_file("--vectors", Path(vectors))
     return text if text is not None else pair or image or audio
+
+
+def existing_picture(image: str) -> Path:
+    """The file that ``--image`` names."""
+    if not Path(image).is_file():
+        raise ValueError(f"There is no picture {image!r}; --image names a file.")
+    return Path(image)
 
 
 def one_target(text: str | None, ids: str | None, vectors: bool) -> Any:

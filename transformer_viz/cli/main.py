@@ -20,6 +20,7 @@ from ..core.version import __version__
 from .arguments import (
     KEEP,
     config_word,
+    existing_picture,
     kept_parts,
     known_checkpoint,
     new_file,
@@ -62,7 +63,7 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--target-ids", metavar='"2 11"', help=fed),
         click.option("--target", metavar="T", help=aim),
         click.option("--vectors", metavar="F.npy", help="Floats [token, d_model], for bare cores."),
-        click.option("--image", metavar="F", help="A picture, for models that take pictures."),
+        click.option("--image", metavar="F", help="A picture, alone or beside a text."),
         click.option("--audio", metavar="F.wav", help="A sound, for models that take sounds."),
         click.option("--ids", metavar='"2 45 3"', help="Token ids, start and end as given."),
         click.option("--pair", nargs=2, metavar="A B", help="Two texts, for pair models."),
@@ -155,13 +156,18 @@ def models() -> None:
 @model_path
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
 @set_option
-def inspect(path: str, as_json: bool, words: tuple[str, ...]) -> None:
+@click.option("--image", metavar="F", help="A picture for the sample run, beside --text.")
+@click.option("--text", metavar="T", help="The text of the sample run; left out, a small one.")
+def inspect(
+    path: str, as_json: bool, words: tuple[str, ...], image: str | None, text: str | None
+) -> None:
     """Say what a checkpoint holds: layout, config and where each value came from, sites."""
+    picture = None if image is None else existing_picture(image)
     model = _load(path, words)
     from ..inference.inspection import inspect as look
 
     with after_a_second("Running a sample to see and prove the capture"):
-        found = look(model)
+        found = look(model, source=text, image=picture)
     lines = json.dumps(found.to_dict(), indent=2) if as_json else "\n".join(inspected(found))
     click.echo(lines)
 
@@ -180,18 +186,32 @@ def trace(path: str, out: str, words: tuple[str, ...], **given: Any) -> None:
     source, aim = one_question(**given)
     new_file(out, "trace")
     model = _load(path, words)
-    _require_sense(model, path, given)
+    beside = _beside(model, path, given)
     from ..inference.tracing import trace as run
 
     with after_a_second("Running"):
-        found = run(model, source, target=aim, intervention=intervention, keep=keep)
+        found = run(model, source, target=aim, intervention=intervention, keep=keep, **beside)
         found.save(out)
     maps = ", ".join(f"{name} {found.layers(name)} layers" for name in found.maps)
     click.echo(f"{out}: {maps}; capture report {found.report.status}")
 
 
+def _beside(model: Model, path: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The picture beside a text, for a model that reads text; and no sense that a model lacks."""
+    words = given["text"] is not None or given["ids"] is not None
+    if given["image"] is None or not words or model.takes == "image":
+        _require_sense(model, path, given)
+        return {}
+    return {"image": Path(given["image"])}
+
+
 def _require_sense(model: Model, path: str, given: dict[str, Any]) -> None:
     """A picture or a sound for a model that takes one, and none for any other."""
+    if model.eyes is not None and given["image"] is not None:
+        raise ValueError(
+            f'{path!r} reads a text with its picture; give the text too: --image FILE "What is '
+            'in the picture?".'
+        )
     needed = SENSES.get(model.takes)
     if all((given[takes] is not None) == (takes == model.takes) for takes in SENSES):
         return
@@ -217,16 +237,16 @@ def report(path: str, title: str, out: str, words: tuple[str, ...], **given: Any
     source, aim = one_question(**given)
     file = new_file(out, "page")
     model = _load(path, words)
-    _require_sense(model, path, given)
+    beside = _beside(model, path, given)
     from ..inference.held_words import held_words
     from ..inference.tracing import trace as run
     from ..views.export.html_report import report as page
 
     keep = ("weights", "scores")
     with after_a_second("Running"):
-        found, before = run(model, source, target=aim, keep=keep), None
+        found, before = run(model, source, target=aim, keep=keep, **beside), None
         if edits:
-            before, about = found, {"target": aim, **held_words(model, found, edits)}
+            before, about = found, {"target": aim, **held_words(model, found, edits), **beside}
             found = run(model, source, intervention=edits, keep=keep, **about)
         content = page(found, before, title=title)
     file.write_text(content, encoding="utf-8")

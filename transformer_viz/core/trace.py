@@ -88,6 +88,19 @@ class Trace:
             )
         return kept[layer]
 
+    @property
+    def patches(self) -> np.ndarray | None:
+        """The numbers of the source's tokens that are patches of a picture, ``[row, column]``.
+
+        None where the input had no picture.
+        """
+        cut = self.manifest.get("image")
+        if not cut:
+            return None
+        rows, columns = cut["grid"]
+        first = int(cut["prefix"])
+        return np.arange(first, first + rows * columns).reshape(rows, columns)
+
     def attention(self, block: str, layer: int | None = None) -> np.ndarray:
         """A map's weights: ``[layer, head, query, key]``, or ``[head, query, key]`` of one layer.
 

@@ -13,6 +13,7 @@ from ..core.interventions import Intervention
 from ..preprocessing.tokenizers import target_side
 from .hearing import Heard, hear
 from .search import Batch, Path, Tell, Witness, edited
+from .seeing import set_beside
 from .token_ids import source_ids, target_ids
 
 #: Vaswani et al. 2017, section 6.1, take 0.6; on our validation pairs 1.0 gave a little more BLEU.
@@ -56,6 +57,7 @@ def translate(
     target: str | Sequence[int] | None = None,
     tell: Tell | None = None,
     witness: Witness | None = None,
+    image: Any = None,
 ) -> list[Hypothesis]:
     """Translate one source, or let a GPT-like model go on from it; the best hypothesis first.
 
@@ -74,7 +76,8 @@ def translate(
 
     ``tell`` hears, before each pass of a search, how many tokens there are and how many there may
     be. What it raises comes out here, and nothing of the search is left behind. ``witness`` hears
-    every pass and every choice (see :func:`decoding_record.record`).
+    every pass and every choice (see :func:`decoding_record.record`). ``image`` is a picture beside
+    the text, as of `trace`.
 
     Raises:
         ValueError: the model has no decoder or start token, the input does not fit, or the
@@ -82,13 +85,14 @@ def translate(
     """
     _check(model, beam, sample, max_tokens)
     heard = hear(model, source, intervention) if model.takes == "audio" else None
-    ids = source_ids(model, source) if heard is None else []
+    ids, beside = ([], None) if heard is not None else set_beside(model, source, image)
     given = heard or ids
     watched = None if witness is None else witness.watched
     with torch.inference_mode(), edited(model, given, intervention, watched) as run:
         if witness is not None:
             witness.watch(run)
         batch = Batch(model, heard or [ids], intervention, max_tokens, tell, witness)
+        batch.seen = None if beside is None else beside.seen
         if target is not None:
             found = [batch.score(_forced_ids(model, target, heard))]
         elif sample:

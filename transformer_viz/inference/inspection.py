@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from ..checkpoints.common.eyes import Seen
 from ..checkpoints.common.model import Model
 from ..checkpoints.common.parameter_counts import Block, parameter_blocks
 from ..checkpoints.common.provenance import GUESSES, ORIGINS
 from ..i18n import say
 from ..preprocessing.tokenizers import PlainIds, target_side
 from .findings import AttentionSite, Finding, findings_of, sites_of
+from .seeing import see
 from .token_ids import source_ids, target_ids
 from .tracing import trace
 
@@ -105,13 +107,21 @@ class Inspection:
         return found | {"guesses": list(self.guesses), "report": self.status}
 
 
-def inspect(model: Model, *, report: bool = True) -> Inspection:
+def inspect(
+    model: Model, *, report: bool = True, source: Any = None, image: Any = None
+) -> Inspection:
     """Everything there is to say about a model that was opened.
 
     Args:
         model: what `load` gave.
         report: also run a small sample through the model and say what was captured.
+        source: what to run instead of the sample, as of `trace`.
+        image: a picture beside the text, as of `trace`.
+
+    Raises:
+        ValueError: a picture that the model cannot read.
     """
+    seen = None if image is None else see(model, image)
     about = Inspection(
         name=model.name,
         title=model.title,
@@ -134,7 +144,7 @@ def inspect(model: Model, *, report: bool = True) -> Inspection:
         licence=_beside(model.folder, LICENCES, LINES["licence"]),
         notes=model.notes,
     )
-    return _watched(model, about) if report else about
+    return _watched(model, about, source, seen) if report else about
 
 
 def config_rows(model: Model) -> tuple[Word, ...]:
@@ -216,10 +226,13 @@ def _ids(model: Model, size: int) -> list[int]:
     return [chosen[i * len(chosen) // count] for i in range(count)]
 
 
-def _watched(model: Model, about: Inspection) -> Inspection:
+def _watched(
+    model: Model, about: Inspection, source: Any = None, seen: Seen | None = None
+) -> Inspection:
     """The same, with what a watched run of the sample showed."""
+    given = sample_source(model) if source is None else source
     try:
-        run = trace(model, sample_source(model), sample_target(model), keep=())
+        run = trace(model, given, sample_target(model), keep=(), image=seen)
     except Exception as error:  # a module of any kind can raise anything
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         said = say("A sample could not be run through this model: {reason}", reason=reason)

@@ -18,6 +18,7 @@ from ..core.trace_parts import Tokens
 from ..preprocessing.tokenizers import PairTokenizer, target_side
 from .generation import translate, written_ids
 from .hearing import Heard, hear
+from .seeing import Beside, see, set_beside
 from .token_ids import padded_source, refuse_padding, source_ids, target_ids, vocabulary_ids
 
 #: What `trace` takes: a text, two, ids, vectors or a normalised picture, a PIL image, a path, or
@@ -31,7 +32,7 @@ class Read:
 
     ``tensors`` are source, target and mask of the source; ``segments`` ``[batch, token]`` says
     which of a pair's texts a token belongs to; ``produced`` are the tokens that the rows are asked
-    about, where that is settled.
+    about, where that is settled; ``beside`` is the picture among the words, where there is one.
     """
 
     source: Tokens
@@ -39,10 +40,13 @@ class Read:
     tensors: tuple[Tensor, Tensor | None, Tensor | None]
     produced: tuple[int, ...] | None = None
     segments: Tensor | None = None
+    beside: Beside | None = None
 
     def through(self, model: Model) -> Tensor:
         """The model's whole output for this input."""
-        named = {} if self.segments is None else {"segments": self.segments}
+        named: dict[str, Any] = {} if self.segments is None else {"segments": self.segments}
+        if self.beside is not None:
+            named["seen"] = self.beside.seen
         return model.calls.forward(*self.tensors, **named)
 
 
@@ -53,8 +57,11 @@ def read_source(
     intervention: Intervention,
     produced: Sequence[int] | None,
     masked: Sequence[int] = (),
+    image: Any = None,
 ) -> Read:
     """The input as the model reads it, decoded greedily where a target is needed and none came.
+
+    ``image`` is a picture beside the text.
 
     Raises:
         ValueError: an input of another kind than the model takes, or one that does not fit it.
@@ -62,6 +69,8 @@ def read_source(
     if masked and model.mask_id is None:
         raise ValueError(f"The model {model.name!r} has no mask token; leave masked out.")
     held = None if produced is None else tuple(int(i) for i in produced)
+    if image is not None:
+        image = see(model, image)
     if model.takes == "image":
         return _picture(model, source, target, intervention, held)
     if model.takes == "audio":
@@ -73,7 +82,7 @@ def read_source(
             f"The model {model.name!r} has no vocabulary and no embeddings: it reads vectors. Give "
             "floats [token, d_model]."
         )
-    return _words(model, source, target, intervention, produced, masked)
+    return _words(model, source, target, intervention, produced, masked, image)
 
 
 def _words(
@@ -83,8 +92,13 @@ def _words(
     intervention: Intervention,
     produced: Sequence[int] | None,
     masked: Sequence[int],
+    image: Any,
 ) -> Read:
-    ids, segments = _ids(model, source)
+    if model.eyes is not None or image is not None:
+        ids, beside = set_beside(model, source, image)
+        segments = None
+    else:
+        (ids, segments), beside = _ids(model, source), None
     ids = _masked(model, ids, masked)
     rows: list[int] | None = None
     said: tuple[int, ...] | None = None
@@ -99,8 +113,9 @@ def _words(
         raise _no_decoder(model)
     padded, visible = padded_source(ids, intervention, model.pad_id)
     mask = None if all(visible) and len(padded) == len(ids) else torch.tensor([visible])
+    tokens = _tokens(model, padded)
     return Read(
-        _tokens(model, padded),
+        tokens if beside is None else beside.named(tokens),
         None if rows is None else target_side(model.tokenizer).tokens(rows),
         (
             torch.tensor([padded], device=model.device),
@@ -109,6 +124,7 @@ def _words(
         ),
         said if produced is None else _held(model, produced),
         _row(model, segments, len(padded)),
+        beside,
     )
 
 

@@ -63,6 +63,9 @@ def produced_of(model: Model, read: Read, logits: np.ndarray | None) -> Produced
         ids = _filled(model, rows.ids, logits)
     elif ids is None:
         ids = (*rows.ids[1:], int(logits[-1].argmax()))
+        if read.beside is not None:  # no row predicts a patch
+            shown = {n - 1 for n in read.beside.places}
+            ids = tuple(int(logits[n].argmax()) if n in shown else i for n, i in enumerate(ids))
     if len(ids) != len(rows):
         raise ValueError(
             f"produced names {len(ids)} tokens for {len(rows)} target rows; give one a row."

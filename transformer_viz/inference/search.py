@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 from torch import Tensor
 
+from ..checkpoints.common.eyes import Seen
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..core.search_tree import spoken_limit, usual_limit
@@ -77,6 +78,7 @@ class Batch:
     ):
         self.model, self.tell, self.witness = model, tell, witness
         self.generates = model.kind == "decoder-only"
+        self.seen: Seen | None = None  # a picture beside the text of every row
         self.sources: Tensor
         self.mask: Tensor | None = None
         if isinstance(sources, Heard):
@@ -120,7 +122,8 @@ class Batch:
         if self.generates:
             if mask is not None:  # what the model wrote itself is never padding
                 mask = torch.nn.functional.pad(mask, (0, len(prefixes[0])), value=True)
-            return calls.forward(given, None, mask)
+            beside = {} if self.seen is None else {"seen": self.seen}
+            return calls.forward(given, None, mask, **beside)
         decode = (last and calls.following) or calls.decode
         if self.memory is not None and decode is not None:
             return decode(given, self.memory[owner], mask)

@@ -45,6 +45,7 @@ def trace(
     source: Source,
     target: Source | None = None,
     *,
+    image: Any = None,
     intervention: Intervention | None = None,
     keep: Iterable[str] = ("weights",),
     only: Sequence[Site] | None = None,
@@ -62,6 +63,10 @@ def trace(
             ``[sample]`` at the model's rate, or ``(samples, rate)``).
         target: text, or the decoder's input ids with their start token; left out, it is decoded
             greedily under the same intervention. A decoder-only model appends it to the source.
+        image: a picture beside the text, for models that read both: an image, the path or the
+            bytes of one, or normalised floats ``[channel, height, width]``. It stands where the
+            text names its place (``<image>``, as the model's own processor has it), or else at the
+            beginning; its patches are tokens ``image 3,5``, by row and column from 0.
         intervention: what to change; None or the empty one is the clean run.
         keep: of ``weights``, ``scores``, ``qkv``, ``hidden``, ``gradients``; head statistics and
             thumbnails are always there, and the weights come with anything but ``hidden``.
@@ -79,7 +84,7 @@ def trace(
     """
     intervention = intervention or Intervention()
     words = _words(keep)
-    read = read_source(model, source, target, intervention, produced, masked)
+    read = read_source(model, source, target, intervention, produced, masked, image)
     _refuse_flood(model, read, words, only, check)
     request = capture_request(model, words, only, read, check and not intervention)
     capture, output, leaves = _watch(model, read, intervention, request, words)
@@ -102,7 +107,7 @@ def trace(
         logits=logits,
         output=vectors_of(model, output),
         report=report,
-        manifest=_manifest(model, intervention, words),
+        manifest=_manifest(model, intervention, words) | _of_the_picture(model, read),
         intervention=intervention,
         hiddens=hidden_of(capture) if "hidden" in words else {},
     )
@@ -221,8 +226,13 @@ def changed(model: Model, read: Read) -> Iterator[tuple[int, str, Read]]:
     for side, ids in enumerate(read.tensors[:2]):
         if ids is None or ids.is_floating_point() or ids.dim() != 2:
             continue
-        token = ids.shape[1] // 2
-        others = ids[0, 1:][ids[0, 1:] != ids[0, token]]
+        places = read.beside.places if side == 0 and read.beside is not None else ()
+        words = [n for n in range(ids.shape[1]) if n not in places]  # a patch is no word
+        if not words:
+            continue
+        token = words[len(words) // 2]
+        kept = ids[0, [n for n in words if n]]
+        others = kept[kept != ids[0, token]]
         if len(others):
             made = ids.clone()
             made[0, token] = others[0]
@@ -322,13 +332,14 @@ def _manifest(model: Model, intervention: Intervention, words: tuple[str, ...]) 
         "seed": 0,
         "keep": list(words),
         "intervention": intervention.to_json(),
-        **_of_the_picture(model),
     }
 
 
-def _of_the_picture(model: Model) -> dict[str, Any]:
+def _of_the_picture(model: Model, read: Read) -> dict[str, Any]:
     """What a reader of patches and classes needs beside the numbers."""
     notes: dict[str, Any] = {}
+    if read.beside is not None:
+        notes["image"] = {"grid": list(read.beside.seen.grid), "prefix": read.beside.patches}
     if model.image is not None:
         notes["image"] = {"grid": list(model.image.grid), "prefix": len(model.image.prefix)}
     if model.gives == "classes":

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageDraw, ImageOps, UnidentifiedImageError
 
 from ..core.trace_parts import Tokens
 
@@ -116,7 +116,7 @@ class ImageReader:
                 f"This model reads {self.channels} channels, which no picture file has; give "
                 f"normalised floats {self._shape()}."
             )
-        seen = self._resized(_coloured(_opened(picture), "L" if self.channels == 1 else "RGB"))
+        seen = self._resized(coloured(picture, "L" if self.channels == 1 else "RGB"))
         values = np.asarray(seen, np.float32).reshape(self.height, self.width, self.channels) / 255
         scaled = (values - _float32(self.mean)) / _float32(self.std)
         return np.ascontiguousarray(scaled.transpose(2, 0, 1))
@@ -174,6 +174,29 @@ def _covering(size: tuple[int, int], least: tuple[int, int]) -> tuple[int, int]:
     if w * height >= h * width:
         return w, height * w // width
     return width * h // height, h
+
+
+def example_picture() -> Image.Image:
+    """A picture made by code: a house, a tree and the sun, 96 x 64 pixels."""
+    made = Image.new("RGB", (96, 64), (176, 214, 240))
+    draw = ImageDraw.Draw(made)
+    draw.rectangle((0, 46, 96, 64), fill=(112, 160, 84))
+    draw.ellipse((70, 6, 88, 24), fill=(246, 196, 60))
+    draw.rectangle((14, 30, 42, 54), fill=(206, 116, 88))
+    draw.polygon(((10, 30), (28, 14), (46, 30)), fill=(120, 62, 50))
+    draw.rectangle((24, 40, 32, 54), fill=(84, 56, 44))
+    draw.rectangle((62, 38, 66, 54), fill=(106, 76, 48))
+    draw.ellipse((54, 20, 74, 42), fill=(58, 118, 62))
+    return made
+
+
+def coloured(picture: Any, mode: str) -> Image.Image:
+    """A picture in grey (``L``) or colours (``RGB``), in its own size and the right way up.
+
+    Raises:
+        ValueError: no such file, no picture, a damaged or too large one; says which.
+    """
+    return _coloured(_opened(picture), mode)
 
 
 def _opened(picture: Any) -> Image.Image:

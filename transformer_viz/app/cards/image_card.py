@@ -28,6 +28,7 @@ QUESTIONS = {
     "weights": mark("Where in the picture does this patch look?"),
     "gradients": mark("Which of its links speak for a class, and which against it?"),
 }
+BESIDE = mark("Where in the picture does this word look?")
 OVER = {"weights": mark("What it looks at"), "gradients": mark("What speaks for a class")}
 GRADIENTS = mark("How the class’s logit would move if one of these weights grew a little.")
 TALL = 150  # pixels of the plain picture's height
@@ -37,16 +38,18 @@ def patches(scene: Scene) -> None:
     """The picture with the chosen row of the opened head laid over it; a click chooses a row."""
     with st.container(border=True, key="card-patches"):
         with layout.row("center", spread=True):
-            over = state.over
-            layout.heading(say(QUESTIONS[over]), fit=True)
-            st.segmented_control(
-                say("over the picture"),
-                list(OVER),
-                key="over",
-                format_func=lambda over: say(OVER[over]),
-                required=True,
-                label_visibility="collapsed",
-            )
+            over = "weights" if scene.kind.eyes else state.over
+            question = BESIDE if scene.kind.eyes else QUESTIONS[over]
+            layout.heading(say(question), fit=True)
+            if not scene.kind.eyes:  # words are no classes to ask about
+                st.segmented_control(
+                    say("over the picture"),
+                    list(OVER),
+                    key="over",
+                    format_func=lambda over: say(OVER[over]),
+                    required=True,
+                    label_visibility="collapsed",
+                )
         with st.container(key="pictures-patches"):
             left, right = st.columns(layout.WIDER_LEFT)
             shown = scene.engine.picture(scene.question)

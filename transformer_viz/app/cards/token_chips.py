@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import streamlit as st
@@ -58,7 +59,7 @@ def sentences(
         chart=chart,
         sides=sides,
         dark=visit.dark(),
-        chosen=chosen,
+        chosen=lambda chip: chosen(replace(chip, token=numbered(scene, chip.token))),
         theme=visit.recolour,
     )
     return place
@@ -101,8 +102,27 @@ def rows_for_map(scene: Scene, found: Cells) -> list[ChipRow]:
             )
             for token, text in enumerate(tokens.labels)
         ]
-        made.append(ChipRow(side, chips))
+        made.append(ChipRow(side, without_patches(scene, side, chips)))
     return made
+
+
+def without_patches(scene: Scene, side: str, chips: list[Chip]) -> list[Chip]:
+    """The chips of a text, and one for the picture beside it: patches are no words to read."""
+    patches = scene.before.patches
+    if patches is None or side == "target" or not scene.kind.eyes:
+        return chips
+    rows, columns = patches.shape
+    name = say("picture, {rows} × {columns} patches", rows=rows, columns=columns)
+    first, last = int(patches[0, 0]), int(patches[-1, -1])
+    return [*chips[:first], Chip(name, mark=True), *chips[last + 1 :]]
+
+
+def numbered(scene: Scene, chip: int) -> int:
+    """The number of the token of a chip, where one stands for a whole picture before it."""
+    patches = scene.before.patches
+    if patches is None or not scene.kind.eyes or chip <= int(patches[0, 0]):
+        return chip
+    return chip + patches.size - 1
 
 
 def lights(scene: Scene, side: str, token: int) -> tuple[str | None, str | None]:
@@ -131,7 +151,7 @@ def rows_for_stack(scene: Scene, stack: str, lit: int, axis: str) -> list[ChipRo
             )
             for token, text in enumerate(tokens.labels)
         ]
-        made.append(ChipRow(side, chips))
+        made.append(ChipRow(side, without_patches(scene, side, chips)))
     return made
 
 

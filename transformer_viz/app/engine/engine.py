@@ -252,6 +252,8 @@ class Engine:
         if path is not None and not self.ready(question.model) and self.example(question):
             return trace_jobs.as_it_is(path)  # a stored picture has the model's own size
         model = self.model(question.model)
+        if model.eyes is not None:
+            return trace_jobs.seen(model.eyes, question.file).shown
         assert model.image is not None
         return model.image.shown(trace_jobs.source_of(model, question, path))
 
@@ -319,9 +321,11 @@ class Engine:
         task: Task,
     ) -> Hypothesis:
         model = self.model(question.model, task)
-        asked = (question.model, source, question.file, question.beam)
+        asked = (question.model, source, question.file, question.picture, question.beam)
         key = ("best", ref(model), asked, intervention.to_json())
-        given = trace_jobs.source_of(model, question) if model.takes == "audio" else source
+        given = trace_jobs.beside(model, question, source)
+        if model.takes == "audio":
+            given = trace_jobs.source_of(model, question)
         words = (model, given, question.beam, intervention, task)
         best: Hypothesis = self._run(key, task, trace_jobs.search, *words, long=True)
         return best

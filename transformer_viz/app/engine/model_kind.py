@@ -27,7 +27,8 @@ class Kind:
     """What a visitor gives a model, and what comes of it; the words are those of ``Model``.
 
     ``spelled`` is false where there is no vocabulary, so that a text is token ids; ``padded`` says
-    whether there is a padding token; ``first`` is the text to begin with, where any would not do.
+    whether there is a padding token; ``first`` is the text to begin with, where any would not do;
+    ``eyes``: a picture may stand beside the text.
     """
 
     arrangement: str = "encoder-decoder"
@@ -40,6 +41,12 @@ class Kind:
     labels: tuple[str, ...] = ()
     title: str = ""
     first: str = ""
+    eyes: bool = False
+
+    @property
+    def own(self) -> str:
+        """What a visitor's own file is for it: a picture beside a text, or what it takes."""
+        return "image" if self.eyes else self.takes
 
     @property
     def translates(self) -> bool:
@@ -152,6 +159,7 @@ def of_model(model: Model) -> Kind:
         labels=model.labels,
         title=model.title,
         first="" if spelled else _ids(model.config),
+        eyes=model.eyes is not None,
     )
 
 

@@ -59,10 +59,13 @@ def _require_room(model: Model, source: str | Heard, beam: int) -> None:
     """
     from ...inference.hearing import Heard
     from ...inference.search import limit_of
+    from ...inference.seeing import set_beside
     from ...inference.token_ids import source_ids
 
     heard = isinstance(source, Heard)
-    tokens = len(source.tokens if isinstance(source, Heard) else source_ids(model, source))
+    pictured = not isinstance(source, Heard)
+    ids = set_beside(model, source, None)[0] if pictured and model.eyes else []
+    tokens = len(source.tokens if isinstance(source, Heard) else ids or source_ids(model, source))
     steps = limit_of(model, source if isinstance(source, Heard) else tokens, None)
     keys = tokens + (steps if model.kind == "decoder-only" else 0)
     rows = model.size("decoder_layers") * model.size("heads")

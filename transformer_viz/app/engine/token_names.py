@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import overload
 
 from ...core.trace_parts import Tokens
@@ -20,7 +20,8 @@ class Names(Sequence[str]):
     """The name of every token of a vocabulary, ``[id]``, as a reader sees it.
 
     A piece that goes on with a word says so, or "er" that begins one and "er" that ends one would
-    bear the same name. Each is made when it is asked for: vocabularies are large.
+    bear the same name. Each is made when it is asked for: vocabularies are large. A model may write
+    ids that its tokenizer lacks, as Qwen does; such a one is called ``#28``.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -39,10 +40,14 @@ class Names(Sequence[str]):
     def __getitem__(self, index: int | slice) -> str | Sequence[str]:
         if isinstance(index, slice):
             return tuple(self[token] for token in range(len(self))[index])
-        token = range(len(self))[index]
+        token = index if index >= len(self) else range(len(self))[index]
         read = self._tokenizer.tokens([token])
-        inner = not read.special[0] and self._goes_on(self._pieces[token])
+        known = token < len(self) and not read.special[0]
+        inner = known and self._goes_on(self._pieces[token])
         return GOES_ON + read.labels[0] if inner else read.labels[0]
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.__getitem__, range(len(self)))
 
     def _goes_on(self, piece: str) -> bool:
         """Whether a piece goes on with a word; punctuation and bytes stand for themselves."""

@@ -18,11 +18,13 @@ from ...core.search_tree import usual_limit
 from ...core.sites import Site
 from ...core.trace import Trace
 from ...i18n import mark, say
+from ...preprocessing.images import example_picture
 from .query import File, Question
 from .task import Task
 
 if TYPE_CHECKING:
     from ...checkpoints import Model
+    from ...checkpoints.common.eyes import Eyes, Seen
     from ...inference.generation import Hypothesis
     from ...preprocessing.audio import AudioReader
 
@@ -30,6 +32,10 @@ TOO_LONG = {
     "text": mark(
         "This text has {count:,} tokens and the app takes at most {most:,}. Shorten it, or use "
         "transformer-viz trace for longer texts."
+    ),
+    "picture": mark(
+        "This text and its picture have {count:,} tokens and the app takes at most {most:,}. Give "
+        "a smaller picture, or use transformer-viz trace for larger ones."
     ),
     "target": mark(
         "This target has {count:,} tokens and the app takes at most {most:,}. Shorten it, or use "
@@ -41,6 +47,8 @@ TOO_LONG = {
     ),
 }
 MAX_TOKENS = 1024  # tokens of a text that the app takes; the model itself may take more
+EXAMPLE = "house"  # the name of the picture that stands beside a text as an example
+AROUND = 6  # marks that may stand around a picture in a text, at most
 KEEP = ("weights", "scores", "hidden")  # what the pages show of a run
 ROWS = {"source": 12, "target": 9}  # vectors that are drawn at random, by sentence
 
@@ -63,7 +71,28 @@ def source_of(model: Model, question: Question, picture: Path | None = None) -> 
         return samples(model.audio, question.file)
     if model.takes == "vectors":
         return _vectors(model, question, "source")
-    return (question.text, question.second) if question.second else question.text
+    if question.second:
+        return question.text, question.second
+    return beside(model, question, question.text)
+
+
+def beside(model: Model, question: Question, text: Any) -> Any:
+    """A text, or ids, with the question's picture beside it, where there is one."""
+    if model.eyes is None or not (question.file or question.picture == EXAMPLE):
+        return text
+    from ...inference.seeing import Pictured
+
+    return Pictured(text, seen(model.eyes, question.file))
+
+
+@lru_cache(maxsize=4)
+def seen(eyes: Eyes, file: File | None) -> Seen:
+    """A visitor's own picture as the model sees it, or the example.
+
+    Raises:
+        ValueError: a file that is no picture, or none that this model can see.
+    """
+    return eyes.look(example_picture() if file is None else file.content)
 
 
 @lru_cache(maxsize=8)
@@ -160,6 +189,12 @@ def length(model: Model, question: Question, intervention: Intervention) -> int:
     if model.takes == "vectors":
         return max(len(_vectors(model, question, side)) for side in ROWS)
     tokens = len(plain_ids(model, question))
+    given = beside(model, question, "")
+    if given and model.eyes is not None:
+        patches = len(given.seen.names) + AROUND
+        if tokens + patches > MAX_TOKENS:
+            raise ValueError(say(TOO_LONG["picture"], count=tokens + patches, most=MAX_TOKENS))
+        tokens += patches
     padding = _padding(intervention)
     target = len(model.tokenizer.target_ids(question.target)) if question.target else 0
     for name, count in (("text", tokens), ("target", target)):

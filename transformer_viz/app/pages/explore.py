@@ -40,7 +40,7 @@ def _body(scene: Scene) -> Callable[[], None] | None:
     )
     place = token_chips.sentences(scene, token_chips.rows_for_map(scene, found), chosen)
     pictures(scene, found, say(QUESTIONS.get(scene.kind.takes, QUESTION)))
-    if scene.kind.takes == "image":
+    if scene.before.patches is not None:
         patches(scene)
     came_of_it(scene)
     return written_freely(scene, place, dock(scene))

@@ -101,7 +101,7 @@ def _clamp_played(scene: Scene, way: Way, changes: Intervention, search: Search)
     Another question begins at the first word. Another search of the same one keeps the step.
     """
     question = scene.question
-    now = (question.model, question.text, question.file), (way, changes.to_json())
+    now = (question.model, question.text, question.picture, question.file), (way, changes.to_json())
     was = private.played or now
     private.played = now
     if was[0] != now[0]:

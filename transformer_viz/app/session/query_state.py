@@ -32,12 +32,14 @@ def question(engine: Engine, kind: Kind) -> Question:
         beam,
         _tidy(state["second"]) if kind.pairs else "",
         state["masked"] if kind.mask_id is not None else (),
+        state["picture"] if kind.eyes else "",
+        file=file_of(kind) if kind.eyes else None,
     )
 
 
 def file_of(kind: Kind) -> File | None:
     """The visitor's own file for models that take pictures, sounds, or vectors."""
-    return private.files.get(kind.takes)
+    return private.files.get(kind.own)
 
 
 def set_own_file(takes: str, file: File | None) -> None:

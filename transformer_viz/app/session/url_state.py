@@ -241,7 +241,7 @@ KEYS: tuple[Key, ...] = (
     # What belongs to kinds of models.
     Key("second", "", str, means="models of two texts: the second text"),
     Key("masked", (), _places, _listed, means="models that fill masks: the tokens behind a mask"),
-    Key("picture", "", str, means="models of pictures: the example; empty: the first"),
+    Key("picture", "", str, means="the example picture; empty: the first, or none beside a text"),
     Key("seed", 0, _number, means="models of vectors: the seed of the random ones"),
     Key(
         "over",

@@ -11,6 +11,7 @@ from streamlit.errors import StreamlitAPIException
 from ...i18n import say, speak
 from ..engine import model_names
 from ..engine.engine import Engine
+from ..engine.trace_jobs import EXAMPLE
 from ..ui.streamlit_private import came_by_history, page_hash
 from . import url_state
 from .keys import private
@@ -191,6 +192,8 @@ def adapt_to_model(engine: Engine) -> None:
         return
     if kind.takes == "image":
         _clamp_picture(tuple(engine.shelf[model].pictures))
+    elif kind.eyes and state["picture"] != EXAMPLE:
+        state["picture"] = ""  # the name of another model's picture
     if model == before:
         return
     private.suited, private.switched = model, before is not None

@@ -13,6 +13,7 @@ from ...preprocessing.wav import is_wav, wav_bytes
 from ..engine.engine import Engine
 from ..engine.model_kind import Kind
 from ..engine.query import File
+from ..engine.trace_jobs import EXAMPLE
 from ..session import query_state
 from ..session.state import state
 from ..session.url_state import BEAMS
@@ -49,6 +50,10 @@ SHOWN = {
     "image": mark(
         "Shown is your own picture. It stays in this visit: a link opens the example instead."
     ),
+    "beside": mark(
+        "Beside the text stands your own picture. It stays in this visit: a link opens the text "
+        "without it."
+    ),
     "audio": mark(
         "Heard is your own sound. It stays in this visit: a link opens the example instead."
     ),
@@ -56,6 +61,8 @@ SHOWN = {
         "Shown is your own file. It stays in this visit: a link opens the example instead."
     ),
 }
+#: What may stand beside a text, without a file of the visitor's own.
+BESIDE = {"": mark("no picture"), EXAMPLE: mark("a house, made by code")}
 MOST_SEEDS = 99_999
 EXAMPLE_RATE = 16_000  # samples a second of the example that is played
 OWN = "own-file"  # the key of the box for a file
@@ -82,6 +89,8 @@ def box(engine: Engine, kind: Kind) -> tuple[str, ...]:
         else say("This model came without a vocabulary: it is given ids."),
         label_visibility="visible" if kind.pairs or not kind.spelled else "collapsed",
     )
+    if kind.eyes:
+        return ("text", *_beside())
     if not kind.pairs:
         return ("text",)
     st.text_input(
@@ -205,6 +214,21 @@ def _picture(engine: Engine) -> tuple[str, ...]:
     return ("picture",) if names else ()
 
 
+def _beside() -> tuple[str, ...]:
+    """A picture beside the text: none, the example, or the visitor's own."""
+    st.selectbox(
+        say("Picture"),
+        ["", EXAMPLE],
+        key="picture",
+        on_change=_example,
+        args=("image",),
+        format_func=lambda name: say(BESIDE[name]),
+        help=say("It stands before the text, or where the text has the model's own mark for it."),
+    )
+    _upload("image", say("Your own picture"), PICTURES)
+    return ("picture",)
+
+
 def _sound() -> tuple[str, ...]:
     """A microphone, and a box for a file; without either the model hears the example."""
     st.audio_input(
@@ -281,7 +305,8 @@ def _given(takes: str, box: str = "") -> None:
 def _own_file(kind: Kind, own: File) -> None:
     """Whose file is shown, what a link cannot hold, and the way back."""
     with layout.row("center", key="own-file"):
-        st.caption(say(SHOWN.get(kind.takes, SHOWN["file"])), width="content")
+        shown = "beside" if kind.eyes else kind.takes
+        st.caption(say(SHOWN.get(shown, SHOWN["file"])), width="content")
         st.button(
-            f"{escape_markdown(own.name)} ✕", key="own-back", on_click=_example, args=(kind.takes,)
+            f"{escape_markdown(own.name)} ✕", key="own-back", on_click=_example, args=(kind.own,)
         )

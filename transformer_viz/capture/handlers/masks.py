@@ -12,6 +12,7 @@ from ...core.numerics import MASK_SCORE
 from ..roles import Ids, Scores
 from ..state import CaptureState
 from ..torch_calls import Args, Kwargs, in_place
+from .rotary import assigned
 from .score_bias import filled
 
 
@@ -38,6 +39,7 @@ def on_assign(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any
     role = state.lineage.role(x)
     if not isinstance(role, Scores) or not state.shapes_scores or not low(value):
         func(*args, **kwargs)
+        assigned(state, func, args, kwargs)
         given = state.lineage.role(value)
         if isinstance(given, Ids) or (isinstance(value, Tensor) and state.lineage.origin(value)):
             state.lineage.propagate(x, [x, value], given if isinstance(given, Ids) else role)

@@ -63,6 +63,17 @@ def on_multiply(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> A
     return lineage.propagate(func(*swap(args, edited), **swap(kwargs, edited)), parents)
 
 
+def assigned(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> None:
+    """A wave that is written into another one in place, as Qwen 3's rows and columns of a picture
+    are, is written into what goes beside it too."""
+    if not state.lineage.edited_angles:
+        return
+    marks = {id(t): state.lineage.mark(t) for t in tensors(args, kwargs)}
+    waves = {at: m.edited_rotary for at, m in marks.items() if m and m.edited_rotary is not None}
+    if id(args[0]) in waves and not state.lineage.origin(args[0]):
+        func(*swap(args, waves), **swap(kwargs, waves))
+
+
 def edited_wave(state: CaptureState, x: Tensor) -> Tensor | None:
     """What a rotation's wave would be with edited angles; None for any other tensor."""
     mark, wave = state.lineage.mark(x), state.lineage.wave(x)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from ...preprocessing.audio import AudioReader
 from ...preprocessing.images import ImageReader
 from ...preprocessing.tokenizers import Tokenizer
+from .eyes import Eyes
 from .number_type import name_of, rounding_note
 from .provenance import GUESSES
 
@@ -30,7 +31,8 @@ class Calls:
     ``source_mask`` is None, or true where a source token may be seen, ``[batch, token]``. None
     hides padding ids where the source is at hand (``forward``, ``encode``); ``decode`` does not
     see the source, so that None lets it look at the whole memory. Where a source was a pair of
-    texts, ``forward`` is also given ``segments=`` ``[batch, token]`` int64, 0 for the first text.
+    texts, ``forward`` is also given ``segments=`` ``[batch, token]`` int64, 0 for the first text;
+    where a picture stands in it, ``seen=``.
     Pictures are ``[batch, channel, height, width]`` float32, sounds ``[batch, sample]`` or
     ``[batch, mel, time]``.
     """
@@ -60,6 +62,23 @@ def _of_type(given: Any, dtype: torch.dtype) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
+class Pair:
+    """Two towers that were trained to meet, as CLIP's and SigLIP's.
+
+    ``whole`` is the module of both and ``picture`` the tower of pictures alone; that of captions is
+    the `Model` that has this pair. ``length`` is how many tokens each caption is filled up to with
+    ``pad_id``, as the model was trained; None where it is not. ``sigmoid``: a caption's probability
+    says nothing of the others; else one softmax is over all.
+    """
+
+    whole: nn.Module
+    picture: Model
+    sigmoid: bool
+    length: int | None
+    pad_id: int | None
+
+
+@dataclass(frozen=True, eq=False)
 class Model:
     """What `load` gives: everything about a model, and nothing about any run of it.
 
@@ -71,10 +90,12 @@ class Model:
     the SHA-256 of the weights file (empty for a module in memory); ``dtype`` is that of the
     computation, ``file_dtype`` that of the file; ``title`` says in words what the model does, where
     its maker said so; ``labels`` are the names of the classes, ``image`` and ``audio`` how such are
-    read; ``notes`` are sentences that whoever looks at this model must know; ``unwrapped`` the
-    containers and prefixes that its file had around the weights; ``file_size`` the bytes of all its
-    files of weights; ``layer_numbers`` the model's own number of each layer that attends, where it
-    is told. One object serves all visitors and threads.
+    read; ``eyes`` how a picture beside the text is, and where there are none ``blind`` may say why;
+    ``pair`` the two towers of which this is that of the captions; ``notes`` are sentences that
+    whoever looks at this model must know; ``unwrapped`` the containers and prefixes that its file
+    had around the weights; ``file_size`` the bytes of all its files of weights; ``layer_numbers``
+    the model's own number of each layer that attends, where it is told. One object serves all
+    visitors and threads.
     """
 
     name: str
@@ -99,6 +120,9 @@ class Model:
     mask_id: int | None = None
     image: ImageReader | None = None
     audio: AudioReader | None = None
+    eyes: Eyes | None = None
+    blind: str = ""
+    pair: Pair | None = None
     labels: tuple[str, ...] = ()
     pairs: bool = False
     notes: tuple[str, ...] = ()

@@ -23,10 +23,11 @@ from ..files.errors import CheckpointError
 from .calls import TARGET, make_calls
 from .config import require_shown
 from .config_words import NAMES, described
+from .eyes import eyes_of
 from .feature_extractor import hearing_of
 from .image_processor import prefix, reader_of, registers_of
 from .library import library
-from .parts import parts_of, senses_of, takes, words_config
+from .parts import parts_of, sees, senses_of, takes, words_config
 from .side_files import generation, makes_pairs
 from .special_tokens import IDS, opening, special_ids
 from .trial_run import ADVICE, Trial, runs_apart, try_out
@@ -125,6 +126,7 @@ def build_model(
     if audio:
         words.pop("source_vocab", None)
     face = _face(tokenizer, own, ids, config, decodes)
+    eyes, blind = eyes_of(module, folder, face) if reads == "text" and sees(whole) else (None, "")
     first = next(module.parameters())
     return Model(
         name=type(module).__name__,
@@ -146,11 +148,13 @@ def build_model(
         mask_id=getattr(own, "mask_token_id", None) if _masks(kind, gives) else None,
         image=None if image is None else _named(image, trial, config),
         audio=None if audio is None else _checked(audio, trial, type(module).__name__),
+        eyes=eyes,
+        blind=blind,
         labels=_labels(module, face, trial) if gives in ("classes", "tags") else (),
         layer_numbers=layer_numbers(config, trial) if kind != "encoder-decoder" else (),
         pairs=kind == "encoder-only" and own is not None and makes_pairs(own),
         notes=(
-            *(_unseen(whole) if reads == "text" else ()),
+            *(_unseen(whole, eyes is not None) if reads == "text" else ()),
             *_heard(module, audio),
             *_notes(config, trial, words, kind),
             *rounding_note(name_of(first.dtype)),
@@ -334,10 +338,16 @@ def _heard(module: nn.Module, audio: AudioReader | None) -> Iterator[str]:
         )
 
 
-def _unseen(config: Any) -> Iterator[str]:
+def _unseen(config: Any, seeing: bool) -> Iterator[str]:
     """What of a model of several parts is not run."""
     senses = senses_of(config)
-    if senses:
+    if seeing:
+        yield (
+            "It reads text, and a picture beside it where one is given (image=). Maps are those "
+            "of its language model, over words and patches alike; those of its vision part are "
+            "shown where that part is opened alone."
+        )
+    elif senses:
         yield (
             f"It reads text alone here, as a language model; its {' and '.join(senses)} part is "
             "not run."

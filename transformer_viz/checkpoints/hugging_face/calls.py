@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..common.eyes import Seen
 from ..common.model import Calls
+from .eyes import kinds_of
 from .parts import sensed
 
 TARGET = "decoder_input_ids"
@@ -24,13 +26,16 @@ def make_calls(module: Any, *, causal: bool = False, pad_id: int | None = None) 
     sense = sensed(type(module))
     segmented = "token_type_ids" in names and getattr(module.config, "type_vocab_size", 2) > 1
 
-    def visible(source: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
+    def visible(source: Tensor, mask: Tensor | None, seen: Seen | None = None) -> dict[str, Any]:
         if mask is None and pad_id is not None:
             mask = source != pad_id
+        given: dict[str, Any] = {}
+        if seen is not None:  # the model itself reckons the positions on a picture
+            given = seen.inputs(len(source)) | kinds_of(module, source, names)
         if mask is None or "attention_mask" not in names:
-            return {}
-        given = {"attention_mask": mask.long()}
-        if causal and "position_ids" in names and not bool(mask.all()):
+            return given
+        given["attention_mask"] = mask.long()
+        if seen is None and causal and "position_ids" in names and not bool(mask.all()):
             given["position_ids"] = (mask.long().cumsum(-1) - 1).clamp(min=0)
         return given
 
@@ -42,9 +47,10 @@ def make_calls(module: Any, *, causal: bool = False, pad_id: int | None = None) 
         target: Tensor | None = None,
         source_mask: Tensor | None = None,
         segments: Tensor | None = None,
+        seen: Seen | None = None,
     ) -> Tensor:
         heard = source.is_floating_point()
-        given = read(source) if heard else visible(source, source_mask)
+        given = read(source) if heard else visible(source, source_mask, seen)
         if target is not None:
             given[TARGET] = target
         if heard:

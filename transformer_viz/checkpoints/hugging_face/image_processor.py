@@ -15,7 +15,7 @@ from ..files.reading import read_config
 from .library import plainly
 from .trial_run import ADVICE
 
-PROCESSOR = "preprocessor_config.json"
+PROCESSOR, WHOLE = "preprocessor_config.json", "processor_config.json"
 MAX_SIZE = 2**22  # pixels that a model reads at once
 SAMPLING = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
 
@@ -48,13 +48,26 @@ class Processed(ImageReader):
         return whole.crop((left, top, left + self.width, top + self.height))
 
 
+def processor_words(folder: Path | None) -> dict[str, Any]:
+    """What a folder says of how its model reads pictures; empty where it says nothing.
+
+    Newer versions of the library write it into ``processor_config.json``, beside other words.
+    """
+    if folder is None:
+        return {}
+    found = read_config(folder / PROCESSOR)
+    whole = {} if found else read_config(folder / WHOLE).get("image_processor")
+    return found or (dict(whole) if isinstance(whole, Mapping) else {})
+
+
 def reader_of(
-    folder: Path | None, config: Any
+    folder: Path | None, config: Any, words: Mapping[str, Any] | None = None
 ) -> tuple[ImageReader, dict[str, Any], dict[str, str]]:
     """How the model reads pictures, the words that say so, and where each came from.
 
     ``preprocessor_config.json`` says it; where it is silent, the picture is squeezed into the
-    model's size and brought to -1 to 1, which is usual and a guess.
+    model's size and brought to -1 to 1, which is usual and a guess. ``words`` are those of the file
+    where it was read already.
 
     Raises:
         CheckpointError: words of the processor that are no sizes.
@@ -64,7 +77,7 @@ def reader_of(
             f"A {config.model_type} model does not cut a picture into one grid of patches, so its "
             f"tokens have no places on it. {ADVICE}"
         )
-    file = {} if folder is None else read_config(folder / PROCESSOR)
+    file = processor_words(folder) if words is None else words
     try:
         normalised = bool(file.get("do_normalize", True))
         settings: dict[str, Any] = {

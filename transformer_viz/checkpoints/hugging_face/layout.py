@@ -26,6 +26,7 @@ from .config import library_config, refuse
 from .config_words import WORDS as WORDS
 from .config_words import overridden
 from .library import library
+from .pairs import BOTH, paired, towers_of, without_padding
 from .parts import part_of, takes, words_config
 from .quantized import loaded_quantized, method_of, quantized_note, refuse_quantized
 from .side_files import open_tokenizer
@@ -91,6 +92,11 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
         if adapter is not None:
             module = merged(module, adapter)
             notes.append(_merged_into(_name(found.folder), adapter))
+        whole = module if part == BOTH else None
+        if whole is not None:
+            part, picture = towers_of(whole)
+            eyes = build_model(picture, None, picture.config.to_diff_dict(), {}, {}, found.folder)
+            overrides = overrides | without_padding(whole)
         if part is not None:
             module = part_of(module, part)
             file = module.config.to_diff_dict()
@@ -101,6 +107,8 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
             given, note = _tokenizer(transformers, found, vocabulary_size(words_config(own)))
             notes.append(note)
         model = build_model(module, given, file, said, overrides, found.folder)
+        if whole is not None:
+            model = paired(model, whole, eyes, given, found.folder)
     place = found.folder if adapter is None else adapter.path.parent
     return dataclasses.replace(
         model,

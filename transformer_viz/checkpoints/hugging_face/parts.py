@@ -25,6 +25,11 @@ def senses_of(config: Any) -> list[str]:
     return [part for part in parts if any(sense in part for sense in SENSES)]
 
 
+def sees(config: Any) -> bool:
+    """Whether a model that reads text has eyes too."""
+    return "vision" in senses_of(config) and hasattr(config, "text_config")
+
+
 def words_config(config: Any) -> Any:
     """The config of the language model of a model that also sees or hears; else the config."""
     text = getattr(config, "text_config", None)
@@ -57,6 +62,8 @@ def takes(cls: Any, config: Any, parts: tuple[str, ...] = ()) -> str:
     way = "call it with inputs of your own inside `with tv.probe(module) as run:`."
     if parts:
         way = f"open one of its parts alone: {' or '.join(f'part={part}' for part in parts)}."
+        if config.model_type in ("clip", "siglip"):
+            way = way[:-1] + ", or part=both to compare a picture with captions (tv.match)."
     raise CheckpointError(f"{cls.__name__} reads {what}, for which there is no input here; {way}")
 
 

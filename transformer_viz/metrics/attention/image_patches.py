@@ -16,23 +16,31 @@ class PatchRow:
     """What one token of a picture has to do with every other.
 
     ``patches`` float32 ``[row, column]`` are the values at the patches, ``front`` those at the
-    tokens before them ``[token]``; ``names`` are the labels of all, in the order of the tokens.
+    tokens before them ``[token]``; ``names`` are the labels of all, in the order of the tokens, and
+    ``first`` the number of the first patch. Of a text with a picture beside it ``front`` is empty:
+    words are no part of a picture.
     """
 
     patches: np.ndarray
     front: np.ndarray
     names: tuple[str, ...]
+    first: int
+
+    def place(self, query: int) -> tuple[int, int] | None:
+        """Row and column of a token; None where it is no patch."""
+        inside = 0 <= query - self.first < self.patches.size
+        return divmod(query - self.first, self.patches.shape[1]) if inside else None
 
     @property
     def values(self) -> np.ndarray:
-        """The row as the model has it, ``[token]``."""
+        """The row as the model has it, ``[token]``, as far as it is the picture's."""
         return np.concatenate([self.front, self.patches.ravel()])
 
     def strongest(self, count: int = 5) -> list[tuple[str, float]]:
         """The patches with the largest values, whatever their sign, largest first."""
         flat = self.patches.ravel()
         order = np.argsort(-np.abs(flat), kind="stable")[:count]
-        return [(self.names[len(self.front) + int(place)], float(flat[place])) for place in order]
+        return [(self.names[self.first + int(place)], float(flat[place])) for place in order]
 
 
 def patch_row(
@@ -68,8 +76,11 @@ def patch_row(
     for name, number, size in (("heads", head, len(heads)), ("tokens", query, heads.shape[1])):
         if not 0 <= number < size:
             raise LookupError(f"{block!r} L{layer} has {name} 0 to {size - 1}; got {number}.")
-    row, prefix = heads[head, query], int(cut["prefix"])
-    return PatchRow(row[prefix:].reshape(cut["grid"]), row[:prefix], trace.source.labels)
+    row, first = heads[head, query], int(cut["prefix"])
+    rows, columns = cut["grid"]
+    patches = row[first : first + rows * columns].reshape(rows, columns)
+    front = row[: 0 if trace.source.ids else first]
+    return PatchRow(patches, front, trace.source.labels, first)
 
 
 def _heads(trace: Trace, block: str, layer: int, what: str) -> np.ndarray:

@@ -72,7 +72,7 @@ def over_image(
     _outline(picture, row, query, colours.ink)
     place = f"{called(block)} L{layer} H{head}"
     kind = what, minus is not None
-    return captioned(picture, _caption(trace, place, row, query, kind, limit))
+    return captioned(picture, _caption(trace, block, place, row, query, kind, limit))
 
 
 def _underlay(picture: go.Figure, row: PatchRow, size: tuple[int, ...], source: str) -> None:
@@ -181,7 +181,8 @@ def _clicks(row: PatchRow, height: int) -> list[go.Scatter]:
     """A marker on every patch and on every token before them; a click gives the token."""
     rows, columns = row.patches.shape
     count = len(row.front)
-    data = np.stack([np.arange(len(row.values)), row.values], axis=1)
+    numbers = np.arange(len(row.values)) + row.first - count
+    data = np.stack([numbers, row.values], axis=1)
     down, across = np.mgrid[:rows, :columns].reshape(2, -1)
     size = max(8.0, 0.8 * height / rows)
     value = "%{customdata[1]:.4f}"
@@ -194,13 +195,14 @@ def _clicks(row: PatchRow, height: int) -> list[go.Scatter]:
 
 
 def _outline(picture: go.Figure, row: PatchRow, query: int, colour: str) -> None:
-    """A frame around the token whose row this is."""
-    count = len(row.front)
-    if query < count:
+    """A frame around the token whose row this is, if it is one of the picture's."""
+    patch = row.place(query)
+    if patch is not None:
+        place, axes = patch[::-1], {"xref": "x", "yref": "y"}
+    elif query < len(row.front):
         place, axes = (0, query), {"xref": "x2", "yref": "y2"}
     else:
-        down, across = divmod(query - count, row.patches.shape[1])
-        place, axes = (across, down), {"xref": "x", "yref": "y"}
+        return  # a word beside the picture
     picture.add_shape(
         type="rect",
         x0=place[0] - 0.5,
@@ -214,14 +216,26 @@ def _outline(picture: go.Figure, row: PatchRow, query: int, colour: str) -> None
 
 
 def _caption(
-    trace: Trace, place: str, row: PatchRow, query: int, kind: tuple[str, bool], limit: float
+    trace: Trace,
+    block: str,
+    place: str,
+    row: PatchRow,
+    query: int,
+    kind: tuple[str, bool],
+    limit: float,
 ) -> str:
     """What a reader must know: place, direction, scale, and the strongest patches by name."""
-    asked, strongest = say("“{word}”", word=row.names[query]), row.strongest()
+    name = row.names[query]
+    if trace.source.ids and trace.produced and row.place(query) is None and block == "decoder":
+        name = trace.produced.labels[query]  # as everywhere, the row bears the word that it makes
+    asked, strongest = say("“{word}”", word=name), row.strongest()
     what, compared = kind
     told = _gradient(trace, asked)
     if what != "gradients":
         told = say("{word} looks at the patches", word=asked)
+    if trace.source.ids and what != "gradients" and not compared:
+        share = float(row.patches.sum())
+        told += " · " + say("{share:.0%} of its weight is on the picture", share=share)
     if compared:
         told = say("change since the clean run") + f" · {told}"
     low, sign = (f"{-limit:.2g}", "+") if compared or what == "gradients" else ("0", "")

@@ -6,6 +6,7 @@ import html
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...components import Chip, ChipRow, spot, tokens_data
@@ -55,7 +56,8 @@ def report(
     title = title or _title(trace)
     room = room_for(title, _body(title, trace, before, 0))
     # Patches of a picture are no words to read.
-    parts = EVERYTHING[1:] if trace.manifest.get("image") else EVERYTHING
+    alone = trace.manifest.get("image") and not trace.source.ids
+    parts = EVERYTHING[1:] if alone else EVERYTHING
     with taught():  # the whole brings its texts along, once
         chips = _chips(trace)
     options: dict[str, Any] = {"parts": parts, "view": "map", "chips": chips}
@@ -108,9 +110,17 @@ def precision(changes: bool) -> str:
 
 def _title(trace: Trace) -> str:
     image = trace.manifest.get("image")
-    words = say("a picture") if image else _sentence(trace.source)
+    words = say("a picture") if image and not trace.source.ids else _sentence(_words(trace))
     short = words if len(words) <= LONG else f"{words[: LONG - 1]}…"
     return f"{trace.manifest.get('model', say('A model'))}: {short}"
+
+
+def _words(trace: Trace) -> Tokens:
+    """The source without the patches of a picture that stands beside its words."""
+    patches = set() if trace.patches is None else set(trace.patches.ravel().tolist())
+    tokens = trace.source
+    special = tuple(mark or n in patches for n, mark in enumerate(tokens.special))
+    return replace(tokens, special=special)
 
 
 def _sentence(tokens: Tokens) -> str:
