@@ -242,8 +242,10 @@ def test_names_tell_beginnings_from_what_goes_on(tiny_vocabulary: bytes) -> None
     assert names[at["<0x01>"]] == "U+0001"
     assert names[at["."]] == "." and names[at["</s>"]] == "</s>"
     assert len(names) == len(text.pieces) and names[-1] == names[len(names) - 1]
+    assert names[len(names)] == f"#{len(names)}"  # a model may write more ids than it can spell
+    assert list(names) == [names[number] for number in range(len(names))]
     with pytest.raises(IndexError):
-        names[len(names)]
+        names[-len(names) - 1]
     assert list(Names(PlainIds(5))) == ["0", "1", "2", "3", "4"]
 
 

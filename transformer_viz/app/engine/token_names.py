@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import overload
 
 from ...core.trace_parts import Tokens
-from ...preprocessing.tokenizers import PlainIds, Tokenizer
+from ...preprocessing.tokenizers import PlainIds, Tokenizer, piece
 
 ORDERS = 100  # seeds that lead to an order of their own
 TRIES = 50  # shuffles until an order counts as the only one
@@ -40,10 +40,11 @@ class Names(Sequence[str]):
     def __getitem__(self, index: int | slice) -> str | Sequence[str]:
         if isinstance(index, slice):
             return tuple(self[token] for token in range(len(self))[index])
-        token = index if index >= len(self) else range(len(self))[index]
+        if index >= len(self):
+            return piece(self._pieces, index)
+        token = range(len(self))[index]
         read = self._tokenizer.tokens([token])
-        known = token < len(self) and not read.special[0]
-        inner = known and self._goes_on(self._pieces[token])
+        inner = not read.special[0] and self._goes_on(self._pieces[token])
         return GOES_ON + read.labels[0] if inner else read.labels[0]
 
     def __iter__(self) -> Iterator[str]:
