@@ -42,6 +42,7 @@ SENTENCES = {
 ROW = ("token", "key", "answer", "stack", "word")
 #: Keys of the link that are fitted to whatever sentence and picture there is.
 FITTED = (*ROW, "overlay", "zoom", "place", "shift", "pair")
+PATIENT = 5
 #: When a page's script runs: kept by the page itself, so that overlaps can be counted afterwards.
 WATCH = """
 window.tvRuns = [];
@@ -278,13 +279,17 @@ class Tale:
 
 
 def together(browser: Browser, url: str, changes: int, seed: int = 1) -> Tale:
-    """Two visitors change things, in turns and at once, until so many changes are made."""
+    """Two visitors change things, in turns and at once, until so many changes are made, and both
+    ran at once: whether they meet is chance, so there may be up to `PATIENT` times as many."""
     tale, witness = Tale(), Witness()
     both = [_arrive(browser, url, name, seed) for name in SENTENCES]
     for visitor in both:
         _look(visitor, witness)
     tale.noticed = len(_swapped(both, witness))
-    while tale.changes < changes and not any(visitor.broken for visitor in both):
+    most = PATIENT * changes
+    while tale.changes < changes or (not tale.overlaps and tale.changes < most):
+        if any(visitor.broken for visitor in both):
+            break
         fires = [_ready(visitor, tale) for visitor in both]
         for fire in fires:  # nobody is waited for in between
             fire()

@@ -1,13 +1,13 @@
 """Takes the pictures in docs/pictures from the running app: `make screenshots`.
 
-    python docs/make_screenshots.py [pages] [present] [uploads] [inputs]
+    python docs/make_screenshots.py [screens] [pages] [present] [uploads] [inputs]
 
-Starts the app on a free port, opens it in the system's Chromium, and ends it again. `pages` are the
+Starts the app on a free port, opens it in the system's Chromium, and ends it again. `screens` are
+the first screen, in windows of four sizes, before and after a move of the slider; `pages` are the
 pages, light and dark, wide and narrow, with an edit active, and Explore for each kind of model;
-`present` is what a class sees on the wall;
-`uploads` what the page Checkpoint makes of four files that a visitor drops there; `inputs` are the
-strange inputs of `tests/support/odd_inputs.py`, each with what the screen then says; it also writes
-docs/inputs.md.
+`present` is what a class sees on the wall; `uploads` what the page Checkpoint makes of four files
+that a visitor drops there; `inputs` are the strange inputs of `tests/support/odd_inputs.py`, each
+with what the screen then says; it also writes docs/inputs.md.
 """
 
 from __future__ import annotations
@@ -91,6 +91,13 @@ CLASS: tuple[Shot, ...] = (
     ("chinese", "", {"lang": "zh", "edits": WARM, "layer": 1, "head": 7, "token": 6}),
 )
 WALL = {"width": 1280, "height": 720}
+#: The first screen: hand and pictures, without scrolling.
+SCREENS = ((1440, 900), (1280, 720), (1024, 768), (400, 850))
+FIRST: tuple[Shot, ...] = (
+    ("before", "", {"layer": 1, "head": 7, "token": 8}),
+    ("after", "", {"edits": WARM, "layer": 1, "head": 7, "token": 8}),
+    ("chinese", "", {"lang": "zh", "edits": WARM, "layer": 1, "head": 7, "token": 8}),
+)
 #: What tells that a page stands, where that is not the footer.
 STANDS = {
     "about": "h3",
@@ -116,7 +123,13 @@ def main(asked: Sequence[str]) -> None:
     """Take every picture, or only those asked for; none where Chinese would be empty boxes."""
     if said := fonts.advice(fonts.missing("中文")):
         sys.exit(said[0])
-    jobs = {"pages": pages, "present": present, "uploads": uploads, "inputs": inputs}
+    jobs = {
+        "screens": screens,
+        "pages": pages,
+        "present": present,
+        "uploads": uploads,
+        "inputs": inputs,
+    }
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
         for name in asked or jobs:
@@ -144,6 +157,22 @@ def pages(browser: Browser) -> None:
                     page.locator(STANDS.get(path, ".tv-foot")).first.wait_for()
                     whole(page, width, PICTURES / f"{name}-{colours}{ending}.png")
                 page.context.close()
+
+
+def screens(browser: Browser) -> None:
+    """The first screen in windows of four sizes, light and dark."""
+    with running_app() as url:
+        for colours in COLOURS:
+            page = tab(browser, 1440, colours)
+            for width, height in SCREENS:
+                page.set_viewport_size({"width": width, "height": height})
+                for name, path, words in FIRST:
+                    page.goto(f"{url}/{path}?{urlencode(words)}")
+                    page.locator(".tv-foot").wait_for()
+                    rest(page, still=800)
+                    place = PICTURES / "screens" / f"{name}-{width}-{colours}.png"
+                    keep(page.screenshot(), place, MOST["page"])
+            page.context.close()
 
 
 def present(browser: Browser) -> None:

@@ -73,7 +73,8 @@ def test_other_layouts_too(word, tmp_path):
         for model in (found, tv.load(place, device="cpu"))
     )
     off = np.abs(maps - whole).max()
-    assert off < 1e-6 if word == "float64" else 0 < off < 0.1
+    # One rounding of a float32 score of 34, as they come here, is 34 eps = 4e-6.
+    assert off < 4e-6 if word == "float64" else 0 < off < 0.1
 
 
 @pytest.mark.parametrize("word", HALF)

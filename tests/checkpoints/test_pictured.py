@@ -319,6 +319,7 @@ def test_a_text_names_its_place_once(models):
         tv.trace(models("llava"), " ".join(["cat"] * 47), image=picture())
 
 
+@pytest.mark.shipped
 def test_models_without_eyes_say_so(tmp_path):
     with pytest.raises(ValueError, match="reads text alone and has no eyes; leave image out"):
         tv.trace(tv.load("en-lm"), "The cat", image=picture())
