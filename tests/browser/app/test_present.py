@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -166,6 +167,22 @@ def test_one_screen_holds_the_pictures_and_the_slider(class_room: Page, url: str
     body.wait_for(state="hidden")
     rest(page)
     assert page.locator("html[data-present]").count() == 1
+
+
+def test_a_class_compares_before_and_after(class_room: Page, url: str) -> None:
+    """Once something is changed; until then there is nothing to compare."""
+    compare = class_room.locator(".st-key-compare")
+    opened(class_room, f"{url}/?present=on&layer=1&head=3")
+    expect(compare).to_be_hidden()
+    class_room.get_by_role("slider", name="temperature").press("ArrowRight")
+    expect(compare).to_be_visible()
+    place = box(compare)
+    assert place["x"] + place["width"] <= BACK_ROW["width"]
+    assert place["y"] + place["height"] <= BACK_ROW["height"]
+    pictures = box(class_room.locator(".st-key-pictures"))
+    assert place["y"] >= pictures["y"] + pictures["height"] - 40  # below the cells of the map
+    compare.get_by_role("radio", name="Before").click()
+    expect(class_room).to_have_url(re.compile("compare=before"))
 
 
 def test_keys_step_unfold_and_leave_and_never_while_typing(class_room: Page, url: str) -> None:

@@ -38,9 +38,9 @@ def _body(scene: Scene) -> Callable[[], None] | None:
         if scene.kind.mask_id is None
         else token_chips.toggle_mask(source)
     )
-    place = token_chips.sentences(scene, token_chips.rows_for_map(scene, found), chosen)
+    written = token_chips.sentences(scene, token_chips.rows_for_map(scene, found), chosen)
     pictures(scene, found, say(QUESTIONS.get(scene.kind.takes, QUESTION)))
     if scene.before.patches is not None:
         patches(scene)
     came_of_it(scene)
-    return written_freely(scene, place, dock(scene))
+    return written_freely(scene, written, dock(scene))

@@ -220,7 +220,7 @@ def _found(title: str, find: Callable[[], pd.DataFrame]) -> None:
 
 
 def _changes(scene: Scene, stack: str) -> None:
-    """The edits that were made on other pages, and what they did to the norms, in a sentence."""
+    """What the edits of the visit did to the norms, in a sentence."""
     with st.container(border=True, key="card-changes"):
         layout.heading(say("What did the changes do here?"))
         if scene.changes:

@@ -73,8 +73,8 @@ def _body(scene: Scene) -> Callable[[], None] | None:
                 _data(scene, chain, terms, opened), key="inside", stepped=_stepped, opened=_open
             )
     parts = {"inside": lambda moved: _moved(moved, opened)} if chain.stages else {}
-    waiting = dock(scene, parts, live=bool(parts), comparing=False)
-    return written_freely(scene, written, waiting)
+    docked = dock(scene, parts, live=bool(parts), comparing=False)
+    return written_freely(scene, written, docked)
 
 
 def _choices(scene: Scene, words: tuple[str, ...]) -> None:

@@ -10,6 +10,7 @@ export function offerFirstTry() {
 
 /** A slider was moved: the hint goes away for good. */
 export function tried() {
+  if (!document.documentElement.hasAttribute(UNTRIED)) return; // each step of a slider comes here
   document.documentElement.removeAttribute(UNTRIED);
   try {
     localStorage.setItem(TRIED, "yes");
