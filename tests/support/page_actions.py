@@ -171,22 +171,24 @@ def fold(page: Page) -> None:
 
 def choose(page: Page, box: str, option: str) -> None:
     """Choose from a list that opens; ``option`` is how its words begin."""
-    unfold(page, box)
     place = page.get_by_role("combobox", name=box, exact=True)
     wanted = re.compile(f"^{re.escape(option)}(\\s|$)")
-    end, chosen = time.monotonic() + PATIENCE, False
+    end, clicked, chosen = time.monotonic() + PATIENCE, False, False
     while not chosen:
         assert time.monotonic() < end, f"{option} cannot be chosen at {page.url}"
-        place.scroll_into_view_if_needed()
-        page.wait_for_timeout(100)  # scrolling would close the list again
-        place.click()
+        unfold(page, box)  # once more, if the page has closed it meanwhile
         try:
+            place.scroll_into_view_if_needed(timeout=3000)
+            page.wait_for_timeout(100)  # scrolling would close the list again
+            place.click(timeout=3000)
             page.get_by_role("option", name=wanted).click(timeout=3000)
+            clicked = True
             page.wait_for_timeout(100)
         except PlaywrightTimeout:  # closed by a page that scrolled meanwhile: once more
             pass
-        # the box itself may be gone with what was chosen in it
-        chosen = not place.count() or any(wanted.match(one) for one in place.evaluate(CHOSEN))
+        # the box itself may be gone with what was chosen in it, but not before
+        gone = not place.count()
+        chosen = clicked if gone else any(map(wanted.match, place.evaluate(CHOSEN)))
         page.keyboard.press("Escape")
     fold(page)
 
