@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ...i18n import mark, say
 from ..cards import head_card, token_chips
-from ..cards.edit_panel import dock
+from ..cards.dock import dock
 from ..cards.image_card import patches
 from ..cards.outcome_card import came_of_it
 from ..cards.overview import pictures

@@ -25,7 +25,7 @@ from ...metrics.residual.outliers import (
     outstanding_tokens,
 )
 from ..cards import token_chips
-from ..cards.edit_panel import dock
+from ..cards.dock import dock
 from ..cards.overview import sentence
 from ..cards.plotly_chart import chart, clicked
 from ..cards.written import written_freely

@@ -12,7 +12,7 @@ from ...core.interventions import Intervention
 from ...core.search_tree import Search
 from ...i18n import mark, say
 from ..cards import search_options
-from ..cards.edit_panel import dock
+from ..cards.dock import dock
 from ..cards.search_options import Way
 from ..engine.engine import Engine
 from ..engine.search_jobs import searched

@@ -14,7 +14,7 @@ from ...core.trace_parts import Tokens
 from ...i18n import mark, say
 from ...metrics.positions.positions import pair_count, position_array
 from ..cards import head_card, token_chips
-from ..cards.edit_panel import dock
+from ..cards.dock import dock
 from ..cards.outcome_card import came_of_it
 from ..cards.overview import pictures, sentence
 from ..cards.plotly_chart import chart, clicked

@@ -12,7 +12,7 @@ from ...core.stages import Number, Stage, Terms, Walkthrough
 from ...i18n import mark, say
 from ...metrics.attention.map_cells import cells
 from ..cards import head_card, overview, token_chips
-from ..cards.edit_panel import dock
+from ..cards.dock import dock
 from ..cards.written import written_freely
 from ..engine.engine import Engine
 from ..engine.task import Task
