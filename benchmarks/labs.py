@@ -1,13 +1,16 @@
 """What the labs measure, in numbers for the documents: writes docs/labs.md.
 
-    python -m benchmarks.labs
+    python -m benchmarks.labs [--seeds RUNS]
 
 Everything but the scores of the trained models, which stand in their config.json, is measured
-anew; the same machine gives the same numbers.
+anew; the same machine gives the same numbers. RUNS holds the packaged models of other seeds, such
+as `dot-2` (`transformer-viz train recipes/labs/dot.toml --seed 2 --out RUNS/dot-2`): their scores
+are noted beside the model's own.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
@@ -34,6 +37,7 @@ from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.metrics.attention.score_variance import ROWS, head_spreads, random_spread
 from transformer_viz.metrics.positions.positions import position_rows
 from transformer_viz.metrics.positions.shift_errors import shift_errors
+from transformer_viz.training.package import note
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "labs.md"
 SEED, KEYS = 0, 17  # of the random vectors; the tokens of the first sentence in en-de
@@ -56,6 +60,13 @@ The labs measure on the sentence that the class types.
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description="What the labs measure.")
+    parser.add_argument("--seeds", type=Path, metavar="RUNS", help="packaged models, NAME-SEED")
+    runs = parser.parse_args().seeds
+    for name in here() if runs else ():
+        found = sorted(runs.glob(f"{name}-[0-9]*/{CONFIG}"))
+        scores = [json.loads(path.read_text(encoding="utf-8"))["bleu"] for path in found]
+        note(PRETRAINED / LABS / name, bleu_seeds=scores)
     sections = [HEAD, *filter(None, (tiny(), products(), shifts(), gradients(), learning()))]
     PAGE.write_text("\n".join(sections), encoding="utf-8")
     print(f"written: {PAGE.name}", file=sys.stderr)
@@ -87,14 +98,17 @@ def tiny() -> str:
                 f"{model.parameters:,}",
                 f"{size:.1f} MB",
                 f"{config['bleu']:.1f}",
+                ", ".join(f"{score:.1f}" for score in config.get("bleu_seeds", ())) or "-",
                 tv.translate(model, FIRST_TEXT)[0].text,
             )
         )
-    heads = ("model", "its one choice", "parameters", "file", "BLEU", "translation (greedy)")
+    heads = ("model", "its one choice", "parameters", "file", "BLEU", "other seeds")
+    heads += ("translation (greedy)",)
     return (
         "## The tiny models\n\nOne recipe, one seed, the same updates; each differs from the first "
-        "in one choice. BLEU as its card says: the whole test file, beam 4. One run of each: "
-        "a point or two may be chance.\n\n" + table(heads, rows)
+        "in one choice. BLEU as its card says: the whole test file, beam 4. What the same training "
+        "reaches from other random weights (`--seed`) stands beside it: differences as large as "
+        "those within a row may be chance.\n\n" + table(heads, rows)
     )
 
 

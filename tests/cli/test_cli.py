@@ -494,6 +494,10 @@ BAD = {
     "no recipe": (("train", "none.toml", "--data", "."), "no recipe 'none.toml'"),
     "no data": (("train", "{root}/recipes/en-de.toml", "--data", "nowhere"), "no folder 'nowhere'"),
     "data left out": (("train", "{root}/recipes/en-de.toml"), "learns from sentences; name the"),
+    "a seed below 0": (
+        ("train", "{root}/recipes/digits.toml", "--seed", "-1", "--folder", "{out}"),
+        "The seed -1 is negative",
+    ),
     "no TOML": (("train", "{root}/README.md"), "README.md is not a recipe"),
     "translating with a word too many": (
         ("translate", "{model}", "--set", "hats=5"),

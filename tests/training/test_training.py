@@ -248,6 +248,18 @@ def test_continuing_shortens_the_warm_up_only():
     assert (after.steps, after.peak, after.decay_from) == (1000, schedule.peak, 900)
 
 
+def test_another_seed_begins_from_other_weights_and_nothing_else(recipe, data, tmp_path):
+    words = Recipe.read(recipe)
+    assert words.seeded(None) is words
+    assert dataclasses.replace(words.seeded(words.seed + 1), seed=words.seed) == words
+    folders = [tmp_path / name for name in ("own", "same", "other")]
+    for folder, seed in zip(folders, (None, words.seed, words.seed + 1), strict=True):
+        command.run(recipe, data, folder, device="cpu", threads=1, seed=seed)
+    own, same, other = (weights(folder) for folder in folders)
+    assert all(torch.equal(own[name], same[name]) for name in own)
+    assert not torch.equal(own["output.weight"], other["output.weight"])
+
+
 def test_the_learning_rate_rises_holds_and_falls():
     schedule = Schedule(steps=100, decay_from=60, warmup=10, peak=2.0)
     rates = [schedule.rate(step) for step in (1, 5, 10, 60, 80, 100)]

@@ -354,7 +354,11 @@ def _of_kind(model: Model, command: str, kind: str) -> Model:
 @click.argument("recipe", metavar="RECIPE.toml")
 @click.option("--data", metavar="DIR", help="The folder of the recipe's data, if it needs any.")
 @click.option("--device", help="cpu or cuda; left out, a GPU if there is one.")
-@click.option("--folder", metavar="DIR", help="Where the run is kept: runs/NAME if left out.")
+@click.option(
+    "--folder",
+    metavar="DIR",
+    help="Where the run is kept: runs/NAME (with the seed, if one is given) if left out.",
+)
 @click.option("--out", metavar="DIR", help="Where the model goes: model/ in that folder.")
 @click.option(
     "--continue-from",
@@ -363,6 +367,7 @@ def _of_kind(model: Model, command: str, kind: str) -> Model:
 )
 @click.option("--decay-from", type=int, help="The update from which the learning rate falls.")
 @click.option("--steps", type=int, help="The last update, where the learning rate is zero.")
+@click.option("--seed", type=int, help="Of the first weights and the order of the text.")
 def train(
     recipe: str,
     data: str | None,
@@ -372,19 +377,21 @@ def train(
     continue_from: str | None,
     decay_from: int | None,
     steps: int | None,
+    seed: int | None,
 ) -> None:
     """Train a recipe; the same command again goes on where a stopped run was saved last."""
     if not Path(recipe).is_file():
         raise ValueError(f"There is no recipe {recipe!r}; name a file such as recipes/en-de.toml.")
     sentences = recipe_data(Path(recipe), data)
     start = None if continue_from is None else known_checkpoint(continue_from)
-    kept = Path(folder) if folder else Path("runs") / Path(recipe).stem
+    named = Path(recipe).stem if seed is None else f"{Path(recipe).stem}-{seed}"
+    kept = Path(folder) if folder else Path("runs") / named
     made = Path(out) if out else kept / "model"
     with after_a_second("Reading the data"):
         from ..training.command import run
     run(
         Path(recipe), sentences, kept, made, device,
-        continue_from=start, decay_from=decay_from, steps=steps,
+        continue_from=start, decay_from=decay_from, steps=steps, seed=seed,
     )  # fmt: skip
     click.echo(f"{made}: look inside with transformer-viz app --model {made}")
 

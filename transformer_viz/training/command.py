@@ -36,19 +36,21 @@ def run(
     continue_from: str | Path | None = None,
     decay_from: int | None = None,
     steps: int | None = None,
+    seed: int | None = None,
 ) -> None:
     """Train a recipe to its end, or go on where a killed run was saved last.
 
     ``data`` is the folder of sentences (None for a recipe that brings its own data); ``folder``
     keeps the run (log, plot, resume file, snapshots); ``out`` is where the finished model goes
     with its card (None: nowhere). ``continue_from`` names trained weights to begin with instead
-    of random ones: for a run whose resume file is lost. ``decay_from`` and ``steps`` stand in for
-    the recipe's own: so a run of open length is brought to its end.
+    of random ones: for a run whose resume file is lost. ``decay_from``, ``steps`` and ``seed``
+    stand in for the recipe's own: so a run of open length is brought to its end, and a training is
+    repeated from other random weights.
 
     Raises:
         ValueError: a recipe, data, device or weights that do not fit; says which.
     """
-    words = Recipe.read(recipe).ending(decay_from, steps)
+    words = Recipe.read(recipe).ending(decay_from, steps).seeded(seed)
     start = begin_from(folder, continue_from, words)
     if read_origin(folder):
         words = words.continued()

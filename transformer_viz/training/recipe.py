@@ -185,6 +185,16 @@ class Recipe:
         schedule = dataclasses.replace(old, decay_from=first, steps=last)
         return dataclasses.replace(self, schedule=schedule)
 
+    def seeded(self, seed: int | None) -> Recipe:
+        """The same recipe with another seed, where one is given.
+
+        Raises:
+            ValueError: a negative number.
+        """
+        if seed is not None and seed < 0:
+            raise ValueError(f"The seed {seed} is negative; give --seed a number from 0.")
+        return self if seed is None else dataclasses.replace(self, seed=seed)
+
     def continued(self) -> Recipe:
         """The same recipe for weights that exist already: its warm-up is short."""
         schedule = dataclasses.replace(

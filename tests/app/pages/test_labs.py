@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -103,6 +104,30 @@ def test_five_models_stand_side_by_side(visit: Visit, labs: Path) -> None:
     assert len(maps) == 5
     for _, arrays in maps:
         assert np.allclose(arrays["weights"].max(axis=1), 1)  # one key takes all
+
+
+@pytest.mark.parametrize(
+    ("others", "shown", "said"),
+    [
+        ((), "20.5", "with the same seed"),
+        ((19.0, 22.3), "20.6 (19.0–22.3)", "3 times from other random weights"),
+    ],
+)
+def test_the_score_of_several_trainings_is_their_mean_with_the_least_and_the_most(
+    visit: Visit, labs: Path, others: tuple[float, ...], shown: str, said: str
+) -> None:
+    paths = [path / "config.json" for path in (labs / "labs").iterdir()]
+    before = {path: path.read_text(encoding="utf-8") for path in paths}
+    try:
+        for path, text in before.items():
+            path.write_text(json.dumps(json.loads(text) | {"bleu_seeds": others}), encoding="utf-8")
+        app = _well(visit("labs", lab="scores", tried="guess=4"))
+    finally:
+        for path, text in before.items():
+            path.write_text(text, encoding="utf-8")
+    text = told(app) + html(app)
+    assert shown in text
+    assert said in text
 
 
 def test_a_window_leaves_near_words_only(visit: Visit, labs: Path) -> None:

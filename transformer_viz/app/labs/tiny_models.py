@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,15 +20,33 @@ LABS = "labs/"
 class Tiny:
     """One tiny model on the class's sentence.
 
-    ``bleu`` is that of its config.json (None: not measured), ``text`` what it writes by itself,
-    ``trace`` the run over those words.
+    ``bleus`` are those of its config.json: its own, and of the same training with other seeds
+    (empty: not measured); ``text`` is what it writes by itself, ``trace`` the run over those words.
     """
 
     name: str
     parameters: int
-    bleu: float | None
+    bleus: tuple[float, ...]
     text: str
     trace: Trace
+
+    @property
+    def bleu(self) -> float | None:
+        """The mean over its trainings."""
+        return sum(self.bleus) / len(self.bleus) if self.bleus else None
+
+    @property
+    def score(self) -> str:
+        """That mean, with the least and the most where there are several; empty: not measured."""
+        if not self.bleus:
+            return ""
+        spread = f" ({min(self.bleus):.1f}–{max(self.bleus):.1f})" if len(self.bleus) > 1 else ""
+        return f"{self.bleu:.1f}{spread}"
+
+
+def trainings(models: Iterable[Tiny | None]) -> int:
+    """How often each of the models that are here was trained and measured, at least."""
+    return min((len(model.bleus) for model in models if model), default=0)
 
 
 def reads_english(scene: Scene) -> str | None:
@@ -56,7 +75,9 @@ def translation(bench: Bench, name: str, changes: Intervention) -> Tiny:
     says = say("Asking {name} ...", name=LABS + name)
     words = (text, changes.to_json())
     written, trace, parameters = bench.ask(LABS + name, jobs.own_run, *words, says=says)
-    return Tiny(name, parameters, config.get("bleu"), written, trace)
+    bleus = (config.get("bleu"), *config.get("bleu_seeds", ()))
+    measured = tuple(bleu for bleu in bleus if bleu is not None)
+    return Tiny(name, parameters, measured, written, trace)
 
 
 def translations(

@@ -233,9 +233,9 @@ def reveal(bench: Bench, found: PositionResult) -> None:
         )
     )
     scores = [
-        say("{name}: BLEU {bleu:.1f}", name=say(title), bleu=other.first.bleu)
+        say("{name}: BLEU {bleu}", name=say(title), bleu=other.first.score)
         for other, title in zip(found.models, TITLES, strict=True)
-        if other is not None and other.first.bleu is not None
+        if other is not None and other.first.score
     ]
     if scores:
         bench.tell(say("On the whole test file: {scores}.", scores=" · ".join(scores)))

@@ -217,9 +217,9 @@ def _sizes(bench: Bench, found: PreVsPostResult) -> None:
     ]
     bench.table((say("gradient"), *names.values()), rows)
     bleus = [
-        say("{name}: BLEU {bleu:.1f}", name=name, bleu=tiny.bleu)
+        say("{name}: BLEU {bleu}", name=name, bleu=tiny.score)
         for name, tiny in zip(names.values(), found.trained, strict=True)
-        if tiny is not None and tiny.bleu is not None
+        if tiny is not None and tiny.score
     ]
     if bleus:
         bench.tell(

@@ -13,7 +13,7 @@ from ...ui import layout
 from .. import head_map
 from ..bench import Bench
 from ..lab import Lab
-from ..tiny_models import Tiny, reads_english, translations
+from ..tiny_models import Tiny, reads_english, trainings, translations
 
 #: The models, with their formula.
 WAYS = {
@@ -91,8 +91,7 @@ def _compared(bench: Bench, found: ScoreFunctionResult) -> None:
 def _cells(model: Tiny | None) -> tuple[str, str, str]:
     if model is None:
         return "", "", say("not in this box")
-    bleu = say("not measured") if model.bleu is None else f"{model.bleu:.1f}"
-    return f"{model.parameters:,}", bleu, model.text
+    return f"{model.parameters:,}", model.score or say("not measured"), model.text
 
 
 def _maps(bench: Bench, found: ScoreFunctionResult, layer: int, head: str) -> None:
@@ -152,11 +151,24 @@ def reveal(bench: Bench, found: ScoreFunctionResult) -> None:
             "word”, but never “look at the word that means this”. The other four compare a query "
             "with every key."
         ),
-        say(
-            "All five have learned for the same number of updates from the same sentences, with "
-            "the same seed. One run of each says what happened here, not which formula is best: "
-            "differences of a point or two of BLEU may be chance."
-        ),
+        _chance(trainings(found.models)),
+    )
+
+
+def _chance(times: int) -> str:
+    """What the differences can be trusted for."""
+    if times > 1:
+        return say(
+            "All five have learned for the same number of updates from the same sentences, each "
+            "{times} times from other random weights. The score is the mean, the brackets hold the "
+            "least and the most: where those of two formulas overlap, their difference may be "
+            "chance.",
+            times=times,
+        )
+    return say(
+        "All five have learned for the same number of updates from the same sentences, with "
+        "the same seed. One run of each says what happened here, not which formula is best: "
+        "differences of a point or two of BLEU may be chance."
     )
 
 
