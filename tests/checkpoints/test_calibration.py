@@ -62,11 +62,14 @@ def test_the_heads_of_a_file_that_does_not_say_them_are_found(tmp_path):
     model = tv.load(path, device="cpu", pad_id=0)
     assert (model.layout, model.config["heads"], model.config["d_k"]) == ("labml", 4, 24)
     assert {model.provenance[word] for word in ("heads", "d_k", "d_v")} == {"calibration"}
-    losses = {h: sample_losses(tv.load(path, device="cpu", pad_id=0, heads=h)) for h in (2, 4)}
+    counts = (1, 2, 3, 4, 6, 8, 12, 16)
+    losses = {h: sample_losses(tv.load(path, device="cpu", pad_id=0, heads=h)) for h in counts}
     assert min(losses[4], key=lambda pair: losses[4][pair]) == "en-de"
+    second = sorted(counts, key=lambda h: losses[h]["en-de"])[1]
     assert model.notes == (
         "heads=4 was chosen because sample text is most probable with it: loss "
-        f"{losses[4]['en-de']:.2f} nats, next best 2 with {losses[2]['en-de']:.2f}.",
+        f"{losses[4]['en-de']:.2f} nats, next best {second} with "
+        f"{losses[second]['en-de']:.2f}.",
     )
     own = tv.load("en-de-small", device="cpu")
     said = [tv.translate(m, "The cat sat on the mat.")[0].text for m in (model, own)]

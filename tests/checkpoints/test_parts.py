@@ -197,6 +197,11 @@ def test_a_model_in_one_piece_has_no_parts(tmp_path):
         tv.load(plain(CASES["vit"], "safetensors", tmp_path), device="cpu", part="eyes")
 
 
+def test_a_model_of_ours_has_no_parts():
+    with pytest.raises(CheckpointError, match=r"Only a Hugging Face folder has parts.*leave part="):
+        tv.load("labs/dot", device="cpu", part="both")
+
+
 def test_the_command_line_takes_a_part(tmp_path):
     from click.testing import CliRunner
 

@@ -139,6 +139,11 @@ def load(
             f"The adapter {found.adapter.parent.name} is peft's, and so is for Hugging Face "
             f"models; {found.path.name} is {layout.NAME}. Give the folder of its model as base."
         )
+    elif "part" in words:
+        raise CheckpointError(
+            f"Only a Hugging Face folder has parts, such as the towers of CLIP, and this is "
+            f"{layout.NAME}; leave part={words['part']!r} out."
+        )
     elif place is None:
         raise CheckpointError(
             f"Only a Hugging Face folder can be spread over devices, and this is {layout.NAME}; "

@@ -77,10 +77,10 @@ def one_source(
     return text if text is not None else pair or image or audio
 
 
-def existing_picture(image: str) -> Path:
-    """The file that ``--image`` names."""
+def existing_picture(image: str, named: str = "--image") -> Path:
+    """The file that ``--image`` or an argument names."""
     if not Path(image).is_file():
-        raise ValueError(f"There is no picture {image!r}; --image names a file.")
+        raise ValueError(f"There is no picture {image!r}; {named} names a file.")
     return Path(image)
 
 

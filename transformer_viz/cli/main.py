@@ -19,7 +19,6 @@ import click
 from ..core.version import __version__
 from .arguments import (
     KEEP,
-    config_word,
     existing_picture,
     kept_parts,
     known_checkpoint,
@@ -30,6 +29,8 @@ from .arguments import (
     recipe_data,
     stored_run,
 )
+from .match import match
+from .options import input_options, intervention_option, load_model, model_path, set_option
 from .terminal import OneSentence, after_a_second, inspected, line_by_line
 
 if TYPE_CHECKING:
@@ -39,38 +40,6 @@ ARENAS = "2"  # of the C library: one a thread would each keep what a long text 
 SENSES = {"image": "a picture", "audio": "a sound"}  # by what a model takes
 NUMBERS, PRINTED = ("csv", "npz", "safetensors"), ("svg", "png", "pdf")
 ROOT = Path(__file__).resolve().parents[2]
-
-model_path = click.argument("path", metavar="PATH")
-intervention_option = click.option(
-    "--intervention",
-    metavar="FILE|JSON",
-    help="What to change in the run, as JSON or a file of it.",
-)
-set_option = click.option(
-    "--set",
-    "words",
-    metavar="WORD=VALUE",
-    multiple=True,
-    help="Override a word of the checkpoint, such as heads=8; may be repeated.",
-)
-
-
-def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What goes through a model, one of several ways to say it, and a target."""
-    aim = "The target text; left out, it is decoded. With --vectors a .npy."
-    fed = "The decoder's input ids, start included."
-    for option in (
-        click.option("--target-ids", metavar='"2 11"', help=fed),
-        click.option("--target", metavar="T", help=aim),
-        click.option("--vectors", metavar="F.npy", help="Floats [token, d_model], for bare cores."),
-        click.option("--image", metavar="F", help="A picture, alone or beside a text."),
-        click.option("--audio", metavar="F.wav", help="A sound, for models that take sounds."),
-        click.option("--ids", metavar='"2 45 3"', help="Token ids, start and end as given."),
-        click.option("--pair", nargs=2, metavar="A B", help="Two texts, for pair models."),
-        click.argument("text", required=False),
-    ):
-        command = option(command)
-    return command
 
 
 @click.group(cls=OneSentence, invoke_without_command=True)
@@ -163,7 +132,7 @@ def inspect(
 ) -> None:
     """Say what a checkpoint holds: layout, config and where each value came from, sites."""
     picture = None if image is None else existing_picture(image)
-    model = _load(path, words)
+    model = load_model(path, words)
     from ..inference.inspection import inspect as look
 
     with after_a_second("Running a sample to see and prove the capture"):
@@ -185,7 +154,7 @@ def trace(path: str, out: str, words: tuple[str, ...], **given: Any) -> None:
     keep = kept_parts(given.pop("keep"))
     source, aim = one_question(**given)
     new_file(out, "trace")
-    model = _load(path, words)
+    model = load_model(path, words)
     beside = _beside(model, path, given)
     from ..inference.tracing import trace as run
 
@@ -236,7 +205,7 @@ def report(path: str, title: str, out: str, words: tuple[str, ...], **given: Any
     edits = read_intervention(given.pop("intervention"))
     source, aim = one_question(**given)
     file = new_file(out, "page")
-    model = _load(path, words)
+    model = load_model(path, words)
     beside = _beside(model, path, given)
     from ..inference.held_words import held_words
     from ..inference.tracing import trace as run
@@ -306,7 +275,7 @@ def export(run: str, kind: str, picture: str, out: str, before: str | None, **ho
 def translate(path: str, beam: int, intervention: str | None, words: tuple[str, ...]) -> None:
     """Translate: sentences on stdin, translations on stdout, line by line."""
     edits = read_intervention(intervention)
-    model = _of_kind(_load(path, words), "translate", "encoder-decoder")
+    model = _of_kind(load_model(path, words), "translate", "encoder-decoder")
     from ..inference.generation import translate_lines
 
     def answer(texts: list[str], tell: Callable[[int], None]) -> list[str]:
@@ -323,7 +292,7 @@ def translate(path: str, beam: int, intervention: str | None, words: tuple[str, 
 @set_option
 def generate(path: str, sample: float | None, most: int | None, words: tuple[str, ...]) -> None:
     """Go on with a text, for GPT-like models: texts on stdin, continuations on stdout."""
-    model = _of_kind(_load(path, words), "generate", "decoder-only")
+    model = _of_kind(load_model(path, words), "generate", "decoder-only")
     from ..inference.generation import translate
 
     def answer(texts: list[str], tell: Callable[[int], None]) -> list[str]:
@@ -396,9 +365,4 @@ def train(
     click.echo(f"{made}: look inside with transformer-viz app --model {made}")
 
 
-def _load(path: str, words: tuple[str, ...] = ()) -> Model:
-    known, overrides = known_checkpoint(path), dict(map(config_word, words))
-    with after_a_second(f"Loading {path}"):
-        from ..checkpoints import load
-
-        return load(known, **overrides)
+main.add_command(match)

@@ -1,0 +1,55 @@
+"""What several commands ask for, and the model that they open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .arguments import config_word, known_checkpoint
+from .terminal import after_a_second
+
+if TYPE_CHECKING:
+    from ..checkpoints.common.model import Model
+
+model_path = click.argument("path", metavar="PATH")
+intervention_option = click.option(
+    "--intervention",
+    metavar="FILE|JSON",
+    help="What to change in the run, as JSON or a file of it.",
+)
+set_option = click.option(
+    "--set",
+    "words",
+    metavar="WORD=VALUE",
+    multiple=True,
+    help="Override a word of the checkpoint, such as heads=8; may be repeated.",
+)
+
+
+def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What goes through a model, one of several ways to say it, and a target."""
+    aim = "The target text; left out, it is decoded. With --vectors a .npy."
+    fed = "The decoder's input ids, start included."
+    for option in (
+        click.option("--target-ids", metavar='"2 11"', help=fed),
+        click.option("--target", metavar="T", help=aim),
+        click.option("--vectors", metavar="F.npy", help="Floats [token, d_model], for bare cores."),
+        click.option("--image", metavar="F", help="A picture, alone or beside a text."),
+        click.option("--audio", metavar="F.wav", help="A sound, for models that take sounds."),
+        click.option("--ids", metavar='"2 45 3"', help="Token ids, start and end as given."),
+        click.option("--pair", nargs=2, metavar="A B", help="Two texts, for pair models."),
+        click.argument("text", required=False),
+    ):
+        command = option(command)
+    return command
+
+
+def load_model(path: str, words: tuple[str, ...] = (), **more: Any) -> Model:
+    """The checkpoint under ``WORD=VALUE`` overrides and further ones."""
+    known, overrides = known_checkpoint(path), dict(map(config_word, words))
+    with after_a_second(f"Loading {path}"):
+        from ..checkpoints import load
+
+        return load(known, **overrides, **more)
