@@ -37,7 +37,7 @@ from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.metrics.attention.score_variance import ROWS, head_spreads, random_spread
 from transformer_viz.metrics.positions.positions import position_rows
 from transformer_viz.metrics.positions.shift_errors import shift_errors
-from transformer_viz.training.package import note
+from transformer_viz.training.write_file import note
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "labs.md"
 SEED, KEYS = 0, 17  # of the random vectors; the tokens of the first sentence in en-de

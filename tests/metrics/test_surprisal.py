@@ -22,6 +22,7 @@ from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import Causal, Intervention, ScaleHead
 from transformer_viz.metrics.attention.parameter_counts import attention_sizes
 from transformer_viz.metrics.output.surprisal import (
+    certainty,
     cost,
     held_bits,
     later,
@@ -31,6 +32,13 @@ from transformer_viz.model import ModelConfig
 from transformer_viz.model.transformer import Attention
 
 SOURCE, TARGET = [5, 7, 11, 13, 3], [2, 9, 10, 21]
+
+
+def test_certainty_is_the_geometric_mean() -> None:
+    assert certainty(np.array([0.5, 0.125])) == pytest.approx(0.25, abs=1e-12)
+    assert certainty(np.array([1.0, 1.0, 1.0])) == 1
+    assert certainty(np.array([])) == 0
+    assert 0 <= certainty(np.array([0.9, 0.0])) < 1e-20  # rounded to 0 in float32
 
 
 def traced(model: Model, *edits: ScaleHead | Causal) -> tv.Trace:

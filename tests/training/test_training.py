@@ -18,6 +18,7 @@ import torch
 
 from transformer_viz.checkpoints import load
 from transformer_viz.core.trace import Trace
+from transformer_viz.inference.generation import translate
 from transformer_viz.training import command
 from transformer_viz.training.corpus import encode_pairs, endless, epoch_batches, read_pairs
 from transformer_viz.training.evaluate import bleu, corpus_bleu, references
@@ -182,11 +183,22 @@ def test_the_package_opens_and_says_what_it_is(recipe, data, tmp_path):
     assert not torch.equal(first.module.output.weight, table)
     config = json.loads((out / "config.json").read_text())
     assert (config["steps"], config["snapshots"]) == (12, [1, 4])
+    lines = list(
+        dict.fromkeys(a for a, _ in read_pairs(data / Recipe.read(recipe).data.valid, 0, 1))
+    )
+    best = [translate(model, line, beam=4)[0].steps for line in lines]
+    means = [math.exp(sum(steps) / len(steps)) for steps in best]
+    assert config["sure_from"] == pytest.approx(np.quantile(means, 0.05), abs=6e-4)
     card = (out / "README.md").read_text(encoding="utf-8")
     for words in (
         *("# Toy to toy", "> Contains nothing of anybody.", "- It knows twelve words."),
         *("12 of 12 updates", "| the red cat runs |", f"`{model.hash}`", "`step-<update>"),
-        *("beam 4", "refs:1|case:mixed|eff:no|tok:13a", "transformer-viz train recipes/tiny.toml"),
+        *(
+            f"It is {config['sure_from']:.0%} or more",
+            "beam 4",
+            "refs:1|case:mixed|eff:no|tok:13a",
+            "transformer-viz train recipes/tiny.toml",
+        ),
     ):
         assert words in card
     assert "did not begin at random" not in card

@@ -33,6 +33,7 @@ def card(
     state: Mapping[str, Any],
     *,
     score: Score | Guesses | Hits | None,
+    sure: str = "",
     source: str,
     origin: Mapping[str, Any],
 ) -> str:
@@ -49,6 +50,7 @@ def card(
         "How good it is": "\n\n".join(
             filter(None, (quality(recipe, model, score), recipe.card.findings.strip()))
         ),
+        "How sure it is": sure,
         "Examples": examples(recipe, model),
         "Known weaknesses": bullets(recipe.card.weaknesses),
         "Data and licence": data(recipe),

@@ -25,13 +25,14 @@ from ..checkpoints.loader import load
 from ..inference.generation import translate
 from ..inference.tracing import trace
 from ..model import Transformer
+from . import certainty
 from .card import BEAM, card, hide
-from .corpus import MASK
+from .corpus import MASK, read_pairs
 from .digits import Digits
 from .evaluate import Score, measure
 from .pictures import store_pictures, timm_config
 from .recipe import Recipe, below_recipes
-from .write_file import write
+from .write_file import note, write
 
 ORIGIN = "origin.json"  # in a run folder: which weights the run began with
 
@@ -105,19 +106,17 @@ def finish(
     if digits or (data is not None and recipe.data.test):
         path = None if data is None else data / recipe.data.test
         score = measure(model, path, (recipe.data.source, recipe.data.target), BEAM)
-    if isinstance(score, Score):
-        note(out, bleu=round(score.bleu, 1))
-    text = card(recipe, model, state, score=score, source=source, origin=origin)
+    sure = ""
+    if isinstance(score, Score) and data is not None:
+        pairs = read_pairs(data / recipe.data.valid, recipe.data.source, recipe.data.target)
+        limit = certainty.sure_from(model, pairs)
+        sure = certainty.said(limit, recipe.data.valid)
+        note(out, bleu=round(score.bleu, 1), sure_from=limit)
+    text = card(recipe, model, state, score=score, sure=sure, source=source, origin=origin)
     write(out / "README.md", text.encode())
     for example in (first, *recipe.card.examples[:1]):
         if example is not None:
             store_example(model, example, out / EXAMPLE)
-
-
-def note(out: Path, **fields: Any) -> None:
-    """Write further words into a model's config.json."""
-    known = json.loads((out / CONFIG).read_text(encoding="utf-8"))
-    write(out / CONFIG, (json.dumps(known | fields, indent=2) + "\n").encode())
 
 
 def store_example(model: Model, source: str | Path, path: Path) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any
+
+from ..checkpoints.common.bundled import CONFIG
 
 
 def write(path: Path, content: bytes) -> None:
@@ -11,3 +15,9 @@ def write(path: Path, content: bytes) -> None:
     temporary = path.with_suffix(".part")
     temporary.write_bytes(content)
     os.replace(temporary, path)
+
+
+def note(out: Path, **fields: Any) -> None:
+    """Write further words into a model's config.json."""
+    known = json.loads((out / CONFIG).read_text(encoding="utf-8"))
+    write(out / CONFIG, (json.dumps(known | fields, indent=2) + "\n").encode())

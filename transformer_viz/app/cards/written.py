@@ -10,6 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from ...core.interventions import Intervention
 from ...i18n import mark, say
+from ...metrics.output.surprisal import certainty
 from ..render.headline import lead
 from ..session.scene import Scene
 from ..ui.progress import Stopped, run_with_progress
@@ -96,7 +97,27 @@ def _sentences(scene: Scene, before: str = "…", after: str = "…") -> str:
     said = lead(scene) if not scene.kind.translates else ""
     first = f'<p class="tv-lead">{said}</p>' if said else ""
     lines = _lines(scene, before, after) if scene.kind.writes else ""
-    return first + lines
+    return first + lines + _unsure(scene)
+
+
+def _unsure(scene: Scene) -> str:
+    """A line where the model's own words are less probable than those for everyday sentences."""
+    shelved = scene.engine.shelf.get(scene.question.model)
+    limit = None if shelved is None else shelved.config.get("sure_from")
+    produced = scene.before.produced
+    if not isinstance(limit, float) or produced is None or scene.question.target:
+        return ""
+    sure = certainty(produced.probability)
+    if sure >= limit:
+        return ""
+    told = say(
+        "The model is not sure of this: its pieces had a probability of {sure:.0%} "
+        "(geometric mean). For 95 of 100 everyday sentences it is {limit:.0%} or more. "
+        "It may not know these words.",
+        sure=sure,
+        limit=limit,
+    )
+    return f'<p class="tv-unsure" role="note">{escape(told)}</p>'
 
 
 def _lines(scene: Scene, before: str, after: str) -> str:

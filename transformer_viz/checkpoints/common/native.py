@@ -25,7 +25,17 @@ from .model import Calls, Model
 
 NAME = "transformer_viz"
 #: What config.json says beside the words.
-NOTES = ("layout", "kind", "title", "steps", "snapshots", "mask_id", "bleu", "bleu_seeds")
+NOTES = (
+    "layout",
+    "kind",
+    "title",
+    "steps",
+    "snapshots",
+    "mask_id",
+    "bleu",
+    "bleu_seeds",
+    "sure_from",
+)
 IDS = ("pad_id", "bos_id", "eos_id")
 MAX_TABLE = 2**28  # numbers in a table that is computed, not read
 TYPES: dict[str, tuple[tuple[type, ...], str]] = {

@@ -22,6 +22,22 @@ def held_bits(trace: Trace) -> np.ndarray:
     return -np.log2(np.maximum(trace.produced.probability.astype(np.float64), least))
 
 
+def certainty(probabilities: np.ndarray) -> float:
+    """How sure a model is of what it writes: the geometric mean of its pieces' probabilities.
+
+    Args:
+        probabilities: ``[piece]``, 0 to 1, the end mark's too.
+
+    Returns:
+        0 to 1; 0 where there is no piece.
+    """
+    given = np.asarray(probabilities, np.float64)
+    if not given.size:
+        return 0.0
+    least = float(np.finfo(np.float32).smallest_subnormal)
+    return float(np.exp(np.log(np.maximum(given, least)).mean()))
+
+
 def cost(before: Trace, after: Trace) -> float:
     """How many bits more the held words cost after a change; below 0 they became more probable.
 
