@@ -13,7 +13,7 @@ from ..checkpoints.common.model import Model
 from ..inference.generation import translate_lines
 from . import pictures
 from .batches import CHOSEN, HIDDEN, REPLACED
-from .evaluate import Guesses, Hits, Score
+from .evaluate import UNSURE, Guesses, Hits, Score
 from .recipe import AVERAGED, CONTINUED_WARMUP, Recipe, Schedule
 
 BEAM = 4
@@ -219,6 +219,16 @@ def quality(recipe: Recipe, model: Model, score: Score | Guesses | Hits | None) 
         )
         command += f" --data DIR --file {file}"
     return f"{said} Measured by:\n\n    {command}"
+
+
+def sureness(limit: float, file: str) -> str:
+    """What a translator's certainty is, and below which the app says that it is not sure."""
+    return (
+        "The certainty of a translation is the geometric mean of the probabilities that its pieces "
+        f"had (beam {BEAM}). It is {limit:.0%} or more for {1 - UNSURE:.0%} of the sources of "
+        f"`{file}`, which were not trained on; below that the app says that the model is not "
+        "sure. A translation can be sure and wrong."
+    )
 
 
 def examples(recipe: Recipe, model: Model) -> str:

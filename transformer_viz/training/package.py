@@ -25,11 +25,10 @@ from ..checkpoints.loader import load
 from ..inference.generation import translate
 from ..inference.tracing import trace
 from ..model import Transformer
-from . import certainty
-from .card import BEAM, card, hide
+from .card import BEAM, card, hide, sureness
 from .corpus import MASK, read_pairs
 from .digits import Digits
-from .evaluate import Score, measure
+from .evaluate import Score, measure, sure_from
 from .pictures import store_pictures, timm_config
 from .recipe import Recipe, below_recipes
 from .write_file import note, write
@@ -109,8 +108,8 @@ def finish(
     sure = ""
     if isinstance(score, Score) and data is not None:
         pairs = read_pairs(data / recipe.data.valid, recipe.data.source, recipe.data.target)
-        limit = certainty.sure_from(model, pairs)
-        sure = certainty.said(limit, recipe.data.valid)
+        limit = sure_from(model, pairs)
+        sure = sureness(limit, recipe.data.valid)
         note(out, bleu=round(score.bleu, 1), sure_from=limit)
     text = card(recipe, model, state, score=score, sure=sure, source=source, origin=origin)
     write(out / "README.md", text.encode())
