@@ -21,6 +21,7 @@ from transformer_viz.preprocessing.tokenizers import SentencePieceText
 
 APP = ROOT / "app.py"
 TIMEOUT = 60
+PANELS = ("more", "target-panel", "search-panel")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -53,6 +54,13 @@ def shelf(
     return folder.parent
 
 
+def unfold(app: AppTest) -> AppTest:
+    """Open the panels whose controls are drawn only while they are open."""
+    for panel in PANELS:
+        app.session_state[panel] = True
+    return app
+
+
 @pytest.fixture
 def visit(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
     """Opens a page of the app with a link and runs it once; words are the link's parameters."""
@@ -64,7 +72,7 @@ def visit(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest
         app._page_hash = calc_hash(page) if page else ""  # as st.Page names a page of its own
         for name, text in ({"text": "The cat sat."} | link).items():
             app.query_params[name] = text
-        return app.run()
+        return unfold(app).run()
 
     return open_app
 
@@ -87,6 +95,6 @@ def meet(shelf: Path, kinds: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[
         app._page_hash = calc_hash(page) if page else ""
         for name, text in ({"model": model} | link).items():
             app.query_params[name] = text
-        return app.run()
+        return unfold(app).run()
 
     return open_app

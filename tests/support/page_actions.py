@@ -173,11 +173,15 @@ def choose(page: Page, box: str, option: str) -> None:
     """Choose from a list that opens; ``option`` is how its words begin."""
     place = page.get_by_role("combobox", name=box, exact=True)
     wanted = re.compile(f"^{re.escape(option)}(\\s|$)")
-    end, clicked, chosen = time.monotonic() + PATIENCE, False, False
-    while not chosen:
+    end, clicked = time.monotonic() + PATIENCE, False
+    while True:
         assert time.monotonic() < end, f"{option} cannot be chosen at {page.url}"
         unfold(page, box)  # once more, if the page has closed it meanwhile
+        if clicked and not place.count():  # gone with what was chosen in it
+            break
         try:
+            if any(map(wanted.match, place.evaluate(CHOSEN, timeout=3000))):
+                break
             place.scroll_into_view_if_needed(timeout=3000)
             page.wait_for_timeout(100)  # scrolling would close the list again
             place.click(timeout=3000)
@@ -185,11 +189,8 @@ def choose(page: Page, box: str, option: str) -> None:
             clicked = True
             page.wait_for_timeout(100)
         except PlaywrightTimeout:  # closed by a page that scrolled meanwhile: once more
-            pass
-        # the box itself may be gone with what was chosen in it, but not before
-        gone = not place.count()
-        chosen = clicked if gone else any(map(wanted.match, place.evaluate(CHOSEN)))
-        page.keyboard.press("Escape")
+            page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
     fold(page)
 
 

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, FloatRect, Page, expect
 
+from tests.support import page_actions
 from tests.support.browser import visit
-from tests.support.page_actions import address, edits, go, press, still
+from tests.support.page_actions import (
+    address,
+    after,
+    choose,
+    click,
+    edits,
+    fold,
+    go,
+    press,
+    still,
+    unfold,
+)
 from tests.support.scripts import script
 
 LINK: dict[str, Any] = {"block": "cross", "layer": 1, "head": 3}
@@ -135,3 +148,47 @@ def test_the_first_page_opens_by_its_name(page: Page, url: str) -> None:
     go(page, address(url, "explore", layer=2, head=3))
     expect(page.get_by_text("Page not found")).to_have_count(0)
     expect(page.locator(".st-key-card-head h2")).to_contain_text("L2 H3")
+
+
+def folded_values(page: Page) -> tuple[list[str], str, str]:
+    """What stands behind "more": the hidden words, the factor, the padding."""
+    unfold(page, "hide words")
+    body = page.get_by_test_id("stPopoverBody")
+    expect(body.locator(".st-key-hide")).to_be_visible()
+    hidden = page.get_by_role("combobox", name="hide words").evaluate(page_actions.CHOSEN)
+    numbers = [page.get_by_role("spinbutton", name=name) for name in ("factor", "padding")]
+    found = [number.input_value() for number in numbers]
+    fold(page)
+    words = {word.strip() for words in hidden for word in words.split("\n")}
+    return sorted(words - {""}), found[0], found[1]
+
+
+def test_what_is_folded_shows_what_links_and_steps_back_say(page: Page, url: str) -> None:
+    """Controls that the browser builds late used to begin at their defaults, and to write these."""
+    kept = {"kind": "block_keys", "keys": [2, 5], "stack": "encoder", "block": "self"}
+    padded = {"kind": "pad", "count": 3, "masked": True}
+    place = {"block": "encoder", "layer": 1, "head": 2, "token": 1}
+    go(page, address(url, **place, edits=json.dumps({"edits": [kept, padded]})))
+    after(page, lambda p: press(p, "temperature", "ArrowRight"), "edits")  # the link's run is over
+    assert folded_values(page) == (["did", "the"], "0.50", "3")
+    after(page, lambda p: choose(p, "hide words", "street"), "edits")
+    assert [e["keys"] for e in edits(page) if e["kind"] == "block_keys"] == [[2, 5], [2, 5, 6]]
+    assert folded_values(page)[0] == ["did", "street", "the"]
+    after(page, lambda p: click(p, "↶ undo"), "edits")
+    after(page, lambda p: press(p, "temperature", "ArrowRight"), "edits")
+    assert [e["keys"] for e in edits(page) if e["kind"] == "block_keys"] == [[2, 5]]
+    assert folded_values(page) == (["did", "the"], "0.50", "3")
+
+
+def test_a_held_target_is_still_in_its_panel_after_another_language(page: Page, url: str) -> None:
+    go(page, address(url, target="Der Hund schläft."))
+    for name in ("中文", "English"):
+        page.get_by_role("radio", name=name).click()
+        still(page)
+    click(page, "Target")
+    box = page.get_by_role("textbox", name="Hold these target words")
+    expect(box).to_have_value("Der Hund schläft.")
+    after(page, lambda p: (box.fill("Der Hund rennt."), box.press("Enter")), "query")
+    page.keyboard.press("Escape")
+    expect(box).to_have_count(0)
+    assert still(page)["query"]["target"] == "Der Hund rennt."

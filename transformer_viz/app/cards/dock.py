@@ -21,6 +21,7 @@ from ..render.payloads import PARTS
 from ..session import changes, edit_controls, widget_sync
 from ..session.edit_controls import HALF, HEAD_STATES, SCOPES, Place
 from ..session.keys import private
+from ..session.notices import rewrite_widget
 from ..session.scene import Scene
 from ..session.state import state
 from ..session.view_options import newest
@@ -37,6 +38,7 @@ HIDE = {
     "patch": (mark("hide patches"), mark("choose patches that nobody may look at")),
     "vector": (mark("hide vectors"), mark("choose vectors that nobody may look at")),
 }
+FOLDED = ("factor", "hide", "edge", "pad", "pad_masked")  # the controls behind "more"
 MOST_PADDING = 20  # tokens; more would say nothing new
 
 
@@ -72,12 +74,7 @@ def dock(
             _slider(scene, WINDOW, 190, line)
             _causal(scene)
             _head_state()
-            with st.popover(say("more"), key="more"):
-                _factor()
-                _hide(keys, scene.kind)
-                _edge(keys)
-                if scene.kind.padded:
-                    _padding()
+            _more(scene, keys)
         with layout.row("center", spread=True, key="dock-done"):
             hint = say(HINT if scene.kind.writes else OTHER_HINT)
             chips(scene, hint)
@@ -86,6 +83,23 @@ def dock(
                     compare(scene)
                 ways_back(disabled=not scene.changes)
     return waiting
+
+
+def _more(scene: Scene, keys: Tokens) -> None:
+    """What is changed less often, in a panel of its own."""
+    panel = layout.unfolding(say("more"), "more")
+    if panel is None or not private.unfolded:  # new controls show what is written in their run
+        for name in FOLDED:
+            rewrite_widget(name)
+    private.unfolded = panel is not None
+    if panel is None:
+        return
+    with panel:
+        _factor()
+        _hide(keys, scene.kind)
+        _edge(keys)
+        if scene.kind.padded:
+            _padding()
 
 
 def _scope() -> None:

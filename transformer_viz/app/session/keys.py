@@ -71,6 +71,7 @@ class Private:
     history = Slot(History())
     stroke = Slot[tuple[object, str] | None](None)  # the hand that moved a slider last, its edits
     moves = Slot[dict[str, Callable[[], None]]]({})  # controls that seem to have been moved
+    unfolded = Slot(False)  # the rest of the dock was drawn in the last run
     echoes = Slot[dict[str, Any]]({})  # by control: the value that was written over
     picked = Slot[Picked | None](None)  # the clicked chip, until the map that explains it stands
     row = Slot[tuple[str, int] | None](None)  # the block and row that other choices followed last

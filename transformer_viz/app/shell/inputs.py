@@ -104,15 +104,24 @@ def box(engine: Engine, kind: Kind) -> tuple[str, ...]:
 
 
 def choices(kind: Kind) -> tuple[str, ...]:
-    """What else is asked of a model that writes: the target's words, and how widely it searches."""
+    """What else is asked of a model that writes: the target's words, and how widely it searches.
+
+    Gives the keys that have a control: those in a panel while it is open.
+    """
     if not kind.writes:
         return ()
     if not kind.translates:
-        with st.popover(say("Search")):
+        panel = layout.unfolding(say("Search"), "search-panel")
+        if panel is None:
+            return ()
+        with panel:
             _beam(say("How many continuations the search keeps at once; 1 is greedy."))
         return ("beam",)
     heard = kind.takes == "audio"
-    with st.popover(say("Target")):
+    panel = layout.unfolding(say("Target"), "target-panel")
+    if panel is None:
+        return ()
+    with panel:
         st.text_input(
             say("Hold these target words"),
             key="target",

@@ -48,6 +48,16 @@ def row(
     )
 
 
+def unfolding(label: str, key: str) -> DeltaGenerator | None:
+    """A button with a panel that it opens; the panel while it is open, else None.
+
+    What stands in it is drawn only then. The browser builds it no earlier, and a control that is
+    built after the run that wrote its value begins at its default, whatever the state says.
+    """
+    panel = st.popover(label, key=key, on_change="rerun")
+    return panel if panel.open else None
+
+
 def heading(html: str, level: Literal[2, 3] = 2, *, fit: bool = False, what: str = "") -> None:
     """The question that a card answers.
 
