@@ -37,6 +37,12 @@ def box_of(page: Page, key: str) -> FloatRect:
     return found
 
 
+def scrolled(page: Page) -> float:
+    """By how many pixels the page is scrolled down."""
+    found: float = page.get_by_test_id("stMain").evaluate("main => main.scrollTop")
+    return found
+
+
 @pytest.mark.parametrize(("width", "height"), SCREENS)
 @pytest.mark.parametrize("warm", [False, True])
 def test_hand_and_pictures_are_on_one_screen(
@@ -48,7 +54,7 @@ def test_hand_and_pictures_are_on_one_screen(
         press(page, "temperature", "ArrowRight", 6)
         now = still(page)
         assert now["said"]["before"] and now["said"]["after"] not in ("", "…")
-    assert page.evaluate("scrollY") == 0
+    assert scrolled(page) == 0  # the keys on the slider above have not moved the page
     dock = box_of(page, "dock")
     assert abs(dock["y"] + dock["height"] - height) < 1 and dock["width"] >= min(width, 1400) - 1
     for key in HAND:
@@ -58,7 +64,9 @@ def test_hand_and_pictures_are_on_one_screen(
     box = page.get_by_label("English sentence").bounding_box()
     lines = page.locator(".tv-written").bounding_box()
     assert box is not None and lines is not None
-    assert lines["y"] + lines["height"] - box["y"] <= 200  # what stands above the pictures
+    assert (
+        box["y"] >= 0 and lines["y"] + lines["height"] - box["y"] <= 200
+    )  # what stands above the pictures
     seen = page.evaluate(script("pictures_on_page"))
     assert len(seen["tiles"]) == 24
     for part in (*seen["tiles"], seen["cells"]):
@@ -111,6 +119,21 @@ def test_what_to_try_is_said_until_it_was_tried(browser: Browser, url: str) -> N
     with visit(browser, timezone_id="Asia/Kolkata") as page:
         go(page, address(url, **LINK))
         expect(page.locator(".tv-hint")).to_be_visible()
+
+
+def test_the_tab_key_in_the_dock_leaves_the_page_where_it_is(page: Page, url: str) -> None:
+    """And brings what it leads to above the dock, where that stands in the page."""
+    page.set_viewport_size({"width": 1280, "height": 720})
+    go(page, address(url, **LINK))
+    page.locator(".st-key-scope button").first.focus()
+    for _ in range(6):
+        assert scrolled(page) == 0
+        page.keyboard.press("Tab")
+    page.get_by_role("combobox", name="column", exact=True).focus()
+    assert scrolled(page) > 0
+    chosen = page.get_by_role("combobox", name="column", exact=True).bounding_box()
+    assert chosen is not None
+    assert chosen["y"] + chosen["height"] <= box_of(page, "dock")["y"]
 
 
 def test_more_unfolds_by_the_keyboard(page: Page, url: str) -> None:
