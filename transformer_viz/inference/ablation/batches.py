@@ -12,6 +12,7 @@ from torch import Tensor
 from .examples import Example
 
 SENTENCES = 8  # of a batch: the copies make it large
+FIRST = 4  # sentences of the first one, so that there soon is something to show
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +65,10 @@ def batches(
         if full or (not padded and items[groups[-1][0]].shape != items[number].shape):
             groups.append([])
         groups[-1].append(number)
-    for place in np.random.default_rng(seed).permutation(len(groups)):
-        yield gather([items[n] for n in groups[place]], groups[place], pad_id, device)
+    ordered = [groups[place] for place in np.random.default_rng(seed).permutation(len(groups))]
+    few, rest = ordered[0][:FIRST], ordered[0][FIRST:]
+    for numbers in filter(None, (few, rest, *ordered[1:])):
+        yield gather([items[n] for n in numbers], numbers, pad_id, device)
 
 
 def gather(
