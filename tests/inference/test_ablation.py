@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 import transformer_viz as tv
-from tests.families import catalogue
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import Intervention, ScaleHead, UniformHead
 from transformer_viz.core.sites import Site
@@ -82,7 +81,7 @@ def by_hand(model: Model, examples: tuple[Example, ...], mean: bool) -> np.ndarr
 
 def attentions(module: nn.Module) -> list[tuple[str, nn.Module]]:
     """Encoder before decoder, layer by layer, self before cross."""
-    return [(n, m) for n, m in module.named_modules() if n.endswith(("_attention"))]
+    return [(n, m) for n, m in module.named_modules() if n.endswith("_attention")]
 
 
 def projected(module: nn.Module, name: str, example: Example) -> list[Tensor]:
@@ -236,9 +235,7 @@ def test_tables_come_as_sentences_are_done(
 ) -> None:
     monkeypatch.setattr("transformer_viz.inference.ablation.batches.SENTENCES", 2)
     told: list[tuple[int, object]] = []
-    ranking = tv.rank(
-        tiny_model, PAIRS, tell=lambda done, total, table: told.append((done, table))
-    )
+    ranking = tv.rank(tiny_model, PAIRS, tell=lambda done, total, table: told.append((done, table)))
     counts = [done for done, table in told if table is not None]
     assert counts == sorted(counts)
     assert len(counts) == 3

@@ -73,8 +73,14 @@ def test_spearman_gives_equals_their_mean_rank() -> None:
 @pytest.mark.parametrize(
     ("t", "df", "p"),
     # of the printed tables: the two-sided 5 % and 1 % points
-    [(12.7062, 1, 0.05), (4.30265, 2, 0.05), (2.57058, 5, 0.05), (3.16927, 10, 0.01), (1.97196, 199, 0.05)],
-)  # fmt: skip
+    [
+        (12.7062, 1, 0.05),
+        (4.30265, 2, 0.05),
+        (2.57058, 5, 0.05),
+        (3.16927, 10, 0.01),
+        (1.97196, 199, 0.05),
+    ],
+)
 def test_student(t: float, df: int, p: float) -> None:
     assert two_sided(np.array([t]), df) == pytest.approx([p], abs=2e-6)
     assert two_sided(np.array([0.0, np.inf]), df) == pytest.approx([1.0, 0.0], abs=1e-12)

@@ -69,8 +69,8 @@ def _normaliser(gain: Tensor, chance: Tensor) -> Tensor:
     From the differences themselves, so that it is as exact as they are, and 0 where they are.
     """
     if float(gain.amax()) > STEEP or float(gain.amin()) < -STEEP:
-        gain, chance = gain.double(), chance.double()
-        return torch.logsumexp(gain + chance.log(), -1).float()
+        wide = torch.logsumexp(gain.double() + chance.double().log(), -1)
+        return wide.to(gain.dtype)
     return torch.log1p(_dot(chance, gain.expm1()))
 
 
