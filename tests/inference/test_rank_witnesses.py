@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 import transformer_viz as tv
 from tests.families.catalogue import BY_NAME, built, copied
+from tests.families.more import MORE
 from tests.support.removal_witnesses import (
     HEADS,
     VOCABULARY,
@@ -96,7 +97,7 @@ def test_the_gradient_calls_the_most_important_heads_useless() -> None:
         losses.append(nn.functional.cross_entropy(rows, torch.tensor(second)))
     torch.stack(losses).mean().backward()
     assert gates.grad is not None
-    assert float(gates.grad.abs().max()) < 1e-4
+    assert float(gates.grad.abs().max()) < 1e-6
     assert witness(20.0, 1).table["effect"].iloc[0] > 2.99
 
 
@@ -173,7 +174,7 @@ def test_four_heads_that_learned_the_same() -> None:
 
 @pytest.mark.families
 @pytest.mark.parametrize("method", ["zero", "uniform"])
-@pytest.mark.parametrize("name", ["gpt2", "llama", "gpt_neox", "bloom", "marian", "t5"])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "gpt_neox", "falcon", "marian", "t5"])
 def test_one_pass_is_the_probe_one_by_one(name: str, method: str) -> None:
     """P21 on models of the transformers library: fused projections, grouped queries, biases."""
     # in float64, as far as these models let it: some take their softmax in float32 all the same
@@ -192,8 +193,8 @@ def test_one_pass_is_the_probe_one_by_one(name: str, method: str) -> None:
 
 @pytest.mark.families
 def test_a_model_whose_projection_is_not_found_has_a_run_for_each_head() -> None:
-    """Falcon projects by a product of its own, with a matrix turned anew at each call."""
-    model = tv.load(built(BY_NAME["falcon"]))
+    """Bitnet norms the heads together before it projects them: no feature is one head's alone."""
+    model = tv.load(built(next(family for family in MORE if family.name == "bitnet")))
     texts = [[1, 5, 7, 11, 13, 2], [1, 9, 8, 7, 2]]
     ranking = tv.rank(model, texts, method="zero")
     assert ranking.card["runs"] == "one run of the probe a head"

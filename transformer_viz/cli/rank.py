@@ -76,8 +76,8 @@ def sentences(file: str) -> list[Any]:
     if "\0" in text:
         raise ValueError(f"{file} is no text: it holds zero bytes. Give one sentence a line.")
     found: list[Any] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        parts = tuple(part.strip() for part in line.split("\t"))
+    for number, given in enumerate(text.splitlines(), 1):
+        parts = tuple(part.strip() for part in given.split("\t"))
         if not any(parts):
             continue
         if len(parts) > 2 or not all(parts):

@@ -8,7 +8,7 @@ head of the model any more.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +53,7 @@ class Gate(TorchFunctionMode):
         self.places, self.batch, self.act = places, batch, act
         self.known: dict[int, list[int]] = {}
         for number, place in enumerate(places):
-            self.known.setdefault(id(place.weight), []).append(number)
+            self.known.setdefault(place.weight.data_ptr(), []).append(number)
         self.uses: Counter[int] = Counter()
 
     def __torch_function__(
@@ -63,15 +63,12 @@ class Gate(TorchFunctionMode):
         if func in torch_calls.MULTI_HEAD:  # one opaque call; its body is run under the gate
             with self:
                 return OPENED[func](*args, **kwargs)
-        if func not in torch_calls.PROJECT:
+        given = projected(func, args, kwargs, self.known)
+        if given is None:
             return func(*args, **kwargs)
-        given = projected(func, args, kwargs)
-        numbers = None if given is None else self.known.get(id(given[1]))
-        if given is None or numbers is None:
-            return func(*args, **kwargs)
-        x, weight = given
-        nth = self.uses[id(weight)]
-        self.uses[id(weight)] += 1
+        x, matrix = given
+        numbers, nth = self.known[matrix], self.uses[matrix]
+        self.uses[matrix] += 1
         found = [n for n in numbers if self.places[n].nth == nth]
         if not found:
             return func(*args, **kwargs)
@@ -83,11 +80,24 @@ class Gate(TorchFunctionMode):
         return func(*torch_calls.swap(args, by), **torch_calls.swap(kwargs, by))
 
 
-def projected(func: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Tensor, Tensor] | None:
-    """What a linear map reads, and its matrix."""
+def projected(
+    func: Any, args: Any, kwargs: dict[str, Any], known: Container[int]
+) -> tuple[Tensor, int] | None:
+    """What a linear map reads, and where its matrix lies, if that is one of the ``known`` places.
+
+    A matrix is known by the address of its numbers, since some modules turn it anew at each call.
+    """
+    if func in torch_calls.PROJECT:
+        first = 0 if func in torch_calls.LINEAR else 1  # addmm names its bias first
+    elif func in torch_calls.MATMUL:
+        first = 0
+    else:
+        return None
     given = torch_calls.tensors(args, kwargs)
-    first = 0 if func in torch_calls.LINEAR else 1  # addmm names its bias first
-    return (given[first], given[first + 1]) if len(given) > first + 1 else None
+    if len(given) < first + 2 or given[first + 1].dim() != 2:
+        return None
+    address = given[first + 1].data_ptr()
+    return (given[first], address) if address in known else None
 
 
 def by_sentence(x: Tensor, batch: int, time_first: bool) -> Tensor:

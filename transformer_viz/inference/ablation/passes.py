@@ -105,7 +105,7 @@ class GeneralPasses:
 
     def __init__(self, model: Model, places: Sequence[Place]):
         self.model, self.places = model, places
-        weights = {id(place.weight) for place in places}
+        weights = {place.weight.data_ptr() for place in places}
         calls = model.calls
         twofold = calls.encode is not None and calls.decode is not None
         self.twofold = twofold and len(weights) == len(places)

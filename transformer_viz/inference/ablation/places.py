@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from ...capture import CaptureRequest, probe, torch_calls
@@ -74,14 +74,14 @@ def attentions_of(model: Model, run: Run) -> list[Attention]:
     """
     lone = "decoder" if model.kind == "decoder-only" else "encoder"
     with torch.inference_mode():
-        with _Log() as clean, probe(model.module, None, quiet(lone)) as capture:
+        with _Log(model.module) as clean, probe(model.module, None, quiet(lone)) as capture:
             run(False)
         sites = {record.site: record.heads for record in capture.attentions}
         if not sites:
             raise ValueError(
                 f"No attention was seen in {model.name!r}, so there are no heads to rank."
             )
-        twice = _logged(lambda: run(True), nullcontext())
+        twice = _logged(model.module, lambda: run(True), nullcontext())
         found = []
         for site, heads in sites.items():
             edits = Intervention(
@@ -92,17 +92,19 @@ def attentions_of(model: Model, run: Run) -> list[Attention]:
                     for h in range(heads)
                 )
             )
-            scaled = _logged(lambda: run(False), probe(model.module, edits, quiet(lone)))
+            around = probe(model.module, edits, quiet(lone))
+            scaled = _logged(model.module, lambda: run(False), around)
             found.append(Attention(site, heads, _place(site, heads, clean.calls, scaled, twice)))
     return found
 
 
 class _Log(TorchFunctionMode):
-    """Keeps what every linear map reads, and its matrix."""
+    """Keeps what every linear map of a module reads, and its matrix."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: nn.Module):
         super().__init__()
         self.calls: list[tuple[Tensor, Tensor]] = []
+        self.known = {p.data_ptr(): p for p in module.parameters() if p.dim() == 2}
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -111,16 +113,16 @@ class _Log(TorchFunctionMode):
         if func in torch_calls.MULTI_HEAD:
             with self:
                 return OPENED[func](*args, **kwargs)
-        given = projected(func, args, kwargs) if func in torch_calls.PROJECT else None
+        given = projected(func, args, kwargs, self.known)
         if given is not None:
-            self.calls.append((given[0].detach().clone(), given[1]))
+            self.calls.append((given[0].detach().clone(), self.known[given[1]]))
         return func(*args, **kwargs)
 
 
 def _logged(
-    run: Callable[[], Any], around: AbstractContextManager[Any]
+    module: nn.Module, run: Callable[[], Any], around: AbstractContextManager[Any]
 ) -> list[tuple[Tensor, Tensor]]:
-    with _Log() as log, around:
+    with _Log(module) as log, around:
         run()
     return log.calls
 
@@ -137,7 +139,7 @@ def _place(
         return None
     uses: Counter[int] = Counter()
     for (before, weight), (after, _), (both, _) in zip(clean, scaled, twice, strict=True):
-        nth = uses[id(weight)]
+        nth = uses[id(weight)]  # a weight is one of the module's own, so it lives on
         uses[id(weight)] += 1
         if torch.equal(before, after):
             continue
