@@ -49,7 +49,8 @@ class Bench:
         *,
         one_by_one: bool = False,
     ):
-        """
+        """Find the heads, and what comes in their place.
+
         Args:
             pause: called between two steps of the preparation; what it raises ends it.
             one_by_one: a run of the probe for each removal, even where one pass would do.
@@ -171,7 +172,8 @@ def _shared(
     sets: Sequence[Removal], stage: Callable[[Removal], int], most: int
 ) -> Iterator[list[int]]:
     """Numbers of removals that share a pass: those that begin at one stage, at most so many."""
-    order = sorted(range(len(sets)), key=lambda n: (stage(sets[n]), n))
+    some = [n for n in range(len(sets)) if sets[n]]  # nothing removed costs nothing
+    order = sorted(some, key=lambda n: (stage(sets[n]), n))
     for _, group in groupby(order, key=lambda n: stage(sets[n])):
         numbers = list(group)
         for start in range(0, len(numbers), max(1, most)):

@@ -27,6 +27,7 @@ PAIRED = 12  # heads whose pairs are removed
 ORDERS = 20  # random orders of removal
 POINTS = 11  # of a curve
 ALPHA = 0.05
+ROUNDING = 1e-6  # nats a token: what is smaller, the order of sums in float32 makes
 
 #: Hears how many sentences are measured, of how many, and the table so far (None while the
 #: references and the replacements are prepared). What it raises comes out, and nothing is kept.
@@ -45,8 +46,9 @@ class Ranking:
     the draws, ``rank_low`` to ``rank_high``; ``kl``, the divergence from the clean run in nats a
     token; ``changed``, the share of tokens whose most probable word became another;
     ``contains_zero``, whether the effect cannot be told from none after Holm's correction for all
-    heads. ``effects`` are the sums of each sentence, ``[sentence, head]`` in the order of
-    ``heads``, and ``counts`` the tokens of each. ``card`` says what was measured.
+    heads (or is no more than rounding). ``effects`` are the sums of each sentence,
+    ``[sentence, head]`` in the order of ``heads``, and ``counts`` the tokens of each. ``card`` says
+    what was measured.
     """
 
     table: pd.DataFrame
@@ -314,6 +316,7 @@ def head_table(
     low, high = bootstrap.percentile_interval(draws)
     best, worst = bootstrap.rank_interval(draws)
     none = holm(bootstrap_p(effect, draws, len(tokens))) >= ALPHA
+    none |= np.abs(effect) < ROUNDING
     table = pd.DataFrame(
         {
             "stack": [site.stack for site in heads],

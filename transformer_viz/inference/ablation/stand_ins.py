@@ -100,7 +100,8 @@ class Resampled:
         seed: int,
         pause: Callable[[], None],
     ):
-        """
+        """Keep what every head gives, and draw for each sentence those that lend it theirs.
+
         Raises:
             ValueError: a single sentence, which has no other; or so many that their outputs would
                 fill the memory.
