@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .checkpoints import load as load
     from .core.interventions import Intervention as Intervention
     from .core.trace import Trace as Trace
+    from .inference.ablation.ranking import rank as rank
     from .inference.generation import translate as translate
     from .inference.matching import match as match
     from .inference.tracing import trace as trace
@@ -35,6 +36,7 @@ __all__ = [
     "load",
     "match",
     "probe",
+    "rank",
     "trace",
     "translate",
     "views",
@@ -52,6 +54,7 @@ __getattr__ = lazy(
         "translate": ".inference.generation",
         "match": ".inference.matching",
         "probe": ".capture",
+        "rank": ".inference.ablation.ranking",
         "Intervention": ".core.interventions",
         "Trace": ".core.trace",
         "views": ".views",

@@ -20,6 +20,7 @@ PUBLIC = {
     "load",
     "match",
     "probe",
+    "rank",
     "trace",
     "translate",
     "views",

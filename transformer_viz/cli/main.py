@@ -31,6 +31,7 @@ from .arguments import (
 )
 from .match import match
 from .options import input_options, intervention_option, load_model, model_path, set_option
+from .rank import rank
 from .terminal import OneSentence, after_a_second, inspected, line_by_line
 
 if TYPE_CHECKING:
@@ -366,3 +367,4 @@ def train(
 
 
 main.add_command(match)
+main.add_command(rank)

@@ -1,0 +1,79 @@
+"""`transformer-viz rank`: the library's own table, in words and as a file, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import transformer_viz as tv
+
+from .test_cli import answer, refusal
+
+PAIRS = [("The cat sat.", "Die Katze saß."), ("A dog barks.", "Ein Hund bellt.")]
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> str:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.shipped
+def test_the_table_is_the_librarys(pairs: str, tmp_path: Path) -> None:
+    out = tmp_path / "heads.csv"
+    said = answer("rank", "en-de-small", pairs, "--method", "zero", "--out", str(out))
+    ranking = tv.rank(tv.load("en-de-small", device="cpu"), PAIRS, method="zero")
+    table = pd.read_csv(out)
+    assert list(table.columns) == list(ranking.table.columns)
+    assert table["effect"].to_numpy() == pytest.approx(ranking.table["effect"].to_numpy())
+    best = ranking.table.iloc[0]
+    shown = said.splitlines()
+    assert f"{best['stack']} {best['block']} L{best['layer']} H{best['head']}" in shown[1]
+    assert f"{best['effect']:.4f}" in shown[1]
+    assert all(note in said for note in ranking.notes)
+    assert shown[-1] == f"{out}: {len(table)} heads"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty; give one sentence a line"),
+        (b"\n  \n\t\n", "is empty; give one sentence a line"),
+        (b"\xff\xfe\x00", "is no text in UTF-8 (line 1)"),
+        (b"A dog.\nna\xefve\n", "is no text in UTF-8 (line 2)"),
+        (b"PK\0\0", "is no text: it holds zero bytes"),
+        (b"a\tb\tc\n", "Line 1 of"),
+        (b"a cat\nthe dog\t\n", "Line 2 of"),
+    ],
+)
+def test_a_file_that_holds_no_sentences(content: bytes, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_bytes(content)
+    assert said in refusal("rank", "en-de-small", str(path))
+
+
+def test_what_else_is_refused(pairs: str, tmp_path: Path) -> None:
+    assert "is not there" in refusal("rank", "en-de-small", "nothing.txt")
+    assert "is a folder" in refusal("rank", "en-de-small", str(tmp_path))
+    assert "no checkpoint" in refusal("rank", "no-model", pairs)
+    assert "'median' is not one of" in refusal("rank", "en-de-small", pairs, "--method", "median")
+    nowhere = str(tmp_path / "no" / "heads.csv")
+    assert "There is no folder" in refusal("rank", "en-de-small", pairs, "--out", nowhere)
+
+
+def test_the_methods_are_the_librarys() -> None:
+    from transformer_viz.cli.rank import METHODS
+    from transformer_viz.inference.ablation.stand_ins import METHODS as KNOWN
+
+    assert METHODS == KNOWN
+
+
+def test_a_mark_of_byte_order_is_no_letter(tmp_path: Path) -> None:
+    from transformer_viz.cli.rank import sentences
+
+    path = tmp_path / "text.txt"
+    path.write_bytes("\ufeffA dog.\r\n\r\nA cat.\tEine Katze.\r\n".encode())
+    assert sentences(str(path)) == ["A dog.", ("A cat.", "Eine Katze.")]

@@ -1,0 +1,110 @@
+"""``transformer-viz rank``: all heads by what their removal costs, on the sentences of a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .arguments import new_file
+from .options import load_model, model_path, set_option
+from .terminal import Counter
+
+if TYPE_CHECKING:
+    from ..inference.ablation.ranking import Ranking
+
+METHODS = ("mean", "zero", "resample", "uniform")
+SHOWN = 20  # rows of the printed table
+BOM = "\ufeff"
+
+
+@click.command()
+@model_path
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--method",
+    type=click.Choice(METHODS),
+    default="mean",
+    show_default=True,
+    help="What a removed head gives.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@set_option
+@click.option("--out", metavar="F", help="All heads as a table, heads.csv.")
+def rank(
+    path: str, file: str, method: str, seed: int, words: tuple[str, ...], out: str | None
+) -> None:
+    """Rank all heads by what their removal costs, in nats per target token.
+
+    FILE holds one sentence a line, or source and target with a tabulator between them. Without
+    targets, a model that translates writes the references itself.
+    """
+    pairs = sentences(file)
+    table = None if out is None else new_file(out, "table")
+    model = load_model(path, words)
+    from ..inference.ablation.ranking import rank as measure
+
+    counter = Counter("sentences")
+    ranking = measure(
+        model, pairs, method, tell=lambda done, total, so_far: counter.tell(done), seed=seed
+    )
+    counter.close()
+    if table is not None:
+        ranking.table.to_csv(table, index=False)
+    click.echo("\n".join(lines(ranking)))
+    if out is not None:
+        click.echo(f"{out}: {len(ranking.table)} heads")
+
+
+def sentences(file: str) -> list[Any]:
+    """The sentences of a file, or its pairs.
+
+    Raises:
+        ValueError: no such file, no text, no sentence, or lines of different kinds; says which.
+    """
+    path = Path(file)
+    if not path.is_file():
+        what = "a folder" if path.is_dir() else "not there"
+        raise ValueError(f"FILE names a text of one sentence a line; {file!r} is {what}.")
+    raw = path.read_bytes()
+    try:
+        text = raw.decode("utf-8").removeprefix(BOM)
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise ValueError(f"{file} is no text in UTF-8 (line {line}); convert it first.") from error
+    if "\0" in text:
+        raise ValueError(f"{file} is no text: it holds zero bytes. Give one sentence a line.")
+    found: list[Any] = []
+    for number, given in enumerate(text.splitlines(), 1):
+        parts = tuple(part.strip() for part in given.split("\t"))
+        if not any(parts):
+            continue
+        if len(parts) > 2 or not all(parts):
+            raise ValueError(
+                f"Line {number} of {file} has {len(parts)} columns, {sum(map(bool, parts))} of "
+                "them with words; give one sentence, or source and target with a tabulator "
+                "between them."
+            )
+        found.append(parts if len(parts) == 2 else parts[0])
+    if not found:
+        raise ValueError(f"{file} is empty; give one sentence a line.")
+    return found
+
+
+def lines(ranking: Ranking) -> list[str]:
+    """The strongest heads, as a person reads them, and what must be known beside them."""
+    rows = [f"{'rank':>9}  {'head':<18}{'nats':>8}  {'95 %':>18}  {'KL':>7}  {'changed':>7}"]
+    for row in ranking.table.head(SHOWN).itertuples():
+        name = f"{row.stack} {row.block} L{row.layer} H{row.head}"
+        span = f"{row.low:.4f} to {row.high:.4f}"
+        place = f"{row.rank} ({row.rank_low}-{row.rank_high})"
+        told = "" if not row.contains_zero else "  not told from none"
+        rows.append(
+            f"{place:>9}  {name:<18}{row.effect:8.4f}  {span:>18}  {row.kl:7.4f}  "
+            f"{row.changed:7.1%}{told}"
+        )
+    more = len(ranking.table) - SHOWN
+    if more > 0:
+        rows.append(f"{'':>9}  and {more} more; --out F.csv holds all")
+    return [*rows, "", *ranking.notes]

@@ -1,0 +1,213 @@
+"""The bench on which heads are removed: a model, its examples, and one way to replace a head."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...checkpoints.common.model import Model
+from ...core.sites import Site
+from ...core.version import __version__
+from ...model import Transformer
+from .batches import Batch, batches, gather
+from .examples import Examples
+from .passes import (
+    Copy,
+    GeneralPasses,
+    OwnPasses,
+    Passes,
+    ProbedPasses,
+    most_copies,
+    whole_output,
+)
+from .places import Attention, attentions_of, own_attentions
+from .scores import MEASURES, Costs, costs
+from .stand_ins import SAID, Resampled, StandIns, Uniform, means, zeros
+
+#: Heads that are removed together, as numbers of the bench's list of heads.
+Removal = frozenset[int]
+
+
+class Bench:
+    """Measures removals. ``heads`` are all heads of the model, in the order in which they run.
+
+    Nothing of the model is changed: a run after any removal gives what one before it gave.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        examples: Examples,
+        method: str,
+        seed: int,
+        pause: Callable[[], None],
+        *,
+        one_by_one: bool = False,
+    ):
+        """Find the heads, and what comes in their place.
+
+        Args:
+            pause: called between two steps of the preparation; what it raises ends it.
+            one_by_one: a run of the probe for each removal, even where one pass would do.
+
+        Raises:
+            ValueError: the method asks for outputs that cannot be reached in this model.
+        """
+        self.model, self.examples, self.method, self.seed = model, examples, method, seed
+        own = isinstance(model.module, Transformer) and model.takes == "text"
+        self.attentions = self._attentions(own)
+        places = [attention.place for attention in self.attentions]
+        self.places = [place for place in places if place is not None]
+        self.heads = [
+            Site(a.site.stack, a.site.block, a.site.layer, head, path=a.site.path)
+            for a in self.attentions
+            for head in range(a.heads)
+        ]
+        self._numbers = [
+            (n, head) for n, a in enumerate(self.attentions) for head in range(a.heads)
+        ]
+        whole = len(self.places) == len(places)
+        if not whole and method not in ("zero", "uniform"):
+            lost = next(a.site for a in self.attentions if a.place is None)
+            raise ValueError(
+                f"What the heads of {lost} give is not found before an output projection "
+                f"({lost.path or 'this module'} has none that could be told), so nothing can be "
+                "put in its place; take method='zero' or method='uniform'."
+            )
+        self.padded = own and whole
+        with torch.inference_mode():
+            self.batches = list(
+                batches(examples.items, self.padded, model.pad_id, model.device, seed)
+            )
+            self.probed = ProbedPasses(
+                model, [a.site for a in self.attentions], method == "uniform"
+            )
+            self.passes: Passes = self.probed
+            self.stand_ins: StandIns | None = None
+            if whole and not one_by_one:
+                gated = (OwnPasses if own else GeneralPasses)(model, self.places)
+                self.passes, self.stand_ins = gated, self._stand_ins(gated, pause)
+
+    @property
+    def in_one_pass(self) -> bool:
+        """Whether many heads share a pass; else each has a run of the probe."""
+        return self.passes is not self.probed
+
+    def _attentions(self, own: bool) -> list[Attention]:
+        if own:
+            assert isinstance(self.model.module, Transformer)
+            return own_attentions(self.model.module)
+        longest = max(self.examples.items, key=lambda item: sum(item.shape))
+        one = gather([longest], [0], self.model.pad_id, self.model.device)
+        return attentions_of(
+            self.model,
+            lambda twice: whole_output(self.model, _beside_its_reverse(one) if twice else one, 1),
+        )
+
+    def _stand_ins(self, passes: GeneralPasses, pause: Callable[[], None]) -> StandIns:
+        if self.method == "mean":
+            return means(passes, self.batches, pause)
+        if self.method == "resample":
+            return Resampled(passes, self.batches, len(self.examples), self.seed, pause)
+        return Uniform(passes) if self.method == "uniform" else zeros(self.places)
+
+    def removals(self, sets: Sequence[Removal]) -> Iterator[tuple[Batch, Costs]]:
+        """The costs of each removal, batch by batch: ``[sentence of the batch, removal]``."""
+        together = any(len({self._numbers[h][0] for h in one}) > 1 for one in sets)
+        # one head alone meets what the clean run gives; several that are made even at once do not
+        probed = self.method == "uniform" and together
+        for batch in self.batches:
+            with torch.inference_mode():
+                yield batch, self._batch(batch, sets, self.probed if probed else self.passes)
+
+    def _batch(self, batch: Batch, sets: Sequence[Removal], passes: Passes) -> Costs:
+        own = self.stand_ins if passes is self.passes else None
+        count = 1 if own is None else own.count
+        values: list[Tensor] = [] if own is None else own.of(batch)
+        found = Costs.empty(len(batch), len(sets))
+        for numbers in _shared(sets, self._stage(passes), most_copies(passes, batch) // count):
+            copies = [
+                Copy(frozenset(self._numbers[head] for head in sets[n]), k)
+                for n in numbers
+                for k in range(count)
+            ]
+            one = costs(passes.logits(batch, copies, values), batch)
+            for name in MEASURES:
+                part: np.ndarray = getattr(one, name)
+                part = part.reshape(len(batch), len(numbers), count).mean(axis=2)
+                getattr(found, name)[:, numbers] = part
+        return found
+
+    def _stage(self, passes: Passes) -> Callable[[Removal], int]:
+        def stage(removal: Removal) -> int:
+            return min((passes.stage(self._numbers[head][0]) for head in removal), default=0)
+
+        return stage
+
+    def card(self) -> dict[str, object]:
+        """What one needs to repeat and to judge the numbers."""
+        return {
+            "model": self.model.name,
+            "model_hash": self.model.hash or _hash_of(self.model),
+            "sentences": len(self.examples),
+            "sentences_hash": _sentences_hash(self.examples),
+            "rows": int(self.examples.counts.sum()),
+            "references": self.examples.reference,
+            "method": self.method,
+            "replacement": SAID[self.method],
+            "seed": self.seed,
+            "dtype": self.model.dtype,
+            "device": self.model.device,
+            "runs": "many heads in one pass" if self.in_one_pass else "one run of the probe a head",
+            "version": __version__,
+        }
+
+
+def _shared(
+    sets: Sequence[Removal], stage: Callable[[Removal], int], most: int
+) -> Iterator[list[int]]:
+    """Numbers of removals that share a pass: those that begin at one stage, at most so many."""
+    some = [n for n in range(len(sets)) if sets[n]]  # nothing removed costs nothing
+    order = sorted(some, key=lambda n: (stage(sets[n]), n))
+    for _, group in groupby(order, key=lambda n: stage(sets[n])):
+        numbers = list(group)
+        for start in range(0, len(numbers), max(1, most)):
+            yield numbers[start : start + max(1, most)]
+
+
+def _beside_its_reverse(batch: Batch) -> Batch:
+    """The same sentence twice, the second time from its end: a batch of two."""
+
+    def twice(x: Tensor | None) -> Tensor | None:
+        return None if x is None else torch.cat((x, x.flip(-1)))
+
+    parts = vars(batch) | {name: twice(getattr(batch, name)) for name in ("source", "target")}
+    lengths = {n: getattr(batch, n).repeat(2) for n in ("source_lengths", "target_lengths")}
+    if batch.segments is not None:
+        lengths["segments"] = batch.segments.repeat(2, 1)
+    return Batch(**(parts | lengths | {"numbers": (0, 1)}))
+
+
+def _hash_of(model: Model) -> str:
+    """SHA-256 of the weights of a model in memory."""
+    made = hashlib.sha256()
+    for name, value in model.module.state_dict().items():
+        if isinstance(value, Tensor):
+            made.update(name.encode())
+            raw = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+            made.update(raw.numpy().tobytes())
+    return made.hexdigest()
+
+
+def _sentences_hash(examples: Examples) -> str:
+    """SHA-256 of what was read and asked."""
+    made = hashlib.sha256()
+    for item in examples.items:
+        target = None if item.target is None else item.target.tolist()
+        made.update(repr((item.source.tolist(), target, item.rows, item.wanted)).encode())
+    return made.hexdigest()

@@ -1,0 +1,228 @@
+"""What a removal is measured on: inputs, the rows that are asked, and the tokens they should say.
+
+Everything is teacher forced: the words before a row are those of the reference, whatever the model
+would have written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...checkpoints.common.model import Model
+from ...core.interventions import Intervention
+from ..generation import translate_lines
+from ..model_inputs import read_source
+from ..token_ids import source_ids, target_ids, vocabulary_ids
+
+MASKED = 0.15  # of the tokens of a sentence are hidden from a masked model (Devlin et al. 2019)
+TOGETHER = 32  # sentences that are decoded together
+
+#: Called between two steps of a long preparation; what it raises ends it.
+Pause = Callable[[], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """One sentence: its inputs without the batch, and what its ``rows`` should say (``wanted``).
+
+    ``source`` ids ``[token]`` or whatever the model reads; ``target`` the decoder's input ids.
+    """
+
+    source: Tensor
+    target: Tensor | None
+    rows: tuple[int, ...]
+    wanted: tuple[int, ...]
+    segments: Tensor | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """What two examples must share to stand in one batch without padding."""
+        target = () if self.target is None else tuple(self.target.shape)
+        return (*self.source.shape, *target)
+
+
+@dataclass(frozen=True)
+class Examples:
+    """All of them, and where the wanted tokens come from, in words."""
+
+    items: tuple[Example, ...]
+    reference: str
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many rows each is asked about, ``[sentence]``."""
+        return np.array([len(item.rows) for item in self.items], np.int64)
+
+
+def read_examples(model: Model, pairs: Sequence[Any], seed: int, pause: Pause) -> Examples:
+    """Sentences or pairs as the model reads them.
+
+    Raises:
+        ValueError: none came, one has no row to ask about, or the model says nothing that could
+            be compared; says what is needed.
+    """
+    if isinstance(pairs, str) or not len(pairs):
+        got = "one text" if isinstance(pairs, str) else "none"
+        raise ValueError(
+            "Heads are ranked on a list of sentences, or of (source, target) pairs; got "
+            f"{got}. Give a few dozen at least: an interval needs many."
+        )
+    if model.takes == "vectors" or model.gives == "vectors":
+        raise ValueError(
+            f"The model {model.name!r} ends in vectors and says no word or class, so there is no "
+            "loss that a removal could raise. Rank a model with an output layer."
+        )
+    if model.takes == "audio":
+        raise ValueError(
+            f"The model {model.name!r} hears sounds; heads are ranked on texts and pictures."
+        )
+    if model.kind == "encoder-decoder":
+        return _translated(model, pairs, pause)
+    if model.kind == "decoder-only":
+        return Examples(tuple(_continued(model, item) for item in pairs), _given(model, pairs))
+    if model.gives in ("classes", "tags"):
+        return _judged(model, pairs, pause)
+    if model.mask_id is None:
+        raise ValueError(
+            f"The model {model.name!r} has no decoder and no mask token, so none of its rows has "
+            "a word to guess. Rank a model that translates, goes on, fills in or judges; a module "
+            "whose rows predict the next token is loaded with kind='decoder-only'."
+        )
+    generator = np.random.default_rng(seed)
+    items = tuple(_hidden(model, item, generator) for item in pairs)
+    share = f"{MASKED:.0%} of each sentence's tokens, masked (seed {seed})"
+    return Examples(items, share)
+
+
+def two(item: Any) -> bool:
+    """Whether an item is a pair of a source and what is wanted, and not ids alone."""
+    return isinstance(item, tuple) and len(item) == 2 and not isinstance(item[0], int)
+
+
+def _given(model: Model, pairs: Sequence[Any]) -> str:
+    alone = sum(not two(item) for item in pairs)
+    if not alone:
+        return "the second text of each pair"
+    return "the sentences themselves" if alone == len(pairs) else "sentences and second texts"
+
+
+def _translated(model: Model, pairs: Sequence[Any], pause: Pause) -> Examples:
+    """Source and target; where no target came, what the model itself writes greedily."""
+    found: dict[int, list[int]] = {}
+    alone = [number for number, item in enumerate(pairs) if not two(item)]
+    alone.sort(key=lambda number: len(pairs[number]))
+    for start in range(0, len(alone), TOGETHER):
+        pause()
+        some = alone[start : start + TOGETHER]
+        best = translate_lines(model, [pairs[n] for n in some], beam=1, batch=TOGETHER)
+        found |= {n: list(one.ids) for n, one in zip(some, best, strict=True)}
+    items = []
+    for number, item in enumerate(pairs):
+        source, target = item if two(item) else (item, None)
+        read = [model.bos_id or 0, *found[number]] if target is None else target_ids(model, target)
+        start, wanted = read[0], read[1:]
+        if isinstance(target, str) and model.eos_id is not None:
+            wanted.append(model.eos_id)
+        _some(wanted, number)
+        ids = torch.tensor([start, *wanted[:-1]])
+        rows = tuple(range(len(wanted)))
+        items.append(Example(_ids(source_ids(model, source)), ids, rows, tuple(wanted)))
+    own = "the model's own greedy output of the clean run"
+    if not alone:
+        return Examples(tuple(items), "the targets of the pairs")
+    mixed = len(alone) < len(pairs)
+    return Examples(tuple(items), f"the targets of the pairs, else {own}" if mixed else own)
+
+
+def _continued(model: Model, item: Any) -> Example:
+    """A text whose every token is guessed from those before it, or the second text of a pair."""
+    first, second = item if two(item) else (item, None)
+    ids = source_ids(model, first)
+    known = 1 if second is None else len(ids)
+    if isinstance(second, str):
+        ids = [*ids, *(i for i in model.tokenizer.target_ids(second) if i != model.bos_id)]
+    elif second is not None:
+        ids = [*ids, *vocabulary_ids(model, "target", second)]
+    ids = source_ids(model, ids)  # not too long either
+    _some(ids[known:], item)
+    rows = tuple(range(known - 1, len(ids) - 1))
+    return Example(_ids(ids), None, rows, tuple(ids[known:]))
+
+
+def _hidden(model: Model, item: Any, generator: np.random.Generator) -> Example:
+    """A sentence with some tokens hidden, which are to be guessed."""
+    read = read_source(model, item, None, Intervention(), None)
+    ids = read.tensors[0][0].tolist()
+    free = [n for n, special in enumerate(read.source.special) if not special]
+    _some(free, item)
+    count = max(1, round(MASKED * len(free)))
+    rows = tuple(sorted(generator.choice(free, count, replace=False).tolist()))
+    assert model.mask_id is not None
+    shown = [model.mask_id if n in rows else token for n, token in enumerate(ids)]
+    segments = None if read.segments is None else read.segments[0].cpu()
+    return Example(_ids(shown), None, rows, tuple(ids[n] for n in rows), segments)
+
+
+def _judged(model: Model, pairs: Sequence[Any], pause: Pause) -> Examples:
+    """Classes: those that came as the second of a pair, else the most probable ones."""
+    items, own = [], 0
+    for number, item in enumerate(pairs):
+        labelled = two(item) and not (model.pairs and _text(model, item[1]))
+        source, label = item if labelled else (item, None)
+        read = read_source(model, source, None, Intervention(), None)
+        if number % TOGETHER == 0:
+            pause()
+        if label is None:
+            with torch.inference_mode():
+                best = read.through(model)[0].argmax(-1)
+            wanted, own = tuple(best.reshape(-1).tolist()), own + 1
+        else:
+            wanted = _classes(model, label)
+        rows = tuple(range(len(wanted)))
+        if model.gives == "tags" and len(wanted) != len(read.source):
+            raise ValueError(
+                f"Sentence {number + 1} has {len(read.source)} tokens and {len(wanted)} classes; "
+                "give one a token, or none at all."
+            )
+        segments = None if read.segments is None else read.segments[0].cpu()
+        items.append(Example(read.tensors[0][0].cpu(), None, rows, wanted, segments))
+    said = "the model's own most probable classes of the clean run" if own else "given classes"
+    return Examples(tuple(items), said)
+
+
+def _text(model: Model, second: Any) -> bool:
+    """Whether the second of two is a text and no class."""
+    return isinstance(second, str) and second not in model.labels
+
+
+def _classes(model: Model, label: Any) -> tuple[int, ...]:
+    given = [label] if isinstance(label, str | int) else list(label)
+    numbers: list[int] = []
+    for one in given:
+        number = model.labels.index(one) if one in model.labels else one
+        if not isinstance(number, int) or number < 0 or number >= (len(model.labels) or 2**62):
+            raise ValueError(
+                f"There is no class {number!r}; this model knows "
+                f"{', '.join(model.labels) or 'numbers from 0'}."
+            )
+        numbers.append(number)
+    return tuple(numbers)
+
+
+def _some(wanted: Sequence[Any], item: Any) -> None:
+    if not wanted:
+        what = f"Sentence {item + 1}" if isinstance(item, int) else f"The sentence {item!r}"
+        raise ValueError(f"{what} has no token that could be guessed; give a longer one.")
+
+
+def _ids(ids: Sequence[int]) -> Tensor:
+    return torch.tensor(list(ids), dtype=torch.long)

@@ -1,0 +1,321 @@
+"""One pass for many removals: the clean run and its copies side by side, each without other heads.
+
+A gate for each copy, place and head says what is exchanged, so a pass of C copies gives exactly
+what C runs one after another would. The reference Transformer also begins a pass at the first layer
+that differs, from what the clean run left there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from ...capture import probe
+from ...checkpoints.common.model import Model
+from ...core.interventions import Intervention, ScaleHead, UniformHead
+from ...core.sites import Site
+from ...model import Transformer
+from ...model.transformer import Stack
+from .batches import Batch
+from .gate import Act, Gate, Place, exchanged
+from .places import quiet
+
+CELLS = 2**25  # floats of the largest tensor of a pass
+MOST_COPIES = 24
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One copy of a batch: the heads it goes without, as (place, head), and which of several
+    stand-ins comes instead."""
+
+    heads: frozenset[tuple[int, int]]
+    stand_in: int = 0
+
+
+class Passes(Protocol):
+    """How removals are run on one model."""
+
+    def logits(
+        self, batch: Batch, copies: Sequence[Copy], stand_ins: Sequence[Tensor]
+    ) -> Iterator[Tensor]:
+        """The logits ``[asked, vocabulary]`` of the clean run, then of each copy.
+
+        ``stand_ins`` has one tensor a place, ``[stand-in, sentence, token, feature]`` with 1 where
+        it is the same for all.
+        """
+
+    def cells(self, batch: Batch) -> int:
+        """The floats of the largest tensor that one copy of a batch needs."""
+
+    def stage(self, place: int) -> int:
+        """Where a pass without heads of this place may begin."""
+
+
+def most_copies(passes: Passes, batch: Batch) -> int:
+    """How many copies the memory holds beside the clean run."""
+    return max(1, min(MOST_COPIES, CELLS // max(1, passes.cells(batch))))
+
+
+def gating(
+    places: Sequence[Place], copies: Sequence[Copy], stand_ins: Sequence[Tensor], sentences: int
+) -> Act:
+    """What a gate does in a pass of the clean run and these copies."""
+    index = torch.tensor([0, *(copy.stand_in for copy in copies)])
+
+    def act(number: int, x: Tensor) -> Tensor:
+        columns = places[number].columns
+        gates = torch.zeros(len(copies) + 1, len(columns), dtype=torch.bool, device=x.device)
+        for row, copy in enumerate(copies, 1):
+            for place, head in copy.heads:
+                if place == number:
+                    gates[row] |= columns == head
+        if not gates.any():
+            return x
+        comes = stand_ins[number].to(x)[index.to(x.device)]
+        return exchanged(x, gates, comes, sentences)
+
+    return act
+
+
+def watched(found: list[Tensor | None], held: Sequence[Tensor] | None = None) -> Act:
+    """A gate that keeps what it sees in ``found``, and gives the ``held`` ones instead if any."""
+
+    def act(number: int, x: Tensor) -> Tensor:
+        found[number] = x.clone()
+        return x if held is None else held[number]
+
+    return act
+
+
+def repeated(x: Tensor, copies: int) -> Tensor:
+    return x.repeat(copies, *[1] * (x.dim() - 1))
+
+
+class GeneralPasses:
+    """Of any model: its own call, on a batch repeated for each copy.
+
+    Where encoder and decoder can be called alone, heads of the decoder share one reading of the
+    source.
+    """
+
+    def __init__(self, model: Model, places: Sequence[Place]):
+        self.model, self.places = model, places
+        weights = {place.weight.data_ptr() for place in places}
+        calls = model.calls
+        twofold = calls.encode is not None and calls.decode is not None
+        self.twofold = twofold and len(weights) == len(places)
+        self.memory: tuple[Batch, Tensor] | None = None
+
+    def stage(self, place: int) -> int:
+        return int(self.twofold and self.places[place].site.stack == "decoder")
+
+    def cells(self, batch: Batch) -> int:
+        rows = batch.source if batch.target is None else batch.target
+        size = self.model.config.get("target_vocab") or self.model.config.get("vocab_size") or 1000
+        longest = max(batch.source.shape[1], rows.shape[1])
+        wide = max(int(size), self.model.size("heads") * longest)
+        return len(batch) * longest * wide
+
+    def logits(
+        self, batch: Batch, copies: Sequence[Copy], stand_ins: Sequence[Tensor]
+    ) -> Iterator[Tensor]:
+        count = len(copies) + 1
+        late = all(self.stage(place) for copy in copies for place, _ in copy.heads)
+        memory = self._memory(batch) if late and self.twofold else None
+        act = gating(self.places, copies, stand_ins, len(batch))
+        with Gate(self.places, count * len(batch), act):
+            output = self._output(batch, count, memory)
+        yield from asked(output, batch, count)
+
+    def contexts(self, batch: Batch) -> list[Tensor]:
+        """What each projection reads in the clean run, ``[sentence, token, feature]`` a place."""
+        found: list[Tensor | None] = [None] * len(self.places)
+        with Gate(self.places, len(batch), watched(found)):
+            self._output(batch, 1, None)
+        return [x for x in found if x is not None]
+
+    def uniform(self, batch: Batch) -> list[Tensor]:
+        """The same where each head looks at all visible keys alike, each in the clean run."""
+        found: list[Tensor | None] = [None] * len(self.places)
+        held, even = self.contexts(batch), Intervention((UniformHead(),))
+        lone = "decoder" if self.model.kind == "decoder-only" else "encoder"
+        with (
+            Gate(self.places, len(batch), watched(found, held)),
+            probe(self.model.module, even, quiet(lone)),
+        ):
+            whole_output(self.model, batch, 1)
+        return [x for x in found if x is not None]
+
+    def _memory(self, batch: Batch) -> Tensor:
+        if self.memory is None or self.memory[0] is not batch:
+            assert self.model.calls.encode is not None
+            self.memory = (batch, self.model.calls.encode(batch.source))
+        return self.memory[1]
+
+    def _output(self, batch: Batch, copies: int, memory: Tensor | None) -> Tensor:
+        if memory is None:
+            return whole_output(self.model, batch, copies)
+        assert batch.target is not None and self.model.calls.decode is not None
+        pad = self.model.pad_id
+        mask = None if pad is None else batch.source != pad
+        if mask is not None:
+            mask = None if bool(mask.all()) else repeated(mask, copies)
+        target = repeated(batch.target, copies)
+        return self.model.calls.decode(target, repeated(memory, copies), mask)
+
+
+class OwnPasses(GeneralPasses):
+    """Of the reference Transformer: padded batches, begun at the first layer that differs."""
+
+    def __init__(self, model: Model, places: Sequence[Place]):
+        super().__init__(model, places)
+        assert isinstance(model.module, Transformer)
+        self.module = model.module
+        self.clean: tuple[Batch, dict[str, list[Tensor]]] | None = None
+        self.depth = model.module.config.encoder_layers  # of the encoder
+
+    def stage(self, place: int) -> int:
+        site = self.places[place].site
+        return site.layer + self.depth * (site.stack == "decoder")
+
+    def cells(self, batch: Batch) -> int:
+        longest = max(x.shape[1] for x in (batch.source, batch.target) if x is not None)
+        config = self.module.config
+        return len(batch) * longest * max(config.d_ff, config.heads * longest)
+
+    def logits(
+        self, batch: Batch, copies: Sequence[Copy], stand_ins: Sequence[Tensor]
+    ) -> Iterator[Tensor]:
+        count = len(copies) + 1
+        stages = [self.stage(place) for copy in copies for place, _ in copy.heads]
+        act = gating(self.places, copies, stand_ins, len(batch))
+        clean = self._clean(batch)
+        with Gate(self.places, count * len(batch), act):
+            states = self._states(batch, clean, min(stages, default=0), count)
+        states = states.reshape(count, len(batch), *states.shape[1:])
+        for copy in states[:, batch.owner, batch.row]:
+            yield self.module.logits(copy)
+
+    def contexts(self, batch: Batch) -> list[Tensor]:
+        found: list[Tensor | None] = [None] * len(self.places)
+        with Gate(self.places, len(batch), watched(found)):
+            self._states(batch, {"encoder": [], "decoder": []}, 0, 1, keep=True)
+        return [x for x in found if x is not None]
+
+    def _clean(self, batch: Batch) -> dict[str, list[Tensor]]:
+        """What each layer of a stack reads in the clean run, and after the last the whole stack."""
+        if self.clean is None or self.clean[0] is not batch:
+            kept: dict[str, list[Tensor]] = {"encoder": [], "decoder": []}
+            self._states(batch, kept, 0, 1, keep=True)
+            self.clean = (batch, kept)
+        return self.clean[1]
+
+    def _states(
+        self,
+        batch: Batch,
+        clean: dict[str, list[Tensor]],
+        first: int,
+        copies: int,
+        keep: bool = False,
+    ) -> Tensor:
+        """The last states ``[copy * sentence, token, d_model]``, from layer ``first`` on."""
+        module, pad = self.module, self.module.config.pad_id
+        hidden = batch.visible & (batch.source != pad)
+        mask = repeated(hidden[:, None, None, :], copies)
+        if self.model.kind == "decoder-only":
+            past = repeated(module.causal_mask(batch.source, hidden[:, None, None, :]), copies)
+            return self._through("decoder", batch.source, clean, first, copies, keep, past)
+        if keep or first < self.depth:
+            memory = self._through("encoder", batch.source, clean, first, copies, keep, mask)
+        else:
+            memory = repeated(clean["encoder"][-1], copies)
+        if batch.target is None:
+            return memory
+        begin = max(0, first - self.depth)
+        past = repeated(module.causal_mask(batch.target), copies)
+        return self._through(
+            "decoder", batch.target, clean, begin, copies, keep, past, memory, mask
+        )
+
+    def _through(
+        self,
+        name: str,
+        ids: Tensor,
+        clean: dict[str, list[Tensor]],
+        first: int,
+        copies: int,
+        keep: bool,
+        *masks: Tensor,
+    ) -> Tensor:
+        """One stack from a layer on; with ``keep`` the whole, whose steps are kept."""
+        stack: Stack = getattr(self.module, name)
+        x = stack.embedding(ids) if keep else repeated(clean[name][first], copies)
+        for layer in stack.layers[first:]:
+            if keep:
+                clean[name].append(x)
+            x = layer(x, *masks, rotary=stack.rotary)
+        x = x if stack.norm is None else stack.norm(x)
+        if keep:
+            clean[name].append(x)
+        return x
+
+
+class ProbedPasses:
+    """Of any model that the probe can edit: one run for each removal. Heads are zeroed, or look at
+    all visible keys alike."""
+
+    def __init__(self, model: Model, sites: Sequence[Site], uniform: bool):
+        self.model, self.sites, self.even = model, sites, uniform
+
+    def stage(self, place: int) -> int:
+        return 0
+
+    def cells(self, batch: Batch) -> int:
+        return 1
+
+    def logits(
+        self, batch: Batch, copies: Sequence[Copy], stand_ins: Sequence[Tensor]
+    ) -> Iterator[Tensor]:
+        lone = "decoder" if self.model.kind == "decoder-only" else "encoder"
+        for copy in (Copy(frozenset()), *copies):
+            edits = Intervention(tuple(self._edit(*pair) for pair in sorted(copy.heads)))
+            with probe(self.model.module, edits, quiet(lone)):
+                output = whole_output(self.model, batch, 1)
+            yield from asked(output, batch, 1)
+
+    def _edit(self, place: int, head: int) -> ScaleHead | UniformHead:
+        site = self.sites[place]
+        where: dict[str, Any] = {"stack": site.stack, "block": site.block, "layer": site.layer}
+        return (
+            UniformHead(**where, head=head)
+            if self.even
+            else ScaleHead(**where, head=head, value=0.0)
+        )
+
+
+def whole_output(model: Model, batch: Batch, copies: int) -> Tensor:
+    """A model's output for a batch repeated."""
+    named: dict[str, Tensor] = {}
+    if batch.segments is not None:
+        named["segments"] = repeated(batch.segments, copies)
+    target = None if batch.target is None else repeated(batch.target, copies)
+    mask = None
+    if batch.source.dim() == 2 and not bool(batch.visible.all()):
+        mask = batch.visible
+        if model.pad_id is not None:
+            mask = mask & (batch.source != model.pad_id)
+        mask = repeated(mask, copies)
+    return model.calls.forward(repeated(batch.source, copies), target, mask, **named)
+
+
+def asked(output: Tensor, batch: Batch, copies: int) -> Iterator[Tensor]:
+    """The rows of an output that a batch asks about, copy by copy: ``[asked, vocabulary]``."""
+    if output.dim() == 2:  # a classifier's: one row a sentence
+        output = output[:, None]
+    rows = output.reshape(copies, len(batch), *output.shape[1:])
+    yield from rows[:, batch.owner, batch.row]

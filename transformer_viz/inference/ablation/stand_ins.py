@@ -1,0 +1,173 @@
+"""What comes in place of a removed head's output: its mean, zero, or that of another sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .batches import Batch
+from .gate import Place
+from .passes import GeneralPasses
+
+METHODS = ("mean", "zero", "resample", "uniform")
+#: Each method in words, for cards and captions.
+SAID = {
+    "mean": "each removed head gives its mean over all rows of these sentences",
+    "zero": "each removed head gives 0, so that its constant part goes too",
+    "resample": "each removed head gives what it gave at the same place of another sentence",
+    "uniform": "each removed head looks at all the keys it may see alike",
+}
+PERMUTATIONS = 4
+BUCKET = 32  # sentences of like length among which they are permuted
+MEMORY = 2**31  # bytes of outputs kept to be taken from other sentences
+
+
+class StandIns(Protocol):
+    """Gives for each place ``[stand-in, sentence, token, feature]``, 1 where all share it."""
+
+    count: int
+
+    def of(self, batch: Batch) -> list[Tensor]:
+        """For the sentences of a batch."""
+
+
+class Constant:
+    """The same for all sentences and rows: the mean, or zero."""
+
+    count = 1
+
+    def __init__(self, values: Sequence[Tensor]):
+        self.values = [value[None, None, None, :] for value in values]
+
+    def of(self, batch: Batch) -> list[Tensor]:
+        return self.values
+
+
+def zeros(places: Sequence[Place]) -> Constant:
+    """Nothing at all."""
+    return Constant([torch.zeros(len(p.columns), device=p.columns.device) for p in places])
+
+
+def means(passes: GeneralPasses, given: Sequence[Batch], pause: Callable[[], None]) -> Constant:
+    """The mean of what each head gives over all rows of all sentences, in one pass, in float64."""
+    sums: list[Tensor] = [
+        torch.zeros(len(p.columns), dtype=torch.float64, device=p.columns.device)
+        for p in passes.places
+    ]
+    rows = [0] * len(sums)
+    for batch in given:
+        pause()
+        for number, x in enumerate(passes.contexts(batch)):
+            real = real_rows(passes.places[number], batch, x)
+            kept = x[real].double()
+            sums[number] += kept.sum(0)
+            rows[number] += len(kept)
+    return Constant([total / max(1, count) for total, count in zip(sums, rows, strict=True)])
+
+
+def real_rows(place: Place, batch: Batch, x: Tensor) -> Tensor:
+    """Which rows of a place are no padding, bool ``[sentence, token]``."""
+    real = batch.real(place.site.stack)
+    return real if real.shape == x.shape[:2] else torch.ones_like(x[..., 0], dtype=torch.bool)
+
+
+class Uniform:
+    """What each head would give if it looked at all the keys it may see alike."""
+
+    count = 1
+
+    def __init__(self, passes: GeneralPasses):
+        self.passes = passes
+
+    def of(self, batch: Batch) -> list[Tensor]:
+        return [x[None] for x in self.passes.uniform(batch)]
+
+
+class Resampled:
+    """What the head gave in another sentence of like length, at the same relative row."""
+
+    count = PERMUTATIONS
+
+    def __init__(
+        self,
+        passes: GeneralPasses,
+        given: Sequence[Batch],
+        sentences: int,
+        seed: int,
+        pause: Callable[[], None],
+    ):
+        """Keep what every head gives, and draw for each sentence those that lend it theirs.
+
+        Raises:
+            ValueError: a single sentence, which has no other; or so many that their outputs would
+                fill the memory.
+        """
+        if sentences < 2:
+            raise ValueError(
+                "resample takes what a head gave in another sentence, and one came; give two or "
+                "more, or take method='mean'."
+            )
+        self.kept: dict[int, list[Tensor]] = {}
+        self.size = 0
+        for batch in given:
+            pause()
+            self._keep(passes, batch)
+        lengths = [sum(len(x) for x in self.kept[n]) for n in range(sentences)]
+        order = sorted(range(sentences), key=lambda n: lengths[n])
+        generator = np.random.default_rng(seed)
+        self.donors = [_deranged(order, generator) for _ in range(self.count)]
+
+    def _keep(self, passes: GeneralPasses, batch: Batch) -> None:
+        outputs = passes.contexts(batch)
+        for row, number in enumerate(batch.numbers):
+            self.kept[number] = [
+                x[row][real_rows(place, batch, x)[row]].clone()
+                for place, x in zip(passes.places, outputs, strict=True)
+            ]
+            self.size += sum(x.numel() * x.element_size() for x in self.kept[number])
+        if self.size > MEMORY:
+            raise ValueError(
+                f"resample keeps what every head gave, and {len(self.kept)} of these sentences "
+                f"fill {MEMORY / 2**30:.0f} GB already; give fewer of them, or take method='mean'."
+            )
+
+    def of(self, batch: Batch) -> list[Tensor]:
+        """``[permutation, sentence, token, feature]`` a place."""
+        return [self._at(place, batch) for place in range(len(self.kept[0]))]
+
+    def _at(self, place: int, batch: Batch) -> Tensor:
+        own = [len(self.kept[number][place]) for number in batch.numbers]
+        longest, width = self._longest(place, batch), self.kept[0][place].shape[-1]
+        first = self.kept[batch.numbers[0]][place]
+        made = first.new_zeros(self.count, len(batch), longest, width)
+        for k, donors in enumerate(self.donors):
+            for row, number in enumerate(batch.numbers):
+                other = self.kept[donors[number]][place]
+                made[k, row, : own[row]] = other[same_rows(own[row], len(other))]
+        return made
+
+    def _longest(self, place: int, batch: Batch) -> int:
+        return max(len(self.kept[number][place]) for number in batch.numbers)
+
+
+def same_rows(count: int, others: int) -> Tensor:
+    """For each of ``count`` rows the row of ``others`` at the same relative place, ``[row]``."""
+    if count < 2:
+        return torch.zeros(count, dtype=torch.long)
+    return (torch.arange(count) * (others - 1) / (count - 1)).round().long()
+
+
+def _deranged(order: Sequence[int], generator: np.random.Generator) -> dict[int, int]:
+    """For each sentence another one of like length: a random cycle through each bucket."""
+    buckets = [list(order[i : i + BUCKET]) for i in range(0, len(order), BUCKET)]
+    if len(buckets) > 1 and len(buckets[-1]) == 1:
+        buckets[-2:] = [[*buckets[-2], *buckets[-1]]]
+    found: dict[int, int] = {}
+    for bucket in buckets:
+        cycle = generator.permutation(bucket).tolist()
+        found |= dict(zip(cycle, [*cycle[1:], cycle[0]], strict=True))
+    return found
