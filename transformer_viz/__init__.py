@@ -18,6 +18,7 @@ from .core.lazy import lazy
 from .core.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from . import metrics as metrics
     from . import views as views
     from .capture import probe as probe
     from .checkpoints import available as available
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from .inference.generation import translate as translate
     from .inference.matching import match as match
     from .inference.tracing import trace as trace
+    from .metrics.heads.role_rules import roles as roles
 
 __all__ = [
     "Intervention",
@@ -34,7 +36,9 @@ __all__ = [
     "available",
     "load",
     "match",
+    "metrics",
     "probe",
+    "roles",
     "trace",
     "translate",
     "views",
@@ -43,6 +47,7 @@ __all__ = [
 
 #: Each public name and the module it lives in, in the order a reader meets them. No module may bear
 #: the name of a public function: importing it would put the module in the function's place.
+#: ``metrics`` is a module that can be called.
 __getattr__ = lazy(
     __name__,
     {
@@ -51,6 +56,8 @@ __getattr__ = lazy(
         "trace": ".inference.tracing",
         "translate": ".inference.generation",
         "match": ".inference.matching",
+        "metrics": ".metrics",
+        "roles": ".metrics.heads.role_rules",
         "probe": ".capture",
         "Intervention": ".core.interventions",
         "Trace": ".core.trace",

@@ -19,11 +19,16 @@ PUBLIC = {
     "available",
     "load",
     "match",
+    "metrics",
     "probe",
+    "roles",
     "trace",
     "translate",
     "views",
 }
+
+#: Public names that are modules; ``metrics`` can be called like a function.
+MODULES = {"metrics", "views"}
 
 
 def test_the_list_is_whole_and_sorted() -> None:
@@ -35,7 +40,7 @@ def test_the_list_is_whole_and_sorted() -> None:
 @pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_a_name_is_what_it_says(name: str) -> None:
     value = getattr(tv, name)
-    assert inspect.ismodule(value) == (name == "views")
+    assert inspect.ismodule(value) == (name in MODULES)
     assert value.__doc__, f"{name} has no docstring"
 
 
@@ -46,7 +51,8 @@ def test_an_unknown_name_names_those_there_are() -> None:
 
 def test_no_module_bears_the_name_of_a_public_function() -> None:
     rooms = {path.stem for path in Path(tv.__file__).parent.iterdir()}
-    assert rooms & PUBLIC == {"views"}
+    assert rooms & PUBLIC == MODULES
+    assert callable(tv.metrics)
 
 
 def test_the_changelog_tells_of_this_version() -> None:
