@@ -47,7 +47,7 @@ def write(row: Tensor, place: int, by: float = 1.0) -> None:
     row[place], row[SIZE + place] = by, -by
 
 
-def links(attention: nn.Module, head: int, name: str) -> list[tuple[str, int, int, float]]:
+def links(name: str) -> list[tuple[str, int, int, float]]:
     """What a head of this name reads: ``(q or k, residual index, column of the head, weight)``."""
     words, places = range(VOCABULARY), range(POSITIONS)
     by_place = [("k", POSITION + i, i, 1.0) for i in places]
@@ -112,7 +112,7 @@ def gpt2(layers: list[list[str]], gain: float = 20.0, seed: int | None = None) -
             _gain(block.ln_1, 2 + written)
             for head, name in enumerate(names):
                 place = order[layer].index(head)
-                for what, read, column, by in links(block.attn, place, name):
+                for what, read, column, by in links(name):
                     _gpt2_link(block.attn, place, what, read, column, by)
                 out = outs.pop(name, None)
                 if out is not None:
@@ -137,6 +137,70 @@ def _gpt2_link(
     attention.c_attn.weight[read, first + column] += by * scale
 
 
+def bart(
+    encoder: list[str], cross: list[str], gain: float = 20.0, seed: int | None = None
+) -> Witness:
+    """An encoder-decoder witness of one layer each, post-norm; ``order`` is of encoder and cross.
+
+    ``shift-1`` looks at the next token. The first ``shift0`` of the cross heads writes what it
+    reads to `OUT`, so that the source comes back.
+    """
+    from transformers import BartConfig, BartForConditionalGeneration
+
+    config = BartConfig(
+        vocab_size=VOCABULARY,
+        max_position_embeddings=POSITIONS,
+        d_model=HEADS * WIDTH,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=HEADS,
+        decoder_attention_heads=HEADS,
+        encoder_ffn_dim=2,
+        decoder_ffn_dim=2,
+        tie_word_embeddings=False,
+        pad_token_id=PAD,
+        bos_token_id=BOS,
+        eos_token_id=EOS,
+        decoder_start_token_id=BOS,
+        forced_eos_token_id=None,
+    )
+    model = BartForConditionalGeneration(config).eval()
+    stacks, order = (model.model.encoder, model.model.decoder), orders(2, seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+        for token in range(VOCABULARY):
+            model.lm_head.weight[token, OUT + token] = gain * (token not in (BOS, PAD))
+        for stack in stacks:
+            for token in range(VOCABULARY):
+                write(stack.embed_tokens.weight[token], TOKEN + token)
+            for place in range(POSITIONS):
+                write(stack.embed_positions.weight[place + 2], POSITION + place)
+            _gain(stack.layernorm_embedding, 2)
+            _gain(stack.layers[0].self_attn_layer_norm, 2)
+        above, below = stacks[1].layers[0], stacks[0].layers[0]
+        outs = {"shift0": OUT}
+        for names, attention, places in (
+            (encoder, below.self_attn, order[0]),
+            (cross, above.encoder_attn, order[1]),
+        ):
+            for head, name in enumerate(names):
+                first = places.index(head) * WIDTH
+                for what, read, column, by in links(name):
+                    scale = math.sqrt(WIDTH) if what == "q" else 1.0
+                    projection = attention.q_proj if what == "q" else attention.k_proj
+                    projection.weight[first + column, read] += by * scale
+                out = outs.pop(name, None) if attention is above.encoder_attn else None
+                for token in range(VOCABULARY if out is not None else 0):
+                    attention.v_proj.weight[first + token, TOKEN + token] = 1.0
+                    write(attention.out_proj.weight[:, first + token], OUT + token)
+        ones = 2 if outs else 3
+        _gain(below.final_layer_norm, 2)
+        _gain(above.encoder_attn_layer_norm, ones)
+        _gain(above.final_layer_norm, ones)
+    return Witness(model, order)
+
+
 W1 = [["shift1", "duplicate", "sink", "uniform"], ["induction", "induction", "shift0", "uniform"]]
 
 
@@ -148,6 +212,25 @@ def causal(gain: float = 20.0, seed: int | None = None) -> Witness:
 def decoy(seed: int | None = None) -> Witness:
     """W6: a head that looks 11 tokens back, which is induction only where the period is 12."""
     return gpt2([["shift11", "sink", "uniform", "uniform"]], seed=seed)
+
+
+def translator(seed: int | None = None) -> Witness:
+    """W2: previous, next, self, duplicate; cross diagonal, shifted, on EOS, uniform."""
+    encoder = ["shift1", "shift-1", "shift0", "duplicate"]
+    return bart(encoder, ["shift0", "shift1", "on_eos", "uniform"], seed=seed)
+
+
+def ov_weights(kind: str, seed: int = 0) -> dict[str, np.ndarray]:
+    """W3: one head whose OV circuit copies, suppresses, shifts by one, or is random.
+
+    ``embed`` ``[vocabulary, d_model]``, ``w_v`` ``[head, d_model, d_head]``, ``w_o`` ``[head,
+    d_head, d_model]``, ``unembed`` ``[d_model, vocabulary]``.
+    """
+    eye, generator = np.eye(VOCABULARY), np.random.default_rng(seed)
+    out = {"copy": eye, "negated": -eye, "shift": np.roll(eye, 1, axis=1)}.get(kind)
+    if out is None:
+        out = generator.normal(size=eye.shape)
+    return {"embed": eye, "w_v": eye[None], "w_o": out[None], "unembed": eye}
 
 
 def repeats(

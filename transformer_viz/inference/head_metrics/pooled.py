@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ...core.trace import Trace
 from ...metrics.heads.rows import VIEWS
 from ...metrics.heads.tables import Block, blocks_of, measured, table_of
 from ..tracing import trace
+from .own_weights import OwnWeights
 
 #: Hears how many sentences of how many are done; what it raises ends the measurement.
 Tell = Callable[[int, int], None]
@@ -37,7 +39,8 @@ def metrics(
     everywhere alike gets on the same rows; over sentences also ``m_low`` and ``m_high``, the 95 %
     bootstrap interval. All are shares without a unit, from 0 to 1, but ``ov_copying`` (from -1)
     and ``diagonality`` (below 0 where the order is reversed). NaN where no row could be asked, or
-    where the run does not hold what a measure needs. `roles` reads this table.
+    where a measure needs what is not at hand: ``null``, ``copying`` and ``ov_copying`` read the
+    projections of models of the reference Transformer, so a trace alone does not give them. `roles` reads this table.
 
     Args:
         thing: a trace with its weights; a model that `load` gave; or a module.
@@ -57,7 +60,7 @@ def metrics(
             view, sentences = sentences, None
         if sentences is not None:
             raise ValueError("A trace has its sentence; sentences are given beside a model.")
-        return table_of([[measured(site, rows) for site, rows in blocks_of(thing, view)]])
+        return table_of([[measured(one.site, rows) for one, rows in blocks_of(thing, view)]])
     if view not in VIEWS:
         raise ValueError(f"There is no view {view!r}; choose of {', '.join(VIEWS)}.")
     if sentences is None or isinstance(sentences, str) or not len(sentences):
@@ -71,12 +74,16 @@ def metrics(
 def _runs(
     model: Model, sentences: Sequence[Any], tell: Tell | None, view: str, seed: int
 ) -> Iterator[list[Block]]:
+    own = OwnWeights(model)
     for number, sentence in enumerate(sentences):
         pair = isinstance(sentence, tuple) and len(sentence) == 2 and not _id(sentence[0])
         source, target = sentence if pair and not model.pairs else (sentence, None)
-        run = trace(model, source, target, keep=("weights", "scores"), check=False)
+        run = trace(model, source, target, keep=("weights", "scores", "qkv"), check=False)
         generator = np.random.default_rng((seed, number))
-        yield [measured(site, rows, generator) for site, rows in blocks_of(run, view)]
+        yield [
+            measured(one.site, replace(rows, **own.beside(one, number == 0)), generator)
+            for one, rows in blocks_of(run, view)
+        ]
         if tell is not None:
             tell(number + 1, len(sentences))
 

@@ -60,7 +60,7 @@ def rows_of(trace: Trace, attention: Attention, view: str) -> HeadRows:
     )
 
 
-def blocks_of(trace: Trace, view: str) -> Iterator[tuple[Site, HeadRows]]:
+def blocks_of(trace: Trace, view: str) -> Iterator[tuple[Attention, HeadRows]]:
     """Every kept attention block of a trace, in the order of its maps and layers.
 
     Raises:
@@ -71,7 +71,7 @@ def blocks_of(trace: Trace, view: str) -> Iterator[tuple[Site, HeadRows]]:
         raise ValueError(f"There is no view {view!r}; choose of {', '.join(VIEWS)}.")
     for name in trace.maps:
         for attention in trace.blocks(name):
-            yield attention.site, rows_of(trace, attention, view)
+            yield attention, rows_of(trace, attention, view)
 
 
 def measured(site: Site, rows: HeadRows, generator: np.random.Generator | None = None) -> Block:
