@@ -97,7 +97,7 @@ def _array(tensor: Any) -> np.ndarray:
 
 
 def _heads(linear: Any, heads: int, columns: bool = False) -> np.ndarray:
-    """A projection by heads: ``[head, d_v, d_model]``, or of the way in ``[head, d_model, d_v]``."""
+    """A projection by heads: ``[head, d_v, d_model]``; the way in ``[head, d_model, d_v]``."""
     weight = _array(linear.weight)
     if columns:
         return weight.reshape(heads, -1, weight.shape[-1]).transpose(0, 2, 1)

@@ -40,7 +40,8 @@ def metrics(
     bootstrap interval. All are shares without a unit, from 0 to 1, but ``ov_copying`` (from -1)
     and ``diagonality`` (below 0 where the order is reversed). NaN where no row could be asked, or
     where a measure needs what is not at hand: ``null``, ``copying`` and ``ov_copying`` read the
-    projections of models of the reference Transformer, so a trace alone does not give them. `roles` reads this table.
+    projections of models of the reference Transformer, so a trace alone does not give them.
+    `roles` reads this table.
 
     Args:
         thing: a trace with its weights; a model that `load` gave; or a module.

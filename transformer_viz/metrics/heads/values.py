@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .patterns import largest, nothing
+from .patterns import nothing
 from .rows import HeadRows, Tally, tally
 
 SINK = 0.3  # a row that gives more than this to sinks, or to its largest key, is asked
@@ -30,18 +30,17 @@ def null(r: HeadRows) -> Tally:
 
 
 def copying(r: HeadRows) -> Tally:
-    """M11: share of rows where the token most looked at is among the 5 that the head raises most.
+    """M11: share of rows where the word most looked at is among the 5 that the head raises most.
 
-    Range 0..1, chance 5/V; with ``-direct`` it finds heads that suppress. Rows of words with a
-    confidence above .3. Needs ``direct``. After Wang et al. 2022, section 3 (name movers).
+    Range 0..1, chance 5/V; with ``-direct`` it finds heads that suppress. Rows of words with more
+    than .3 on that word. Needs ``direct``. After Wang et al. 2022, section 3 (name movers).
     """
     if r.direct is None or r.key_ids is None:
         return nothing(r)
-    best = np.where(r.allowed & r.content, r.weights, -1.0).argmax(-1)  # [head, query]
-    token = r.key_ids[best][..., None]
+    on_words = np.where(r.allowed & r.content, r.weights, 0.0)
+    token = r.key_ids[on_words.argmax(-1)][..., None]  # [head, query, 1]
     above = (r.direct > np.take_along_axis(r.direct, token, -1)).sum(-1)
-    rows = r.asked & (largest(r) > SINK) & (r.allowed & r.content).any(-1)
-    return tally((above < TOP).astype(np.float64), rows)
+    return tally((above < TOP).astype(np.float64), r.asked & (on_words.max(-1) > SINK))
 
 
 def copying_by_chance(r: HeadRows) -> Tally:
