@@ -18,7 +18,6 @@ from .core.lazy import lazy
 from .core.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from . import metrics as metrics
     from . import views as views
     from .capture import probe as probe
     from .checkpoints import available as available
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from .core.interventions import Intervention as Intervention
     from .core.trace import Trace as Trace
     from .inference.generation import translate as translate
+    from .inference.head_metrics.pooled import metrics as metrics
     from .inference.matching import match as match
     from .inference.tracing import trace as trace
     from .metrics.heads.role_rules import roles as roles

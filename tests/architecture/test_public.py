@@ -55,6 +55,17 @@ def test_no_module_bears_the_name_of_a_public_function() -> None:
     assert callable(tv.metrics)
 
 
+def test_metrics_is_a_module_and_a_function() -> None:
+    import transformer_viz.metrics as room
+    from transformer_viz.metrics import describe_row
+
+    assert tv.metrics is room and callable(room) and room.describe_row is describe_row
+    with pytest.raises(ValueError, match="list of sentences"):
+        tv.metrics(object())
+    with pytest.raises(AttributeError, match="no 'entropie'; its names are"):
+        room.entropie  # noqa: B018  the access is the test
+
+
 def test_the_changelog_tells_of_this_version() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     versions = re.findall(r"^## \[(\d+\.\d+\.\d+)\]", text, re.MULTILINE)

@@ -1,4 +1,8 @@
-"""Numbers about a trace: pure functions of plain arrays, each with a name, a unit and a law."""
+"""Numbers about a trace: pure functions of plain arrays, each with a name, a unit and a law.
+
+Called, ``tv.metrics(trace)`` or ``tv.metrics(model, sentences)``, it gives the table of what every
+head does; see :func:`transformer_viz.inference.head_metrics.pooled.metrics`.
+"""
 
 import sys
 import warnings
