@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from .core.trace import Trace as Trace
     from .inference.ablation.ranking import rank as rank
     from .inference.generation import translate as translate
+    from .inference.head_metrics.pooled import metrics as metrics
     from .inference.matching import match as match
     from .inference.tracing import trace as trace
+    from .metrics.heads.role_rules import roles as roles
 
 __all__ = [
     "Intervention",
@@ -35,8 +37,10 @@ __all__ = [
     "available",
     "load",
     "match",
+    "metrics",
     "probe",
     "rank",
+    "roles",
     "trace",
     "translate",
     "views",
@@ -45,6 +49,7 @@ __all__ = [
 
 #: Each public name and the module it lives in, in the order a reader meets them. No module may bear
 #: the name of a public function: importing it would put the module in the function's place.
+#: ``metrics`` is a module that can be called.
 __getattr__ = lazy(
     __name__,
     {
@@ -53,6 +58,8 @@ __getattr__ = lazy(
         "trace": ".inference.tracing",
         "translate": ".inference.generation",
         "match": ".inference.matching",
+        "metrics": ".metrics",
+        "roles": ".metrics.heads.role_rules",
         "probe": ".capture",
         "rank": ".inference.ablation.ranking",
         "Intervention": ".core.interventions",

@@ -19,12 +19,17 @@ PUBLIC = {
     "available",
     "load",
     "match",
+    "metrics",
     "probe",
     "rank",
+    "roles",
     "trace",
     "translate",
     "views",
 }
+
+#: Public names that are modules; ``metrics`` can be called like a function.
+MODULES = {"metrics", "views"}
 
 
 def test_the_list_is_whole_and_sorted() -> None:
@@ -36,7 +41,7 @@ def test_the_list_is_whole_and_sorted() -> None:
 @pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_a_name_is_what_it_says(name: str) -> None:
     value = getattr(tv, name)
-    assert inspect.ismodule(value) == (name == "views")
+    assert inspect.ismodule(value) == (name in MODULES)
     assert value.__doc__, f"{name} has no docstring"
 
 
@@ -47,7 +52,19 @@ def test_an_unknown_name_names_those_there_are() -> None:
 
 def test_no_module_bears_the_name_of_a_public_function() -> None:
     rooms = {path.stem for path in Path(tv.__file__).parent.iterdir()}
-    assert rooms & PUBLIC == {"views"}
+    assert rooms & PUBLIC == MODULES
+    assert callable(tv.metrics)
+
+
+def test_metrics_is_a_module_and_a_function() -> None:
+    import transformer_viz.metrics as room
+    from transformer_viz.metrics import describe_row
+
+    assert tv.metrics is room and callable(room) and room.describe_row is describe_row
+    with pytest.raises(ValueError, match="list of sentences"):
+        tv.metrics(object())
+    with pytest.raises(AttributeError, match="no 'entropie'; its names are"):
+        room.entropie  # noqa: B018  the access is the test
 
 
 def test_the_changelog_tells_of_this_version() -> None:

@@ -1,7 +1,13 @@
-"""Numbers about a trace: pure functions of plain arrays, each with a name, a unit and a law."""
+"""Numbers about a trace: pure functions of plain arrays, each with a name, a unit and a law.
 
+Called, ``tv.metrics(trace)`` or ``tv.metrics(model, sentences)``, it gives the table of what every
+head does; see :func:`transformer_viz.inference.head_metrics.pooled.metrics`.
+"""
+
+import sys
 import warnings
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from ..core import head_metrics
 from .attention.head_statistics import head_statistics
@@ -20,6 +26,9 @@ from .output.run_changes import (
     strongest_links,
     vector_changes,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "Axis",
@@ -50,3 +59,27 @@ def __getattr__(name: str) -> Any:
         stacklevel=2,
     )
     return getattr(head_metrics, RENAMED[name])
+
+
+class _CallableRoom(ModuleType):
+    """This package, which is also the public function ``tv.metrics``."""
+
+    def __call__(
+        self,
+        thing: Any,
+        sentences: Any = None,
+        tell: Any = None,
+        *,
+        view: str = "content",
+        seed: int = 0,
+    ) -> "pd.DataFrame":
+        """See :func:`transformer_viz.inference.head_metrics.pooled.metrics`."""
+        from ..inference.head_metrics.pooled import metrics  # torch, when it is called
+
+        return metrics(thing, sentences, tell, view=view, seed=seed)
+
+
+# Importing ``transformer_viz.metrics`` sets the name ``metrics`` of the package to this module, so
+# that a function of that name would be lost with the first such import. Python lets a module's
+# class be exchanged (its data model, "Customizing module attribute access"): both are one object.
+sys.modules[__name__].__class__ = _CallableRoom

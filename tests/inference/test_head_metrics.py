@@ -1,0 +1,286 @@
+"""tv.metrics and tv.roles on models whose heads are known: W1, W2, W6, random weights, ours."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import transformer_viz as tv
+from tests.support.witness_models import (
+    BOS,
+    HEADS,
+    PAD,
+    Witness,
+    causal,
+    decoy,
+    repeats,
+    translator,
+)
+from transformer_viz.checkpoints.common.model import Model
+from transformer_viz.metrics.heads.registry import MEASURES
+
+EXACT = 1e-6
+PROMPTS = repeats(8)
+HEAD = ["stack", "block", "layer", "head"]
+NAMES = [
+    *("entropy", "confidence", "distance", "previous", "self", "next", "positional", "sink"),
+    *("special", "null", "duplicate", "induction", "copying", "ov_copying", "monotonicity"),
+    *("diagonality", "coverage"),
+]
+#: Section 4 of the definitions: previous, self, first, duplicate, induction, entropy.
+COLUMNS = ["previous", "self", "sink", "duplicate", "induction", "entropy"]
+CHANCE = [0.1007, 0.1173, 0.1007, 0.0530, 0.0530, 1]
+FALLBACK = 11 / 23  # rows of the first half look at BOS
+W1 = [
+    [1, 0, 0, 0, 0, 0],
+    [0, 0, FALLBACK, 1, 0, 0],
+    [0, 0, 1, 0, 0, 0],
+    CHANCE,
+    [0, 0, FALLBACK, 0, 1, 0],
+    [0, 0, FALLBACK, 0, 1, 0],
+    [0, 1, 0, 0, 0, 0],
+    CHANCE,
+]
+ROLES = [
+    {"previous", "positional"},
+    {"duplicate"},
+    set(),
+    set(),
+    {"induction"},
+    {"induction"},
+    {"self", "positional"},
+    set(),
+]
+
+
+@cache
+def w1(seed: int | None = None) -> tuple[Witness, Model]:
+    witness = causal(seed=seed)
+    return witness, tv.load(witness.module)
+
+
+@cache
+def pooled(seed: int | None = None) -> pd.DataFrame:
+    return tv.metrics(w1(seed)[1], PROMPTS)
+
+
+def as_written(witness: Witness, table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a shuffled witness in the order in which its heads are written."""
+    places = [
+        HEADS * layer + witness.place(layer, head)
+        for layer in range(len(witness.order))
+        for head in range(HEADS)
+    ]
+    return table.iloc[places].reset_index(drop=True)
+
+
+@pytest.mark.families
+def test_columns_are_the_contract() -> None:
+    trace = tv.trace(w1()[1], PROMPTS[0], check=False)
+    one = [f"{name}{part}" for name in NAMES for part in ("", "_rows", "_chance")]
+    parts = ("", "_rows", "_chance", "_low", "_high")
+    many = [f"{name}{part}" for name in NAMES for part in parts]
+    assert [measure.name for measure in MEASURES] == NAMES
+    assert list(tv.metrics(trace).columns) == [*HEAD, *one]
+    assert list(pooled().columns) == [*HEAD, *many]
+    assert list(tv.roles(pooled()).columns) == [*HEAD, *many, "roles", "states"]
+
+
+@pytest.mark.families
+@pytest.mark.parametrize("seed", [None, 1, 2])
+def test_the_causal_witness(seed: int | None) -> None:
+    """P1: the table of W1, with its heads in any order."""
+    witness, model = w1(seed)
+    table = tv.metrics(tv.trace(model, PROMPTS[0], check=False), view="raw")
+    found = as_written(witness, table)[COLUMNS].to_numpy()
+    exact = [number for number in range(8) if W1[number] is not CHANCE]
+    assert found[exact] == pytest.approx(np.array(W1)[exact], abs=EXACT)
+    assert found[[3, 7]] == pytest.approx(np.array([CHANCE] * 2), abs=1e-4)
+    chance = table[[f"{name}_chance" for name in COLUMNS]].to_numpy()
+    assert chance == pytest.approx(np.array([CHANCE] * 8), abs=1e-4)
+
+
+@pytest.mark.families
+def test_roles_of_the_causal_witness() -> None:
+    """The sink has a state and no role (P14); the even head neither role nor sink (P9)."""
+    told = tv.roles(pooled())
+    assert [set(names) for names in told["roles"]] == ROLES
+    assert list(told["states"].iloc[[2, 3, 7]]) == [("sink",), ("spread",), ("spread",)]
+    assert told["states"].iloc[0] == ("sharp",)
+
+
+@pytest.mark.families
+def test_one_sentence_gives_a_role_only_with_enough_rows() -> None:
+    model = w1()[1]
+    long = repeats(1, lengths=(19, 19))[0]
+    told = [tv.roles(tv.metrics(tv.trace(model, ids, check=False))) for ids in (long, long[:9])]
+    assert "previous" in told[0]["roles"][0] and "self" in told[0]["roles"][6]
+    assert all(names == () for names in told[1]["roles"])
+    assert told[0]["roles"][3] == () == told[0]["roles"][2]
+
+
+@pytest.mark.families
+def test_shuffled_heads_shuffle_the_table() -> None:
+    """P16."""
+    for seed in (1, 2):
+        there = as_written(w1(seed)[0], pooled(seed)).drop(columns=HEAD)
+        here = pooled().drop(columns=HEAD)
+        assert np.allclose(there, here, atol=EXACT, equal_nan=True)
+        told = as_written(w1(seed)[0], tv.roles(pooled(seed)))
+        assert [set(names) for names in told["roles"]] == ROLES
+
+
+@pytest.mark.families
+def test_many_sentences_are_the_mean_of_each() -> None:
+    """P12: pooled over rows, with the view that was asked for, in any order."""
+    model = w1()[1]
+    ids = repeats(3, seed=5, lengths=(8, 19))
+    for view in ("content", "raw"):
+        whole = tv.metrics(model, ids, view=view)
+        turned = tv.metrics(model, ids[::-1], view=view)
+        singles = [tv.metrics(tv.trace(model, one, check=False), view=view) for one in ids]
+        for name in ("previous", "sink", "duplicate", "entropy", "distance"):
+            rows = sum(one[f"{name}_rows"] for one in singles)
+            total = sum((one[name] * one[f"{name}_rows"]).fillna(0) for one in singles)
+            mean = (total / rows.where(rows > 0)).to_numpy()
+            assert np.allclose(whole[name], mean, atol=EXACT, equal_nan=True)
+            assert (whole[f"{name}_rows"] == rows).all()
+            assert np.array_equal(whole[name], turned[name], equal_nan=True)
+
+
+@pytest.mark.families
+def test_the_decoy_is_caught_once_periods_differ() -> None:
+    """P6: eleven back is induction at period 12, and nothing from 12 to 19."""
+    model = tv.load(decoy().module)
+    lucky = tv.roles(tv.metrics(model, repeats(6)))
+    varied = tv.roles(tv.metrics(model, repeats(24, lengths=(12, 19))))
+    assert "induction" in lucky["roles"][0]
+    assert "induction" not in varied["roles"][0]
+    assert varied["states"][1] == ("sink",) and varied["roles"][1] == ()
+
+
+@pytest.mark.families
+@pytest.mark.parametrize("scale", [0.02, 0.5])
+def test_random_weights_have_no_roles(scale: float) -> None:
+    """P14, with weights as small as at the start of a training, and as large as after it."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    for seed in range(2):
+        torch.manual_seed(seed)
+        config = GPT2Config(
+            vocab_size=37,
+            n_positions=64,
+            n_embd=32,
+            n_layer=3,
+            n_head=4,
+            initializer_range=scale,
+            bos_token_id=BOS,
+            eos_token_id=BOS,
+        )
+        told = tv.roles(tv.metrics(tv.load(GPT2LMHeadModel(config).eval()), PROMPTS))
+        assert set(told["roles"]) == {()}
+
+
+@pytest.mark.families
+@pytest.mark.parametrize("seed", [None, 3])
+def test_the_encoder_decoder_witness(seed: int | None) -> None:
+    """W2: previous, next (P11), self, duplicate; across: diagonal, shifted, on EOS, even."""
+    witness = translator(seed)
+    model = tv.load(witness.module)
+    words = [5, 9, 7, 5, 11, 6, 8, 12]
+    trace = tv.trace(model, [*words, 2], target=[BOS, *words], check=False)
+    assert trace.produced is not None and trace.produced.ids == (*words, 2)
+    table = tv.metrics(trace, view="raw")
+    encoder = table[table["stack"] == "encoder"].iloc[list(map(witness.order[0].index, range(4)))]
+    across = table[table["block"] == "cross"].iloc[list(map(witness.order[1].index, range(4)))]
+    names = ["previous", "next", "self", "duplicate"]
+    assert np.diag(encoder[names]) == pytest.approx([1] * 4, abs=EXACT)
+    assert encoder[names].to_numpy()[:3, :3].sum() == pytest.approx(3, abs=0.2)
+    assert list(across["monotonicity"]) == pytest.approx([1, 1, 0.5, 0.5], abs=EXACT)
+    assert list(across["coverage"]) == pytest.approx([1, 1, 0, 1], abs=EXACT)
+    assert across["diagonality"].iloc[0] == pytest.approx(1, abs=EXACT)
+    assert list(across["positional"].iloc[:2]) == pytest.approx([1, 1], abs=EXACT)
+    assert across["special"].iloc[2] == pytest.approx(1, abs=EXACT)
+    assert across["confidence"].iloc[3] == pytest.approx(1 / 9, abs=EXACT)
+    assert table.loc[table["block"] == "cross", names].isna().all(axis=None)
+
+
+@pytest.mark.families
+def test_padding_given_as_ids_changes_nothing() -> None:
+    """P4 through a model: padding behind a source has weight 0 and is neither row nor key."""
+    model = tv.load(translator().module)
+    words, target = [5, 9, 7, 5, 11, 2], [BOS, 5, 9, 7, 5, 11]
+    plain = tv.trace(model, words, target=target, check=False)
+    padded = tv.trace(model, [*words, PAD, PAD], target=target, check=False)
+    assert all(padded.attention(block)[..., 6:].max() == 0 for block in ("cross", "encoder"))
+    rows = [f"{name}_rows" for name in NAMES]
+    for view in ("raw", "content"):
+        one, other = tv.metrics(plain, view=view), tv.metrics(padded, view=view)
+        assert np.allclose(one[NAMES], other[NAMES], atol=EXACT, equal_nan=True)
+        assert one[rows].equals(other[rows])
+
+
+@pytest.mark.families
+def test_half_precision_is_near() -> None:
+    """P40: statistics of a bfloat16 model against those of the same in float32."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=37, n_positions=64, n_embd=32, n_layer=2, n_head=4)
+    full = tv.load(GPT2LMHeadModel(config).eval())
+    trace = tv.trace(full, PROMPTS[0], check=False)
+    half = tv.trace(full.cast(torch.bfloat16), PROMPTS[0], check=False)
+    assert half.manifest["dtype"] == "bfloat16"
+    one, other = tv.metrics(trace), tv.metrics(half)
+    counted = [name for name in NAMES if name != "positional"]  # that one counts largest weights
+    assert np.allclose(one[counted], other[counted], atol=1e-2, equal_nan=True)
+
+
+def test_what_cannot_be_measured_is_said(make_box: None = None) -> None:
+    from tests.views.conftest import make_trace
+
+    trace = make_trace()
+    with pytest.raises(ValueError, match="no view 'words'; choose of content, raw"):
+        tv.metrics(trace, view="words")
+    with pytest.raises(ValueError, match="beside a model"):
+        tv.metrics(trace, ["A cat."])
+    with pytest.raises(ValueError, match="lacks entropy, sink"):
+        tv.roles(trace.heads[HEAD])
+
+
+def test_a_trace_takes_its_view_as_second_word() -> None:
+    from tests.views.conftest import make_trace
+
+    trace = make_trace()
+    assert tv.metrics(trace, "raw").equals(tv.metrics(trace, view="raw"))
+
+
+SENTENCES = [
+    "The old man is reading a book.",
+    "A dog barks at the small cat in the garden.",
+    "The woman who lives next door bought a red car, and the car was very old.",
+    "He said that he would come tomorrow, but he did not come.",
+    "The train to the city leaves at nine, and the train back leaves at ten.",
+    "She opened the window because the room was too warm.",
+]
+
+
+@pytest.mark.shipped
+@pytest.mark.parametrize("name", ["en-de", "en-lm", "en-mlm"])
+def test_no_role_takes_half_of_a_trained_model(name: str) -> None:
+    """P15; and some heads have one."""
+    heard: list[int] = []
+    model = tv.load(name, device="cpu")
+    table = tv.metrics(model, SENTENCES, tell=lambda done, of: heard.append(done))
+    assert heard == list(range(1, len(SENTENCES) + 1))
+    told = tv.roles(table)["roles"]
+    shares = told.explode().value_counts() / len(told)
+    assert shares.max() <= 0.5 and (told.map(len) == 0).mean() > 0.5
+    assert len(shares) > 0
+    copying = table[["copying", "ov_copying", "null"]].dropna()
+    assert len(copying) and copying["ov_copying"].between(-1, 1).all()
+    assert copying["copying"].between(0, 1).all()

@@ -1,0 +1,301 @@
+"""M1 to M15 on weights made by hand: the pitfalls P2, P3, P5 to P10, P13, P35 of head metrics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+
+import numpy as np
+import pytest
+
+from tests.support.witness_models import ov_weights
+from transformer_viz.metrics.heads import cross, patterns, repeats, values
+from transformer_viz.metrics.heads.registry import MEASURES, HeadMeasure, settled
+from transformer_viz.metrics.heads.rows import VIEWS, HeadRows, Tally
+
+EXACT = 1e-6
+BY_NAME = {measure.name: measure for measure in MEASURES}
+#: What decoder self-attention can be asked of weights alone.
+CAUSAL = [
+    *("entropy", "confidence", "distance", "previous", "self", "positional", "sink", "special"),
+    *("duplicate", "induction"),
+]
+
+
+def prompt(words: list[int], weights: np.ndarray | None = None, view: str = "raw") -> HeadRows:
+    """``BOS words`` under a causal mask, weights ``[head, query, key]``; without: one even head."""
+    ids = np.array([0, *words])
+    allowed = np.tri(len(ids), dtype=bool)
+    even = (allowed / allowed.sum(-1, keepdims=True))[None].astype(np.float32)
+    special = ids == 0
+    given = even if weights is None else weights.astype(np.float32)
+    return HeadRows(given, allowed, special, special, key_ids=ids, view=view)
+
+
+def looking(targets: list[int]) -> np.ndarray:
+    """A head whose row i looks at ``targets[i]`` alone, ``[1, query, key]``."""
+    return np.eye(len(targets))[targets][None]
+
+
+def jumping(rows: HeadRows, find: str) -> HeadRows:
+    """A perfect head: on what followed the same word, or on the word itself, else on BOS."""
+    ids = list(rows.key_ids if rows.key_ids is not None else ())
+    targets = []
+    for i, word in enumerate(ids):
+        earlier = [j for j in range(1, i) if ids[j] == word]
+        targets.append(earlier[-1] + (find == "induction") if earlier else 0)
+    return replace(rows, weights=looking(targets).astype(np.float32))
+
+
+def repeated(length: int, seed: int = 0) -> list[int]:
+    r = (np.random.default_rng(seed).permutation(length) + 1).tolist()
+    return [*r, *r]
+
+
+def some(heads: int = 3, words: int = 9, seed: int = 4) -> HeadRows:
+    """Random causal heads on a text with repeated words."""
+    generator = np.random.default_rng(seed)
+    raw = generator.random((heads, words + 1, words + 1)) * np.tri(words + 1)
+    text = generator.integers(1, 5, words).tolist()
+    return prompt(text, raw / raw.sum(-1, keepdims=True))
+
+
+def mean(tally: Tally) -> np.ndarray:
+    total, rows = (part.reshape(len(part), -1) for part in tally[:2])
+    return settled(total, rows)[0]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("length", [8, 12, 40])
+@pytest.mark.parametrize("find", ["duplicate", "induction"])
+def test_a_perfect_head_scores_one_at_any_length(length: int, find: str, view: str) -> None:
+    """P2."""
+    rows = jumping(prompt(repeated(length), view=view), find)
+    assert mean(BY_NAME[find].of(rows)) == pytest.approx([1.0], abs=EXACT)
+    other = {"duplicate": "induction", "induction": "duplicate"}[find]
+    assert mean(BY_NAME[other].of(rows)) == pytest.approx([0.0], abs=EXACT)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("length", [5, 25, 100])
+def test_an_even_head_has_full_entropy_at_any_length(length: int, view: str) -> None:
+    """P3."""
+    rows = prompt(list(range(1, length)), view=view)
+    assert mean(patterns.entropy(rows)) == pytest.approx([1.0], abs=EXACT)
+
+
+def test_runs_and_loops_are_no_induction() -> None:
+    """P5: in a run nobody is asked, and a loop of two leaves too many right answers."""
+    for words in ([3] * 50, [3, 4] * 20):
+        even = prompt(words)
+        own = replace(even, weights=np.eye(len(words) + 1, dtype=np.float32)[None])
+        found, chance = repeats.induction(even), BY_NAME["induction"].chance(even)
+        if words == [3] * 50:
+            assert found.rows[0] == 0 and np.isnan(mean(found)).all()
+        assert mean(found) == pytest.approx(mean(chance), abs=EXACT, nan_ok=True)  # lift 0
+        assert np.nan_to_num(mean(repeats.induction(own))) == 0
+
+
+def test_shift_eleven_is_no_induction() -> None:
+    """P6: right by luck where the period is 12; not once periods differ."""
+
+    def shifted(period: int) -> HeadRows:
+        rows = prompt(repeated(period))
+        return replace(
+            rows, weights=looking([max(0, i - 11) for i in range(2 * period + 1)]).astype("f4")
+        )
+
+    assert mean(repeats.induction(shifted(12))) == pytest.approx([1.0])
+    others = [repeats.induction(shifted(period)) for period in range(13, 41)]
+    assert mean(reduce(Tally.plus, others))[0] < 0.1
+
+
+def test_the_first_rows_are_left_out() -> None:
+    """P7: a sink looks at nobody's previous token, a previous head at no first token."""
+    rows = prompt(list(range(1, 13)))
+    sink = replace(rows, weights=looking([0] * 13).astype(np.float32))
+    back = replace(rows, weights=looking([0, *range(12)]).astype(np.float32))
+    assert mean(patterns.previous(sink)) == 0 and mean(patterns.sink(sink)) == 1
+    assert mean(patterns.sink(back)) == 0 and mean(patterns.previous(back)) == 1
+    no_bos = replace(sink, query_special=np.zeros(13, bool), key_special=np.zeros(13, bool))
+    assert mean(patterns.previous(no_bos)) == 0
+    assert mean(patterns.itself(no_bos)) == 0  # row 0 looks at itself, having no choice
+
+
+def test_weight_on_several_copies_is_added() -> None:
+    """P8: a row that shares its weight among k copies has found them all."""
+    words = [7, *range(10, 16), 7, *range(20, 26), 7, *range(30, 36), 7]
+    rows = prompt(words)
+    places = np.flatnonzero(rows.key_ids == 7)
+    weights = np.zeros((1, len(words) + 1, len(words) + 1))
+    weights[0, :, 0] = 1
+    weights[0, places[-1]] = 0
+    weights[0, places[-1], places[:-1]] = 1 / 3
+    weights[0, places[1], :] = np.eye(len(words) + 1)[places[0]]
+    weights[0, places[2], :] = (np.eye(len(words) + 1)[places[:2]]).mean(0)
+    found = repeats.duplicate(replace(rows, weights=weights.astype(np.float32)))
+    assert found.rows[0] == 3 and mean(found) == pytest.approx([1.0], abs=EXACT)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_ties_share_their_row(view: str) -> None:
+    """P9: an even head is positional by 1/n_i, whatever key stands first."""
+    rows = prompt(list(range(1, 25)), view=view)
+    profile = patterns.positional(rows)
+    own = profile.mean[0, patterns.OFFSETS.index(0)]
+    number = rows.count[rows.rows[0]]
+    assert own == pytest.approx((1 / number).mean(), abs=EXACT)
+    assert mean(profile) == pytest.approx([own], abs=EXACT)
+
+
+def test_no_row_is_no_value() -> None:
+    """P10."""
+    rows = prompt([5])
+    for name in ("previous", "next", "duplicate", "induction", "monotonicity", "null", "copying"):
+        found = BY_NAME[name].of(rows)
+        assert (found.rows == 0).all() and np.isnan(mean(found)).all(), name
+
+
+def test_previous_and_next_are_not_swapped() -> None:
+    """P11: on an encoder, with a head that looks back and one that looks ahead."""
+    size = 9
+    back = looking([0, *range(size - 1)])
+    ahead = looking([*range(1, size), size - 1])
+    plain = np.zeros(size, bool)
+    weights = np.concatenate([back, ahead]).astype(np.float32)
+    rows = HeadRows(weights, np.ones((size, size), bool), plain, plain)
+    assert mean(patterns.previous(rows)).tolist() == [1, 0]
+    assert mean(patterns.following(rows)).tolist() == [0, 1]
+    profile = patterns.offset_profile(rows).mean
+    assert [patterns.OFFSETS[place] for place in profile.argmax(-1)] == [-1, 1]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_measure_leaves_its_input_alone(view: str) -> None:
+    """P13; and what it gives is a sum over rows that lie between 0 and 1."""
+    rows = replace(some(), view=view)
+    before = rows.weights.tobytes(), rows.allowed.tobytes(), np.asarray(rows.key_ids).tobytes()
+    for measure in MEASURES:
+        for found in (measure.of(rows), measure.chance(rows)):
+            assert (found.squares <= found.total + EXACT).all() and (found.total >= 0).all()
+            assert (found.total <= found.rows + EXACT).all()
+    after = rows.weights.tobytes(), rows.allowed.tobytes(), np.asarray(rows.key_ids).tobytes()
+    assert after == before
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("name", CAUSAL)
+def test_padding_changes_nothing(name: str, side: str, view: str) -> None:
+    """P4: three padding tokens on either side of a sentence."""
+    rows = replace(some(), view=view)
+    more = (3, 0) if side == "left" else (0, 3)
+    padded = HeadRows(
+        np.pad(rows.weights, ((0, 0), more, more)),
+        np.pad(rows.allowed, (more, more)),
+        np.pad(rows.query_special, more, constant_values=True),
+        np.pad(rows.key_special, more, constant_values=True),
+        key_ids=np.pad(np.asarray(rows.key_ids), more, constant_values=19),
+        view=view,
+    )
+    for one, other in zip(BY_NAME[name].of(rows), BY_NAME[name].of(padded), strict=True):
+        assert one == pytest.approx(other, abs=EXACT)
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
+def test_parts_add_up_to_the_whole(measure: HeadMeasure) -> None:
+    """P35: tallies of 40 sentences, merged in seven random ways, are the same bytes."""
+    tallies = [measure.of(some(seed=seed)) for seed in range(40)]
+    whole = b"".join(part.tobytes() for part in reduce(Tally.plus, tallies))
+    generator = np.random.default_rng(1)
+    for _ in range(7):
+        order = generator.permutation(40)
+        cuts = np.sort(generator.integers(1, 40, 3))
+        parts = [[tallies[n] for n in part] for part in np.split(order, cuts) if len(part)]
+        merged = reduce(Tally.plus, [reduce(Tally.plus, part) for part in parts])
+        assert b"".join(part.tobytes() for part in merged) == whole
+
+
+def test_special_tokens_by_view() -> None:
+    """A row that parks .6 on BOS: raw as it is; content divided by .4; parked wholly: not asked."""
+    weights = np.zeros((1, 4, 4))
+    weights[0, :, 0] = 1
+    weights[0, 3] = [0.6, 0.1, 0.3, 0.0]
+    raw = prompt([5, 6, 7], weights)
+    content = replace(raw, view="content")
+    assert mean(patterns.previous(raw)) == pytest.approx([0.15], abs=EXACT)  # rows 2 and 3
+    assert mean(patterns.previous(content)) == pytest.approx([0.75], abs=EXACT)  # row 3 alone
+    assert mean(patterns.special(content)) == mean(patterns.special(raw))
+
+
+def crossing(weights: np.ndarray, view: str = "raw") -> HeadRows:
+    queries, keys = weights.shape[1:]
+    return HeadRows(
+        weights.astype(np.float32),
+        np.ones((queries, keys), bool),
+        np.zeros(queries, bool),
+        np.zeros(keys, bool),
+        cross=True,
+        view=view,
+    )
+
+
+def test_the_walk_through_the_source() -> None:
+    """M13 to M15 of a diagonal, a reversed, an even head, and one on a single word."""
+    diagonal, size = np.eye(6), 6
+    heads = np.stack([diagonal, diagonal[::-1], np.full((6, 6), 1 / 6), diagonal[[2] * 6]])
+    rows = crossing(heads)
+    assert mean(cross.monotonicity(rows)) == pytest.approx([1, 0, 0.5, 0.5], abs=EXACT)
+    near = mean(cross.diagonality(rows))
+    assert near[:3] == pytest.approx([1, near[1], 0], abs=EXACT) and near[1] < 0
+    assert mean(cross.coverage(rows)) == pytest.approx([1, 1, 1, 1 / size], abs=EXACT)
+    dead = (cross.covered(rows) < 0.1).sum(-1)
+    assert dead.tolist() == [0, 0, 0, 5]
+
+
+def test_eigenvalues_of_an_ov_circuit() -> None:
+    """W3, M12: copy 1, negated -1, shifted by one 0, random about 0; small equals large product."""
+    for kind, wanted in (("copy", 1.0), ("negated", -1.0), ("shift", 0.0)):
+        assert values.ov_values(**ov_weights(kind)) == pytest.approx([wanted], abs=EXACT)
+    random = [values.ov_values(**ov_weights("random", seed))[0] for seed in range(20)]
+    assert abs(np.mean(random)) < 0.15
+    generator = np.random.default_rng(0)
+    parts = {
+        "embed": generator.normal(size=(30, 7)),
+        "w_v": generator.normal(size=(2, 7, 3)),
+        "w_o": generator.normal(size=(2, 3, 7)),
+        "unembed": generator.normal(size=(7, 30)),
+    }
+    whole = np.linalg.eigvals(parts["embed"] @ parts["w_v"] @ parts["w_o"] @ parts["unembed"])
+    wanted_two = whole.sum(-1).real / np.abs(whole).sum(-1)
+    assert values.ov_values(**parts) == pytest.approx(wanted_two, abs=EXACT)
+
+
+@pytest.mark.parametrize(("kind", "wanted"), [("copy", 1), ("negated", 0), ("shift", 0)])
+def test_a_copying_head_raises_what_it_looks_at(kind: str, wanted: float) -> None:
+    """W3, M11; its opposite is found with the sign turned."""
+    words = list(range(6, 19))
+    rows = prompt(words, looking([0, *range(13)]))
+    parts = ov_weights(kind)
+    out = (parts["w_v"] @ parts["w_o"])[0]
+    direct = rows.weights @ (parts["embed"][rows.key_ids] @ out @ parts["unembed"])
+    direct = direct - 1e-3 * np.arange(20)  # no ties; the next five are never looked at
+    direct[..., :5] += 1e-2
+    told = mean(values.copying(replace(rows, direct=direct)))
+    turned = mean(values.copying(replace(rows, direct=-direct)))
+    if kind != "shift":
+        assert (told, turned) == (wanted, 1 - wanted)
+    else:
+        assert told == wanted
+    chance = mean(values.copying_by_chance(replace(rows, direct=direct)))
+    assert chance == pytest.approx([5 / 20], abs=EXACT)
+
+
+def test_null_mass_tells_parking_from_reading() -> None:
+    """M8: BOS whose values are 0 does nothing; BOS that gives everything does."""
+    weights = np.full((2, 3, 3), 0.0)
+    weights[..., 0], weights[..., 1] = 0.8, 0.2
+    given = np.zeros((2, 3, 4))
+    given[0, 1] = given[1, 0] = [1, 2, 3, 4]
+    rows = replace(prompt([5, 6], weights), values=given)
+    assert mean(values.null(rows)) == pytest.approx([1, 0], abs=EXACT)

@@ -1,0 +1,109 @@
+"""What M8, M11 and M12 need beside attention weights: the value and output projections of a model.
+
+They are read from the reference Transformer alone, where it is plain which weights are which; for
+other modules these three measures have no value.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from ...checkpoints.common.model import Model
+from ...core.sites import Site
+from ...core.trace_parts import Attention
+from ...metrics.heads.values import ov_values
+from ...model import Transformer
+
+
+class OwnWeights:
+    """The weights of a model's heads, and the arrays that `HeadRows` takes of them.
+
+    Value biases are left out of what a key gives: moved into the output bias, where rows sum to 1,
+    they are the same function, so a measure must not depend on them. Logits and OV circuits are
+    asked only of blocks that write into the stream of the output layer, in a model that norms
+    before each sub-layer and once at the end; the last norm is linear while its scale is held.
+    """
+
+    def __init__(self, model: Model):
+        self.module = model.module if isinstance(model.module, Transformer) else None
+        self.last = "decoder" if model.kind != "encoder-only" else "encoder"
+        self.ov = self._circuits() if self._linear() else {}
+
+    def beside(self, attention: Attention, first: bool) -> dict[str, Any]:
+        """``values``, ``direct`` and ``ov`` of one block in one run, as far as there are any.
+
+        ``ov`` needs no sentence, so it comes with the ``first`` alone and counts once.
+        """
+        if self.module is None or attention.v is None:
+            return {}
+        block = self._block(attention.site)
+        out = _heads(block.output, attention.weights.shape[0])
+        bias = 0.0 if block.value.bias is None else _array(block.value.bias)
+        v = attention.v - np.reshape(bias, (len(out), 1, -1)) if np.ndim(bias) else attention.v
+        values = v @ out  # [head, key, d_model]
+        found: dict[str, Any] = {"values": values}
+        if self._linear() and attention.site.stack == self.last and self._same_words(attention):
+            found["direct"] = self._normed(attention.weights @ values) @ self._unembed()
+            if first:
+                found["ov"] = self.ov.get((attention.site.block, attention.site.layer))
+        return found
+
+    def _linear(self) -> bool:
+        """Whether what a head writes reaches the logits through the last norm alone."""
+        if self.module is None or not self.module.config.target_vocab:
+            return False
+        config = self.module.config
+        kinds = config.norm_kind in ("layer", "rms")
+        return config.norm == "pre" and config.final_norm and kinds and not config.embedding_norm
+
+    def _same_words(self, attention: Attention) -> bool:
+        """Whether keys are of the vocabulary that the output layer writes."""
+        assert self.module is not None
+        return attention.site.block == "self" or self.module.config.tied in ("embeddings", "all")
+
+    def _block(self, site: Site) -> Any:
+        layer = getattr(self.module, site.stack).layers[site.layer]
+        return layer.cross_attention if site.block == "cross" else layer.self_attention
+
+    def _unembed(self) -> np.ndarray:
+        assert self.module is not None
+        return _array(self.module.output.weight).T  # [d_model, vocabulary]
+
+    def _normed(self, x: np.ndarray) -> np.ndarray:
+        return _gained(x, getattr(self.module, self.last).norm, self._centred())
+
+    def _centred(self) -> bool:
+        assert self.module is not None
+        return self.module.config.norm_kind == "layer"
+
+    def _circuits(self) -> dict[tuple[str, int], np.ndarray]:
+        """M12 of each self-attention of the last stack, ``[head]``."""
+        assert self.module is not None
+        stack, found = getattr(self.module, self.last), {}
+        embed, unembed = _array(stack.embedding.tokens.weight), self._unembed()
+        for number, layer in enumerate(stack.layers):
+            block = layer.self_attention
+            read = _gained(embed, layer.self_norm, self._centred())
+            w_v = _heads(block.value, block.heads, columns=True)
+            w_o = self._normed(_heads(block.output, block.heads))
+            found["self", number] = ov_values(read, w_v, w_o, unembed)
+        return found
+
+
+def _array(tensor: Any) -> np.ndarray:
+    return cast(np.ndarray, tensor.detach().float().cpu().numpy())
+
+
+def _heads(linear: Any, heads: int, columns: bool = False) -> np.ndarray:
+    """A projection by heads: ``[head, d_v, d_model]``; the way in ``[head, d_model, d_v]``."""
+    weight = _array(linear.weight)
+    if columns:
+        return weight.reshape(heads, -1, weight.shape[-1]).transpose(0, 2, 1)
+    return weight.T.reshape(heads, -1, weight.shape[0])
+
+
+def _gained(x: np.ndarray, norm: Any, centred: bool) -> np.ndarray:
+    """A norm whose scale is held at 1: centred where it centres, times its gain; no bias."""
+    return (x - x.mean(-1, keepdims=True) if centred else x) * _array(norm.weight)

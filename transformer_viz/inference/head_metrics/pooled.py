@@ -1,0 +1,101 @@
+"""`tv.metrics`: what the heads of one trace do, or those of a model over many sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...checkpoints import load
+from ...checkpoints.common.model import Model
+from ...core.trace import Trace
+from ...metrics.heads.rows import VIEWS
+from ...metrics.heads.tables import Block, blocks_of, measured, table_of
+from ..tracing import trace
+from .own_weights import OwnWeights
+
+#: Hears how many sentences of how many are done; what it raises ends the measurement.
+Tell = Callable[[int, int], None]
+
+
+def metrics(
+    thing: Any,
+    sentences: Any = None,
+    tell: Tell | None = None,
+    *,
+    view: str = "content",
+    seed: int = 0,
+) -> pd.DataFrame:
+    """What every head does, in numbers: a row a head, with the rows counted and chance beside it.
+
+    ``metrics(trace, view="content")`` measures one trace, ``metrics(model, sentences)`` a model
+    over sentences, each with its weight in rows. The columns are ``stack, block, layer, head`` and
+    for each measure m of ``entropy, confidence, distance, previous, self, next, positional, sink,
+    special, null, duplicate, induction, copying, ov_copying, monotonicity, diagonality, coverage``
+    its value ``m``, the rows that were asked ``m_rows``, and ``m_chance``, what a head that looks
+    everywhere alike gets on the same rows; over sentences also ``m_low`` and ``m_high``, the 95 %
+    bootstrap interval. All are shares without a unit, from 0 to 1, but ``ov_copying`` (from -1)
+    and ``diagonality`` (below 0 where the order is reversed). NaN where no row could be asked, or
+    where a measure needs what is not at hand: ``null``, ``copying`` and ``ov_copying`` read the
+    projections of models of the reference Transformer, so a trace alone does not give them.
+    `roles` reads this table.
+
+    Args:
+        thing: a trace with its weights; a model that `load` gave; or a module.
+        sentences: of a model: texts, lists of ids, or tuples (source, target); a source alone is
+            decoded greedily where the model has a decoder.
+        tell: called after each sentence with the number of those done, and of all.
+        view: ``content`` leaves special tokens out and divides by what remains; ``raw`` takes
+            weights as they are. Confidence, sink, special and null are raw in both.
+        seed: of the bootstrap and of the orders that the null is made of.
+
+    Raises:
+        ValueError: no sentences, an unknown view, or a sentence the model cannot read.
+        LookupError: the trace kept no weights.
+    """
+    if isinstance(thing, Trace):
+        if isinstance(sentences, str):  # metrics(trace, "raw")
+            view, sentences = sentences, None
+        if sentences is not None:
+            raise ValueError("A trace has its sentence; sentences are given beside a model.")
+        return table_of([[measured(one.site, rows) for one, rows in blocks_of(thing, view)]])
+    if view not in VIEWS:
+        raise ValueError(f"There is no view {view!r}; choose of {', '.join(VIEWS)}.")
+    if sentences is None or isinstance(sentences, str) or not len(sentences):
+        raise ValueError(
+            "Heads are measured on a list of sentences, or of (source, target) pairs; give some."
+        )
+    model = thing if isinstance(thing, Model) else _loaded(thing)
+    return table_of(list(_runs(model, sentences, tell, view, seed)), seed)
+
+
+def _runs(
+    model: Model, sentences: Sequence[Any], tell: Tell | None, view: str, seed: int
+) -> Iterator[list[Block]]:
+    own = OwnWeights(model)
+    for number, sentence in enumerate(sentences):
+        pair = isinstance(sentence, tuple) and len(sentence) == 2 and not _id(sentence[0])
+        source, target = sentence if pair and not model.pairs else (sentence, None)
+        run = trace(model, source, target, keep=("weights", "scores", "qkv"), check=False)
+        generator = np.random.default_rng((seed, number))
+        yield [
+            measured(one.site, replace(rows, **own.beside(one, number == 0)), generator)
+            for one, rows in blocks_of(run, view)
+        ]
+        if tell is not None:
+            tell(number + 1, len(sentences))
+
+
+def _id(thing: Any) -> bool:
+    return isinstance(thing, int | np.integer)
+
+
+def _loaded(module: Any) -> Model:
+    """A module as a model; one that takes ids alone is read as one that predicts the next."""
+    ready = load(module)
+    if ready.layout == "module in memory" and ready.kind == "encoder-only":
+        return load(module, kind="decoder-only")
+    return ready

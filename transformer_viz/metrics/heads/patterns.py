@@ -1,0 +1,130 @@
+"""M1 to M7: where a head looks, told from its weights and the mask alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .rows import TIE, HeadRows, Tally, tally
+
+FURTHEST = 8  # tokens to either side for which an offset is looked at
+OFFSETS = tuple(range(-FURTHEST, FURTHEST + 1))
+
+
+def entropy(r: HeadRows) -> Tally:
+    """M1: how widely a row spreads, ``-sum A' ln A' / ln n_i``, 0 ln 0 = 0.
+
+    Range 0..1, 1 for a uniform head of any length. Rows of words, ``n_i >= 2``. Shannon 1948.
+    """
+    total = r.viewed.sum(-1, keepdims=True)
+    p = r.viewed / np.where(total > 0, total, 1.0)  # a learned sink takes a part of the raw row
+    nats = -(p * np.log(np.where(p > 0, p, 1.0))).sum(-1)
+    return tally(nats / np.log(np.maximum(r.count, 2)), r.rows)
+
+
+def largest(r: HeadRows) -> np.ndarray:
+    """Each row's largest raw weight on a key that is no end token, ``[head, query]``."""
+    return np.where(r.allowed & ~r.ends, r.weights, 0.0).max(-1).astype(np.float64)
+
+
+def confidence(r: HeadRows) -> Tally:
+    """M2: a row's largest weight, end tokens left out, not divided by what remains.
+
+    Range 0..1, uniform 1/n_i. Rows of words. Voita et al. 2019, section 4.
+    """
+    return tally(largest(r), r.asked)
+
+
+def distance(r: HeadRows) -> Tally:
+    """M3: how far a row looks, ``sum A' |j - i| / max over K(i) of |j - i|``.
+
+    Range 0..1, about .5 for a uniform head. Rows of words, self-attention.
+    """
+    span = np.where(r.keys, np.abs(r.steps), 0).max(-1)
+    far = (r.viewed * np.abs(r.steps)).sum(-1) / np.maximum(span, 1)
+    return tally(far, r.rows & (span > 0) & (not r.cross))
+
+
+def _at(r: HeadRows, weights: np.ndarray, offset: int) -> Tally:
+    """``mean weights[i, i + offset]`` over rows where that key is there, allowed and a word."""
+    target = np.zeros(r.allowed.shape, bool)
+    target[r.steps == offset] = True
+    target &= r.keys & r.content
+    if r.causal and offset < 0:  # the token before row 1 is the first: previous and sink are one
+        target[:, r.first] &= np.arange(len(target)) != r.first + 1
+    return tally((weights * target).sum(-1), r.rows & target.any(-1))
+
+
+def previous(r: HeadRows) -> Tally:
+    """M4: weight on the token before, ``A'[i, i-1]``.
+
+    Range 0..1, uniform 1/n_i. Rows of words whose token before is a word; under a causal mask not
+    row 1, whose token before is also the first. Self-attention. Clark et al. 2019, section 3.1.
+    """
+    return _self(r, -1)
+
+
+def itself(r: HeadRows) -> Tally:
+    """M4: weight on the row's own token, ``A'[i, i]``. Range and rows as `previous`."""
+    return _self(r, 0)
+
+
+def following(r: HeadRows) -> Tally:
+    """M4: weight on the next token, ``A'[i, i+1]``; never asked under a causal mask."""
+    return _self(r, 1)
+
+
+def _self(r: HeadRows, offset: int) -> Tally:
+    return _at(r, r.viewed, offset) if not r.cross else nothing(r)
+
+
+def offset_profile(r: HeadRows) -> Tally:
+    """M4: ``A'[i, i+o]`` for each o of `OFFSETS`, ``[head, offset]``."""
+    return _stacked([_at(r, r.viewed, offset) for offset in OFFSETS])
+
+
+def positional(r: HeadRows) -> Tally:
+    """M5: for each offset the share of rows whose largest weight sits there, ``[head, offset]``.
+
+    Equal weights share their row. Range 0..1. Rows of words where that key is there; end tokens
+    are left out. `registry` takes the best offset. Voita et al. 2019, section 5.2.1.
+    """
+    keys = r.keys & ~r.ends
+    weights = np.where(keys, r.viewed, -1.0)
+    best = (weights >= weights.max(-1, keepdims=True) - TIE) & keys
+    share = best / np.maximum(best.sum(-1, keepdims=True), 1)
+    return _stacked([_at(r, share, offset) for offset in OFFSETS])
+
+
+def _stacked(tallies: list[Tally]) -> Tally:
+    return Tally(*(np.stack(parts, -1) for parts in zip(*tallies, strict=True)))
+
+
+def sink(r: HeadRows) -> Tally:
+    """M6: weight on the first token, ``A[i, 0]``, in both views.
+
+    Range 0..1, uniform 1/n_i. Rows of words; under a causal mask from row 2, as the token before
+    row 1 is the first. Gu et al. 2024, section 3.
+    """
+    place = np.arange(len(r.allowed)) - r.first
+    rows = r.asked & r.allowed[:, r.first] & ((place >= 2) | (not r.causal))
+    return tally(r.weights[..., r.first].astype(np.float64), rows)
+
+
+def mass_on(r: HeadRows, keys: np.ndarray) -> Tally:
+    """M7: raw weight on some keys, bool ``[key]``: special tokens, or full stops and commas.
+
+    Range 0..1. Rows of words that may look at one of them and at another key. Clark et al. 2019.
+    """
+    some = (r.allowed & keys).any(-1) & (r.allowed & ~keys).any(-1)
+    on = np.where(r.allowed & keys, r.weights, 0.0).sum(-1, dtype=np.float64)
+    return tally(on, r.asked & some)
+
+
+def special(r: HeadRows) -> Tally:
+    """M7: raw weight on special tokens (BOS, EOS, CLS, SEP, mask), see `mass_on`."""
+    return mass_on(r, r.key_special)
+
+
+def nothing(r: HeadRows) -> Tally:
+    """A question that cannot be put to this block."""
+    return Tally(*(np.zeros(r.heads) for _ in range(3)))

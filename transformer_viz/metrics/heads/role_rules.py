@@ -1,0 +1,113 @@
+"""Roles by rule: which heads may be called by what they do, and how little is enough to say no."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from ..statistics.bootstrap import LEVEL
+from ..statistics.significance import holm, two_sided
+from .registry import MEASURES, HeadMeasure
+from .tables import NULL, SENTENCES, names_of
+
+LIFT = 0.3  # of the way from chance to 1
+LEAST_ROWS = 20  # asked of a head
+LEAST_SENTENCES = 5  # fewer have no interval worth the name
+ALPHA = 1 - LEVEL
+NORMAL = 1.959964  # standard deviations from the middle of a 95 % interval to its ends
+
+SINK, SINK_LIFT = 0.3, 0.2  # Gu et al. 2024; the lift keeps short sentences out
+SPREAD, SHARP = 0.9, 0.2  # of the entropy, 0..1
+ROLES = tuple(measure.name for measure in MEASURES if measure.threshold is not None)
+
+
+def roles(table: pd.DataFrame) -> pd.DataFrame:
+    """The table of `metrics` with two columns more: ``roles``, often empty, and ``states``.
+
+    A role is a measure of ``previous, self, next, positional, duplicate, induction, copying``; a
+    head may have several. It is given only if all of these hold:
+
+    - the score is at least .5 (``positional``: .9), from 20 rows or more;
+    - its lift, ``(score - chance) / (1 - chance)``, is at least .3;
+    - of a table of five sentences or more: the lower end of the 95 % interval is above the null,
+      and so is the score by Student's t with Holm's correction over heads. The null is the larger
+      of chance and the same measure with the ids of words (duplicate, induction) or their rows
+      (previous, self, next, positional) in random order; it stands in ``table.attrs``, and chance
+      alone is used where that was lost;
+    - of one trace, or of fewer sentences: the score lies above chance by more than Hoeffding's
+      bound for that many rows, at 5 % over all heads together. Rows of one sentence are not
+      independent, so such a role is a hint.
+
+    ``states`` say how a head looks, beside any role: ``sink`` (more than .3 on the first token or
+    on special ones, lift .2), ``spread`` (entropy .9 or more), ``sharp`` (.2 or less, no sink).
+
+    Raises:
+        ValueError: not a table of `metrics`; names the columns that lack.
+    """
+    wanted = ["stack", "block", "layer", "head", "entropy", "sink", "special"]
+    wanted += [f"{name}{part}" for name in ROLES for part in ("", "_rows", "_chance")]
+    lacking = [column for column in wanted if column not in table.columns]
+    if lacking:
+        raise ValueError(
+            f"Roles are told from a table of tv.metrics; this one lacks {', '.join(lacking)}."
+        )
+    given = {m.name: _bears(table, m) for m in MEASURES if m.threshold is not None}
+    states = _states(table)
+    result = table.copy()
+    for column, flags in (("roles", given), ("states", states)):
+        told = [
+            tuple(name for name, flag in flags.items() if flag[row]) for row in range(len(table))
+        ]
+        result[column] = pd.Series(told, index=table.index, dtype=object)
+    return result
+
+
+def _bears(table: pd.DataFrame, measure: HeadMeasure) -> np.ndarray:
+    """Which heads have this role, bool ``[head]``. A comparison with NaN is False."""
+    name = measure.name
+    score, chance, rows = (
+        table[f"{name}{part}"].to_numpy(np.float64) for part in ("", "_chance", "_rows")
+    )
+    assert measure.threshold is not None
+    lift = (score - chance) / np.where(chance < 1, 1 - chance, np.nan)
+    fit = (score >= measure.threshold) & (lift >= LIFT) & (rows >= LEAST_ROWS)
+    sentences = table.attrs.get(SENTENCES, LEAST_SENTENCES)
+    if f"{name}_low" in table.columns and sentences >= LEAST_SENTENCES:
+        return fit & _above(table, name, score, np.fmax(chance, _null(table, name)), sentences)
+    bound = np.sqrt(math.log(max(1, len(table)) / ALPHA) / (2 * np.maximum(rows, 1)))
+    return fit & (score - bound > chance)
+
+
+def _above(
+    table: pd.DataFrame, name: str, score: np.ndarray, null: np.ndarray, sentences: int
+) -> np.ndarray:
+    """Whether interval and corrected test stand above the null, bool ``[head]``."""
+    low, high = (table[f"{name}_{end}"].to_numpy(np.float64) for end in ("low", "high"))
+    asked = np.isfinite(score) & np.isfinite(low) & np.isfinite(null)
+    error = np.maximum(high - low, 1e-12)[asked] / (2 * NORMAL)
+    error *= math.sqrt(sentences / (sentences - 1))
+    t = (score - null)[asked] / error
+    p = np.ones(len(score))
+    p[asked] = np.where(t > 0, two_sided(t, sentences - 1), 1.0)
+    return (low > null) & (holm(p) < ALPHA)
+
+
+def _null(table: pd.DataFrame, name: str) -> np.ndarray:
+    """The measure in random order, by head; NaN where the table no longer says."""
+    kept = table.attrs.get(NULL, {})
+    if name not in kept:
+        return np.full(len(table), np.nan)
+    by_head = dict(zip(map(tuple, kept["heads"]), kept[name], strict=True))
+    return np.array([by_head.get(head, np.nan) for head in names_of(table)])
+
+
+def _states(table: pd.DataFrame) -> dict[str, np.ndarray]:
+    def parks(name: str) -> np.ndarray:
+        score, chance = (table[column].to_numpy(np.float64) for column in (name, f"{name}_chance"))
+        return (score > SINK) & (score - chance >= SINK_LIFT * (1 - chance))
+
+    sink = parks("sink") | parks("special")
+    entropy = table["entropy"].to_numpy(np.float64)
+    return {"sink": sink, "spread": entropy >= SPREAD, "sharp": (entropy <= SHARP) & ~sink}

@@ -1,0 +1,171 @@
+"""From a trace to the table of its heads, and from many traces to one with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ...core.sites import Site
+from ...core.trace import Trace
+from ...core.trace_parts import Attention
+from ..statistics.bootstrap import percentile_interval, reweightings
+from .registry import MEASURES, settled
+from .rows import VIEWS, HeadRows, Tally
+
+MASK = -1e3  # a score of at most this much is a mask
+#: Where the table of many sentences keeps what `roles` compares with: ``table.attrs[NULL]``.
+NULL, SENTENCES = "null", "sentences"
+
+#: The columns that name a head.
+HEAD = ["stack", "block", "layer", "head"]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """All measures of one attention block in one sentence."""
+
+    site: Site
+    heads: int
+    own: dict[str, Tally]
+    chance: dict[str, Tally]
+    null: dict[str, Tally]
+
+
+def allowed_keys(attention: Attention) -> np.ndarray:
+    """Where a block's mask lets its queries look, bool ``[query, key]``.
+
+    Where scores were kept, a score at or below -1000 is a mask. Elsewhere a key is closed if every
+    head of the block gives it a weight of exactly 0.
+    """
+    scores, weights = attention.scores, attention.weights
+    if scores is not None and scores.shape == weights.shape:
+        return np.any(scores > MASK, axis=0)
+    return np.any(weights > 0, axis=0)
+
+
+def rows_of(trace: Trace, attention: Attention, view: str) -> HeadRows:
+    """One block of a trace as the measures read it."""
+    query, key = trace.tokens(attention.query), trace.tokens(attention.key)
+    return HeadRows(
+        attention.weights,
+        allowed_keys(attention),
+        np.array(query.special, bool),
+        np.array(key.special, bool),
+        key_ids=np.array(key.ids, np.int64) if key.ids else None,
+        cross=attention.site.block == "cross",
+        view=view,
+    )
+
+
+def blocks_of(trace: Trace, view: str) -> Iterator[tuple[Attention, HeadRows]]:
+    """Every kept attention block of a trace, in the order of its maps and layers.
+
+    Raises:
+        ValueError: no such view; names those there are.
+        LookupError: the trace kept no weights.
+    """
+    if view not in VIEWS:
+        raise ValueError(f"There is no view {view!r}; choose of {', '.join(VIEWS)}.")
+    for name in trace.maps:
+        for attention in trace.blocks(name):
+            yield attention, rows_of(trace, attention, view)
+
+
+def measured(site: Site, rows: HeadRows, generator: np.random.Generator | None = None) -> Block:
+    """Every measure of a block; with a generator also under the null."""
+    null: dict[str, Tally] = {}
+    if generator is not None:
+        other = {what: rows.shuffled(generator, what) for what in ("ids", "rows")}
+        null = {m.name: m.of(other[m.shuffled]) for m in MEASURES if m.shuffled}
+    return Block(
+        site,
+        rows.heads,
+        {m.name: m.of(rows) for m in MEASURES},
+        {m.name: m.chance(rows) for m in MEASURES},
+        null,
+    )
+
+
+def names_of(table: pd.DataFrame) -> list[tuple[str, str, int, int]]:
+    """Which head each row is about, as tuples."""
+    return list(table[HEAD].itertuples(index=False, name=None))
+
+
+def head_columns(blocks: Sequence[Block]) -> pd.DataFrame:
+    """Which head each row of a table is about."""
+    names = [
+        (block.site.stack, block.site.block, block.site.layer, head)
+        for block in blocks
+        for head in range(block.heads)
+    ]
+    return pd.DataFrame(names, columns=HEAD)
+
+
+def table_of(sentences: Sequence[Sequence[Block]], seed: int | None = None) -> pd.DataFrame:
+    """The table of one sentence, or with a seed of many together and with intervals.
+
+    Every sentence has the same blocks in the same order. An interval is the 95 % bootstrap over
+    sentences, NaN where fewer than two of them have a row to ask.
+    """
+    table = head_columns(sentences[0])
+    draws = None if seed is None else reweightings(len(sentences), seed=seed)
+    columns: dict[str, np.ndarray] = {}
+    nulls: dict[str, list[float]] = {}
+    for name in (measure.name for measure in MEASURES):
+        sums, counts = _over(sentences, "own", name)
+        columns[name], rows = settled(sums.sum(0), counts.sum(0))
+        columns[f"{name}_rows"] = rows.astype(np.int64)
+        columns[f"{name}_chance"] = _pooled(sentences, "chance", name)[0]
+        if draws is None:
+            continue
+        low, high = _interval(sums, counts, draws)
+        columns[f"{name}_low"], columns[f"{name}_high"] = low, high
+        if name in sentences[0][0].null:
+            nulls[name] = _pooled(sentences, "null", name)[0].tolist()
+    table = pd.concat([table, pd.DataFrame(columns)], axis=1)
+    if draws is not None:
+        table.attrs = {SENTENCES: len(sentences), NULL: {"heads": names_of(table), **nulls}}
+    return table
+
+
+def _over(
+    sentences: Sequence[Sequence[Block]], kind: str, name: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sums and counts, ``[sentence, head, offset]``; most measures have one offset."""
+
+    def all_of(part: str) -> np.ndarray:
+        return np.stack(
+            [
+                np.concatenate(
+                    [getattr(getattr(b, kind)[name], part).reshape(b.heads, -1) for b in sentence]
+                )
+                for sentence in sentences
+            ]
+        )
+
+    return all_of("total"), all_of("rows")
+
+
+def _pooled(
+    sentences: Sequence[Sequence[Block]], kind: str, name: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and rows of each head over all sentences, ``[head]``."""
+    sums, counts = _over(sentences, kind, name)
+    return settled(sums.sum(0), counts.sum(0))
+
+
+def _interval(
+    sums: np.ndarray, counts: np.ndarray, draws: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The interval of each head, ``[head]``; draws that ask it no row are left out."""
+    again = (np.tensordot(draws, part, 1) for part in (sums, counts))
+    means, _ = settled(*again)
+    enough = (counts.max(-1) > 0).sum(0) >= 2
+    low, high = np.full((2, means.shape[1]), np.nan)
+    for head in np.flatnonzero(enough):
+        known = means[:, head][np.isfinite(means[:, head])]
+        low[head], high[head] = percentile_interval(known)
+    return low, high
