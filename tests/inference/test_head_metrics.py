@@ -22,7 +22,7 @@ from tests.support.witness_models import (
     translator,
 )
 from transformer_viz.checkpoints.common.model import Model
-from transformer_viz.metrics.heads.registry import MEASURES
+from transformer_viz.metrics.head_measures.registry import MEASURES
 
 EXACT = 1e-6
 PROMPTS = repeats(8)

@@ -9,16 +9,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from transformer_viz.metrics.heads.registry import MEASURES
-from transformer_viz.metrics.heads.role_rules import ROLES, roles
-from transformer_viz.metrics.heads.tables import HEAD
+from transformer_viz.metrics.head_measures.registry import MEASURES
+from transformer_viz.metrics.head_measures.role_rules import ROLES, roles
+from transformer_viz.metrics.head_measures.tables import HEAD
 
 HEADS = 8
 NAMES = [measure.name for measure in MEASURES]
 
 
 def table(name: str = "previous", sentences: int = 40, **words: Any) -> pd.DataFrame:
-    """Eight heads that do nothing; the first has a measure at .8 with all that a role wants."""
+    """Eight heads that do nothing; the first has a measure at .95 with all that a role wants."""
     found = pd.DataFrame(
         {"stack": "decoder", "block": "self", "layer": 0, "head": np.arange(HEADS)}
     )
@@ -28,11 +28,7 @@ def table(name: str = "previous", sentences: int = 40, **words: Any) -> pd.DataF
     found["entropy"] = 0.5
     found.attrs = {
         "sentences": sentences,
-        "null": {
-            "heads": list(
-                found[["stack", "block", "layer", "head"]].itertuples(index=False, name=None)
-            )
-        },
+        "null": {"heads": list(found[HEAD].itertuples(index=False, name=None))},
     }
     for part, value in ({"": 0.95, "_low": 0.93, "_high": 0.97} | words).items():
         if part == "null":
@@ -93,9 +89,7 @@ def test_few_sentences_are_held_to_the_bound_of_rows() -> None:
     bound = np.sqrt(np.log(HEADS / 0.05) / (2 * 40))  # .252
     for value, wanted in ((0.5 + bound - 0.01, ()), (0.5 + bound + 0.01, ("previous",))):
         words = {"": value, "_chance": 0.5, "_rows": 40, "_low": value, "_high": value}
-        assert roles(table(sentences=4, **words))["roles"][0] == (
-            wanted if value - 0.5 >= 0.15 else ()
-        )
+        assert roles(table(sentences=4, **words))["roles"][0] == wanted
 
 
 def test_a_table_that_was_written_and_read_again() -> None:

@@ -48,9 +48,10 @@ def allowed_keys(attention: Attention, hardened: bool = False) -> np.ndarray:
     seen = np.any(weights > 0, axis=0)
     if not hardened:
         return seen
-    past = np.tri(*seen.shape, dtype=bool)
-    ahead = attention.site.block == "cross" or seen[~past].any()
-    return past | ahead
+    past = np.tri(*seen.shape) > 0
+    if attention.site.block == "cross" or seen[~past].any():
+        past[:] = True
+    return past
 
 
 def rows_of(trace: Trace, attention: Attention, view: str) -> HeadRows:
@@ -70,7 +71,7 @@ def rows_of(trace: Trace, attention: Attention, view: str) -> HeadRows:
 def _hardened(trace: Trace, site: Site) -> bool:
     """Whether a temperature below 1 makes scores of this block so far apart that weights vanish."""
     edit = trace.intervention.find(Temperature, site)
-    return edit is not None and edit.value < 1
+    return isinstance(edit, Temperature) and edit.value < 1
 
 
 def blocks_of(trace: Trace, view: str) -> Iterator[tuple[Attention, HeadRows]]:
