@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .inference.head_metrics.pooled import metrics as metrics
     from .inference.matching import match as match
     from .inference.tracing import trace as trace
-    from .metrics.heads.role_rules import roles as roles
+    from .metrics.head_measures.role_rules import roles as roles
 
 __all__ = [
     "Intervention",
@@ -59,7 +59,7 @@ __getattr__ = lazy(
         "translate": ".inference.generation",
         "match": ".inference.matching",
         "metrics": ".metrics",
-        "roles": ".metrics.heads.role_rules",
+        "roles": ".metrics.head_measures.role_rules",
         "probe": ".capture",
         "rank": ".inference.ablation.ranking",
         "Intervention": ".core.interventions",

@@ -40,7 +40,7 @@ FLOORS: dict[str, float] = {
     "inference/experiments": 2.6,
     "walkthrough": 2.6,
     "metrics/attention": 3,
-    "metrics/heads": 3,
+    "metrics/head_measures": 3,
     "metrics/output": 3,
     "metrics/positions": 3,
     "metrics/residual": 3,

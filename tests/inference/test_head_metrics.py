@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -21,7 +22,7 @@ from tests.support.witness_models import (
     translator,
 )
 from transformer_viz.checkpoints.common.model import Model
-from transformer_viz.metrics.heads.registry import MEASURES
+from transformer_viz.metrics.head_measures.registry import MEASURES
 
 EXACT = 1e-6
 PROMPTS = repeats(8)
@@ -257,6 +258,19 @@ def test_a_trace_takes_its_view_as_second_word() -> None:
 
     trace = make_trace()
     assert tv.metrics(trace, "raw").equals(tv.metrics(trace, view="raw"))
+
+
+def test_hard_attention_is_no_mask(build_model: Callable[..., Model]) -> None:
+    """At temperature 0 nearly all weights are 0; the rows that are asked stay those of the mask."""
+    hard = tv.Intervention.from_json('{"edits": [{"kind": "temperature", "value": 0}]}')
+    model, keep = build_model(), ("weights", "scores")
+    source, target = [5, 9, 7, 11, 6, 8], [1, 4, 9, 12, 4]
+    known = tv.trace(model, source, target, intervention=hard, keep=keep, check=False)
+    told = tv.trace(model, source, target, intervention=hard, check=False)
+    assert tv.metrics(told, "raw").equals(tv.metrics(known, "raw"))
+    soft = tv.trace(model, source, target, check=False)
+    columns = [f"{name}_{part}" for name in ("previous", "self") for part in ("rows", "chance")]
+    assert tv.metrics(soft)[columns].equals(tv.metrics(told)[columns])
 
 
 SENTENCES = [

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tests.support.witness_models import ov_weights
-from transformer_viz.metrics.heads import cross, patterns, repeats, values
-from transformer_viz.metrics.heads.registry import MEASURES, HeadMeasure, settled
-from transformer_viz.metrics.heads.rows import VIEWS, HeadRows, Tally
+from transformer_viz.metrics.head_measures import cross, patterns, repeats, values
+from transformer_viz.metrics.head_measures.registry import MEASURES, HeadMeasure, settled
+from transformer_viz.metrics.head_measures.rows import VIEWS, HeadRows, Tally
 
 EXACT = 1e-6
 BY_NAME = {measure.name: measure for measure in MEASURES}

@@ -13,7 +13,7 @@ import numpy as np
 from ...checkpoints.common.model import Model
 from ...core.sites import Site
 from ...core.trace_parts import Attention
-from ...metrics.heads.values import ov_values
+from ...metrics.head_measures.values import ov_values
 from ...model import Transformer
 
 

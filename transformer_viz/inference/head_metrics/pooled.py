@@ -12,8 +12,8 @@ import pandas as pd
 from ...checkpoints import load
 from ...checkpoints.common.model import Model
 from ...core.trace import Trace
-from ...metrics.heads.rows import VIEWS
-from ...metrics.heads.tables import Block, blocks_of, measured, table_of
+from ...metrics.head_measures.rows import VIEWS
+from ...metrics.head_measures.tables import Block, blocks_of, measured, table_of
 from ..tracing import trace
 from .own_weights import OwnWeights
 

@@ -34,8 +34,8 @@ def roles(table: pd.DataFrame) -> pd.DataFrame:
     - of a table of five sentences or more: the lower end of the 95 % interval is above the null,
       and so is the score by Student's t with Holm's correction over heads. The null is the larger
       of chance and the same measure with the ids of words (duplicate, induction) or their rows
-      (previous, self, next, positional) in random order; it stands in ``table.attrs``, and chance
-      alone is used where that was lost;
+      (previous, self, next, positional) in random order. Null and number of sentences stand in
+      ``table.attrs``; where they were lost, chance is the null and the next rule holds as well;
     - of one trace, or of fewer sentences: the score lies above chance by more than Hoeffding's
       bound for that many rows, at 5 % over all heads together. Rows of one sentence are not
       independent, so such a role is a hint.
@@ -73,11 +73,14 @@ def _bears(table: pd.DataFrame, measure: HeadMeasure) -> np.ndarray:
     assert measure.threshold is not None
     lift = (score - chance) / np.where(chance < 1, 1 - chance, np.nan)
     fit = (score >= measure.threshold) & (lift >= LIFT) & (rows >= LEAST_ROWS)
-    sentences = table.attrs.get(SENTENCES, LEAST_SENTENCES)
-    if f"{name}_low" in table.columns and sentences >= LEAST_SENTENCES:
-        return fit & _above(table, name, score, np.fmax(chance, _null(table, name)), sentences)
     bound = np.sqrt(math.log(max(1, len(table)) / ALPHA) / (2 * np.maximum(rows, 1)))
-    return fit & (score - bound > chance)
+    by_rows = fit & (score - bound > chance)
+    sentences = table.attrs.get(SENTENCES)
+    if f"{name}_low" not in table.columns or (sentences or LEAST_SENTENCES) < LEAST_SENTENCES:
+        return by_rows
+    null = np.fmax(chance, _null(table, name))
+    above = _above(table, name, score, null, sentences or LEAST_SENTENCES)
+    return fit & above if sentences else by_rows & above
 
 
 def _above(

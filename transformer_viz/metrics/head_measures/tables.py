@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from ...core.edits import Temperature
 from ...core.sites import Site
 from ...core.trace import Trace
 from ...core.trace_parts import Attention
@@ -34,16 +35,23 @@ class Block:
     null: dict[str, Tally]
 
 
-def allowed_keys(attention: Attention) -> np.ndarray:
+def allowed_keys(attention: Attention, hardened: bool = False) -> np.ndarray:
     """Where a block's mask lets its queries look, bool ``[query, key]``.
 
     Where scores were kept, a score at or below -1000 is a mask. Elsewhere a key is closed if every
-    head of the block gives it a weight of exactly 0.
+    head of the block gives it a weight of exactly 0. Where an edit ``hardened`` the attention,
+    zeros are no mask: open are then all keys, or those up to the row where nobody looks ahead.
     """
     scores, weights = attention.scores, attention.weights
     if scores is not None and scores.shape == weights.shape:
         return np.any(scores > MASK, axis=0)
-    return np.any(weights > 0, axis=0)
+    seen = np.any(weights > 0, axis=0)
+    if not hardened:
+        return seen
+    past = np.tri(*seen.shape) > 0
+    if attention.site.block == "cross" or seen[~past].any():
+        past[:] = True
+    return past
 
 
 def rows_of(trace: Trace, attention: Attention, view: str) -> HeadRows:
@@ -51,13 +59,19 @@ def rows_of(trace: Trace, attention: Attention, view: str) -> HeadRows:
     query, key = trace.tokens(attention.query), trace.tokens(attention.key)
     return HeadRows(
         attention.weights,
-        allowed_keys(attention),
+        allowed_keys(attention, _hardened(trace, attention.site)),
         np.array(query.special, bool),
         np.array(key.special, bool),
         key_ids=np.array(key.ids, np.int64) if key.ids else None,
         cross=attention.site.block == "cross",
         view=view,
     )
+
+
+def _hardened(trace: Trace, site: Site) -> bool:
+    """Whether a temperature below 1 makes scores of this block so far apart that weights vanish."""
+    edit = trace.intervention.find(Temperature, site)
+    return isinstance(edit, Temperature) and edit.value < 1
 
 
 def blocks_of(trace: Trace, view: str) -> Iterator[tuple[Attention, HeadRows]]:

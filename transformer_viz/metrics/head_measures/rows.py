@@ -62,7 +62,7 @@ class HeadRows:
     What weights alone cannot tell, where somebody computed it: ``values`` ``[head, key, d_model]``,
     each key's values through the head's output projection; ``direct`` ``[head, query,
     vocabulary]``, the head's own logits under the run's frozen final norm; ``ov`` ``[head]``, from
-    `values.ov_copying`.
+    `values.ov_values`.
     """
 
     weights: np.ndarray
