@@ -92,9 +92,8 @@ def test_a_clean_run_is_proved_at_every_place(tiny_model):
     for place, gaps in report.laws.items():
         causal = {"causal off"} if place.startswith("decoder") else set()
         assert set(gaps) - {"token order"} == wanted | causal
-    told = [site for site, gaps in report.laws.items() if "token order" in gaps]
-    assert any(site.startswith("encoder L0") for site in told)  # later, a change is everywhere
-    assert not any(site.startswith(("encoder L1", "cross")) for site in told)
+        if not place.startswith("decoder"):  # whose tokens are all the same here
+            assert gaps["token order"] == 0
     said = [finding.sentence for finding in findings_of(trace(tiny_model, WORDS))]
     assert said[3] == (
         f"Each of the {len(report.kernels)} softmaxes that ran is shown, with the same numbers."

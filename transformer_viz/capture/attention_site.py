@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -95,8 +97,8 @@ def keep(
     if scores is not None and (state.request.scores(record.site) or state.request.check):
         record.scores = layout.canonical(scores).detach()
     if state.request.qkv(record.site):
-        record.q = vectors(state, role.q, role.q_labels, record.heads)
-        record.k = vectors(state, role.k, role.k_labels, record.heads)
+        record.q = vectors(state, role.q, role.q_labels, record.heads, layout)
+        record.k = vectors(state, role.k, role.k_labels, record.heads, layout)
         record.scale, record.cap = scale_of(role)
     if state.request.positions and role.bias is not None:
         bias = layout.canonical(role.bias.expand(tuple(layout.shape)))[0]
@@ -104,9 +106,22 @@ def keep(
 
 
 def vectors(
-    state: CaptureState, x: Tensor | None, labels: tuple[str, ...] | None, heads: int
+    state: CaptureState,
+    x: Tensor | None,
+    labels: tuple[str, ...] | None,
+    heads: int,
+    scores: Layout | None = None,
 ) -> Tensor | None:
-    """q, k or v as ``[batch, head, token, width]``; None where its dimensions are not known."""
+    """q, k or v as ``[batch, head, token, width]``; None where its dimensions are not known.
+
+    Copies of a learned query may be items or heads; the layout of the ``scores`` tells which.
+    """
     if x is None or labels is None or len(labels) != x.dim():
         return None
-    return Layout(labels, tuple(x.shape), heads, state.lineage.axes(x)).canonical(x.detach())
+    axes = state.lineage.axes(x)
+    layout = Layout(labels, tuple(x.shape), heads, axes)
+    if scores is not None and scores.axes is not None and axes is not None:
+        same = scores.labels[:-2] == labels[:-2] and scores.shape[:-2] == layout.shape[:-2]
+        if same and scores.sizes[:2] != layout.sizes[:2]:
+            layout = replace(layout, axes=(*scores.axes[:-2], *axes[-2:]))
+    return layout.canonical(x.detach())

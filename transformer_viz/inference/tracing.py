@@ -37,6 +37,7 @@ from .proof.prove import Changed, Proof, prove
 
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients")
 PROOF = 14  # copies of all maps that a proof holds at its height (measured at 900 tokens)
+MOST_CHANGED = 12  # tokens of a text that may be exchanged, one at a time
 MAX_MEMORY_SHARE = 0.5  # of the memory that the maps of a run may take
 
 
@@ -221,19 +222,20 @@ def proved(model: Model, read: Read) -> Proof:
 
 
 def changed(model: Model, read: Read) -> Iterator[tuple[int, str, Read]]:
-    """Inputs with one token in the middle exchanged for another one of the same text: the token's
-    number, the stack that reads it, and the input. None where all tokens are the same."""
+    """Inputs with one token exchanged for another one of the same text: the token's number, the
+    stack that reads it, and the input. The token in the middle comes first; none where all tokens
+    are the same."""
     for side, ids in enumerate(read.tensors[:2]):
         if ids is None or ids.is_floating_point() or ids.dim() != 2:
             continue
         places = read.beside.places if side == 0 and read.beside is not None else ()
         words = [n for n in range(ids.shape[1]) if n not in places]  # a patch is no word
-        if not words:
-            continue
-        token = words[len(words) // 2]
+        middle = len(words) // 2
         kept = ids[0, [n for n in words if n]]
-        others = kept[kept != ids[0, token]]
-        if len(others):
+        for token in (words[middle:] + words[:middle])[:MOST_CHANGED]:
+            others = kept[kept != ids[0, token]]
+            if not len(others):
+                continue
             made = ids.clone()
             made[0, token] = others[0]
             stack = "decoder" if side or model.kind == "decoder-only" else "encoder"

@@ -25,13 +25,15 @@ class Account:
     ``shape`` is ``[batch, head, query, key]`` of the softmax, with columns that are no keys;
     ``parts`` hold for each kernel its number and, for each of its rows, the number of the row
     among all rows ``batch x head x query`` of the attention. ``unsure`` where the same numbers
-    would fit another order of the rows too.
+    would fit another order of the rows too. ``again`` where the kernels gave their numbers to an
+    earlier attention of the same place too: one softmax that meets several values.
     """
 
     record: AttentionRecord
     shape: tuple[int, int, int, int]
     parts: dict[int, Tensor] = field(default_factory=dict)
     unsure: bool = False
+    again: bool = False
 
     @property
     def complete(self) -> bool:
@@ -63,8 +65,21 @@ def accounts(records: Sequence[AttentionRecord], kernels: Sequence[Kernel]) -> l
             account.parts[number] = chosen
             free.view(-1)[chosen] = False
             taken.add(number)
+        if not account.parts:
+            take_again(account, found, rows)
         found.append(account)
     return found
+
+
+def take_again(account: Account, found: Sequence[Account], rows: Tensor) -> None:
+    """Give an attention the kernels of an earlier one of the same place with the same numbers."""
+    for earlier in found:
+        if earlier.parts and name(earlier.record) == name(account.record):
+            others = softmaxed(earlier.record)
+            if others is not None and others.shape == rows.shape and torch.equal(others, rows):
+                account.parts, account.again = earlier.parts, True
+                account.unsure = earlier.unsure
+                return
 
 
 def by_kernel(accounts: Sequence[Account]) -> dict[int, tuple[Account, Tensor]]:
@@ -107,15 +122,34 @@ def near(dtype: torch.dtype) -> float:
 def placed(rows: Tensor, marks: Tensor, free: Tensor, close: float) -> tuple[Tensor, bool] | None:
     """Where a kernel's rows stand in an attention, and whether other places would fit as well."""
     known = marks.view(-1, DIRECTIONS)
-    tried = [
-        (float((rows - known[numbers]).abs().max()), numbers) for numbers in places(len(rows), free)
-    ]
-    fits = sorted((gap, i) for i, (gap, _) in enumerate(tried) if gap <= close)
-    if not fits:
-        return None
-    nearest = fits[0][0]
-    unsure = any(gap <= TWICE * nearest + ROUNDING for gap, _ in fits[1:])
-    return tried[fits[0][1]][1], unsure
+    for ways in (places, between):
+        tried = [
+            (float((rows - known[numbers]).abs().max()), numbers)
+            for numbers in ways(len(rows), free)
+        ]
+        fits = sorted((gap, i) for i, (gap, _) in enumerate(tried) if gap <= close)
+        if fits:
+            nearest = fits[0][0]
+            unsure = any(gap <= TWICE * nearest + ROUNDING for gap, _ in fits[1:])
+            return tried[fits[0][1]][1], unsure
+    return None
+
+
+def between(count: int, free: Tensor) -> Iterator[Tensor]:
+    """Orders in which a kernel may hold all rows of an attention whose batch is made of two axes,
+    such as items and lines of a picture, with other axes between them."""
+    batch, heads, queries = free.shape
+    if count != free.numel() or not bool(free.all()):
+        return
+    numbers = torch.arange(count)
+    seen: list[Tensor] = []
+    for outer in (n for n in range(2, batch) if batch % n == 0):
+        whole = numbers.view(outer, batch // outer, heads, queries)
+        for order in permutations(range(4)):
+            made = whole.permute(order).reshape(-1)
+            if not any(torch.equal(made, other) for other in seen):
+                seen.append(made)
+                yield made
 
 
 def places(count: int, free: Tensor) -> Iterator[Tensor]:

@@ -48,7 +48,11 @@ PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "matmul": 0, "linear": 0, "con
     "baddbmm": 1,
     "addbmm": 1,
     "addmv": 1,
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), 0),
 }
+#: Where the features of a convolution's input lie; inference mode hands down those with a number,
+#: whose input may have no batch.
+CHANNELS = {"convolution": 1, "conv1d": -2, "conv2d": -3, "conv3d": -4}
 #: What else takes weights, and what that makes of them.
 USES = {"topk": "routing", "sort": "routing", "argmax": "choice", "max": "choice"} | {
     "multinomial": "choice",
@@ -74,7 +78,8 @@ class Kernel:
     kernel), in ``dtype``. ``met`` is what became of the weights: ``product`` (they weighed
     something), ``routing``, ``choice``, ``loss``, ``opaque``, or empty where nothing of the kind
     was seen. ``outside`` where no module of the model ran it. ``projected`` are the sizes of what
-    it weighed when it met the next product, the output projection; None if it met none.
+    it weighed when it met the next product, the output projection, features last; None if it met
+    none.
     ``weighed`` counts the numbers that came of it, ``projections`` are all products that took some.
     """
 
@@ -87,6 +92,11 @@ class Kernel:
     projected: tuple[int, ...] | None = None
     weighed: int = 0
     projections: list[tuple[int, ...]] = field(default_factory=list)
+
+    @property
+    def width(self) -> int:
+        """How many numbers came of one row."""
+        return self.weighed // max(1, len(self.rows))
 
     def in_parts(self) -> bool:
         """Whether several projections share its rows: all of its numbers, cut into parts of unlike
@@ -247,6 +257,8 @@ class KernelMode(TorchDispatchMode):
             for mark in self.marks(x):
                 if mark.context and name in ADDED and self.joined_by_others(x, given):
                     continue  # what the projection takes is more than the heads
+                if mark.context and name in PRODUCTS and self.weighed_again(mark, given):
+                    continue  # the same weights take what they gave: this is no projection
                 for y in self.next(mark, name, x, results):
                     self.hand_on(mark, name, x, y)
 
@@ -254,13 +266,22 @@ class KernelMode(TorchDispatchMode):
         """Whether a sum adds something as large as a tensor that no kernel made."""
         return any(y.numel() >= x.numel() and not self.marks(y) for y in given)
 
+    def weighed_again(self, mark: Followed, given: list[Tensor]) -> bool:
+        """Whether weights meet what they weighed before."""
+        return any(
+            other.number == mark.number and not other.context
+            for y in given
+            for other in self.marks(y)
+        )
+
     def next(self, mark: Followed, name: str, x: Tensor, results: list[Tensor]) -> list[Tensor]:
         """The results of a call that go on from a followed tensor; notes what it met."""
         kernel = self.kernels[mark.number]
         product = name in PRODUCTS or (mark.spread and name in ("sum", "mean"))
         if product and mark.context:
-            kernel.projected = kernel.projected or tuple(x.shape)
-            kernel.projections.append(tuple(x.shape))
+            size = tuple(x.movedim(feature_axis(name), -1).shape)
+            kernel.projected = kernel.projected or size
+            kernel.projections.append(size)
             return []
         if product:
             kernel.met = "product"
@@ -284,7 +305,7 @@ class KernelMode(TorchDispatchMode):
 
 def feature_axis(name: str) -> int:
     """The axis of the features in the first factor of a product."""
-    return 1 if name == "convolution" else -1
+    return CHANNELS.get(name, -1)
 
 
 def short(func: Any) -> str:

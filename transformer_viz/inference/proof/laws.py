@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -50,11 +51,17 @@ class LawAtKernels:
     """A law as the edits that a `KernelMode` makes.
 
     ``bare`` are the numbers of kernels behind which no output projection was found: there a head
-    is taken out of the weights.
+    is taken out of the weights. ``widths`` are the features of a head, by kernel.
     """
 
-    def __init__(self, law: Law, accounts: Sequence[Account], bare: Collection[int] = ()):
-        self.law, self.bare = law, bare
+    def __init__(
+        self,
+        law: Law,
+        accounts: Sequence[Account],
+        bare: Collection[int] = (),
+        widths: Mapping[int, int] = MappingProxyType({}),
+    ):
+        self.law, self.bare, self.widths = law, bare, widths
         self.by_kernel = by_kernel(accounts)
         self.emptied: dict[int, Tensor] = {}
 
@@ -91,17 +98,23 @@ class LawAtKernels:
         return weights if empty is None else weights.masked_fill(empty[:, None], 0.0)
 
     def projected(self, numbers: Sequence[int], x: Tensor, axis: int) -> Tensor:
-        """What enters the output projection without the features of one head; each is as wide as
-        the other."""
-        covered = sorted({head for number in numbers for head in self.heads(number)})
-        size = x.shape[axis]
-        if self.law.name != "heads" or self.law.head not in covered or size % len(covered):
+        """What enters the output projection without the features of one head; heads stand there
+        side by side, each as wide as its kernel tells, or else as wide as the other."""
+        widths = {head: self.widths.get(n, 0) for n in numbers for head in self.heads(n)}
+        covered, size = sorted(widths), x.shape[axis]
+        if self.law.name != "heads" or self.law.head not in covered:
             return x
         count, place = len(covered), covered.index(self.law.head)
-        features = torch.arange(size, device=x.device)
-        owner = features % count if self.law.interleaved else features // (size // count)
-        kept = (owner != place).to(x.dtype)
-        return x * (kept if axis == -1 else kept.view(-1, *[1] * (x.dim() - 2)))
+        wide = torch.tensor([widths[head] for head in covered])
+        if int(wide.sum()) != size:
+            if size % count:
+                return x
+            wide = torch.full((count,), size // count)
+        owner = torch.arange(count).repeat_interleave(wide)
+        if self.law.interleaved:
+            owner = torch.arange(size) % count
+        kept = (owner != place).to(x.dtype).to(x.device)
+        return x * kept.view(-1, *[1] * (x.dim() - 1 - axis % x.dim()))
 
     def heads(self, number: int) -> set[int]:
         """The heads whose rows a kernel made."""

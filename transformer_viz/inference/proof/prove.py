@@ -21,7 +21,8 @@ from .further import further
 from .kernels import Kernel, KernelMode, flat
 from .laws import LAWS, SEEN, Law, LawAtKernels
 from .numbering import first_of_stairs, looked_at
-from .token_order import own_rows
+from .reordered import ReorderMode
+from .token_order import Orders, Stilled, own_rows
 
 Call = Callable[[], Any]
 Laws = dict[str, dict[str, float | None]]  # by site and law
@@ -84,8 +85,9 @@ def prove(
     ``call`` runs the module and gives its output, ``stack`` names a lone self-attention (as in
     `CaptureRequest`). ``together`` runs a batch whose first item ``alone`` runs by itself (left
     out, ``call`` does); without it the axis of the batch is not told. ``changed`` are calls with
-    one other token, which tell whether row 3 is token 3. Twenty or so passes more; the module is
-    not changed.
+    one other token, which tell whether row 3 is token 3: the first of each stack is made, the
+    others where the module moves its tokens about. Twenty or so passes more; the module is not
+    changed.
     """
     return Prover(module, call, stack).prove(alone, together, changed)
 
@@ -115,7 +117,7 @@ class Prover:
     ) -> Proof:
         """All laws; each at all sites at once, and one by one where that fails."""
         laws: Laws = {}
-        begun = [account.record for account in self.accounts if not account.record.offset]
+        begun = [a.record for a in self.accounts if not a.record.offset and not a.again]
         runs = Counter(map(name, begun))  # later rows of one are told by how its keys grew
         self.untold += [
             f"{where}: {count} attentions ran there, and an edit of it acts on all of them; "
@@ -128,8 +130,7 @@ class Prover:
             enter(laws, account.record, told | self.order(account))
         for site, errors in self.batch(alone, together).items():
             laws[site] |= errors
-        for one in changed:
-            self.tokens(one, laws)
+        self.order_of_tokens(changed, laws)
         for law in self.tried():
             for site, error in self.law(law).items():
                 laws[site][law.name] = error
@@ -158,11 +159,11 @@ class Prover:
             out = (call or self.call)()
         return capture, flat(out)
 
-    def under(self, mode: Any) -> list[Tensor]:
+    def under(self, mode: Any, call: Call | None = None) -> list[Tensor]:
         """The tensors of a pass under a dispatch mode; the other one keeps PyTorch's modules from
         putting whole layers into one kernel."""
         with torch.no_grad(), Explicit(), mode:
-            return flat(self.call())
+            return flat((call or self.call)())
 
     def numbers(self, account: Account) -> float | None:
         """How far the captured weights are from those of the kernels; None without any kernel."""
@@ -257,6 +258,49 @@ class Prover:
             enter(found, account.record, {"batch": alike})
         return found
 
+    def order_of_tokens(self, changed: Sequence[Changed], laws: Laws) -> None:
+        """Whether row 3 is token 3: told by changed tokens, or amber where the module moves its
+        tokens about by their numbers and not enough of them tell."""
+        if not self.accounts:
+            return
+        orders = Orders(self.accounts, self.reordered(changed))
+        before = self.stilled(self.call) if changed else []
+        tried: set[str | None] = set()
+        for one in changed:
+            if one.stack not in tried:
+                self.tokens(one, laws)
+            elif not orders.asked:
+                continue
+            after = self.stilled(one.call)
+            pairs = list(zip(before, after, strict=True))
+            for account, error in orders.told(one.token, one.stack, pairs, one.stack in tried):
+                enter(laws, account.record, {"token order": error})
+            tried.add(one.stack)
+        self.untold += [
+            f"{name(account.record)}: before it tokens are sorted, chosen or moved by their own "
+            "numbers (sort, top-k, gather); that row 3 is word 3 is not proved"
+            for account in orders.untold()
+        ]
+
+    def reordered(self, changed: Sequence[Changed]) -> set[int]:
+        """The numbers of the kernels that read tokens which the input's numbers moved about."""
+        mode = ReorderMode(self.module)
+        self.under(mode)
+        found = mode.reordered
+        for one in {other.stack: other for other in reversed(changed)}.values():
+            mode = ReorderMode(self.module, mode.steps)
+            self.under(mode, one.call)
+            found = found | mode.reordered
+        return found
+
+    def stilled(self, call: Call) -> list[AttentionRecord | None]:
+        """The attentions of a call in which each row looks at its own token alone."""
+        still = Stilled(self.accounts)
+        mode = KernelMode(self.module, still)
+        self.under(mode, call)
+        same = [kernel.path for kernel in mode.kernels] == [kernel.path for kernel in self.kernels]
+        return [still.record(account) if same else None for account in self.accounts]
+
     def tokens(self, changed: Changed, laws: Laws) -> None:
         """Whether the rows that a changed token changes are its own; entered where they tell."""
         request = replace(self.matrices, scores=lambda site: True)
@@ -313,7 +357,8 @@ class Prover:
     def measured(self, law: Law, edits: Intervention, told: Sequence[Account]) -> float | None:
         """How far a probe's edit is from the law at the kernels; None where it is refused."""
         bare = {n for n, kernel in enumerate(self.kernels) if kernel.projected is None}
-        expected = self.under(KernelMode(self.module, LawAtKernels(law, told, bare)))
+        widths = {n: kernel.width for n, kernel in enumerate(self.kernels)}
+        expected = self.under(KernelMode(self.module, LawAtKernels(law, told, bare, widths)))
         return self.edited(edits, expected)
 
     def edited(self, edits: Intervention, expected: list[Tensor]) -> float | None:

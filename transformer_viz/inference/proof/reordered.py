@@ -1,0 +1,113 @@
+"""Which softmaxes read tokens that were sorted, chosen or moved by numbers of the input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from .kernels import KernelMode, flat, short
+
+#: Calls that take or put numbers by an index: the places of what is moved, and of the index.
+MOVES = (
+    dict.fromkeys(("index", "_unsafe_index", "take", "take_along_dim", "masked_select"), (0, 1))
+    | dict.fromkeys(("gather", "index_select"), (0, 2))
+    | dict.fromkeys(("embedding",), (0, 1))
+    | dict.fromkeys(("index_put", "_unsafe_index_put", "_index_put_impl", "masked_scatter"), (2, 1))
+    | dict.fromkeys(("scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy"), (3, 2))
+)
+SORTS = frozenset(("sort", "msort", "topk"))  # their numbers are moved by themselves
+LIFTED = "lift_fresh"  # what Python's numbers become
+#: Calls that take a part of a tensor by Python's numbers.
+NUMBERED = frozenset(("select", "slice", "narrow", "roll", "split_with_sizes", LIFTED))
+Step = tuple[str, Any]  # such a call, and its numbers
+
+
+class ReorderMode(KernelMode):
+    """Lists kernels, and in ``reordered`` the numbers of those whose rows or keys may have been
+    moved about by an index that the input's numbers made.
+
+    An index that went through Python's numbers is known by being another one than in the
+    ``steps`` of ``before``, a pass on another input. Views share what is known of their storage; it
+    holds no tensor alive.
+    """
+
+    def __init__(self, module: nn.Module, before: Sequence[Step] | None = None):
+        super().__init__(module)
+        self.before, self.steps = before, list[Step]()
+        self.reordered: set[int] = set()
+        self.known: dict[StorageWeakRef, tuple[bool, bool]] = {}  # of the input, and moved
+        for x in self.names.tensors:
+            self.mark(x, False, False)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        first, name = len(self.kernels), short(func)
+        given = flat((args, kwargs or {}))
+        other = name in NUMBERED and self.other_numbers(name, args)
+        facts = [self.facts(x) for x in given] if name != LIFTED else [(other, False)]
+        moved = any(fact[1] for fact in facts) or self.moves(name.rstrip("_"), args)
+        moved = moved or (other and name != LIFTED and self.of_input(args[0]))
+        out = super().__torch_dispatch__(func, types, args, kwargs)
+        if moved:
+            self.reordered.update(range(first, len(self.kernels)))
+        sized = name.endswith("_like") or name.startswith("new_")  # takes only a shape
+        made = not sized and any(fact[0] for fact in facts)
+        sorted_ones = [x for x, fact in zip(given, facts, strict=False) if fact[1]]
+        level = sorted_ones and all(x.is_floating_point() for x in sorted_ones)
+        for x in flat(out):
+            threshold = level and x.dtype == torch.bool  # which numbers reach it is no order
+            self.mark(x, made, moved and not sized and not threshold)
+        return out
+
+    def moves(self, name: str, args: tuple[Any, ...]) -> bool:
+        """Whether a call moves numbers of the input about by others."""
+        if name in SORTS:
+            return self.of_input(args[0]) and not self.names.outside()
+        places = MOVES.get(name)
+        if places is None or len(args) <= max(places):
+            return False
+        what, index = places
+        moved = self.of_input(args[what]) and self.of_input(args[index])
+        return moved and not self.names.outside()
+
+    def other_numbers(self, name: str, args: tuple[Any, ...]) -> bool:
+        """Whether a call of the model has other numbers than its turn had before, or is another
+        call."""
+        if self.names.outside():
+            return False
+        numbers = args[0].tolist() if name == LIFTED else args[1:]
+        self.steps.append((name, numbers))
+        if self.before is None:
+            return False
+        turn = len(self.steps) - 1
+        return turn >= len(self.before) or self.before[turn] != self.steps[turn]
+
+    def of_input(self, value: Any) -> bool:
+        """Whether a tensor, or one of several, was made of the input."""
+        return any(self.facts(x)[0] for x in flat([value]))
+
+    def facts(self, x: Tensor) -> tuple[bool, bool]:
+        """Whether a tensor was made of the input, and whether it was moved about; one that no call
+        made is the input."""
+        place = storage(x)
+        return (True, False) if place is None else self.known.get(place, (True, False))
+
+    def mark(self, x: Tensor, made: bool, moved: bool) -> None:
+        """Note what was found of a tensor, beside what was known of its storage."""
+        place = storage(x)
+        if place is not None:
+            before = self.known.get(place, (False, False))
+            self.known[place] = (before[0] or made, before[1] or moved)
+
+
+def storage(x: Tensor) -> StorageWeakRef | None:
+    """What tells where a tensor's numbers lie; None for one without a storage of its own."""
+    try:
+        return StorageWeakRef(x.untyped_storage())
+    except (NotImplementedError, RuntimeError):
+        return None
