@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from .checkpoints import load as load
     from .core.interventions import Intervention as Intervention
     from .core.trace import Trace as Trace
+    from .inference.evidence.head_metrics import metrics as metrics
     from .inference.generation import translate as translate
     from .inference.matching import match as match
     from .inference.tracing import trace as trace
+    from .metrics.heads.roles import roles as roles
 
 __all__ = [
     "Intervention",
@@ -34,7 +36,9 @@ __all__ = [
     "available",
     "load",
     "match",
+    "metrics",
     "probe",
+    "roles",
     "trace",
     "translate",
     "views",
@@ -42,7 +46,8 @@ __all__ = [
 
 
 #: Each public name and the module it lives in, in the order a reader meets them. No module may bear
-#: the name of a public function: importing it would put the module in the function's place.
+#: the name of a public function: importing it would put the module in the function's place. (The
+#: package `metrics` is one and can be called.)
 __getattr__ = lazy(
     __name__,
     {
@@ -51,6 +56,8 @@ __getattr__ = lazy(
         "trace": ".inference.tracing",
         "translate": ".inference.generation",
         "match": ".inference.matching",
+        "metrics": ".metrics",
+        "roles": ".metrics.heads.roles",
         "probe": ".capture",
         "Intervention": ".core.interventions",
         "Trace": ".core.trace",

@@ -6,6 +6,7 @@ import inspect
 import re
 import tomllib
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -19,11 +20,15 @@ PUBLIC = {
     "available",
     "load",
     "match",
+    "metrics",
     "probe",
+    "roles",
     "trace",
     "translate",
     "views",
 }
+#: Names that are packages: `metrics` is one that can be called.
+MODULES = {"views", "metrics"}
 
 
 def test_the_list_is_whole_and_sorted() -> None:
@@ -35,7 +40,7 @@ def test_the_list_is_whole_and_sorted() -> None:
 @pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_a_name_is_what_it_says(name: str) -> None:
     value = getattr(tv, name)
-    assert inspect.ismodule(value) == (name == "views")
+    assert inspect.ismodule(value) == (name in MODULES)
     assert value.__doc__, f"{name} has no docstring"
 
 
@@ -46,7 +51,18 @@ def test_an_unknown_name_names_those_there_are() -> None:
 
 def test_no_module_bears_the_name_of_a_public_function() -> None:
     rooms = {path.stem for path in Path(tv.__file__).parent.iterdir()}
-    assert rooms & PUBLIC == {"views"}
+    assert rooms & PUBLIC == MODULES
+
+
+def test_the_package_of_metrics_is_the_public_function_too() -> None:
+    from transformer_viz.inference.evidence.head_metrics import metrics
+
+    called, function = inspect.signature(tv.metrics), inspect.signature(metrics)
+    assert callable(tv.metrics)
+    assert [(p.name, p.kind, p.default) for p in called.parameters.values()] == [
+        (p.name, p.kind, p.default) for p in function.parameters.values()
+    ]
+    assert tv.metrics.head_statistics is import_module("transformer_viz.metrics").head_statistics
 
 
 def test_the_changelog_tells_of_this_version() -> None:

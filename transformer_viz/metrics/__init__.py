@@ -1,6 +1,12 @@
-"""Numbers about a trace: pure functions of plain arrays, each with a name, a unit and a law."""
+"""Numbers about a trace: pure functions of plain arrays, each with a name, a unit and a law.
 
+The package is also the public function ``tv.metrics``: what each head does.
+"""
+
+import sys
 import warnings
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from ..core import head_metrics
@@ -50,3 +56,28 @@ def __getattr__(name: str) -> Any:
         stacklevel=2,
     )
     return getattr(head_metrics, RENAMED[name])
+
+
+class _Metrics(ModuleType):
+    """This package, which can be called.
+
+    Importing a package puts it into its parent under its own name, so ``tv.metrics`` is this module
+    as soon as anyone imports it, whatever the parent had there. That the same name is a public
+    function is kept true by the module's class (a module's ``__class__`` may be set, Python 3.5);
+    the function itself runs models, stands floors above, and is fetched when it is called.
+    """
+
+    def __call__(
+        self,
+        thing: Any,
+        sentences: Any = None,
+        tell: Any = None,
+        *,
+        view: str = "content",
+        seed: int = 0,
+    ) -> Any:
+        home = import_module("..inference.evidence.head_metrics", __name__)
+        return home.metrics(thing, sentences, tell, view=view, seed=seed)
+
+
+sys.modules[__name__].__class__ = _Metrics
