@@ -67,10 +67,15 @@ def test_twins_are_one_function() -> None:
 
 
 @pytest.mark.slow
-def test_training_makes_induction_heads() -> None:
+def test_two_layers_learn_induction_and_one_does_not() -> None:
     """Elhage et al. 2021, Olsson et al. 2022: which heads they are depends on the seed."""
-    witness = witness_models.trained()
-    assert copy_accuracy(witness.model) > 0.95
-    table = tv.roles(tv.metrics(witness.model, witness.prompts))
-    assert table.loc[table["layer"] == 1, "induction"].max() > 0.6
-    assert any("induction" in names for names in table["roles"])
+    two, one = witness_models.trained(), witness_models.trained(layers=1)
+    assert copy_accuracy(two.model) > 0.95
+    assert copy_accuracy(one.model) < 0.75
+    table = tv.roles(tv.metrics(two.model, two.prompts))
+    lower, upper = (table[table["layer"] == layer] for layer in (0, 1))
+    assert upper["induction"].max() > 0.6
+    assert lower["previous"].max() > 0.6
+    assert any("induction" in names for names in upper["roles"])
+    assert not any("induction" in names for names in lower["roles"])
+    assert tv.metrics(one.model, one.prompts)["induction"].max() < 0.5

@@ -59,7 +59,7 @@ def measured(maps: Maps, seed: Sequence[int] | None = None) -> dict[str, Measure
         value = metric.measure(maps)
         null = None
         if seed is not None and metric.null in ("ids", "rows"):
-            null = _null(metric, maps, seed)
+            null = _null(metric, maps, value, seed)
         found[metric.name] = Measured(value, _chance(metric, uniform, value), null)
     return found
 
@@ -74,10 +74,9 @@ def _chance(metric: Metric, uniform: Maps, value: Moments) -> Moments:
     return Moments(each * value.count, value.count, each * each * value.count)
 
 
-def _null(metric: Metric, maps: Maps, seed: Sequence[int]) -> Moments:
+def _null(metric: Metric, maps: Maps, value: Moments, seed: Sequence[int]) -> Moments:
     """The same metric, ids or rows in another order."""
-    shape = metric.measure(maps).sum.shape
-    total = nothing(shape)
+    total = nothing(value.sum.shape)
     rng = np.random.default_rng(list(seed))
     for _ in range(ORDERS):
         order = rng.random(max(maps.visible.shape))
