@@ -14,6 +14,8 @@ from tests.support import witness_models
 from tests.support.witness_models import Witness
 from transformer_viz.metrics.heads.registry import METRICS, NAMES
 
+pytestmark = pytest.mark.families
+
 ROLES = [metric.name for metric in METRICS if metric.threshold]
 SENTENCES = [
     "The cat sat on the mat.",
@@ -294,6 +296,46 @@ def test_a_trace_takes_no_sentences_and_needs_its_matrices() -> None:
         tv.metrics(tv.trace(model, [0, 1, 2], check=False), [[0, 1]])
     with pytest.raises(LookupError, match="were not kept in this trace"):
         tv.metrics(tv.trace(model, [0, 1, 2], keep=("hidden",), check=False))
+
+
+def test_families_of_random_weights_have_values_and_no_role() -> None:
+    """Grouped queries, windows that differ by layer, ALiBi, relative bias, torch.nn itself."""
+    import transformers as hf
+
+    small = {"vocab_size": 64, "hidden_size": 48, "num_attention_heads": 4}
+    deep = small | {"intermediate_size": 40, "num_hidden_layers": 3, "num_key_value_heads": 2}
+    t5 = {"vocab_size": 64, "d_model": 48, "d_kv": 12, "d_ff": 40, "num_layers": 2, "num_heads": 4}
+    layer = torch.nn.TransformerEncoderLayer(48, 4, 40, batch_first=True)
+    stack = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    rng = np.random.default_rng(0)
+    prompts = [[1, *rng.integers(5, 60, 12).tolist()] for _ in range(6)]
+    pairs = [(ids, [0, *ids[:7]]) for ids in prompts]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        models = {
+            "grouped": (
+                hf.LlamaForCausalLM(hf.LlamaConfig(**deep, initializer_range=0.3)),
+                prompts,
+            ),
+            "windows": (
+                hf.Gemma2ForCausalLM(hf.Gemma2Config(**deep, head_dim=12, sliding_window=5)),
+                prompts,
+            ),
+            "alibi": (hf.BloomForCausalLM(hf.BloomConfig(**small, n_layer=2)), prompts),
+            "bias": (hf.T5ForConditionalGeneration(hf.T5Config(**t5)), pairs),
+            "plain": (
+                torch.nn.Sequential(torch.nn.Embedding(64, 48), stack, torch.nn.Linear(48, 64)),
+                prompts,
+            ),
+        }
+    tables = {name: tv.roles(tv.metrics(model, given)) for name, (model, given) in models.items()}
+    for name, table in tables.items():
+        assert set(table["roles"]) == {()}, name
+        assert table["entropy"].between(0, 1 + 1e-6).all(), name
+        assert (table["self_rows"] > 0).all(), name
+    assert tables["grouped"][["null", "ov_copying"]].notna().all(axis=None)
+    rows = tables["windows"].groupby("layer")["sink_rows"].first()
+    assert rows[0] < rows[1]  # under a window fewer rows see the first token
 
 
 @pytest.mark.shipped

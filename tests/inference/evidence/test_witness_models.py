@@ -12,6 +12,8 @@ import transformer_viz as tv
 from tests.support import witness_models
 from tests.support.witness_models import Witness, copy_accuracy, second_half_loss
 
+pytestmark = pytest.mark.families
+
 
 def removed(witness: Witness, *names: str) -> float:
     """What the loss grows by without these heads: their rows of the projection are 0."""

@@ -36,7 +36,7 @@ def first(found: pd.DataFrame) -> tuple[str, ...]:
 
 def test_a_score_high_enough_over_enough_rows_is_a_role() -> None:
     assert first(table(previous=0.6)) == ("previous",)
-    assert first(table(previous=0.6, positional=0.95)) == ("previous", "positional")
+    assert first(table(previous=0.6, positional=0.95, confidence=0.6)) == ("previous", "positional")
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,8 @@ def test_a_score_high_enough_over_enough_rows_is_a_role() -> None:
         {"previous": 0.6, "previous_chance": 0.5},  # lift .2
         {"previous": 0.9, "previous_rows": 9},
         {"previous": 0.6, "previous_rows": 10},  # Hoeffding: .6 - .504 over 10 rows of 8 heads
-        {"positional": 0.89},
+        {"positional": 0.89, "confidence": 0.6},
+        {"positional": 1.0, "confidence": 0.2},  # largest by a hair
         {"previous": float("nan"), "previous_rows": 0},
         {"previous": 0.9, "block": "cross"},
         {"sink": 1.0, "entropy": 0.0, "special": 1.0, "confidence": 1.0, "ov_copying": 1.0},

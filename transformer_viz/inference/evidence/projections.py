@@ -59,7 +59,10 @@ class Ends:
 
 
 def find(model: Model, trace: Trace) -> Found:
-    """What is known of each block of a trace that kept ``qkv``; values are not filled in."""
+    """What is known of each block of a trace that kept ``qkv``; values are not filled in.
+
+    Numbers are compared as float32 gives them: of a model in half precision little is found.
+    """
     if model.takes != "text" or not trace.source.ids:
         return {}
     target = None if trace.target is None else list(trace.target.ids)
@@ -99,6 +102,14 @@ def _hooks(module: nn.Module, ran: list[Ran]) -> Iterator[None]:
             handle.remove()
 
 
+def _linear(one: Ran) -> bool:
+    """Whether a module gives its input times its weight plus the same for every row."""
+    if one.weight.ndim != 2 or one.taken.shape[-1] != one.weight.shape[0]:
+        return False
+    rest = one.given - one.taken @ one.weight
+    return _close(one.given - rest[:1], one.given - rest)
+
+
 def _close(a: np.ndarray, b: np.ndarray) -> bool:
     if a.shape != b.shape:
         return False
@@ -112,7 +123,7 @@ def _ends(read: Read, trace: Trace, ran: Sequence[Ran]) -> Ends | None:
     written = trace.source if trace.target is None else trace.target
     tables = [_table(np.array(tokens.ids), ran) for tokens in (trace.source, written)]
     for one in ran:
-        if one.weight.ndim != 2 or not _scaled(one.given, trace.logits):
+        if not (_scaled(one.given, trace.logits) and _linear(one)):
             continue
         norm = next((n for n in ran if n.weight.ndim == 1 and _close(n.given, one.taken)), None)
         if norm is not None and tables[1] is not None:
@@ -143,7 +154,7 @@ def _of_block(block: Attention, trace: Trace, ran: Sequence[Ran], ends: Ends | N
     heads, wide = len(block.weights), block.v.shape[-1]
     values = np.repeat(block.v, heads // len(block.v), axis=0)
     mixed = _beside(np.nan_to_num(block.weights) @ values)
-    project = next((r for r in ran if r.weight.ndim == 2 and _close(r.taken, mixed)), None)
+    project = next((r for r in ran if _close(r.taken, mixed) and _linear(r)), None)
     if project is None or project.weight.shape[0] != heads * wide:
         return Projections()
     output = project.weight.reshape(heads, wide, -1).astype(np.float64)
@@ -194,14 +205,23 @@ def _through(norm: Ran, trace: Trace, vectors: np.ndarray) -> np.ndarray | None:
     return None
 
 
+def _own(v: np.ndarray) -> np.ndarray:
+    """The values as they were projected: once for query heads that share them."""
+    for group in range(len(v), 1, -1):
+        if len(v) % group == 0 and np.array_equal(np.repeat(v[::group], group, 0), v):
+            return v[::group]
+    return v
+
+
 def _circuit(
     block: Attention, trace: Trace, ran: Sequence[Ran], ends: Ends, final: np.ndarray
 ) -> np.ndarray | None:
     """(W_O W_U)(W_E W_V) of each head, ``[head, d_v, d_v]``, the norms' gains folded in."""
     assert block.v is not None
-    shown, wide = _beside(block.v), block.v.shape[0] * block.v.shape[2]
+    own = _own(block.v)
+    shown, wide = _beside(own), own.shape[0] * own.shape[2]
     for one in ran:
-        count = one.given.shape[-1] // wide if one.weight.ndim == 2 else 0
+        count = one.given.shape[-1] // wide if _linear(one) else 0
         for part in range(count):
             columns = slice(part * wide, (part + 1) * wide)
             if not _close(one.given[:, columns], shown):
@@ -211,7 +231,7 @@ def _circuit(
             read = table if norm is None else _through(norm, trace, table)
             if read is None:
                 return None
-            reads = one.weight[:, columns].reshape(-1, *block.v.shape[::2]).transpose(1, 0, 2)
+            reads = one.weight[:, columns].reshape(-1, *own.shape[::2]).transpose(1, 0, 2)
             reads = np.repeat(reads, len(final) // len(reads), axis=0)
             return final @ (ends.unembedding.T.astype(np.float64) @ read) @ reads
     return None

@@ -23,14 +23,18 @@ def roles(table: pd.DataFrame) -> pd.DataFrame:
     next, duplicate, induction and copying .5, positional .9); it covers .3 of the way from chance
     to 1; ten rows or more were asked; it lies above the null (the same metric with words or rows in
     another order) beyond doubt, at 5 % for all heads together (Holm 1979), and so does the lower
-    end of its interval. A head may have several. Words of one sentence say little about a head: on
-    a table of a single trace (or of fewer than five sentences) there is no interval and no null,
-    and Hoeffding's bound for that many rows, at 5 % shared among all heads, must lie above chance.
+    end of its interval. A positional head must also be that much more confident than chance: with
+    ALiBi even random weights are largest at one offset, by a hair. A head may have several.
+
+    Words of one sentence say little about a head: on a table of a single trace (or of fewer than
+    five sentences) there is no interval and no null, and Hoeffding's bound for that many rows, at
+    5 % shared among all heads, must lie above chance.
+
     States are no roles: ``sink`` (weight on the first token over .3, or on special tokens over .5,
     with the same lift), ``spread`` and ``sharp`` (entropy from .9, to .1).
 
     Args:
-        table: what ``tv.metrics`` gave, or some of its rows.
+        table: what ``tv.metrics`` gave, with all of its rows: they count as tests that were made.
 
     Raises:
         ValueError: a table without the columns of ``tv.metrics``; names those that are missing.
@@ -61,6 +65,8 @@ def _holders(metric: Metric, table: pd.DataFrame) -> np.ndarray:
     score = table[metric.name].to_numpy(float)
     rows = table[f"{metric.name}_rows"].to_numpy(float)
     enough = (score >= metric.threshold) & (lift(table, metric.name) >= LIFT) & (rows >= ROWS)
+    if metric.name == "positional":  # a bias of positions can decide where next to nothing is
+        enough &= lift(table, "confidence") >= LIFT
     if metric.name in SELF_ALONE:
         enough &= (table["block"] == "self").to_numpy()
     return enough & _beyond_doubt(metric.name, table, score, rows)
