@@ -17,6 +17,7 @@ from ...capture.records import AttentionRecord
 from ...core.interventions import Intervention
 from ...core.trace_parts import KernelRun
 from .accounts import NEAR, Account, accounts, apart, name, near, selectors, softmaxed, widened
+from .differences import Laws, apart_first, enter, nearer
 from .further import further
 from .kernels import Kernel, KernelMode, flat
 from .laws import LAWS, SEEN, Law, LawAtKernels
@@ -25,7 +26,6 @@ from .reordered import ReorderMode
 from .token_order import Orders, Stilled, own_rows
 
 Call = Callable[[], Any]
-Laws = dict[str, dict[str, float | None]]  # by site and law
 MOST_SITES = 64  # are tried one by one where a law fails for all together
 NOTHING = CaptureRequest(weights=lambda site: False, statistics=False, norms=False, residuals=False)
 EVERYTHING = CaptureRequest(scores=lambda site: True, qkv=lambda site: True)
@@ -386,32 +386,6 @@ class Prover:
         else:
             fate = kernel.met or others.get((kernel.path, keys), "not multiplied")
         return KernelRun(kernel.name, kernel.path, rows, keys, fate)
-
-
-def enter(laws: Laws, record: AttentionRecord, errors: dict[str, float | None]) -> None:
-    """Enter what was found at a place; where it ran more than once the worst counts."""
-    known = laws.setdefault(name(record), {})
-    for law, error in errors.items():
-        before = known.get(law, 0.0)
-        known[law] = None if error is None or before is None else max(error, before)
-
-
-def nearer(*errors: float | None) -> float | None:
-    """The smallest of several differences, as far as they could be told."""
-    return min((error for error in errors if error is not None), default=None)
-
-
-def apart_first(single: AttentionRecord, double: AttentionRecord) -> float | None:
-    """How far the first items of a batch are from the same items alone; None where the batch is
-    none of theirs."""
-    if single.weights is None or double.weights is None:
-        return None
-    one, both = single.weights, double.weights
-    if both.shape == one.shape:
-        return None
-    if both.shape[0] <= one.shape[0] or both.shape[1:] != one.shape[1:]:
-        return float("inf")
-    return float((both[: one.shape[0]].double() - one.double()).nan_to_num().abs().max())
 
 
 def tolerance(types: Sequence[torch.dtype]) -> float:

@@ -12,11 +12,12 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from .kernels import KernelMode, flat, short
 
 #: Calls that take or put numbers by an index: the places of what is moved, and of the index.
+#: `masked_scatter` is none: it fills places in their order, as patches stand among words.
 MOVES = (
     dict.fromkeys(("index", "_unsafe_index", "take", "take_along_dim", "masked_select"), (0, 1))
     | dict.fromkeys(("gather", "index_select"), (0, 2))
     | dict.fromkeys(("embedding",), (0, 1))
-    | dict.fromkeys(("index_put", "_unsafe_index_put", "_index_put_impl", "masked_scatter"), (2, 1))
+    | dict.fromkeys(("index_put", "_unsafe_index_put", "_index_put_impl"), (2, 1))
     | dict.fromkeys(("scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy"), (3, 2))
 )
 SORTS = frozenset(("sort", "msort", "topk"))  # their numbers are moved by themselves
