@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ...core.edits import Temperature
+from ...core.numerics import MASK_SCORE
 from ...core.sites import Site
 from ...core.trace import Trace
 from ...core.trace_parts import Attention
@@ -16,7 +17,6 @@ from ..statistics.bootstrap import percentile_interval, reweightings
 from .registry import MEASURES, settled
 from .rows import VIEWS, HeadRows, Tally
 
-MASK = -1e3  # a score of at most this much is a mask
 #: Where the table of many sentences keeps what `roles` compares with: ``table.attrs[NULL]``.
 NULL, SENTENCES = "null", "sentences"
 
@@ -44,7 +44,7 @@ def allowed_keys(attention: Attention, hardened: bool = False) -> np.ndarray:
     """
     scores, weights = attention.scores, attention.weights
     if scores is not None and scores.shape == weights.shape:
-        return np.any(scores > MASK, axis=0)
+        return np.any(scores > MASK_SCORE, axis=0)
     seen = np.any(weights > 0, axis=0)
     if not hardened:
         return seen
