@@ -10,8 +10,9 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from ..checkpoints import load
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..core.trace_parts import Tokens
@@ -285,3 +286,13 @@ def _no_decoder(model: Model) -> ValueError:
 def _numbered(count: int) -> Tokens:
     names = tuple(map(str, range(count)))
     return Tokens((), names, names, tuple(range(count)), (False,) * count)
+
+
+def model_of(thing: Model | nn.Module) -> Model:
+    """A model, or a module as one; a module that takes ids alone is asked for the next of them."""
+    if isinstance(thing, Model):
+        return thing
+    ready = load(thing)
+    if ready.layout == "module in memory" and ready.kind == "encoder-only":
+        return load(thing, kind="decoder-only")
+    return ready

@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 from torch import nn
 
-from ...checkpoints import load
 from ...checkpoints.common.model import Model
 from ...core.sites import Site
 from ...core.trace_parts import read_only
 from ...metrics.statistics import bootstrap
 from ...metrics.statistics.significance import bootstrap_p, holm
+from ..model_inputs import model_of
 from .bench import Bench, Removal
 from .examples import read_examples
 from .scores import MEASURES, Costs
@@ -272,7 +272,7 @@ def rank(
     """
     if method not in METHODS:
         raise ValueError(f"There is no method {method!r}; choose one of {', '.join(METHODS)}.")
-    ready = model if isinstance(model, Model) else _wrapped(model)
+    ready = model_of(model)
 
     def pause() -> None:
         if tell is not None:
@@ -335,11 +335,3 @@ def head_table(
         }
     )
     return table.sort_values("rank", ignore_index=True)
-
-
-def _wrapped(module: nn.Module) -> Model:
-    """A module as a model; one that takes ids alone is asked for the next of them."""
-    ready = load(module)
-    if ready.layout == "module in memory" and ready.kind == "encoder-only":
-        return load(module, kind="decoder-only")
-    return ready

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...checkpoints import load
 from ...checkpoints.common.model import Model
 from ...core.trace import Trace
 from ...metrics.head_measures.rows import VIEWS
 from ...metrics.head_measures.tables import Block, blocks_of, measured, table_of
+from ..model_inputs import model_of
 from ..tracing import trace
 from .own_weights import OwnWeights
 
@@ -68,7 +68,7 @@ def metrics(
         raise ValueError(
             "Heads are measured on a list of sentences, or of (source, target) pairs; give some."
         )
-    model = thing if isinstance(thing, Model) else _loaded(thing)
+    model = model_of(thing)
     return table_of(list(_runs(model, sentences, tell, view, seed)), seed)
 
 
@@ -91,11 +91,3 @@ def _runs(
 
 def _id(thing: Any) -> bool:
     return isinstance(thing, int | np.integer)
-
-
-def _loaded(module: Any) -> Model:
-    """A module as a model; one that takes ids alone is read as one that predicts the next."""
-    ready = load(module)
-    if ready.layout == "module in memory" and ready.kind == "encoder-only":
-        return load(module, kind="decoder-only")
-    return ready
