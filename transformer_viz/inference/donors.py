@@ -109,9 +109,8 @@ class Lender:
         """The clean run of another sentence with the same target ``[item, token]``, or with the
         same ids ``written`` behind it."""
         model = self.model
-        items = (
-            1 if target is None and written is None else len(target if written is None else written)
-        )  # type: ignore[arg-type]
+        same = target if written is None else written
+        items = 1 if same is None else len(same)
         source = torch.tensor([other.ids], device=model.device).repeat(items, 1)
         appended = 0
         if written is not None:

@@ -256,6 +256,7 @@ def edited(
     from ..capture import Capture, CaptureRequest, probe
     from .donors import LentPasses, lends
 
+    padded: list[int] = []
     if isinstance(source, Heard):
         special = source.tokens.special
     else:
@@ -274,9 +275,8 @@ def edited(
         special=marks,
     )
     if lends(edits):
-        own = () if isinstance(source, Heard) else padded
         seen = None if watched is None else Capture(request)
-        return nullcontext(LentPasses(model, edits, own, request, seen))
+        return nullcontext(LentPasses(model, edits, padded, request, seen))
     return probe(model.module, edits, request)
 
 

@@ -172,7 +172,8 @@ def _at(
         rows = (source.shape[1] - 1, len(other.ids) + len(held) - 1)
     else:
         source = torch.tensor([own_ids], device=device)
-        ids = target_ids(model, [model.bos_id, *held])
+        start = [] if model.bos_id is None else [model.bos_id]
+        ids = target_ids(model, [*start, *held])
         target, written = torch.tensor([ids], device=device), None
         rows = (len(ids) - 1, len(ids) - 1)
     made = Question(

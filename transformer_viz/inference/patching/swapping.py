@@ -98,15 +98,19 @@ class Swap:
         """A row a swap: part, stack, block, layer, head or token (with its word), ``moved``."""
         rows = []
         for cell in self.cells:
-            tokens = self.source if cell.part == "encoder" or self.target is None else self.target
             row: dict[str, Any] = {"part": cell.part, "stack": cell.edit.stack}
             if self.what == "stream":
-                word = tokens.labels[cell.column]
+                word = self.labels(cell.part)[cell.column]
                 row |= {"layer": cell.row, "token": cell.column, "word": word}
             else:
                 row |= {"block": cell.edit.block, "layer": cell.row, "head": cell.column}
             rows.append(row | {"moved": float(self.parts[cell.part][cell.row, cell.column])})
         return pd.DataFrame(rows)
+
+    def labels(self, part: str) -> tuple[str, ...]:
+        """The words at which a stack's rows stand."""
+        source = part == "encoder" or self.target is None
+        return self.source.labels if source or self.target is None else self.target.labels
 
     def best(self, count: int = 1) -> tuple[SwapEdit, ...]:
         """The swaps that move the run farthest towards the other sentence, as edits."""
@@ -147,9 +151,9 @@ class Bench:
         if not abs(self.other - self.clean) > LEAST:
             first, second = question.words
             raise ValueError(
-                f"In both runs “{first}” is by {self.clean:.2f} nats more probable than “{second}”, "
-                "so there is no difference whose carrier could be looked for; name another pair of "
-                "words, or give another sentence."
+                f"In both runs “{first}” is by {self.clean:.2f} nats more probable than "
+                f"“{second}”, so there is no difference whose carrier could be looked for; name "
+                "another pair of words, or give another sentence."
             )
 
     @property
