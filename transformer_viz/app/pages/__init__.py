@@ -17,6 +17,7 @@ from . import (
     play,
     positions,
     step_inside,
+    swap,
 )
 
 #: Every page, in the order of the navigation.
@@ -26,6 +27,7 @@ PAGES: tuple[Page, ...] = (
     Page("play", mark("Play"), play.QUESTION, play.draw),
     Page("positions", mark("Positions"), positions.KNOWS["word"], positions.draw, has_map=True),
     Page("norms", mark("Norms"), norms.QUESTION, norms.draw, has_map=True),
+    Page("swap", mark("Swap"), swap.QUESTION, swap.draw),
     Page("labs", mark("Labs"), mark("Why is a Transformer built the way it is?"), labs.draw),
     Page(
         "lessons",
