@@ -195,49 +195,18 @@ def _compared(scene: Scene, other: str, pair: tuple[str, str] | None) -> Compare
 
 def _runs(scene: Scene, other: str, found: Compared) -> None:
     """Both clean runs side by side: what is read, what is written, and how the pair stands."""
-    first, second = found.words
-    text = scene.question.text
-    lines = [
-        (say("reads"), escape(text), changed_words(text, other)),
-        *(
-            [
-                (
-                    say("writes"),
-                    escape(found.outputs[0]),
-                    changed_words(found.outputs[0], found.outputs[1]),
-                )
-            ]
-            if any(found.outputs)
-            else []
-        ),
-        *(
-            (
-                say("probability of “{word}”", word=escape(word)),
-                *(f"{run[n]:.3f}" for run in found.chances),
-            )
-            for n, word in enumerate((first, second))
-        ),
-        (
-            say("lead of “{word}”, in nats", word=escape(first)),
-            *(f"{lead:+.2f}" for lead in found.leads),
-        ),
-    ]
-    rows = "".join(
-        f'<tr><th scope="row">{name}</th><td>{own}</td><td>{theirs}</td></tr>'
-        for name, own, theirs in lines
-    )
-    heads = (say("this sentence (0)"), say("the other one (1)"))
-    top = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
+    text, (own, theirs) = scene.question.text, found.outputs
+    titles = (say("this sentence: 0"), say("the other one: 1"))
+    read = (escape(text), changed_words(text, other))
+    written = (escape(own), changed_words(own, theirs))
+    for number, column in enumerate(st.columns(2)):
+        with column.container(border=True, height="stretch", key=f"card-run-{number}"):
+            layout.heading(escape(titles[number]), 3)
+            st.html(_run(found, number, read[number], written[number] if own or theirs else ""))
     place = f"{found.before} ▢".strip()
-    st.html(
-        '<div class="tv-lab-scroll"><table class="tv-lab-table tv-swap" data-what="runs">'
-        f"<thead><tr><td></td>{top}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
-    told = (
-        [say("Asked at ▢ in “{text}”, which both runs hold.", text=place)]
-        if any(found.outputs)
-        else []
-    )
+    told = []
+    if own or theirs:
+        told.append(say("Asked at ▢ in “{text}”, which both runs hold.", text=place))
     if found.lone:
         told.append(
             say(
@@ -249,6 +218,20 @@ def _runs(scene: Scene, other: str, found: Compared) -> None:
         told.append(say("Both runs are clean: the changes below are not in these numbers."))
     if told:
         layout.quiet(escape(" ".join(told)))
+
+
+def _run(found: Compared, number: int, read: str, written: str) -> str:
+    """One run as HTML: the sentence, what is written, the pair's probabilities and lead."""
+    pair = " · ".join(
+        f"“{escape(word)}” {chance:.3f}"
+        for word, chance in zip(found.words, found.chances[number], strict=True)
+    )
+    lead = say("lead of “{word}”: {nats:+.2f} nats", word=found.words[0], nats=found.leads[number])
+    said = f'<p class="tv-say" data-what="writes-{number}">{written}</p>' if written else ""
+    return (
+        f'<p class="tv-quiet" data-what="reads-{number}">{read}</p>{said}'
+        f'<p data-what="pair-{number}">{pair} · {escape(lead)}</p>'
+    )
 
 
 def _quoted(words: tuple[str, ...]) -> str:

@@ -76,7 +76,13 @@ def swap_grid(
     if moved.size <= CLICKS:
         picture.add_trace(_clicks(moved))
     for row, column in kept:
-        box = {"x0": column - 0.5, "x1": column + 0.5, "y0": row - 0.5, "y1": row + 0.5}
+        half = 0.46  # of a cell: the edge of the picture would cut a wider one
+        box = {
+            "x0": column - half,
+            "x1": column + half,
+            "y0": row - half,
+            "y1": row + half,
+        }
         line = {"color": colours.accent, "width": 3}
         picture.add_shape(type="rect", line=line, layer="above", **box)
     return captioned(picture, _caption() if caption is None else caption)
