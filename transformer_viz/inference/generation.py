@@ -11,6 +11,7 @@ import torch
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..preprocessing.tokenizers import target_side
+from .donors import LentPasses
 from .hearing import Heard, hear
 from .search import Batch, Path, Tell, Witness, edited
 from .seeing import set_beside
@@ -89,9 +90,10 @@ def translate(
     given = heard or ids
     watched = None if witness is None else witness.watched
     with torch.inference_mode(), edited(model, given, intervention, watched) as run:
+        lent = run if isinstance(run, LentPasses) else None
         if witness is not None:
-            witness.watch(run)
-        batch = Batch(model, heard or [ids], intervention, max_tokens, tell, witness)
+            witness.watch(run.capture if isinstance(run, LentPasses) else run)
+        batch = Batch(model, heard or [ids], intervention, max_tokens, tell, witness, lent)
         batch.seen = None if beside is None else beside.seen
         if target is not None:
             found = [batch.score(_forced_ids(model, target, heard))]
@@ -131,8 +133,9 @@ def translate_lines(
     for start in range(0, len(order), batch):
         chosen = order[start : start + batch]
         rows = [sources[i] for i in chosen]
-        with torch.inference_mode(), edited(model, rows[0], intervention):
-            found = Batch(model, rows, intervention, None).search(beam)
+        with torch.inference_mode(), edited(model, rows[0], intervention) as run:
+            lent = run if isinstance(run, LentPasses) else None
+            found = Batch(model, rows, intervention, None, lent=lent).search(beam)
         for i, paths in zip(chosen, found, strict=True):
             best[i] = _ranked(model, sources[i], paths, length_penalty)[0]
         if tell is not None:
