@@ -42,14 +42,14 @@ def page_run(engine: Engine, pages: Sequence[Page]) -> Iterator[StreamlitPage]:
     menus: dict[str, list[StreamlitPage]] = {}
     for page, entry in zip(pages, entries, strict=True):
         named = [_entry(engine, page, named=True)] if page.first else []
-        menus.setdefault(say(page.group), []).extend((entry, *named))
-    chosen = st.navigation(menus, position="top")
+        menus.setdefault(page.group, []).extend((entry, *named))
+    chosen = st.navigation({say(name): menu for name, menu in menus.items()}, position="top")
     uploads.keep_alive()
     navigation.register_pages(entries, chosen)
     here = next(page for page in pages if chosen.url_path in (page.path, page.address))
     framed = here.framed
     visit.begin(engine, framed)
-    frame.style(list(menus).index(say(here.group)))
+    frame.style([*menus].index(here.group))
     frame.corner()
     if framed:
         frame.sentence_box(engine)
