@@ -249,7 +249,9 @@ def _grids(asked: Asked) -> None:
     )
     found: dict[str, Grid] = {}
     parts = asked.parts
-    places = st.columns(len(parts)) if asked.what != "stream" else [st.container() for _ in parts]
+    with st.container(key="pictures-swap"):
+        stream = asked.what == "stream"
+        places = [st.container() for _ in parts] if stream else st.columns(len(parts))
     for place, part in zip(places, parts, strict=True):
         with place.container(border=True, height="stretch", key=f"card-swap-{part}"):
             found[part] = swap_grids.grid(asked, part)
