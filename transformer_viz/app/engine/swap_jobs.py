@@ -64,19 +64,12 @@ def compared(
 
     ``own`` are the ids of the sentence's output, where it is known.
     """
-    import torch
-
-    from ...inference.patching.question import ask
+    from ...inference.patching.question import ask, clean_pair
     from ...preprocessing.tokenizers import target_side
 
     outputs = _outputs(model, text, other, own, beam)
     question = ask(model, text, other, words, masked=masked, outputs=outputs)
-    with torch.inference_mode():
-        lent = question.lent(patterns=False)
-        own_output = question.through()
-        rows = (own_output, question.row), (lent.output, question.there)
-        chances = tuple(question.chances(*row) for row in rows)
-        leads = tuple(float(question.difference(*row)[0]) for row in rows)
+    chances, leads = clean_pair(question)
     held: Ids = ()
     if question.target is not None:
         held = tuple(question.target[0].tolist()[0 if model.bos_id is None else 1 :])
@@ -92,8 +85,8 @@ def compared(
         question.words,
         (texts[0], texts[1]),
         side.decode(held),
-        (chances[0], chances[1]),
-        (leads[0], leads[1]),
+        chances,
+        leads,
         question.own_tokens.labels,
         question.other_tokens.labels,
         None if target is None else target.labels,

@@ -94,6 +94,18 @@ class Question:
         return self.model.calls.forward(source, target, mask)
 
 
+def clean_pair(
+    question: Question,
+) -> tuple[tuple[tuple[float, float], tuple[float, float]], tuple[float, float]]:
+    """Both clean runs: the probabilities of the two words in each, and the first one's lead."""
+    with torch.inference_mode():
+        lent = question.lent(patterns=False)
+        runs = (question.through(), question.row), (lent.output, question.there)
+        chances = [question.chances(*run) for run in runs]
+        leads = [float(question.difference(*run)[0]) for run in runs]
+    return (chances[0], chances[1]), (leads[0], leads[1])
+
+
 def ask(
     model: Model,
     source: Any,

@@ -9,9 +9,9 @@ import plotly.graph_objects as go
 
 from ...core.palette import palette
 from ...i18n import say
-from .head_map import CLICKS
-from .matrix_axes import OVERLAY, clickable, name_axes
-from .theme import captioned, figure, letters, scale
+from ..charts.head_map import CLICKS
+from ..charts.matrix_axes import OVERLAY, clickable, name_axes
+from ..charts.theme import captioned, figure, letters, scale
 
 ROW = 44  # pixels of a layer
 LETTER = 8  # pixels that a letter of a row's name takes
