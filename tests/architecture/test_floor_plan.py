@@ -52,6 +52,7 @@ FLOORS: dict[str, float] = {
     "views/numbers": 4,
     "views/html": 4.2,
     "views/charts": 4.2,
+    "views/evidence": 4.25,
     "views/paper": 4.2,
     "views/export": 4.3,
     "views": 4.4,
