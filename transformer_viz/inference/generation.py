@@ -11,6 +11,7 @@ import torch
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..preprocessing.tokenizers import target_side
+from .cached_decoding import may_keep, reads_on
 from .hearing import Heard, hear
 from .search import Batch, Path, Tell, Witness, edited
 from .seeing import set_beside
@@ -88,10 +89,12 @@ def translate(
     ids, beside = ([], None) if heard is not None else set_beside(model, source, image)
     given = heard or ids
     watched = None if witness is None else witness.watched
+    searched = target is None and beside is None
+    keep = searched and may_keep(intervention) and reads_on(model, given)
     with torch.inference_mode(), edited(model, given, intervention, watched) as run:
         if witness is not None:
             witness.watch(run)
-        batch = Batch(model, heard or [ids], intervention, max_tokens, tell, witness)
+        batch = Batch(model, heard or [ids], intervention, max_tokens, tell, witness, keep=keep)
         batch.seen = None if beside is None else beside.seen
         if target is not None:
             found = [batch.score(_forced_ids(model, target, heard))]
@@ -127,12 +130,13 @@ def translate_lines(
         batch = 1
     sources = [source_ids(model, line) for line in lines]
     order = sorted(range(len(lines)), key=lambda i: len(sources[i]))
+    keep = bool(lines) and may_keep(intervention) and reads_on(model, sources[order[-1]])
     best: dict[int, Hypothesis] = {}
     for start in range(0, len(order), batch):
         chosen = order[start : start + batch]
         rows = [sources[i] for i in chosen]
         with torch.inference_mode(), edited(model, rows[0], intervention):
-            found = Batch(model, rows, intervention, None).search(beam)
+            found = Batch(model, rows, intervention, None, keep=keep).search(beam)
         for i, paths in zip(chosen, found, strict=True):
             best[i] = _ranked(model, sources[i], paths, length_penalty)[0]
         if tell is not None:

@@ -1,7 +1,7 @@
 """The search itself: sources that are read once, and texts that grow by a token at each pass.
 
-No step keeps keys and values of the one before: each recomputes its whole prefix, so an edit of
-the run acts on every word alike, and one pass over the finished words gives the same numbers.
+One pass over the finished words gives the same numbers. Where they stay right, keys and values of
+the tokens before are kept (`cached_decoding.py`); elsewhere each step reads its whole prefix anew.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..core.search_tree import spoken_limit, usual_limit
 from ..core.sites import Site
+from .cached_decoding import ReadOn
 from .hearing import Heard
 from .token_ids import padded_source
 
@@ -65,6 +66,7 @@ class Batch:
     """Some sources, or one sound, that are read once and then decoded together.
 
     Paths are plain numbers between two passes, so what a probe follows through a pass ends there.
+    With ``keep`` the keys and values of what was read stay, which must have been found right.
     """
 
     def __init__(
@@ -75,6 +77,8 @@ class Batch:
         max_tokens: int | None,
         tell: Tell | None = None,
         witness: Witness | None = None,
+        *,
+        keep: bool = False,
     ):
         self.model, self.tell, self.witness = model, tell, witness
         self.generates = model.kind == "decoder-only"
@@ -90,6 +94,10 @@ class Batch:
         calls = model.calls
         twofold = calls.encode is not None and calls.decode is not None and not self.generates
         self.memory = calls.encode(self.sources, self.mask) if twofold and calls.encode else None
+        self.reading: ReadOn | None = None
+        if keep and calls.reader is not None:
+            reader = calls.reader(self.memory, self.mask)
+            self.reading = ReadOn(reader, self.starts, model.device)
 
     def _padded(
         self, sources: list[list[int]], intervention: Intervention | None, max_tokens: int | None
@@ -134,7 +142,11 @@ class Batch:
         owners, paths = zip(*rows, strict=True)
         if self.tell is not None:
             self.tell(len(paths[0].ids), max(self.limits))
-        logits = self.logits(list(owners), [path.ids for path in paths], last=True)
+        prefixes = [path.ids for path in paths]
+        if self.reading is not None:
+            logits = self.reading.logits(list(owners), prefixes)
+        else:
+            logits = self.logits(list(owners), prefixes, last=True)
         scores = self._allowed(logits[:, -1].float(), len(paths[0].ids)).log_softmax(-1)
         if bool(scores.isnan().any()):
             raise ValueError(
