@@ -47,6 +47,7 @@ FLOORS: dict[str, float] = {
     "metrics/statistics": 3,
     "metrics": 3,
     "inference/ablation": 3.1,
+    "inference/patching": 3.1,
     "inference/head_metrics": 3,
     "views/numbers": 4,
     "views/html": 4.2,

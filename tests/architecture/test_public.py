@@ -23,6 +23,7 @@ PUBLIC = {
     "probe",
     "rank",
     "roles",
+    "swap",
     "trace",
     "translate",
     "views",

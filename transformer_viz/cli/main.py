@@ -32,6 +32,7 @@ from .arguments import (
 from .match import match
 from .options import input_options, intervention_option, load_model, model_path, set_option
 from .rank import rank
+from .swap import swap
 from .terminal import OneSentence, after_a_second, inspected, line_by_line
 
 if TYPE_CHECKING:
@@ -368,3 +369,4 @@ def train(
 
 main.add_command(match)
 main.add_command(rank)
+main.add_command(swap)

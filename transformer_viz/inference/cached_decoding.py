@@ -17,26 +17,38 @@ from ..checkpoints.common.model import Model, Reader
 from ..core.interventions import (
     BlockEdges,
     BlockKeys,
+    Causal,
     Intervention,
     Pad,
     ScaleHead,
+    ScalePositions,
+    ScaleResidual,
+    ShufflePositions,
     Temperature,
     UniformHead,
     Window,
 )
+from ..model import Transformer
 from .hearing import Heard
 
 CLOSE = 1e-4  # of the largest logit: float32 sums in another order; a wrong cache is far off
 TRIED = 4  # tokens that are read both ways
 
 #: Edits under which the rows of earlier tokens stay as they were, whatever follows.
-STEADY = (Temperature, ScaleHead, UniformHead, BlockKeys, BlockEdges, Window, Pad)
+STEADY = (
+    *(Temperature, ScaleHead, UniformHead, Window, BlockKeys, BlockEdges, Pad, ScalePositions),
+)
+#: Edits that change earlier rows of a decoder, but of the encoder nothing that is read again.
+OF_ENCODERS = (Causal, ScaleResidual, ShufflePositions)
 _EQUAL: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
 
 def may_keep(intervention: Intervention | None) -> bool:
     """Whether keys and values of earlier tokens stay right under these edits."""
-    return all(isinstance(edit, STEADY) or edit.stack == "encoder" for edit in intervention or ())
+    return all(
+        isinstance(edit, STEADY) or (isinstance(edit, OF_ENCODERS) and edit.stack == "encoder")
+        for edit in intervention or ()
+    )
 
 
 def reads_on(model: Model, source: list[int] | Heard) -> bool:
@@ -58,6 +70,16 @@ def reads_on(model: Model, source: list[int] | Heard) -> bool:
             known = False
         _EQUAL[model.module] = known
     return known
+
+
+def known_to_read_on(model: Model) -> bool:
+    """Whether the cache is that of the reference Transformer, which tests hold to its one pass."""
+    return isinstance(model.module, Transformer)
+
+
+def forget(model: Model) -> None:
+    """From now on this model is decoded without a cache: a longer text showed a difference."""
+    _EQUAL[model.module] = False
 
 
 def _tried(model: Model, source: list[int] | Heard) -> bool:

@@ -115,14 +115,15 @@ class CacheReader:
         return answer(output)[:, -1:]
 
     def _of_text(self, ids: Tensor) -> dict[str, Any]:
-        mask = self.mask
-        if mask is None and self.pad_id is not None:
-            mask = ids != self.pad_id
-        elif self.past is not None and mask is not None:
-            mask = torch.cat((mask, torch.ones_like(ids, dtype=torch.bool)), dim=1)
+        seen = torch.ones_like(ids, dtype=torch.bool) if self.pad_id is None else ids != self.pad_id
+        if self.past is None:
+            mask = seen if self.mask is None else self.mask
+        else:
+            assert self.mask is not None
+            mask = torch.cat((self.mask, seen), dim=1)
         self.mask = mask
         given: dict[str, Any] = {"input_ids": ids}
-        if mask is None or "attention_mask" not in self.names:
+        if "attention_mask" not in self.names:
             return given
         given["attention_mask"] = mask.long()
         if "position_ids" in self.names and not bool(mask.all()):
