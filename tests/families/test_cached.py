@@ -7,7 +7,7 @@ import pytest
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import Edit, Intervention, Temperature, Window
 from transformer_viz.inference import generation
-from transformer_viz.inference.cached_decoding import reads_on
+from transformer_viz.inference.decoding.key_value_cache import reads_on
 from transformer_viz.inference.generation import translate
 from transformer_viz.inference.inspection import sample_source
 from transformer_viz.inference.token_ids import source_ids

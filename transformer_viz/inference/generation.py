@@ -11,7 +11,7 @@ import torch
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..preprocessing.tokenizers import target_side
-from .cached_decoding import known_to_read_on, may_keep, reads_on
+from .decoding.key_value_cache import known_to_read_on, may_keep, reads_on
 from .donors import LentPasses
 from .hearing import Heard, hear
 from .search import Batch, Path, Tell, Witness, edited
@@ -92,7 +92,11 @@ def translate(
     watched = None if witness is None else witness.watched
     # what a witness has heard cannot be unsaid, so there only a cache of ours will do
     free = target is None and beside is None and (witness is None or known_to_read_on(model))
-    keep = free and may_keep(intervention) and reads_on(model, given)
+    keep = (
+        free
+        and may_keep(intervention)
+        and reads_on(model, ids if heard is None else heard.features)
+    )
     with torch.inference_mode(), edited(model, given, intervention, watched) as run:
         lent = run if isinstance(run, LentPasses) else None
         if witness is not None:

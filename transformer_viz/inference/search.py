@@ -1,7 +1,8 @@
 """The search itself: sources that are read once, and texts that grow by a token at each pass.
 
 One pass over the finished words gives the same numbers. Where they stay right, keys and values of
-the tokens before are kept (`cached_decoding.py`); elsewhere each step reads its whole prefix anew.
+the tokens before are kept (`decoding/key_value_cache.py`); elsewhere each step reads its whole
+prefix anew.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..core.search_tree import spoken_limit, usual_limit
 from ..core.sites import Site
-from .cached_decoding import CLOSE, ReadOn, forget, known_to_read_on
+from .decoding.key_value_cache import CLOSE, ReadOn, forget, known_to_read_on
 from .hearing import Heard
 from .token_ids import padded_source
 

@@ -96,7 +96,7 @@ class CacheReader:
     """Reads on with the library's own cache of keys and values; see `model.Reader`.
 
     What a family keeps beside them, or reckons otherwise with them, is not known here: whoever
-    decodes compares first (`inference/cached_decoding.py`).
+    decodes compares first (`inference/decoding/key_value_cache.py`).
     """
 
     def __init__(

@@ -27,8 +27,9 @@ from transformer_viz.core.interventions import (
     UniformHead,
     Window,
 )
-from transformer_viz.inference import cached_decoding, generation, search, search_recorder
-from transformer_viz.inference.cached_decoding import may_keep, reads_on
+from transformer_viz.inference import generation, search, search_recorder
+from transformer_viz.inference.decoding import key_value_cache
+from transformer_viz.inference.decoding.key_value_cache import may_keep, reads_on
 from transformer_viz.inference.generation import Hypothesis, translate, translate_lines
 from transformer_viz.model import Transformer
 from transformer_viz.model.cache import DecoderCache
@@ -72,14 +73,14 @@ UNSTEADY = {
 def keeping(monkeypatch: pytest.MonkeyPatch, wanted: bool) -> Iterator[list[int]]:
     """Whether decoders read on is decided here; the list counts how many times one did."""
     count: list[int] = []
-    read = cached_decoding.ReadOn.logits
+    read = key_value_cache.ReadOn.logits
 
-    def counted(self: cached_decoding.ReadOn, *given: object) -> torch.Tensor:
+    def counted(self: key_value_cache.ReadOn, *given: object) -> torch.Tensor:
         count.append(1)
         return read(self, *given)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(cached_decoding.ReadOn, "logits", counted)
+        patch.setattr(key_value_cache.ReadOn, "logits", counted)
         if not wanted:
             patch.setattr(generation, "reads_on", lambda *_: False)
         yield count
@@ -250,8 +251,8 @@ def test_what_goes_wrong_in_a_longer_text_is_found_out_at_its_end(
         made, calls=dataclasses.replace(made.calls, reader=lambda *_: Late(made))
     )
     right = translate(made, SOURCE, 2, max_tokens=15)
-    cached_decoding.forget(made)
-    del cached_decoding._EQUAL[made.module]
+    key_value_cache.forget(made)
+    del key_value_cache._EQUAL[made.module]
     for where in (generation, search):
         monkeypatch.setattr(where, "known_to_read_on", lambda _: False)
     assert reads_on(wrong, SOURCE)

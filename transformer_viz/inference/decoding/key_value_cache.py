@@ -13,8 +13,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints.common.model import Model, Reader
-from ..core.interventions import (
+from ...checkpoints.common.model import Model, Reader
+from ...core.interventions import (
     BlockEdges,
     BlockKeys,
     Causal,
@@ -28,8 +28,7 @@ from ..core.interventions import (
     UniformHead,
     Window,
 )
-from ..model import Transformer
-from .hearing import Heard
+from ...model import Transformer
 
 CLOSE = 1e-4  # of the largest logit: float32 sums in another order; a wrong cache is far off
 TRIED = 4  # tokens that are read both ways
@@ -51,11 +50,11 @@ def may_keep(intervention: Intervention | None) -> bool:
     )
 
 
-def reads_on(model: Model, source: list[int] | Heard) -> bool:
+def reads_on(model: Model, source: list[int] | Tensor) -> bool:
     """Whether this model, read token by token, gives what it gives for a whole text.
 
-    ``source`` is what is tried when the model is asked first. False too where the model keeps
-    nothing, or cannot be read on.
+    ``source``, ids or the features of a sound, is what is tried when the model is asked first.
+    False too where the model keeps nothing, or cannot be read on.
     """
     calls = model.calls
     twofold = calls.encode is not None and calls.decode is not None
@@ -82,16 +81,16 @@ def forget(model: Model) -> None:
     _EQUAL[model.module] = False
 
 
-def _tried(model: Model, source: list[int] | Heard) -> bool:
+def _tried(model: Model, source: list[int] | Tensor) -> bool:
     """Two texts that part after their second token, each step both ways."""
     calls = model.calls
     assert calls.reader is not None
     memory: Tensor | None = None
-    ids = torch.tensor([[model.bos_id or 0] if isinstance(source, Heard) else source[:TRIED]])
-    ids = ids.to(model.device)
+    heard = isinstance(source, Tensor)
+    ids = torch.tensor([[model.bos_id or 0] if heard else source[:TRIED]], device=model.device)
     if model.kind != "decoder-only":
         assert calls.encode is not None
-        memory = calls.encode(source.features if isinstance(source, Heard) else ids, None)
+        memory = calls.encode(source if heard else ids, None)
         ids = ids.new_full((1, 1), model.bos_id or 0)
     reader = calls.reader(memory, None)
     logits = reader.read(ids)
