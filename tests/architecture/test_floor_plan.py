@@ -72,6 +72,7 @@ FLOORS: dict[str, float] = {
     "app/cards": 5.6,
     "app/page_template": 5.6,
     "app/checkpoint": 5.7,
+    "app/heads": 5.7,
     "app/labs": 5.7,
     "app/labs/experiments": 5.7,
     "app/page_run": 5.75,
@@ -85,7 +86,7 @@ FLOORS: dict[str, float] = {
 #: The rooms of the app that draw with Streamlit; the engine and what renders bytes do not.
 STREAMLIT = (
     *("ui", "session", "shell", "lessons", "live", "cards", "page_template", "checkpoint"),
-    *("labs", "page_run", "pages"),
+    *("heads", "labs", "page_run", "pages"),
 )
 #: The rooms, by the beginning of their names, that may import a library; others may not.
 HOMES = {
