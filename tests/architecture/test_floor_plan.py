@@ -36,6 +36,7 @@ FLOORS: dict[str, float] = {
     "checkpoints/hugging_face": 2.3,
     "checkpoints/layouts": 2.3,
     "checkpoints": 2.4,
+    "inference/decoding": 2.45,
     "inference": 2.5,
     "inference/experiments": 2.6,
     "walkthrough": 2.6,
