@@ -59,16 +59,18 @@ def compared(
     beam: int,
     words: tuple[str, str] | None,
     masked: Ids,
+    before: str | None = None,
 ) -> Compared:
     """Both sentences, clean, and where a pair of words tells their outputs apart.
 
-    ``own`` are the ids of the sentence's output, where it is known.
+    ``own`` are the ids of the sentence's output, where it is known; ``before`` is the text behind
+    which the pair is asked about, where that is settled: then nothing is written.
     """
     from ...inference.patching.question import ask, clean_pair
     from ...preprocessing.tokenizers import target_side
 
-    outputs = _outputs(model, text, other, own, beam)
-    question = ask(model, text, other, words, masked=masked, outputs=outputs)
+    outputs = None if before is not None else _outputs(model, text, other, own, beam)
+    question = ask(model, text, other, words, before, masked, outputs)
     chances, leads = clean_pair(question)
     held: Ids = ()
     if question.target is not None:
@@ -144,6 +146,26 @@ def grids(
     question = ask(model, text, other, wanted, target, masked)
     found = measured(question, what, [part], lambda done, of, _: tell(done, of))
     return Grid(read_only(found.parts[part].copy()), found.card)
+
+
+def together(
+    model: Model,
+    text: str,
+    other: str,
+    held: Ids,
+    wanted: tuple[int, int],
+    heads: tuple[tuple[str, int, int], ...],
+) -> float:
+    """How far some heads together move the pair, each with what it gives in the other sentence.
+
+    ``heads`` are (map, layer, head).
+    """
+    from ...inference.patching.question import ask
+    from ...inference.patching.swapping import Bench
+
+    bench = Bench(ask(model, text, other, wanted, [model.bos_id, *held]), "heads")
+    edits: Any = tuple(edit_of("heads", part, other, row, column) for part, row, column in heads)
+    return float(bench.together(edits))
 
 
 def edit_of(what: str, part: str, other: str, row: int, column: int) -> Edit:
