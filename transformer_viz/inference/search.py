@@ -1,7 +1,8 @@
 """The search itself: sources that are read once, and texts that grow by a token at each pass.
 
-No step keeps keys and values of the one before: each recomputes its whole prefix, so an edit of
-the run acts on every word alike, and one pass over the finished words gives the same numbers.
+One pass over the finished words gives the same numbers. Where they stay right, keys and values of
+the tokens before are kept (`decoding/key_value_cache.py`); elsewhere each step reads its whole
+prefix anew.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..core.search_tree import spoken_limit, usual_limit
 from ..core.sites import Site
+from .decoding.key_value_cache import CLOSE, ReadOn, forget, known_to_read_on
 from .hearing import Heard
 from .token_ids import padded_source
 
@@ -67,6 +69,7 @@ class Batch:
     """Some sources, or one sound, that are read once and then decoded together.
 
     Paths are plain numbers between two passes, so what a probe follows through a pass ends there.
+    With ``keep`` the keys and values of what was read stay, which must have been found right.
     """
 
     def __init__(
@@ -78,6 +81,8 @@ class Batch:
         tell: Tell | None = None,
         witness: Witness | None = None,
         lent: LentPasses | None = None,
+        *,
+        keep: bool = False,
     ):
         self.model, self.tell, self.witness, self.lent = model, tell, witness, lent
         self.generates = model.kind == "decoder-only"
@@ -94,6 +99,10 @@ class Batch:
         twofold = calls.encode is not None and calls.decode is not None and not self.generates
         twofold = twofold and lent is None  # which must see both sentences at each pass
         self.memory = calls.encode(self.sources, self.mask) if twofold and calls.encode else None
+        self.reading: ReadOn | None = None
+        if keep and calls.reader is not None:
+            reader = calls.reader(self.memory, self.mask)
+            self.reading = ReadOn(reader, self.starts, model.device)
 
     def _padded(
         self, sources: list[list[int]], intervention: Intervention | None, max_tokens: int | None
@@ -142,7 +151,11 @@ class Batch:
         owners, paths = zip(*rows, strict=True)
         if self.tell is not None:
             self.tell(len(paths[0].ids), max(self.limits))
-        logits = self.logits(list(owners), [path.ids for path in paths], last=True)
+        prefixes = [path.ids for path in paths]
+        if self.reading is not None:
+            logits = self.reading.logits(list(owners), prefixes)
+        else:
+            logits = self.logits(list(owners), prefixes, last=True)
         scores = self._allowed(logits[:, -1].float(), len(paths[0].ids)).log_softmax(-1)
         if bool(scores.isnan().any()):
             raise ValueError(
@@ -192,6 +205,30 @@ class Batch:
                 done[own] += [path for path, end in zip(best, ends, strict=True) if end]
                 live[own] = [path for path, end in zip(best, ends, strict=True) if not end]
         return done
+
+    def confirms(self, found: list[list[Path]]) -> bool:
+        """Whether one pass over the longest text, with nothing kept, gives the numbers it got.
+
+        Ours are shown to by tests; of a stranger's module a longer text may tell more than the few
+        tokens that were tried. One that differs is read anew from then on.
+        """
+        if known_to_read_on(self.model):
+            return True
+        owner = max(range(len(found)), key=lambda own: len(found[own][0].ids))
+        path = max(found[owner], key=lambda path: len(path.ids))
+        rows = self.logits([owner], [path.ids[:-1]])[0, -len(path.ids) :]
+        scores = torch.stack(
+            [
+                self._allowed(row[None].float(), step).log_softmax(-1)[0]
+                for step, row in enumerate(rows)
+            ]
+        )
+        steps = scores.gather(-1, torch.tensor(path.ids, device=scores.device)[:, None])[:, 0]
+        kept = torch.tensor(path.steps, device=steps.device)
+        if bool((steps - kept).abs().max() <= CLOSE * scores.abs().max().clamp(min=1)):
+            return True
+        forget(self.model)
+        return False
 
     def _ends(self, path: Path, limit: int) -> bool:
         return path.ids[-1] == self.model.eos_id or len(path.ids) >= limit

@@ -115,6 +115,9 @@ def random_state(seed: int) -> dict[str, Any]:
         "played": draw.randrange(3),
         "branch": "",
         "pooled": draw.random() < 0.5,
+        "other": draw.choice(("", "The dog sat.")),
+        "between": draw.choice(("", "a, b")),
+        "swapped": draw.choice(("heads", "patterns", "stream")),
         "lab": draw.choice(("", "scale")),
         "tried": draw.choice(("", "guess=0")),
     }

@@ -37,6 +37,7 @@ MARKS = {
     "Play": ".st-key-play .tv-play output",
     "Positions": ".st-key-reach",
     "Norms": ".st-key-statistic",
+    "Swap": ".st-key-swapped",
     "Labs": ".st-key-lab",
 }
 MAP = "charts.head-view"
@@ -101,6 +102,9 @@ KEPT: dict[str, Any] = {
     "drawing": "0.7",
     "played": "3",
     "pooled": "off",
+    "other": "The dog sat on the mat because it was tired.",
+    "between": "sie, er",
+    "swapped": "stream",
     "lab": "scale",
     "tried": "guess=1",
 }

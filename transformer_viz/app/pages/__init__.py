@@ -17,6 +17,7 @@ from . import (
     play,
     positions,
     step_inside,
+    swap,
 )
 
 #: The menus of the navigation, in their order there.
@@ -31,6 +32,7 @@ PAGES: tuple[Page, ...] = (
         "positions", mark("Positions"), positions.KNOWS["word"], positions.draw, SEE, has_map=True
     ),
     Page("norms", mark("Norms"), norms.QUESTION, norms.draw, SEE, has_map=True),
+    Page("swap", mark("Swap"), swap.QUESTION, swap.draw, ASK),
     Page(
         "lessons",
         mark("Lessons"),

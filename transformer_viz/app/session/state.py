@@ -82,6 +82,9 @@ class State:
     played = Choice[int]()
     branch = Choice[str]()
     pooled = Choice[bool]()
+    other = Choice[str]()
+    between = Choice[str]()
+    swapped = Choice[str]()
     lab = Choice[str]()
     tried = Choice[str]()
 

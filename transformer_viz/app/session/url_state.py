@@ -16,6 +16,7 @@ from ...core.sites import MAPS, STACKS
 from ...i18n import languages, say
 from ...metrics.residual.norm_statistics import STATISTICS
 from ..engine import model_names
+from ..engine.swap_jobs import KINDS
 from .edit_controls import REACHES, SCOPES
 from .url_edits import CLEAN, pack, read_edits
 
@@ -327,6 +328,10 @@ KEYS: tuple[Key, ...] = (
         lambda on: "on" if on else "off",
         means="Play: all heads of a layer are pooled",
     ),
+    # Swap.
+    Key("other", "", str, means="Swap: the other sentence; empty: a proposal"),
+    Key("between", "", _short, means="Swap: the pair of words, with a comma; empty: a proposal"),
+    Key("swapped", "heads", _one_of(*KINDS), means="Swap: what is taken from the other run"),
     # Labs.
     Key("lab", "", _short, means="Labs: the open lab; empty: the first"),
     Key("tried", "", _short, means="Labs: what was set in it, as name=value;..."),

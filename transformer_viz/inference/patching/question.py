@@ -74,6 +74,12 @@ class Question:
         first, second = self.wanted
         return logits[:, first].double() - logits[:, second].double()
 
+    def chances(self, output: Tensor, row: int | None) -> tuple[float, float]:
+        """The probabilities of both words in a run of one item."""
+        logits = output[0] if row is None else output[0, row]
+        found = logits.double().softmax(-1)[list(self.wanted)].tolist()
+        return found[0], found[1]
+
     def lent(self, patterns: bool = True) -> Lent:
         """The clean run of the other sentence."""
         return self.lender.run(self.other, self.target, self.written, patterns)
@@ -88,6 +94,18 @@ class Question:
         return self.model.calls.forward(source, target, mask)
 
 
+def clean_pair(
+    question: Question,
+) -> tuple[tuple[tuple[float, float], tuple[float, float]], tuple[float, float]]:
+    """Both clean runs: the probabilities of the two words in each, and the first one's lead."""
+    with torch.inference_mode():
+        lent = question.lent(patterns=False)
+        runs = (question.through(), question.row), (lent.output, question.there)
+        chances = [question.chances(*run) for run in runs]
+        leads = [float(question.difference(*run)[0]) for run in runs]
+    return (chances[0], chances[1]), (leads[0], leads[1])
+
+
 def ask(
     model: Model,
     source: Any,
@@ -95,12 +113,14 @@ def ask(
     words: Words | None,
     target: Any = None,
     masked: Sequence[int] = (),
+    outputs: tuple[Sequence[int], Sequence[int]] | None = None,
 ) -> Question:
     """Two sentences as the model reads them, and the place and pair of words that are asked about.
 
     A model that writes is asked where the two outputs part, or, with ``words``, where the first of
     them stands in the own output (else the second in the other's); both runs hold the words before
-    that place. ``target`` names these words instead. A masked model is asked at the first mask, a
+    that place. ``target`` names these words instead; ``outputs`` are the ids of both outputs, where
+    they are known and not to be written greedily. A masked model is asked at the first mask, a
     classifier about its classes.
 
     Raises:
@@ -128,9 +148,11 @@ def ask(
         held = _held(model, target)
         place = "behind the target that was given"
     else:
-        outputs = [translate(model, ids) for ids in (own_ids, other_ids)]
-        own, theirs = (list(one[0].ids) for one in outputs)
-        texts = tuple(one[0].text for one in outputs)
+        if outputs is None:
+            best = [translate(model, ids)[0].ids for ids in (own_ids, other_ids)]
+            outputs = (best[0], best[1])
+        own, theirs = (list(ids) for ids in outputs)
+        texts = tuple(target_side(model.tokenizer).decode(ids) for ids in outputs)
         held, words, place = _parting(model, own, theirs, texts, words)
     wanted: list[int] | None = None
     if words is not None:
