@@ -19,12 +19,13 @@ import pytest
 
 import transformer_viz as tv
 from tests.support.paths import ROOT
-from transformer_viz.corpus.engines import Scanner, run
+from transformer_viz.corpus.engines import run
 from transformer_viz.corpus.folder import open_atlas
 from transformer_viz.corpus.merging import ATLAS, CHOSEN, merge
 from transformer_viz.corpus.parts import finished
 from transformer_viz.corpus.plan import Plan, make_plan, read_plan, settle_plan
 from transformer_viz.corpus.sentence_file import lines, sentences
+from transformer_viz.corpus.worker import Scanner
 
 MODEL = "en-de-small"
 SIZE = 5

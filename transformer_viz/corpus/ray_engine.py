@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .engines import Done, Scanner
 from .plan import Plan, Shard
+from .worker import Done, Scanner
 
 
 class RayScanner:
