@@ -31,14 +31,25 @@ SHOWN = 20  # rows of the printed table
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @set_option
 @click.option("--out", metavar="F", help="All heads as a table, heads.csv.")
+@click.option(
+    "--keep-means", is_flag=True, help="Store each head's mean beside the weights, for edits."
+)
 def rank(
-    path: str, file: str, method: str, seed: int, words: tuple[str, ...], out: str | None
+    path: str,
+    file: str,
+    method: str,
+    seed: int,
+    words: tuple[str, ...],
+    out: str | None,
+    keep_means: bool,
 ) -> None:
     """Rank all heads by what their removal costs, in nats per target token.
 
     FILE holds one sentence a line, or source and target with a tabulator between them. Without
     targets, a model that translates writes the references itself.
     """
+    if keep_means and method != "mean":
+        raise ValueError(f"--keep-means stores the means of --method mean; got {method!r}.")
     pairs = sentences(file)
     table = None if out is None else new_file(out, "table")
     model = load_model(path, words)
@@ -52,6 +63,10 @@ def rank(
     if table is not None:
         ranking.table.to_csv(table, index=False)
     click.echo("\n".join(lines(ranking)))
+    if keep_means:
+        folder = model.folder or Path(path).resolve().parent
+        stored = ranking.means.save(folder)
+        click.echo(f'{stored}: {{"kind": "mean_head", "mean": "{ranking.means.hash}", ...}}')
     if out is not None:
         click.echo(f"{out}: {len(ranking.table)} heads")
 

@@ -53,6 +53,7 @@ SAID = {
 OTHER, PAIR = "swap-other", "swap-pair"  # keys of the typed texts
 SEPARATOR = ","
 TYPED = 400  # characters
+MOST_PLACES = 256  # tokens of source and target, whose places are swapped one by one
 
 
 def draw(engine: Engine) -> None:
@@ -249,6 +250,17 @@ def _grids(asked: Asked) -> None:
     )
     found: dict[str, Grid] = {}
     parts = asked.parts
+    places_of = len(asked.compared.source) + len(asked.compared.target or ())
+    if asked.what == "stream" and places_of > MOST_PLACES:
+        raise ValueError(
+            say(
+                "These sentences have {count} tokens, each with a place behind every layer; the "
+                "page swaps places of at most {most}. Choose “What a head gives”, shorten them, or "
+                "use transformer-viz swap.",
+                count=places_of,
+                most=MOST_PLACES,
+            )
+        )
     with st.container(key="pictures-swap"):
         stream = asked.what == "stream"
         places = [st.container() for _ in parts] if stream else st.columns(len(parts))
