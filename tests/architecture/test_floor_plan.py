@@ -42,6 +42,7 @@ FLOORS: dict[str, float] = {
     "walkthrough": 2.6,
     "metrics/attention": 3,
     "metrics/head_measures": 3,
+    "metrics/corpus": 3,
     "metrics/output": 3,
     "metrics/positions": 3,
     "metrics/residual": 3,
@@ -50,6 +51,8 @@ FLOORS: dict[str, float] = {
     "inference/ablation": 3.1,
     "inference/patching": 3.1,
     "inference/head_metrics": 3,
+    "inference/corpus": 3.2,
+    "corpus": 3.3,
     "views/numbers": 4,
     "views/html": 4.2,
     "views/charts": 4.2,
@@ -100,6 +103,8 @@ HOMES = {
     "click": ("app/live", "cli", "training"),
     "sentencepiece": ("preprocessing", "training"),
     "transformers": ("checkpoints",),
+    "pyarrow": ("corpus",),
+    "ray": ("corpus",),
 }
 #: Rooms that import nothing but these.
 PLAIN = {*sys.stdlib_module_names, "transformer_viz", "numpy", "pandas", "safetensors", "PIL"}

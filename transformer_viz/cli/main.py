@@ -29,6 +29,7 @@ from .arguments import (
     recipe_data,
     stored_run,
 )
+from .atlas import atlas
 from .match import match
 from .options import input_options, intervention_option, load_model, model_path, set_option
 from .rank import rank
@@ -367,6 +368,7 @@ def train(
     click.echo(f"{made}: look inside with transformer-viz app --model {made}")
 
 
+main.add_command(atlas)
 main.add_command(match)
 main.add_command(rank)
 main.add_command(swap)
