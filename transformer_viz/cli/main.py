@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..core.version import __version__
+from .align import align
 from .arguments import (
     KEEP,
     existing_picture,
@@ -366,5 +367,6 @@ def train(
     click.echo(f"{made}: look inside with transformer-viz app --model {made}")
 
 
+main.add_command(align)
 main.add_command(match)
 main.add_command(rank)

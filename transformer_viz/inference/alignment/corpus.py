@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,10 +19,16 @@ from ...metrics.statistics import bootstrap
 from ..model_inputs import model_of
 from ..tracing import trace
 
-#: Which map of a run is read: layer and head; None stands for the mean over all of them.
-Place = tuple[int | None, int | None]
+
+class Place(NamedTuple):
+    """Which map of a run is read; None stands for the mean over all of them."""
+
+    layer: int | None = None
+    head: int | None = None
+
+
+#: Hears how many sentences are done, of how many; what it raises comes out.
 Tell = Callable[[int, int], None]
-WORDS = ("source words", "source words that nobody read")
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,87 +101,114 @@ def align_corpus(
             "each, an empty one where nothing is linked."
         )
     model = model_of(thing)
-    places: list[tuple[Place, str]] = []
-    links, tallies, counts, odd, words = [], [], [], 0, np.zeros(2, np.int64)
-    read = hashlib.sha256()
-    card: dict[str, object] = {}
+    seen = _Seen(Place(layer, head), shift, symmetric)
     for number, pair in enumerate(pairs):
         source, target = pair if isinstance(pair, tuple) else (pair, None)
         run = trace(model, source, target, check=False)
-        one = align(run, shift, layer=layer, head=head, symmetric=symmetric)
-        links.append(one.pairs)
-        words += len(one.source), len(one.unread)
-        strange = _strange(one, source, target)
-        odd += bool(strange)
-        read.update(str(one.card["sentences_hash"]).encode())
-        card = card or one.card
-        rows = cross_rows(run, shift, layer, head)
-        tallies.append([[of(rows), of(rows.even())] for of in WALKS.values()])
-        if gold is not None:
-            places = places or _places(run)
-            counts.append(_judged(run, one, gold[number], places, number, strange))
+        try:
+            seen.add(run, (source, target), None if gold is None else gold[number])
+        except ValueError as error:
+            raise ValueError(f"Sentence {number + 1}: {error}") from error
         if tell is not None:
             tell(number + 1, len(pairs))
-    card |= {"sentences": len(pairs), "sentences_hash": read.hexdigest(), "seed": seed}
-    walks = _walks(np.array([[[(t.total[0], t.rows[0]) for t in w] for w in s] for s in tallies]))
-    card["rows"] = int(sum(map(len, links)))
-    card["rows_are"] = "links"
-    notes = [f"{words[1]} of {words[0]} source words were read by nobody ({shift})."]
-    if odd:
-        notes.append(
-            f"In {odd} of {len(pairs)} sentences the words of the tokenizer are not those between "
-            "blanks; links count the tokenizer's."
-        )
-    errors = _errors(np.array(counts), places, seed) if counts else None
-    return CorpusAlignment(tuple(links), walks, errors, card, tuple(notes))
+    return seen.finished(seed)
 
 
-def _strange(one: Alignment, source: Any, target: Any) -> str:
+@dataclass(eq=False)
+class _Seen:
+    """What the sentences so far gave; a run itself is not kept."""
+
+    place: Place
+    shift: str
+    symmetric: str | None
+    links: list[Links] = field(default_factory=list)
+    tallies: list[list[list[tuple[float, float]]]] = field(default_factory=list)
+    counts: list[list[LinkCounts]] = field(default_factory=list)
+    judged: list[tuple[Place, str]] = field(default_factory=list)
+    hashes: list[str] = field(default_factory=list)
+    card: dict[str, object] = field(default_factory=dict)
+    words: int = 0
+    unread: int = 0
+    odd: int = 0
+
+    def add(self, run: Trace, texts: tuple[Any, Any], gold: Gold | None) -> None:
+        """One more sentence.
+
+        Raises:
+            ValueError: gold that speaks of other words than the run has.
+        """
+        layer, head = self.place
+        one = align(run, self.shift, layer=layer, head=head, symmetric=self.symmetric)
+        strange = _strange(one, texts)
+        if gold is not None:
+            self._judge(run, one, gold, strange)
+        self.links.append(one.pairs)
+        self.words, self.unread = self.words + len(one.source), self.unread + len(one.unread)
+        self.odd += bool(strange)
+        self.card = self.card or one.card
+        self.hashes.append(str(one.card["sentences_hash"]))
+        rows = cross_rows(run, self.shift, layer, head)
+        asked = [(of(rows), of(rows.even())) for of in WALKS.values()]
+        self.tallies.append([[(t.total[0], t.rows[0]) for t in pair] for pair in asked])
+
+    def _judge(self, run: Trace, one: Alignment, gold: Gold, strange: str) -> None:
+        if strange:
+            raise ValueError(
+                f"{strange}, so gold that counts words between blanks does not fit; part the text "
+                "into words that the tokenizer keeps whole."
+            )
+        one.counts(gold)  # refuses words that are not there
+        self.judged = self.judged or _places(run)
+        target = run.tokens("target")
+        maps = (by_words(mean_map(run, *p), run.source, target, shift) for p, shift in self.judged)
+        self.counts.append([counted(links_of(merged), gold) for merged in maps])
+
+    def finished(self, seed: int) -> CorpusAlignment:
+        """All sentences together."""
+        card = self.card | {
+            "sentences": len(self.links),
+            "sentences_hash": hashlib.sha256(" ".join(self.hashes).encode()).hexdigest(),
+            "rows": int(sum(map(len, self.links))),
+            "rows_are": "links",
+            "seed": seed,
+        }
+        notes = [f"{self.unread} of {self.words} source words were read by nobody ({self.shift})."]
+        if self.odd:
+            notes.append(
+                f"In {self.odd} of {len(self.links)} sentences the words of the tokenizer are not "
+                "those between blanks; links count the tokenizer's."
+            )
+        errors = _errors(np.array(self.counts), self.judged, seed) if self.counts else None
+        walks = _walks(np.array(self.tallies), seed)
+        return CorpusAlignment(tuple(self.links), walks, errors, card, tuple(notes))
+
+
+def _strange(one: Alignment, texts: tuple[Any, Any]) -> str:
     """In what the words of a run are not those between blanks; empty where they are."""
-    for name, text, words in (("source", source, one.source), ("target", target, one.target)):
+    for name, text, words in zip(
+        ("source", "target"), texts, (one.source, one.target), strict=True
+    ):
         if isinstance(text, str) and len(text.split()) != len(words):
-            return f"the {name} has {len(text.split())} words between blanks, and the tokenizer "
-            f"makes {len(words)} of them"
+            return (
+                f"the {name} has {len(text.split())} words between blanks, of which the tokenizer "
+                f"makes {len(words)}"
+            )
     return ""
 
 
 def _places(run: Trace) -> list[tuple[Place, str]]:
     """Every map that is judged, by both shifts: each head, the mean of each layer, of all."""
-    maps: list[Place] = [
-        (block.site.layer, head)
+    maps = [
+        Place(block.site.layer, head)
         for block in run.blocks("cross")
         for head in (*range(len(block.weights)), None)
     ]
-    return [(place, shift) for place in [*maps, (None, None)] for shift in SHIFTS]
+    return [(place, shift) for place in [*maps, Place()] for shift in SHIFTS]
 
 
-def _judged(
-    run: Trace,
-    one: Alignment,
-    gold: Gold,
-    places: Sequence[tuple[Place, str]],
-    number: int,
-    strange: str,
-) -> list[LinkCounts]:
-    if strange:
-        raise ValueError(
-            f"Sentence {number + 1}: {strange}, so gold that counts words between blanks does not "
-            "fit; part the text into words that the tokenizer keeps whole."
-        )
-    try:
-        one.counts(gold)  # refuses words that are not there
-    except ValueError as error:
-        raise ValueError(f"Sentence {number + 1}: {error}") from error
-    target = run.tokens("target")
-    return [
-        counted(links_of(by_words(mean_map(run, *place), run.source, target, shift)), gold)
-        for place, shift in places
-    ]
-
-
-def _walks(sums: np.ndarray) -> pd.DataFrame:
+def _walks(sums: np.ndarray, seed: int) -> pd.DataFrame:
     """From ``[sentence, measure, own or chance, sum or rows]`` to the table of walks."""
-    weights = bootstrap.reweightings(len(sums))
+    weights = bootstrap.reweightings(len(sums), seed=seed)
     found = []
     for number, name in enumerate(WALKS):
         own, chance = sums[:, number, 0], sums[:, number, 1]
