@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..core.version import __version__
+from .align import align
 from .arguments import (
     KEEP,
     existing_picture,
@@ -369,6 +370,7 @@ def train(
 
 
 main.add_command(atlas)
+main.add_command(align)
 main.add_command(match)
 main.add_command(rank)
 main.add_command(swap)
