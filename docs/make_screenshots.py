@@ -72,6 +72,7 @@ SHOTS: tuple[Shot, ...] = (
             "compare": "difference",
         },
     ),
+    ("heads", "heads", {"block": "encoder", "heads_by": "previous", "layer": 2, "head": 3}),
     ("swap", "swap", {"edits": SWAPPED}),
     ("checkpoint", "checkpoint", {}),
     ("about", "about", {}),

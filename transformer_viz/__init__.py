@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from .inference.matching import match as match
     from .inference.patching.swapping import swap as swap
     from .inference.tracing import trace as trace
+    from .metrics.alignment.aligning import align as align
     from .metrics.head_measures.role_rules import roles as roles
 
 __all__ = [
     "Intervention",
     "Trace",
+    "align",
     "available",
     "load",
     "match",
@@ -62,6 +64,7 @@ __getattr__ = lazy(
         "match": ".inference.matching",
         "metrics": ".metrics",
         "roles": ".metrics.head_measures.role_rules",
+        "align": ".metrics.alignment.aligning",
         "probe": ".capture",
         "rank": ".inference.ablation.ranking",
         "swap": ".inference.patching.swapping",

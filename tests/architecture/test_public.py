@@ -16,6 +16,7 @@ from tests.support.paths import ROOT
 PUBLIC = {
     "Intervention",
     "Trace",
+    "align",
     "available",
     "load",
     "match",

@@ -72,7 +72,7 @@ def test_the_methods_are_the_librarys() -> None:
 
 
 def test_a_mark_of_byte_order_is_no_letter(tmp_path: Path) -> None:
-    from transformer_viz.cli.rank import sentences
+    from transformer_viz.corpus.sentence_file import sentences
 
     path = tmp_path / "text.txt"
     path.write_bytes("\ufeffA dog.\r\n\r\nA cat.\tEine Katze.\r\n".encode())

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..core.version import __version__
+from .align import align
 from .arguments import (
     KEEP,
     existing_picture,
@@ -29,6 +30,7 @@ from .arguments import (
     recipe_data,
     stored_run,
 )
+from .atlas import atlas
 from .match import match
 from .options import input_options, intervention_option, load_model, model_path, set_option
 from .rank import rank
@@ -367,6 +369,8 @@ def train(
     click.echo(f"{made}: look inside with transformer-viz app --model {made}")
 
 
+main.add_command(atlas)
+main.add_command(align)
 main.add_command(match)
 main.add_command(rank)
 main.add_command(swap)

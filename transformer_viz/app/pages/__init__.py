@@ -11,6 +11,7 @@ from . import (
     about,
     checkpoint,
     explore,
+    heads,
     labs,
     lessons,
     norms,
@@ -32,6 +33,7 @@ PAGES: tuple[Page, ...] = (
         "positions", mark("Positions"), positions.KNOWS["word"], positions.draw, SEE, has_map=True
     ),
     Page("norms", mark("Norms"), norms.QUESTION, norms.draw, SEE, has_map=True),
+    Page("heads", mark("Heads"), heads.QUESTION, heads.draw, ASK),
     Page("swap", mark("Swap"), swap.QUESTION, swap.draw, ASK),
     Page(
         "lessons",

@@ -172,7 +172,7 @@ class Bench:
         """What one needs to repeat and to judge the numbers."""
         return {
             "model": self.model.name,
-            "model_hash": self.model.hash or _hash_of(self.model),
+            "model_hash": self.model.hash or hash_of(self.model),
             "sentences": len(self.examples),
             "sentences_hash": _sentences_hash(self.examples),
             "rows": int(self.examples.counts.sum()),
@@ -212,7 +212,7 @@ def _beside_its_reverse(batch: Batch) -> Batch:
     return Batch(**(parts | lengths | {"numbers": (0, 1)}))
 
 
-def _hash_of(model: Model) -> str:
+def hash_of(model: Model) -> str:
     """SHA-256 of the weights of a model in memory."""
     made = hashlib.sha256()
     for name, value in model.module.state_dict().items():
