@@ -333,8 +333,12 @@ def back(page: Page, draw: random.Random, url: str) -> bool:
 
 
 def visit_page(page: Page, draw: random.Random, url: str) -> bool:
-    place = some(page.get_by_test_id("stTopNavLink"), draw)
-    if place is None:  # the presenter has folded the names away
+    menu = some(page.get_by_test_id("stTopNavSection"), draw)
+    if menu is None:  # the presenter has folded the names away
+        return False
+    menu.click(timeout=REACH)
+    place = some(page.get_by_test_id("stTopNavDropdownLink"), draw)
+    if place is None:
         return False
     place.click(timeout=REACH)
     return True

@@ -219,7 +219,8 @@ def _sentence(visitor: Visitor) -> Fire | None:
 def _page(visitor: Visitor) -> Fire | None:
     name = visitor.draw.choice(("Explore", "Explore", "Positions", "Norms"))
     visitor.may("site", *FITTED)
-    return _click(visitor.page.get_by_role("link", name=name, exact=True))
+    visitor.page.get_by_test_id("stTopNavSection").filter(has_text="See").click()
+    return _click(visitor.page.get_by_role("menuitem", name=name, exact=True))
 
 
 #: What a visitor does, with the keys of the link that it may touch; some more often than others.

@@ -32,13 +32,22 @@ from tests.support.browser import FLAGS, chromium, running_app  # noqa: E402
 from tests.support.odd_inputs import ODD, OPENED, TYPED, Input, do, odd_app, said  # noqa: E402
 from tests.support.rest import rest  # noqa: E402
 from transformer_viz.checkpoints import available  # noqa: E402
-from transformer_viz.core.interventions import Intervention, ScalePositions, Temperature  # noqa: E402
+from transformer_viz.core.interventions import (  # noqa: E402
+    Intervention,
+    ScalePositions,
+    SwapHead,
+    Temperature,
+)
 from transformer_viz.views.paper import fonts  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"
 TABLE = ROOT / "docs" / "inputs.md"
 WARM = Intervention((Temperature(value=2.5, stack="decoder", block="cross"),)).to_json()
 HALF = Intervention((ScalePositions(value=0.25),)).to_json()
+WIDE = "The animal didn't cross the street because it was too wide."
+SWAPPED = Intervention(
+    (SwapHead(source=WIDE, stack="decoder", block="cross", layer=1, head=2),)
+).to_json()
 Shot = tuple[str, str, dict[str, Any]]
 #: Name of the picture, page, and the link that shows something worth seeing.
 SHOTS: tuple[Shot, ...] = (
@@ -63,6 +72,8 @@ SHOTS: tuple[Shot, ...] = (
             "compare": "difference",
         },
     ),
+    ("heads", "heads", {"block": "encoder", "heads_by": "previous", "layer": 2, "head": 3}),
+    ("swap", "swap", {"edits": SWAPPED}),
     ("checkpoint", "checkpoint", {}),
     ("about", "about", {}),
 )

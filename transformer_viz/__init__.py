@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .inference.generation import translate as translate
     from .inference.head_metrics.pooled import metrics as metrics
     from .inference.matching import match as match
+    from .inference.patching.swapping import swap as swap
     from .inference.tracing import trace as trace
     from .metrics.alignment.aligning import align as align
     from .metrics.head_measures.role_rules import roles as roles
@@ -43,6 +44,7 @@ __all__ = [
     "probe",
     "rank",
     "roles",
+    "swap",
     "trace",
     "translate",
     "views",
@@ -65,6 +67,7 @@ __getattr__ = lazy(
         "align": ".metrics.alignment.aligning",
         "probe": ".capture",
         "rank": ".inference.ablation.ranking",
+        "swap": ".inference.patching.swapping",
         "Intervention": ".core.interventions",
         "Trace": ".core.trace",
         "views": ".views",

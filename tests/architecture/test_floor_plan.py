@@ -36,23 +36,29 @@ FLOORS: dict[str, float] = {
     "checkpoints/hugging_face": 2.3,
     "checkpoints/layouts": 2.3,
     "checkpoints": 2.4,
+    "inference/decoding": 2.45,
     "inference": 2.5,
     "inference/experiments": 2.6,
     "walkthrough": 2.6,
     "metrics/alignment": 3,
     "metrics/attention": 3,
     "metrics/head_measures": 3,
+    "metrics/corpus": 3,
     "metrics/output": 3,
     "metrics/positions": 3,
     "metrics/residual": 3,
     "metrics/statistics": 3,
     "metrics": 3,
     "inference/ablation": 3.1,
+    "inference/patching": 3.1,
     "inference/alignment": 3.1,
     "inference/head_metrics": 3,
+    "inference/corpus": 3.2,
+    "corpus": 3.3,
     "views/numbers": 4,
     "views/html": 4.2,
     "views/charts": 4.2,
+    "views/evidence": 4.25,
     "views/paper": 4.2,
     "views/export": 4.3,
     "views": 4.4,
@@ -71,6 +77,7 @@ FLOORS: dict[str, float] = {
     "app/cards": 5.6,
     "app/page_template": 5.6,
     "app/checkpoint": 5.7,
+    "app/heads": 5.7,
     "app/labs": 5.7,
     "app/labs/experiments": 5.7,
     "app/page_run": 5.75,
@@ -84,7 +91,7 @@ FLOORS: dict[str, float] = {
 #: The rooms of the app that draw with Streamlit; the engine and what renders bytes do not.
 STREAMLIT = (
     *("ui", "session", "shell", "lessons", "live", "cards", "page_template", "checkpoint"),
-    *("labs", "page_run", "pages"),
+    *("heads", "labs", "page_run", "pages"),
 )
 #: The rooms, by the beginning of their names, that may import a library; others may not.
 HOMES = {
@@ -98,6 +105,8 @@ HOMES = {
     "click": ("app/live", "cli", "training"),
     "sentencepiece": ("preprocessing", "training"),
     "transformers": ("checkpoints",),
+    "pyarrow": ("corpus",),
+    "ray": ("corpus",),
 }
 #: Rooms that import nothing but these.
 PLAIN = {*sys.stdlib_module_names, "transformer_viz", "numpy", "pandas", "safetensors", "PIL"}

@@ -24,6 +24,7 @@ PUBLIC = {
     "probe",
     "rank",
     "roles",
+    "swap",
     "trace",
     "translate",
     "views",

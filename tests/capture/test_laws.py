@@ -259,8 +259,8 @@ class Turned(nn.Module):
         super().__init__()
         self.frequency, self.places = frequency, places
 
-    def forward(self, x):
-        places = self.places(x.shape[2])
+    def forward(self, x, first=0):
+        places = self.places(first + x.shape[2])[first:]
         turn = torch.polar(torch.ones(()), places[:, None] * self.frequency)
         half = x.shape[-1] // 2
         pairs = torch.complex(x[..., :half].contiguous(), x[..., half:].contiguous()) * turn

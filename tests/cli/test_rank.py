@@ -72,8 +72,33 @@ def test_the_methods_are_the_librarys() -> None:
 
 
 def test_a_mark_of_byte_order_is_no_letter(tmp_path: Path) -> None:
-    from transformer_viz.cli.rank import sentences
+    from transformer_viz.corpus.sentence_file import sentences
 
     path = tmp_path / "text.txt"
     path.write_bytes("\ufeffA dog.\r\n\r\nA cat.\tEine Katze.\r\n".encode())
     assert sentences(str(path)) == ["A dog.", ("A cat.", "Eine Katze.")]
+
+
+@pytest.mark.shipped
+def test_means_are_stored_for_edits(pairs: str, tmp_path: Path) -> None:
+    import shutil
+
+    from transformer_viz.checkpoints.common.bundled import PRETRAINED
+    from transformer_viz.core.interventions import Intervention, MeanHead
+
+    folder = tmp_path / "copy"
+    shutil.copytree(PRETRAINED / "en-de-small", folder)
+    said = answer("rank", str(folder), pairs, "--keep-means")
+    (stored,) = folder.glob("means-*.safetensors")
+    name = stored.stem.removeprefix("means-")
+    assert f'"mean": "{name}"' in said and str(stored) in said
+    edit = MeanHead(mean=name, stack="decoder", block="cross", layer=1, head=0)
+    model = tv.load(str(folder), device="cpu")
+    clean, mean = (
+        tv.trace(model, *PAIRS[0], intervention=Intervention(edits), check=False)
+        for edits in ((), (edit,))
+    )
+    assert clean.logits is not None and mean.logits is not None
+    assert abs(clean.logits - mean.logits).max() > 1e-3
+    refused = refusal("rank", str(folder), pairs, "--keep-means", "--method", "zero")
+    assert "stores the means of --method mean" in refused

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from transformer_viz.core.interventions import (
     Intervention,
     Pad,
     ScaleHead,
+    SwapHead,
     Temperature,
     UniformHead,
     Window,
@@ -31,10 +33,19 @@ DESIGN = """{"edits": [
  {"kind": "block_edges", "edges": [[5, 2]]},
  {"kind": "pad", "count": 3, "masked": false},
  {"kind": "scale_positions", "value": 0.0}, {"kind": "shuffle_positions", "seed": 1},
- {"kind": "scale_residual", "value": 0.0, "layer": 1}]}"""
+ {"kind": "scale_residual", "value": 0.0, "layer": 1},
+ {"kind": "mean_head", "mean": "0123456789abcdef", "stack": "decoder", "block": "self", "head": 2},
+ {"kind": "swap_head", "source": "It was wide.", "token": 3, "stack": "encoder", "layer": 2},
+ {"kind": "swap_pattern", "source": [5, 7], "stack": "decoder", "block": "cross", "head": 1},
+ {"kind": "swap_stream", "source": "It was wide.", "token": 3, "layer": 1}]}"""
 
 numbers = st.floats(0, 10, allow_nan=False)
 whole = st.integers(0, 99)
+LENT = {
+    "source": st.text(min_size=1, max_size=9).filter(str.strip)
+    | st.lists(whole, min_size=1).map(tuple),
+    "token": st.none() | whole,
+}
 VALUES = {
     "temperature": {"value": numbers},
     "scale_head": {"value": numbers},
@@ -47,6 +58,10 @@ VALUES = {
     "scale_positions": {"value": numbers},
     "shuffle_positions": {"seed": whole},
     "scale_residual": {"value": numbers},
+    "mean_head": {"mean": st.text("0123456789abcdef", min_size=8, max_size=64)},
+    "swap_head": LENT,
+    "swap_pattern": LENT,
+    "swap_stream": LENT,
 }
 SELECTORS = {
     "stack": st.sampled_from([None, *STACKS]),
@@ -62,8 +77,10 @@ def edits(draw) -> Edit:
     words = {name: draw(strategy) for name, strategy in VALUES[kind.kind].items()}
     if kind is not Pad:
         words |= {name: draw(strategy) for name, strategy in SELECTORS.items()}
-    if kind.kind == "scale_residual":
+    if kind.kind in ("scale_residual", "swap_stream"):
         words.pop("head")
+    if kind.kind == "swap_stream":
+        words.pop("block")
     return kind(**words)
 
 
@@ -98,6 +115,10 @@ def test_the_example_of_the_design_is_read_to_the_letter():
         "everything: positions dropped",
         "everything: positions shuffled (seed 1)",
         "L1: residual cut",
+        "decoder H2: gives its mean (01234567)",
+        "encoder L2: at word 3 gives what it gives in “It was wide.”",
+        "cross H1: looks as in “2 tokens”",
+        "L1: the stream at word 3 as in “It was wide.”",
     ]
 
 
@@ -117,6 +138,21 @@ def test_a_place_can_be_spared_a_wider_edit():
 def test_words_are_named_where_the_sentence_is_known():
     edit = BlockKeys(keys=(1,), block="cross")
     assert edit.describe(("The", "cat")) == "cross: “cat” hidden"
+    swapped = SwapHead(source="It was wide.", token=1, stack="encoder", layer=0)
+    assert swapped.describe(("The", "cat")).startswith("encoder L0: at “cat” gives")
+    # rows of the decoder are words of the target, which these labels are not
+    assert "word 1" in replace(swapped, stack="decoder").describe(("The", "cat"))
+
+
+def test_swaps_at_two_rows_stand_side_by_side():
+    first, second = (SwapHead(source="It was wide.", token=row, layer=0) for row in (1, 2))
+    assert Intervention((first, second, replace(first))).edits == (second, first)
+    assert len(Intervention((first, replace(first, token=None))).edits) == 2
+
+
+def test_a_long_sentence_is_told_by_its_end():
+    edit = SwapHead(source="The animal didn't cross the street because it was too wide.")
+    assert edit.other == "… cross the street because it was too wide."
 
 
 @pytest.mark.parametrize(
@@ -134,6 +170,13 @@ def test_words_are_named_where_the_sentence_is_known():
         ('{"edits": [{"kind": "temperature", "value": "hot"}]}', "got 'hot'"),
         ('{"edits": [{"kind": "temperature", "value": 1, "floor": 2}]}', "no word 'floor'"),
         ('{"edits": [{"kind": "causal", "on": 1}]}', "on to be true or false; got 1"),
+        ('{"edits": [{"kind": "mean_head", "mean": "x"}]}', "the hash of stored means"),
+        ('{"edits": [{"kind": "swap_head", "source": " "}]}', "source to be the other sentence"),
+        ('{"edits": [{"kind": "swap_head", "source": []}]}', "or its token ids; got []"),
+        ('{"edits": [{"kind": "swap_head"}]}', "'swap_head' is incomplete"),
+        ('{"edits": [{"kind": "swap_head", "source": "a", "token": -1}]}', "token to be a number"),
+        ('{"edits": [{"kind": "swap_stream", "source": "a", "head": 1}]}', "has no heads"),
+        ('{"edits": [{"kind": "swap_stream", "source": "a", "block": "self"}]}', "left out"),
         ('{"edits": [{"kind": "window", "radius": 1.5}]}', "a whole number from 0; got 1.5"),
         ('{"edits": [{"kind": "window"}]}', "'window' is incomplete"),
         ('{"edits": [{"kind": "uniform_head", "on": 0}]}', "on to be true or false; got 0"),

@@ -34,7 +34,8 @@ NO_JSON = (
 )
 KINDS = (
     "temperature, scale_head, uniform_head, causal, window, block_keys, block_edges, pad, "
-    "scale_positions, shuffle_positions, scale_residual"
+    "scale_positions, shuffle_positions, scale_residual, mean_head, swap_head, swap_pattern, "
+    "swap_stream"
 )
 SITES = ", ".join(
     f"{block} L{layer} ({first_run.CONFIG['heads']} heads)"

@@ -15,9 +15,12 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeout
 from tests.support.browser import PATIENCE
 from tests.support.rest import rest
 from tests.support.scripts import script
+from transformer_viz.app.page_template import Page as AppPage
+from transformer_viz.app.pages import PAGES
 from transformer_viz.app.session.url_edits import unpack
 
 Look = dict[str, Any]
+UNMARKED = "rgba(0, 0, 0, 0)"
 AWAITED = 0.2  # seconds between two looks that must agree
 
 LOOK = script("look")
@@ -217,8 +220,25 @@ def click(page: Page, name: str) -> None:
 
 
 def visit_page(page: Page, name: str) -> None:
-    """Go to another page by the navigation."""
-    page.get_by_role("link", name=name, exact=True).click()
+    """Go to another page by the navigation: open its menu, and click on its name."""
+    page.get_by_test_id("stTopNavSection").filter(has_text=_named(name).group).click()
+    page.get_by_role("menuitem", name=name, exact=True).click()
+
+
+def shows_page(page: Page, name: str) -> None:
+    """Wait until a page is open: its address says so, and the mark below its menu."""
+    here = _named(name)
+    page.wait_for_url(lambda url: urlsplit(url).path.strip("/") in (here.path, here.address))
+    menus = [*dict.fromkeys(one.group for one in PAGES)]
+    for number, menu in enumerate(page.get_by_test_id("stTopNavSection").all()):
+        if menus[number] == here.group:
+            expect(menu).not_to_have_css("border-bottom-color", UNMARKED)
+        else:
+            expect(menu).to_have_css("border-bottom-color", UNMARKED)
+
+
+def _named(name: str) -> AppPage:
+    return next(one for one in PAGES if one.title == name)
 
 
 def heads(page: Page) -> list[list[int]]:

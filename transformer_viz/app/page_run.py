@@ -39,13 +39,17 @@ def page_run(engine: Engine, pages: Sequence[Page]) -> Iterator[StreamlitPage]:
     """
     visit.speak_first()
     entries = [_entry(engine, page) for page in pages]
-    named = [_entry(engine, page, named=True) for page in pages if page.first]
-    chosen = st.navigation([*entries, *named], position="top")
+    menus: dict[str, list[StreamlitPage]] = {}
+    for page, entry in zip(pages, entries, strict=True):
+        named = [_entry(engine, page, named=True)] if page.first else []
+        menus.setdefault(page.group, []).extend((entry, *named))
+    chosen = st.navigation({say(name): menu for name, menu in menus.items()}, position="top")
     uploads.keep_alive()
     navigation.register_pages(entries, chosen)
-    framed = next(page.framed for page in pages if chosen.url_path in (page.path, page.address))
+    here = next(page for page in pages if chosen.url_path in (page.path, page.address))
+    framed = here.framed
     visit.begin(engine, framed)
-    frame.style()
+    frame.style([*menus].index(here.group))
     frame.corner()
     if framed:
         frame.sentence_box(engine)

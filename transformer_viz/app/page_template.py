@@ -31,7 +31,8 @@ class Page:
     """A page of the app.
 
     ``address`` is its place in the URL, ``title`` its marked text in the navigation, ``question``
-    the marked text of what it answers, ``draw`` what draws it. ``framed`` pages have the sentence
+    the marked text of what it answers, ``draw`` what draws it, ``group`` the marked text of the
+    menu that it stands in. ``framed`` pages have the sentence
     box above them; the others ask the model at hand nothing. The ``first`` page opens where the URL
     names none. A page that ``has_map`` draws maps of the run for every kind of model.
     """
@@ -40,6 +41,7 @@ class Page:
     title: str
     question: str
     draw: Callable[[Engine], None]
+    group: str
     framed: bool = True
     first: bool = False
     has_map: bool = False

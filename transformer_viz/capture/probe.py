@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from torch import nn
 
-from ..core.interventions import Edit, Intervention, Pad
+from ..core.interventions import LENT, Edit, Intervention, Pad
+from .donations import Donation
 from .handlers import HANDLERS
 from .handlers.positions import narrow, uses_positions
 from .handlers.sinusoids import stored
@@ -20,14 +21,19 @@ from .torch_function_mode import CaptureMode
 
 @contextmanager
 def probe(
-    module: nn.Module, intervention: Intervention | None = None, want: CaptureRequest | None = None
+    module: nn.Module,
+    intervention: Intervention | None = None,
+    want: CaptureRequest | None = None,
+    donations: Sequence[Donation] = (),
 ) -> Iterator[Capture]:
     """Watch what a module does inside ``with``, and edit it; the module itself is not touched.
 
     ``with probe(module) as run: module(x)`` fills ``run.attentions`` in call order: weights
     ``[batch, head, query, key]``, path, kind, stack, layer; also norms, residual sums and what was
-    not recognised. ``want`` says what to keep; left out, the weights of all heads. Enter it in the
-    thread that runs the forward pass; other threads on the same module notice nothing.
+    not recognised. ``want`` says what to keep; left out, the weights of all heads. ``donations``
+    are numbers of other runs that come in the place of this one's own (`trace` finds them for
+    edits). Enter it in the thread that runs the forward pass; other threads on the same module
+    notice nothing.
 
     Raises:
         ValueError: an edit that found no place in the model; names the edit and the places. A
@@ -35,7 +41,9 @@ def probe(
             says what to do.
     """
     refuse_compiled(module)
-    state = CaptureState(module, intervention or Intervention(), want or CaptureRequest(), HANDLERS)
+    state = CaptureState(
+        module, intervention or Intervention(), want or CaptureRequest(), HANDLERS, donations
+    )
     if uses_positions(state):
         state.lineage.waves = stored(state.names.tensors)
     try:
@@ -54,6 +62,8 @@ def probe(
     state.capture.unrecognised += _unrecognised(state)
     if state.unconfirmed:
         raise ValueError(_unconfirmed(next(iter(state.unconfirmed.values()))))
+    if state.giving.left:
+        raise ValueError(_not_given(state))
     lost = [edit for edit in state.intervention if edit not in state.used]
     if lost:
         raise ValueError(_lost(lost[0], state.capture))
@@ -87,7 +97,21 @@ def _unconfirmed(path: str) -> str:
     )
 
 
+def _not_given(state: CaptureState) -> str:
+    missed = next(one for one in state.giving.donations if id(one) in state.giving.left)
+    edit = "" if missed.edit is None else f" (“{missed.edit.describe()}”)"
+    return (
+        f"What another run lends to {missed.site}{edit} met no place in this pass, so what it gave "
+        "is not to be used."
+    )
+
+
 def _lost(edit: Edit, capture: Capture) -> str:
+    if isinstance(edit, LENT):
+        return (
+            f"The edit “{edit.describe()}” takes numbers from elsewhere, which a probe alone does "
+            "not know; use trace or translate."
+        )
     if isinstance(edit, Pad):
         return (
             f"The edit “{edit.describe()}” changes the source, which a probe does not see; append "

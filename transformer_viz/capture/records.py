@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..core.moved import renamed
 from ..core.sites import Site
+from .donations import Offered
 from .statistics import Statistics
 
 
@@ -29,7 +30,8 @@ class CaptureRequest:
     ``weights``, ``scores``, ``qkv`` say for a block's site whether to keep its matrices;
     ``statistics``, ``norms``, ``residuals``, ``positions`` switch those records; ``hidden``
     keeps the residual stream, ``gradients`` makes the weights differentiable, ``check``
-    rebuilds each block's output in float64; ``stack`` names a lone self-attention whose stack
+    rebuilds each block's output in float64, ``lend`` keeps what the pass could give to another
+    one (``Capture.offered``); ``stack`` names a lone self-attention whose stack
     nothing else tells; ``special`` marks, by stack, the tokens that a shuffle of positions
     leaves where they are.
     """
@@ -44,6 +46,7 @@ class CaptureRequest:
     hidden: bool = False
     gradients: bool = False
     check: bool = False
+    lend: bool = False
     stack: str = "encoder"
     special: dict[str, tuple[bool, ...]] = field(default_factory=dict)
 
@@ -147,7 +150,7 @@ class Capture:
     residual stream of each stack ``[batch, token, d_model]``, where ``hidden`` was asked for;
     ``replaced`` names the calls that ran as their explicit formula, ``unrecognised`` says what
     looked like attention and is not shown; ``others`` by path and number of columns what a softmax
-    is that weighs something and is no attention.
+    is that weighs something and is no attention; ``offered`` what the pass could lend.
     """
 
     request: CaptureRequest = field(default_factory=CaptureRequest)
@@ -159,6 +162,7 @@ class Capture:
     replaced: list[str] = field(default_factory=list)
     unrecognised: list[str] = field(default_factory=list)
     others: dict[tuple[str, int], str] = field(default_factory=dict)
+    offered: Offered = field(default_factory=Offered)
 
     @property
     def sites(self) -> list[Site]:

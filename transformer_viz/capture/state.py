@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import nn
 
 from ..core.interventions import Edit, Intervention
+from .donations import Donation, Giving
 from .edit_plan import SCORE_EDITS
 from .lineage import Lineage
 from .module_names import Names
@@ -26,6 +27,7 @@ class CaptureState:
     module of the model ran; ``unconfirmed`` the paths of edited softmaxes that met no values
     yet; ``offset`` is the absolute position of the first query of the last self-attention,
     ``layers`` the layer that each stack has reached,
+    ``giving`` what other runs lend to this one,
     ``running`` the hand-written norm that runs just now, ``shapes_scores`` whether any edit needs
     scores.
     """
@@ -36,6 +38,7 @@ class CaptureState:
         intervention: Intervention,
         request: CaptureRequest,
         handlers: Handlers,
+        donations: Sequence[Donation] = (),
     ):
         self.handlers, self.intervention = handlers, intervention
         self.capture = Capture(request)
@@ -44,6 +47,7 @@ class CaptureState:
         self.numbering = Numbering(request.stack)
         self.shapes_scores = any(isinstance(edit, SCORE_EDITS) for edit in intervention)
         self.used: set[Edit] = set()
+        self.giving = Giving(tuple(donations))
         self.open: dict[str, None] = {}
         self.offset = 0
         self.outside = 0

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..corpus.sentence_file import BOM, sentences
 from .arguments import new_file
 from .options import load_model, model_path, set_option
-from .rank import BOM, sentences
 from .terminal import Counter
 
 if TYPE_CHECKING:

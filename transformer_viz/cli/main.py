@@ -30,9 +30,11 @@ from .arguments import (
     recipe_data,
     stored_run,
 )
+from .atlas import atlas
 from .match import match
 from .options import input_options, intervention_option, load_model, model_path, set_option
 from .rank import rank
+from .swap import swap
 from .terminal import OneSentence, after_a_second, inspected, line_by_line
 
 if TYPE_CHECKING:
@@ -367,6 +369,8 @@ def train(
     click.echo(f"{made}: look inside with transformer-viz app --model {made}")
 
 
+main.add_command(atlas)
 main.add_command(align)
 main.add_command(match)
 main.add_command(rank)
+main.add_command(swap)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from ..corpus.sentence_file import sentences
 from .arguments import new_file
 from .options import load_model, model_path, set_option
 from .terminal import Counter
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 METHODS = ("mean", "zero", "resample", "uniform")
 SHOWN = 20  # rows of the printed table
-BOM = "\ufeff"
 
 
 @click.command()
@@ -32,14 +32,25 @@ BOM = "\ufeff"
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @set_option
 @click.option("--out", metavar="F", help="All heads as a table, heads.csv.")
+@click.option(
+    "--keep-means", is_flag=True, help="Store each head's mean beside the weights, for edits."
+)
 def rank(
-    path: str, file: str, method: str, seed: int, words: tuple[str, ...], out: str | None
+    path: str,
+    file: str,
+    method: str,
+    seed: int,
+    words: tuple[str, ...],
+    out: str | None,
+    keep_means: bool,
 ) -> None:
     """Rank all heads by what their removal costs, in nats per target token.
 
     FILE holds one sentence a line, or source and target with a tabulator between them. Without
     targets, a model that translates writes the references itself.
     """
+    if keep_means and method != "mean":
+        raise ValueError(f"--keep-means stores the means of --method mean; got {method!r}.")
     pairs = sentences(file)
     table = None if out is None else new_file(out, "table")
     model = load_model(path, words)
@@ -53,43 +64,12 @@ def rank(
     if table is not None:
         ranking.table.to_csv(table, index=False)
     click.echo("\n".join(lines(ranking)))
+    if keep_means:
+        folder = model.folder or Path(path).resolve().parent
+        stored = ranking.means.save(folder)
+        click.echo(f'{stored}: {{"kind": "mean_head", "mean": "{ranking.means.hash}", ...}}')
     if out is not None:
         click.echo(f"{out}: {len(ranking.table)} heads")
-
-
-def sentences(file: str) -> list[Any]:
-    """The sentences of a file, or its pairs.
-
-    Raises:
-        ValueError: no such file, no text, no sentence, or lines of different kinds; says which.
-    """
-    path = Path(file)
-    if not path.is_file():
-        what = "a folder" if path.is_dir() else "not there"
-        raise ValueError(f"FILE names a text of one sentence a line; {file!r} is {what}.")
-    raw = path.read_bytes()
-    try:
-        text = raw.decode("utf-8").removeprefix(BOM)
-    except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        raise ValueError(f"{file} is no text in UTF-8 (line {line}); convert it first.") from error
-    if "\0" in text:
-        raise ValueError(f"{file} is no text: it holds zero bytes. Give one sentence a line.")
-    found: list[Any] = []
-    for number, given in enumerate(text.splitlines(), 1):
-        parts = tuple(part.strip() for part in given.split("\t"))
-        if not any(parts):
-            continue
-        if len(parts) > 2 or not all(parts):
-            raise ValueError(
-                f"Line {number} of {file} has {len(parts)} columns, {sum(map(bool, parts))} of "
-                "them with words; give one sentence, or source and target with a tabulator "
-                "between them."
-            )
-        found.append(parts if len(parts) == 2 else parts[0])
-    if not found:
-        raise ValueError(f"{file} is empty; give one sentence a line.")
-    return found
 
 
 def lines(ranking: Ranking) -> list[str]:

@@ -13,6 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..i18n import say
+from .editing.swaps import LENT as LENT
+from .editing.swaps import MeanHead as MeanHead
+from .editing.swaps import Swap as Swap
+from .editing.swaps import SwapHead as SwapHead
+from .editing.swaps import SwapPattern as SwapPattern
+from .editing.swaps import SwapStream as SwapStream
 from .edits import EDITS as EDITS
 from .edits import Amount as Amount
 from .edits import BlockEdges as BlockEdges
@@ -45,8 +51,8 @@ class Intervention:
     edits: tuple[Edit, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        latest = {(edit.kind, edit.selectors): edit for edit in self.edits}
-        kept = tuple(edit for edit in self.edits if latest[edit.kind, edit.selectors] is edit)
+        latest = {(edit.kind, edit.key): edit for edit in self.edits}
+        kept = tuple(edit for edit in self.edits if latest[edit.kind, edit.key] is edit)
         object.__setattr__(self, "edits", kept)
 
     def __bool__(self) -> bool:
@@ -84,6 +90,11 @@ class Intervention:
     def of_the_pass(self) -> Intervention:
         """The edits of the forward pass alone: without padding, which changes the input."""
         return Intervention(tuple(edit for edit in self.edits if not isinstance(edit, Pad)))
+
+    @property
+    def lent(self) -> tuple[Edit, ...]:
+        """The edits that put numbers from elsewhere into the run."""
+        return tuple(edit for edit in self.edits if isinstance(edit, LENT))
 
     def describe(self, source: tuple[str, ...] | None = None) -> str:
         """All edits in plain words, or that there are none."""

@@ -27,7 +27,7 @@ def heads_of(capture: Capture) -> pd.DataFrame:
     """Every head: stack, block, layer, head, and its statistics."""
     columns = [metric.name for metric in HEAD_METRICS]
     rows: list[dict[str, Any]] = []
-    for record in _ordered(capture):
+    for record in ordered(capture):
         numbers = {name: value[0].cpu().tolist() for name, value in record.statistics.items()}
         for head in range(record.heads):
             place = (record.stack, record.kind, record.layer, head)
@@ -38,7 +38,7 @@ def heads_of(capture: Capture) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["stack", "block", "layer", "head", *columns])
 
 
-def _ordered(capture: Capture) -> list[AttentionRecord]:
+def ordered(capture: Capture) -> list[AttentionRecord]:
     """One record a block, in the order encoder, decoder, cross, and by layer."""
     first: dict[Site, AttentionRecord] = {}
     for record in capture.attentions:
@@ -50,7 +50,7 @@ def _ordered(capture: Capture) -> list[AttentionRecord]:
 def thumbnails_of(capture: Capture) -> dict[str, np.ndarray]:
     """Each map small: uint8 ``[layer, head, <=64, <=64]``; layers with fewer heads are padded."""
     grouped: dict[str, list[np.ndarray]] = {}
-    for record in _ordered(capture):
+    for record in ordered(capture):
         if record.thumbnail is not None:
             grouped.setdefault(record.site.map, []).append(record.thumbnail[0].cpu().numpy())
     return {name: read_only(_stack(layers)) for name, layers in grouped.items()}
@@ -77,7 +77,7 @@ def attentions_of(
     found = dict(zip(map(id, capture.attentions), gradients or [], strict=False))
     return tuple(
         _attention(record, record.weights, words, kind, found.get(id(record)))
-        for record in _ordered(capture)
+        for record in ordered(capture)
         if record.weights is not None and _asked_for(record, only)
     )
 
@@ -213,7 +213,7 @@ def residuals_of(capture: Capture) -> pd.DataFrame:
 def hidden_of(capture: Capture) -> dict[str, np.ndarray]:
     """The stream that enters each layer and the one that leaves the stack, by stack."""
     found: dict[str, list[Tensor]] = {}
-    for record in _ordered(capture):
+    for record in ordered(capture):
         if record.kind == "self" and record.stream is not None:
             found.setdefault(record.stack, []).append(record.stream)
     for stack, last in capture.streams.items():

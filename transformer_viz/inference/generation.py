@@ -11,6 +11,8 @@ import torch
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..preprocessing.tokenizers import target_side
+from .decoding.key_value_cache import known_to_read_on, may_keep, reads_on
+from .donors import LentPasses
 from .hearing import Heard, hear
 from .search import Batch, Path, Tell, Witness, edited
 from .seeing import set_beside
@@ -88,10 +90,19 @@ def translate(
     ids, beside = ([], None) if heard is not None else set_beside(model, source, image)
     given = heard or ids
     watched = None if witness is None else witness.watched
+    # what a witness has heard cannot be unsaid, so there only a cache of ours will do
+    free = target is None and beside is None and (witness is None or known_to_read_on(model))
+    keep = (
+        free
+        and may_keep(intervention)
+        and reads_on(model, ids if heard is None else heard.features)
+    )
     with torch.inference_mode(), edited(model, given, intervention, watched) as run:
+        lent = run if isinstance(run, LentPasses) else None
         if witness is not None:
-            witness.watch(run)
-        batch = Batch(model, heard or [ids], intervention, max_tokens, tell, witness)
+            witness.watch(run.capture if isinstance(run, LentPasses) else run)
+        rows = heard or [ids]
+        batch = Batch(model, rows, intervention, max_tokens, tell, witness, lent, keep=keep)
         batch.seen = None if beside is None else beside.seen
         if target is not None:
             found = [batch.score(_forced_ids(model, target, heard))]
@@ -99,6 +110,9 @@ def translate(
             found = [batch.sample(sample, seed)]
         else:
             found = batch.search(beam)[0]
+            if keep and not batch.confirms([found]):
+                batch = Batch(model, rows, intervention, max_tokens, tell, witness, lent)
+                found = batch.search(beam)[0]
     return _ranked(model, ids, found, length_penalty)
 
 
@@ -127,12 +141,18 @@ def translate_lines(
         batch = 1
     sources = [source_ids(model, line) for line in lines]
     order = sorted(range(len(lines)), key=lambda i: len(sources[i]))
+    keep = bool(lines) and may_keep(intervention) and reads_on(model, sources[order[-1]])
     best: dict[int, Hypothesis] = {}
     for start in range(0, len(order), batch):
         chosen = order[start : start + batch]
         rows = [sources[i] for i in chosen]
-        with torch.inference_mode(), edited(model, rows[0], intervention):
-            found = Batch(model, rows, intervention, None).search(beam)
+        with torch.inference_mode(), edited(model, rows[0], intervention) as run:
+            lent = run if isinstance(run, LentPasses) else None
+            searched = Batch(model, rows, intervention, None, lent=lent, keep=keep)
+            found = searched.search(beam)
+            if keep and not searched.confirms(found):
+                keep = False
+                found = Batch(model, rows, intervention, None, lent=lent).search(beam)
         for i, paths in zip(chosen, found, strict=True):
             best[i] = _ranked(model, sources[i], paths, length_penalty)[0]
         if tell is not None:

@@ -33,7 +33,9 @@ class Read:
 
     ``tensors`` are source, target and mask of the source; ``segments`` ``[batch, token]`` says
     which of a pair's texts a token belongs to; ``produced`` are the tokens that the rows are asked
-    about, where that is settled; ``beside`` is the picture among the words, where there is one.
+    about, where that is settled; ``beside`` is the picture among the words, where there is one;
+    ``prompt`` is how many tokens the source had before a target was appended to it, and ``masked``
+    the numbers of those that are to be guessed.
     """
 
     source: Tokens
@@ -42,6 +44,8 @@ class Read:
     produced: tuple[int, ...] | None = None
     segments: Tensor | None = None
     beside: Beside | None = None
+    prompt: int | None = None
+    masked: tuple[int, ...] = ()
 
     def through(self, model: Model) -> Tensor:
         """The model's whole output for this input."""
@@ -100,7 +104,7 @@ def _words(
         segments = None
     else:
         (ids, segments), beside = _ids(model, source), None
-    ids = _masked(model, ids, masked)
+    ids, prompt = _masked(model, ids, masked), None
     rows: list[int] | None = None
     said: tuple[int, ...] | None = None
     if target is None:
@@ -109,6 +113,7 @@ def _words(
     elif model.kind == "encoder-decoder":
         rows = target_ids(model, target)
     elif model.kind == "decoder-only":
+        prompt = len(ids)
         ids = source_ids(model, [*ids, *_appended(model, target)])
     else:
         raise _no_decoder(model)
@@ -126,6 +131,8 @@ def _words(
         said if produced is None else _held(model, produced),
         _row(model, segments, len(padded)),
         beside,
+        prompt,
+        tuple(masked),
     )
 
 

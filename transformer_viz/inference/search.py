@@ -1,7 +1,8 @@
 """The search itself: sources that are read once, and texts that grow by a token at each pass.
 
-No step keeps keys and values of the one before: each recomputes its whole prefix, so an edit of
-the run acts on every word alike, and one pass over the finished words gives the same numbers.
+One pass over the finished words gives the same numbers. Where they stay right, keys and values of
+the tokens before are kept (`decoding/key_value_cache.py`); elsewhere each step reads its whole
+prefix anew.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -19,11 +21,13 @@ from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..core.search_tree import spoken_limit, usual_limit
 from ..core.sites import Site
+from .decoding.key_value_cache import CLOSE, ReadOn, forget, known_to_read_on
 from .hearing import Heard
 from .token_ids import padded_source
 
 if TYPE_CHECKING:
     from ..capture import Capture
+    from .donors import LentPasses
 
 #: Hears, before each pass, how many tokens there are and how many there may be; what it raises
 #: ends the search.
@@ -65,6 +69,7 @@ class Batch:
     """Some sources, or one sound, that are read once and then decoded together.
 
     Paths are plain numbers between two passes, so what a probe follows through a pass ends there.
+    With ``keep`` the keys and values of what was read stay, which must have been found right.
     """
 
     def __init__(
@@ -75,8 +80,11 @@ class Batch:
         max_tokens: int | None,
         tell: Tell | None = None,
         witness: Witness | None = None,
+        lent: LentPasses | None = None,
+        *,
+        keep: bool = False,
     ):
-        self.model, self.tell, self.witness = model, tell, witness
+        self.model, self.tell, self.witness, self.lent = model, tell, witness, lent
         self.generates = model.kind == "decoder-only"
         self.seen: Seen | None = None  # a picture beside the text of every row
         self.sources: Tensor
@@ -89,7 +97,12 @@ class Batch:
             self._padded(sources, intervention, max_tokens)
         calls = model.calls
         twofold = calls.encode is not None and calls.decode is not None and not self.generates
+        twofold = twofold and lent is None  # which must see both sentences at each pass
         self.memory = calls.encode(self.sources, self.mask) if twofold and calls.encode else None
+        self.reading: ReadOn | None = None
+        if keep and calls.reader is not None:
+            reader = calls.reader(self.memory, self.mask)
+            self.reading = ReadOn(reader, self.starts, model.device)
 
     def _padded(
         self, sources: list[list[int]], intervention: Intervention | None, max_tokens: int | None
@@ -123,18 +136,26 @@ class Batch:
             if mask is not None:  # what the model wrote itself is never padding
                 mask = torch.nn.functional.pad(mask, (0, len(prefixes[0])), value=True)
             beside = {} if self.seen is None else {"seen": self.seen}
-            return calls.forward(given, None, mask, **beside)
+            whole = partial(calls.forward, given, None, mask, **beside)
+            if self.lent is not None:
+                return self.lent(whole, None, given[:, len(start[0]) :])
+            return whole()
         decode = (last and calls.following) or calls.decode
         if self.memory is not None and decode is not None:
             return decode(given, self.memory[owner], mask)
-        return calls.forward(self.sources[owner], given, mask)
+        whole = partial(calls.forward, self.sources[owner], given, mask)
+        return whole() if self.lent is None else self.lent(whole, given, None)
 
     def following(self, rows: list[tuple[int, Path]]) -> Tensor:
         """Log-probabilities ``[row, vocabulary]`` of the token that follows each path."""
         owners, paths = zip(*rows, strict=True)
         if self.tell is not None:
             self.tell(len(paths[0].ids), max(self.limits))
-        logits = self.logits(list(owners), [path.ids for path in paths], last=True)
+        prefixes = [path.ids for path in paths]
+        if self.reading is not None:
+            logits = self.reading.logits(list(owners), prefixes)
+        else:
+            logits = self.logits(list(owners), prefixes, last=True)
         scores = self._allowed(logits[:, -1].float(), len(paths[0].ids)).log_softmax(-1)
         if bool(scores.isnan().any()):
             raise ValueError(
@@ -185,6 +206,30 @@ class Batch:
                 live[own] = [path for path, end in zip(best, ends, strict=True) if not end]
         return done
 
+    def confirms(self, found: list[list[Path]]) -> bool:
+        """Whether one pass over the longest text, with nothing kept, gives the numbers it got.
+
+        Ours are shown to by tests; of a stranger's module a longer text may tell more than the few
+        tokens that were tried. One that differs is read anew from then on.
+        """
+        if known_to_read_on(self.model):
+            return True
+        owner = max(range(len(found)), key=lambda own: len(found[own][0].ids))
+        path = max(found[owner], key=lambda path: len(path.ids))
+        rows = self.logits([owner], [path.ids[:-1]])[0, -len(path.ids) :]
+        scores = torch.stack(
+            [
+                self._allowed(row[None].float(), step).log_softmax(-1)[0]
+                for step, row in enumerate(rows)
+            ]
+        )
+        steps = scores.gather(-1, torch.tensor(path.ids, device=scores.device)[:, None])[:, 0]
+        kept = torch.tensor(path.steps, device=steps.device)
+        if bool((steps - kept).abs().max() <= CLOSE * scores.abs().max().clamp(min=1)):
+            return True
+        forget(self.model)
+        return False
+
     def _ends(self, path: Path, limit: int) -> bool:
         return path.ids[-1] == self.model.eos_id or len(path.ids) >= limit
 
@@ -234,8 +279,10 @@ def edited(
     source: list[int] | Heard,
     intervention: Intervention | None,
     watched: Callable[[Site], bool] | None = None,
-) -> AbstractContextManager[Capture | None]:
+) -> AbstractContextManager[Capture | LentPasses | None]:
     """The edits of a run around its forward passes; nothing at all around a clean run.
+
+    Where other runs lend to this one, each pass gets a probe of its own (`LentPasses`).
 
     A ``pad`` edit changes the input, not the pass: :func:`padded_source` applies it. ``watched``
     says of which sites the weights are to be kept; with it a clean run is watched too.
@@ -243,8 +290,10 @@ def edited(
     edits = (intervention or Intervention()).of_the_pass()
     if not edits and watched is None:
         return nullcontext()
-    from ..capture import CaptureRequest, probe
+    from ..capture import Capture, CaptureRequest, probe
+    from .donors import LentPasses, lends
 
+    padded: list[int] = []
     if isinstance(source, Heard):
         special = source.tokens.special
     else:
@@ -262,6 +311,9 @@ def edited(
         stack=own,
         special=marks,
     )
+    if lends(edits):
+        seen = None if watched is None else Capture(request)
+        return nullcontext(LentPasses(model, edits, padded, request, seen))
     return probe(model.module, edits, request)
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ..capture import Capture, CaptureRequest, probe
+from ..capture.donations import Donation
 from ..capture.records import AttentionRecord
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
@@ -31,6 +32,7 @@ from .capture_to_numpy import (
     thumbnails_of,
     to_numpy,
 )
+from .donors import Lender, lends
 from .model_inputs import Read, Source, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
 from .proof.prove import Changed, Proof, prove
@@ -162,10 +164,22 @@ def _watch(
     """One watched pass: the run, the model's output, and the leaves that collect gradients."""
     grad = "gradients" in words
     mode = torch.enable_grad() if grad else torch.inference_mode()
-    with mode, probe(model.module, intervention.of_the_pass(), request) as capture:
+    donations = lent_to(model, read, intervention)
+    with mode, probe(model.module, intervention.of_the_pass(), request, donations) as capture:
         output = read.through(model)
     leaves = [(record.leaves, record.along) for record in capture.attentions]
     return capture, output, leaves
+
+
+def lent_to(model: Model, read: Read, intervention: Intervention) -> tuple[Donation, ...]:
+    """What other runs lend to this one, for the edits that say so."""
+    if not lends(intervention):
+        return ()
+    source, target, _ = read.tensors
+    if read.prompt is None:
+        return Lender(model, intervention, read.source.ids, read.masked).donations(target)
+    lender = Lender(model, intervention, read.source.ids[: read.prompt], read.masked)
+    return lender.donations(target, source[:, read.prompt :])
 
 
 def _report(

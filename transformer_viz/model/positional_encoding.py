@@ -51,7 +51,7 @@ class Rotary(nn.Module):
     """Turns each pair of dimensions of q and k by an angle that grows with the position.
 
     Su et al., "RoFormer" (2021), section 3.2.2; dimension i is paired with i + d/2. Takes and
-    gives ``[batch, head, token, d_k]``.
+    gives ``[batch, head, token, d_k]``; ``first`` is the position of the first token.
     """
 
     frequency: Tensor
@@ -61,8 +61,9 @@ class Rotary(nn.Module):
         exponent = torch.arange(0, config.d_k, 2, dtype=torch.float32) / config.d_k
         self.register_buffer("frequency", 10000.0**-exponent, persistent=False)
 
-    def forward(self, x: Tensor) -> Tensor:
-        position = torch.arange(x.shape[2], device=x.device, dtype=self.frequency.dtype)
+    def forward(self, x: Tensor, first: int = 0) -> Tensor:
+        last = first + x.shape[2]
+        position = torch.arange(first, last, device=x.device, dtype=self.frequency.dtype)
         angle = position[:, None] * self.frequency  # [token, d/2]
         cos, sin = angle.cos(), angle.sin()
         left, right = x.chunk(2, dim=-1)

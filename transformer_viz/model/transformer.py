@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from .cache import DecoderCache, KeptKeys, LayerCache
 from .config import ModelConfig
 from .normalization import make_norm
 from .positional_encoding import Rotary, make_positions
@@ -75,7 +76,8 @@ class Attention(nn.Module):
 
     ``x`` ``[batch, query, d_model]`` asks, ``memory`` ``[batch, key, d_model]`` answers;
     ``mask`` is true where a query may look, broadcastable to ``[batch, head, query, key]``.
-    Returns ``[batch, query, d_model]``.
+    ``kept`` brings the keys and values of tokens that were read before. Returns
+    ``[batch, query, d_model]``.
     """
 
     def __init__(self, config: ModelConfig):
@@ -96,13 +98,26 @@ class Attention(nn.Module):
         return x.view(*x.shape[:-1], self.heads, -1).transpose(1, 2)  # [B, T, H*d] -> [B, H, T, d]
 
     def forward(
-        self, x: Tensor, memory: Tensor, mask: Tensor, rotary: Rotary | None = None
+        self,
+        x: Tensor,
+        memory: Tensor,
+        mask: Tensor,
+        rotary: Rotary | None = None,
+        kept: KeptKeys | None = None,
     ) -> Tensor:
-        q, v = self.split(self.query(x)), self.split(self.value(memory))
-        k = None if self.key is None else self.split(self.key(memory))
-        if rotary is not None:
-            q, k = rotary(q), None if k is None else rotary(k)
-        scores = self.score(q, k, memory.shape[1])  # [B, H, Q, K]
+        q = self.split(self.query(x))
+        if kept is not None and kept.complete:
+            k, v = kept.keys, kept.values
+            assert v is not None
+        else:
+            v = self.split(self.value(memory))
+            k = None if self.key is None else self.split(self.key(memory))
+            if rotary is not None:
+                first = 0 if kept is None else kept.length  # where the new tokens stand
+                q, k = rotary(q, first), None if k is None else rotary(k, first)
+            if kept is not None:
+                k, v = kept.add(k, v)
+        scores = self.score(q, k, v.shape[2])  # [B, H, Q, K]
         scores = scores.masked_fill(~mask, self.fill)
         weights = torch.softmax(scores, dim=-1)
         context = weights @ v  # [B, H, Q, d]
@@ -150,15 +165,17 @@ class Layer(nn.Module):
         memory: Tensor | None = None,
         memory_mask: Tensor | None = None,
         rotary: Rotary | None = None,
+        cache: LayerCache | None = None,
     ) -> Tensor:
+        own, cross = (None, None) if cache is None else (cache.own, cache.cross)
         y = self.before(self.self_norm, x)
         keys = x if self.norm == "query_only" else y
-        x = self.after(self.self_norm, x + self.dropout(self.self_attention(y, keys, mask, rotary)))
+        attended = self.self_attention(y, keys, mask, rotary, own)
+        x = self.after(self.self_norm, x + self.dropout(attended))
         if memory is not None:
             y = self.before(self.cross_norm, x)
-            x = self.after(
-                self.cross_norm, x + self.dropout(self.cross_attention(y, memory, memory_mask))
-            )
+            attended = self.cross_attention(y, memory, memory_mask, kept=cross)
+            x = self.after(self.cross_norm, x + self.dropout(attended))
         y = self.before(self.feed_forward_norm, x)
         return self.after(self.feed_forward_norm, x + self.dropout(self.feed_forward(y)))
 
@@ -193,7 +210,11 @@ class Embedding(nn.Module):
 
 
 class Stack(nn.Module):
-    """The layers one above the other, and a last norm where the config asks for one."""
+    """The layers one above the other, and a last norm where the config asks for one.
+
+    With a ``cache`` it is given the whole text and the rows of the mask that are new, and gives the
+    states of these alone.
+    """
 
     def __init__(self, config: ModelConfig, vocabulary: int, layers: int, cross: bool):
         super().__init__()
@@ -210,6 +231,7 @@ class Stack(nn.Module):
         mask: Tensor,
         memory: Tensor | None = None,
         memory_mask: Tensor | None = None,
+        cache: DecoderCache | None = None,
     ) -> Tensor:
         if self.limit is not None and x.shape[1] > self.limit:
             raise ValueError(
@@ -217,8 +239,13 @@ class Stack(nn.Module):
                 "Shorten the text."
             )
         x = self.embedding(x)
-        for layer in self.layers:
-            x = layer(x, mask, memory, memory_mask, self.rotary)
+        if cache is None:
+            for layer in self.layers:
+                x = layer(x, mask, memory, memory_mask, self.rotary)
+        else:  # positions are counted over the whole text; the layers read what is new of it
+            x = x[:, -mask.shape[2] :]
+            for layer, kept in zip(self.layers, cache.layers, strict=True):
+                x = layer(x, mask, memory, memory_mask, self.rotary, kept)
         return x if self.norm is None else self.norm(x)
 
 
@@ -292,6 +319,30 @@ class Transformer(nn.Module):
     def states(self, target: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
         """Target ids and encoder states to decoder states ``[batch, target token, d_model]``."""
         return self.decoder(target, self.causal_mask(target), memory, source_mask)
+
+    def extend(
+        self,
+        ids: Tensor,
+        cache: DecoderCache,
+        memory: Tensor | None = None,
+        source_mask: Tensor | None = None,
+        visible: Tensor | None = None,
+    ) -> Tensor:
+        """Let the decoder read on: the states that one pass over all tokens would give these.
+
+        Args:
+            ids: further tokens ``[batch, token]``.
+            cache: what was read before; these are added.
+            memory: encoder states ``[batch, source token, d_model]``, where there is an encoder.
+            source_mask: ``[batch, 1, 1, source token]``, true where one may be seen.
+            visible: ``[batch, token]``, false at padding; left out, the padding id says it.
+
+        Returns:
+            ``[batch, token, d_model]``.
+        """
+        text, seen = cache.read(ids, visible)
+        mask = self.causal_mask(text, None if seen is None else seen[:, None, None, :])
+        return self.decoder(text, mask[:, :, -ids.shape[1] :], memory, source_mask, cache)
 
     def logits(self, x: Tensor) -> Tensor:
         return self.output(x) * self.config.logit_scale

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .charts.position_waves import position_waves as position_waves
     from .charts.stream_length import stream_length as stream_length
     from .charts.wavelengths import wavelengths as wavelengths
+    from .evidence.swap_grid import swap_grid as swap_grid
     from .export.atlas import atlas as atlas
     from .export.html_report import report as report
     from .export.lines import lines as lines
@@ -62,6 +63,7 @@ FURTHER_MODULES = {
     "printed": ".paper.figure_file",
     "curves": ".charts.curves",
     "head_cost": ".charts.head_cost",
+    "swap_grid": ".evidence.swap_grid",
 }
 __all__ = ["VIEWS", "Picture", "View", *VIEW_MODULES, *FURTHER_MODULES]
 

@@ -15,7 +15,7 @@ from ..core.interventions import Intervention
 from ..core.sites import Site
 from ..inference.model_inputs import Read
 from ..inference.outputs import logits_of
-from ..inference.tracing import capture_request
+from ..inference.tracing import capture_request, lent_to
 from ..model import Transformer
 from ..model.transformer import Stack
 from .module_calls import Calls, calls_of
@@ -112,10 +112,10 @@ def ran(model: Model, read: Read, site: Site, intervention: Intervention) -> Ran
     assert isinstance(model.module, Transformer)
     stack = stack_of(model.module, site)
     request = capture_request(model, ("scores",), [site], read, False)
-    edits = intervention.of_the_pass()
+    edits, lent = intervention.of_the_pass(), lent_to(model, read, intervention)
     with (
         torch.inference_mode(),
-        probe(model.module, edits, request) as capture,
+        probe(model.module, edits, request, lent) as capture,
         calls_of(_watched(stack, site)) as calls,
     ):
         output = read.through(model)

@@ -178,6 +178,67 @@ def test_the_pictures_are_the_heads_with_the_largest_weight_on_a_noun(ask: Visit
 
 
 @pytest.mark.shipped
+def test_each_head_swapped_by_plain_hooks(ask: Visit) -> None:
+    """What a head gives in the other sentence, put before the output projection by hand."""
+    app = ask(text=TIRED)
+    clean, other = (lead_of(text) for text in (TIRED, WIDE))
+    drawn, cells = charts(app), rows(app)
+    moved = {}
+    for block in ("encoder", "decoder", "cross"):
+        found = heatmap(drawn[f"lab-it-swap-{block}"])
+        for layer, head in np.ndindex(*found.shape):
+            patched = lead_of(TIRED, lent=(block, layer, head))
+            moved[block, layer, head] = (patched - clean) / (other - clean)
+            assert found[layer, head] == pytest.approx(moved[block, layer, head], abs=1e-4)
+    ranked = sorted(moved, key=lambda head: -moved[head])
+    names = {"encoder": "encoder", "decoder": "decoder", "cross": "cross-attention"}
+    block, layer, head = ranked[0]
+    line = next(one for one in cells if one[0].startswith(f"{names[block]} L{layer} H{head}")
+                and len(one) == 2)  # fmt: skip
+    assert float(line[1]) == pytest.approx(moved[ranked[0]], abs=0.006)
+    told_of = unescape(html(app))
+    assert f"makes {moved[ranked[0]]:.0%} of the way to the other pronoun" in told_of
+
+
+def lead_of(text: str, lent: tuple[str, int, int] | None = None) -> float:
+    """Logit of es less that of sie behind the German, with one head's output of the other one."""
+    model, words = en_de(), en_de().tokenizer
+    target = list(words.target_ids(GERMAN))
+    es, sie = (words.target_ids(f"{GERMAN} {word}")[len(target)] for word in ("es", "sie"))
+
+    def run(sentence: str) -> torch.Tensor:
+        source = torch.tensor([words.source_ids(sentence)])
+        with torch.no_grad():
+            return model.module(source, torch.tensor([target]))[0, -1].double()
+
+    if lent is None:
+        logits = run(text)
+        return float(logits[es] - logits[sie])
+    block, layer, head = lent
+    stack = getattr(model.module, "encoder" if block == "encoder" else "decoder")
+    part = stack.layers[layer]
+    attention = part.cross_attention if block == "cross" else part.self_attention
+    seen: list[torch.Tensor] = []
+    handle = attention.output.register_forward_pre_hook(lambda _, x: seen.append(x[0].clone()))
+    run(WIDE)
+    handle.remove()
+    width = seen[0].shape[-1] // attention.heads
+
+    def change(_: nn.Module, given: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor]:
+        x = given[0].clone()
+        mine = slice(head * width, (head + 1) * width)
+        x[..., mine] = seen[0][..., mine]
+        return (x,)
+
+    handle = attention.output.register_forward_pre_hook(change)
+    try:
+        logits = run(text)
+    finally:
+        handle.remove()
+    return float(logits[es] - logits[sie])
+
+
+@pytest.mark.shipped
 def test_a_pair_of_one_s_own_is_in_the_link(ask: Visit) -> None:
     app = ask(text="The dog ate the bread because it was hungry.")
     assert "Both sentences end in" in app.info[0].value

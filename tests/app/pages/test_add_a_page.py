@@ -62,7 +62,7 @@ def test_a_link_to_the_page_of_the_guide_opens_it(visit: Visit, longest: Page) -
 def test_a_page_without_the_sentence_box_keeps_the_sentence_too(
     visit: Visit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = Page("frames", "Frames", "Does it stand?", from_guide().draw, framed=False)
+    page = Page("frames", "Frames", "Does it stand?", from_guide().draw, pages.SEE, framed=False)
     monkeypatch.setattr(pages, "PAGES", (*pages.PAGES, page))
     app = visit("frames")
     assert not [one for one in app.text_input if one.key == "text"]

@@ -115,6 +115,12 @@ def random_state(seed: int) -> dict[str, Any]:
         "played": draw.randrange(3),
         "branch": "",
         "pooled": draw.random() < 0.5,
+        "heads_on": draw.choice(("stored", "sentence", "file")),
+        "heads_by": draw.choice(("layer", "effect", "previous")),
+        "removal": draw.choice(("mean", "zero")),
+        "other": draw.choice(("", "The dog sat.")),
+        "between": draw.choice(("", "a, b")),
+        "swapped": draw.choice(("heads", "patterns", "stream")),
         "lab": draw.choice(("", "scale")),
         "tried": draw.choice(("", "guess=0")),
     }

@@ -111,9 +111,7 @@ def test_a_nanogpt_file_is_uploaded_understood_and_explored(
     row = page.locator('[data-word="heads"]')
     expect(row).to_contain_text("2")
     page_actions.click(page, "Explore this model")
-    expect(page.get_by_role("link", name="Explore", exact=True)).to_have_attribute(
-        "aria-current", "page"
-    )
+    page_actions.shows_page(page, "Explore")
     expect(page.locator(".st-key-atlas [data-painted]")).to_be_visible()
     expect(page.get_by_role("combobox", name="Model")).to_have_value("ckpt.pt")
     assert query(page)["model"] == "upload:ckpt.pt"
@@ -194,7 +192,7 @@ def test_a_path_of_the_server_is_opened_and_its_link_opens_it_elsewhere(
 
 def test_back_from_a_page_without_a_sentence_finds_everything(page: Page, url: str) -> None:
     there = page_actions.go(page, page_actions.address(url, text="I love my dog.", layer=1, head=2))
-    page.get_by_role("link", name="About", exact=True).click()
+    page_actions.visit_page(page, "About")
     expect(page.get_by_text("Attention weights are not explanations")).to_be_visible()
     page.wait_for_url("**/about?*layer=1*")
     page.go_back()
@@ -213,6 +211,6 @@ def test_a_page_as_it_was_before_its_link_was_written_loses_nothing(page: Page, 
     expect(page.get_by_text("Attention weights are not explanations")).to_be_visible()
     page.wait_for_timeout(500)
     assert page.url.endswith("/about")
-    page.get_by_role("link", name="Explore", exact=True).click()
+    page_actions.visit_page(page, "Explore")
     expect(page.locator(".st-key-atlas [data-painted]")).to_be_visible()
     assert page_actions.differing(there, page_actions.still(page)) <= {"page", "query"}

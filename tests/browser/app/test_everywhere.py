@@ -37,6 +37,8 @@ MARKS = {
     "Play": ".st-key-play .tv-play output",
     "Positions": ".st-key-reach",
     "Norms": ".st-key-statistic",
+    "Heads": ".st-key-removal",
+    "Swap": ".st-key-swapped",
     "Labs": ".st-key-lab",
 }
 MAP = "charts.head-view"
@@ -101,6 +103,12 @@ KEPT: dict[str, Any] = {
     "drawing": "0.7",
     "played": "3",
     "pooled": "off",
+    "heads_on": "sentence",
+    "heads_by": "previous",
+    "removal": "zero",
+    "other": "The dog sat on the mat because it was tired.",
+    "between": "sie, er",
+    "swapped": "stream",
     "lab": "scale",
     "tried": "guess=1",
 }

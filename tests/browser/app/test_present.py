@@ -13,6 +13,7 @@ import zxingcpp
 from PIL import Image
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from tests.support import page_actions
 from tests.support.browser import visit
 from tests.support.rest import rest
 from tests.support.scripts import script
@@ -54,8 +55,8 @@ def test_the_names_of_the_pages_and_the_corner_do_not_touch(
     opened(page, f"{url}/?lang={lang}")
     for width in widths:
         page.set_viewport_size({"width": width, "height": 900})
-        folded = page.get_by_test_id("stTopNavSection")
-        expect(folded, f"{lang} at {width}").to_have_count(1 if width == 800 else 0)
+        menus = page.get_by_test_id("stTopNavSection")
+        expect(menus, f"{lang} at {width}").to_have_count(len({one.group for one in PAGES}))
         rest(page)
         does_not_touch(page, width, f"{lang} at {width}")
 
@@ -75,11 +76,24 @@ def does_not_touch(page: Page, width: int, where: str) -> None:
     assert right <= corner["x"], where
 
 
-def test_every_page_is_reached_where_names_are_folded(page: Page, url: str) -> None:
-    page.set_viewport_size({"width": 800, "height": 900})
+@pytest.mark.parametrize("width", [1440, 800])
+def test_a_menu_leads_to_each_of_its_pages(page: Page, url: str, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
     page.goto(f"{url}/lessons")
-    page.get_by_test_id("stTopNavSection").click()
-    page.get_by_test_id("stTopNavDropdownLink").filter(has_text="About").click()
+    page_actions.shows_page(page, "Lessons")
+    page_actions.visit_page(page, "About")
+    page_actions.shows_page(page, "About")
+
+
+def test_a_phone_reaches_every_page_from_the_side(page: Page, url: str) -> None:
+    page.set_viewport_size({"width": 400, "height": 850})
+    page.goto(f"{url}/lessons")
+    page.get_by_test_id("stExpandSidebarButton").click()
+    for one in PAGES:
+        expect(
+            page.get_by_test_id("stSidebarNav").get_by_text(one.title, exact=True)
+        ).to_be_visible()
+    page.get_by_test_id("stSidebarNav").get_by_text("About", exact=True).click()
     page.wait_for_url("**/about*")
 
 
@@ -239,7 +253,9 @@ def test_another_language_keeps_what_was_chosen(page: Page, url: str) -> None:
     before = query(page)
     page.locator(".st-key-lang button", has_text="中文").click()
     expect(page.locator(".st-key-presenting button:visible")).to_have_text("演示")
-    expect(page.get_by_role("link", name="探索", exact=True)).to_be_visible()
+    page.get_by_role("button", name="观察", exact=True).click()
+    expect(page.get_by_role("menuitem", name="探索", exact=True)).to_be_visible()
+    page.keyboard.press("Escape")
     rest(page)
     assert query(page) == before | {"lang": "zh"}
     page.locator(".st-key-head-view [data-painted]").wait_for()

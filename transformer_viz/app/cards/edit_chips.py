@@ -6,7 +6,7 @@ from html import escape
 
 import streamlit as st
 
-from ...core.interventions import BlockEdges, Edit
+from ...core.interventions import BlockEdges, Edit, Swap
 from ...core.sites import MAPS, map_name
 from ...core.trace import Trace
 from ...i18n import join_words, mark, say
@@ -45,6 +45,9 @@ def chips(scene: Scene, hint: str) -> None:
 
 def said(edit: Edit, trace: Trace) -> str:
     """An edit in words, its key numbers as the words they mean."""
+    if isinstance(edit, Swap):
+        named = edit.named(_queries(edit, trace))
+        return say("{place}: {change}", place=edit.place, change=named)
     decoder = (edit.stack, edit.block) == MAPS["decoder"]
     keys = trace.tokens("target" if decoder else "source").labels
     if edit.block is None and edit.stack != "encoder":  # keys of both sentences: numbers alone
@@ -57,6 +60,14 @@ def said(edit: Edit, trace: Trace) -> str:
         for query, key in edit.edges
     )
     return say("{place}: {links} cut", place=edit.place, links=links)
+
+
+def _queries(edit: Swap, trace: Trace) -> tuple[str, ...] | None:
+    """The names of the rows that a swap may speak of; None where it speaks of both sentences."""
+    if edit.stack is None:
+        return None
+    beside = edit.stack == "decoder" and trace.target is not None
+    return trace.tokens("target" if beside else "source").labels
 
 
 def edge_rows(edit: BlockEdges, trace: Trace) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ def pictures(scene: Scene, found: Cells, question: str) -> None:
     with st.container(key="pictures-wide" if wide else "pictures"):
         left, right = st.columns(layout.WIDER_LEFT)
         with left.container(border=True, height="stretch", key="card-overview"):
-            _overview(scene)
+            all_heads(scene)
         with right.container(border=True, height="stretch", key="card-head"):
             head_card.opened(scene, found)
 
@@ -90,7 +90,8 @@ def sentence(scene: Scene) -> None:
     )
 
 
-def _overview(scene: Scene) -> None:
+def all_heads(scene: Scene) -> None:
+    """Every head of the chosen block as a small picture; a click opens one."""
     try:
         components.atlas(
             payloads.atlas(scene),

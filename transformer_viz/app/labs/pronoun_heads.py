@@ -37,10 +37,31 @@ class Picture:
 
 
 @dataclass(frozen=True, eq=False)
+class Carried:
+    """How far each head moves the pronoun, from 0 (as in the first sentence) to 1 (as in the
+    second): ``moved`` ``[head]`` for ``sites``; ``few`` heads of the largest together."""
+
+    sites: tuple[Site, ...]
+    moved: np.ndarray
+    few: tuple[Site, ...]
+    together: float
+
+    @property
+    def ranked(self) -> list[int]:
+        """The heads' numbers, the one that moves it farthest first."""
+        return [int(n) for n in np.argsort(-self.moved, kind="stable")]
+
+    def of(self, site: Site) -> float:
+        """One head's part."""
+        return float(self.moved[self.sites.index(site)])
+
+
+@dataclass(frozen=True, eq=False)
 class WhoIsItResult:
     """What was measured of a pair: ``right`` the number of the right word in each sentence,
     ``ranked`` the heads' numbers, the one that costs most bits first, ``pictures`` by map, and ln p
-    without ``few`` heads together: the first of the ranking, and as many others by chance."""
+    without ``few`` heads together: the first of the ranking, and as many others by chance;
+    ``carried`` is what each head carries, None where no difference could be swapped."""
 
     pair: SentencePair
     measured: jobs.WithoutHeads
@@ -49,6 +70,12 @@ class WhoIsItResult:
     first: np.ndarray
     chance: np.ndarray
     few: int
+    carried: Carried | None = None
+
+    @property
+    def pictured(self) -> tuple[Site, ...]:
+        """The heads of the pictures."""
+        return tuple(picture.site for picture in self.pictures.values())
 
     @property
     def lost(self) -> np.ndarray:

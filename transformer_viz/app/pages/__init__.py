@@ -11,34 +11,45 @@ from . import (
     about,
     checkpoint,
     explore,
+    heads,
     labs,
     lessons,
     norms,
     play,
     positions,
     step_inside,
+    swap,
 )
+
+#: The menus of the navigation, in their order there.
+SEE, ASK, LEARN, MODEL = mark("See"), mark("Ask"), mark("Learn"), mark("Model")
 
 #: Every page, in the order of the navigation.
 PAGES: tuple[Page, ...] = (
-    Page("explore", mark("Explore"), explore.QUESTION, explore.draw, first=True, has_map=True),
-    Page("step-inside", mark("Step inside"), step_inside.QUESTION, step_inside.draw),
-    Page("play", mark("Play"), play.QUESTION, play.draw),
-    Page("positions", mark("Positions"), positions.KNOWS["word"], positions.draw, has_map=True),
-    Page("norms", mark("Norms"), norms.QUESTION, norms.draw, has_map=True),
-    Page("labs", mark("Labs"), mark("Why is a Transformer built the way it is?"), labs.draw),
+    Page("explore", mark("Explore"), explore.QUESTION, explore.draw, SEE, first=True, has_map=True),
+    Page("step-inside", mark("Step inside"), step_inside.QUESTION, step_inside.draw, SEE),
+    Page("play", mark("Play"), play.QUESTION, play.draw, SEE),
+    Page(
+        "positions", mark("Positions"), positions.KNOWS["word"], positions.draw, SEE, has_map=True
+    ),
+    Page("norms", mark("Norms"), norms.QUESTION, norms.draw, SEE, has_map=True),
+    Page("heads", mark("Heads"), heads.QUESTION, heads.draw, ASK),
+    Page("swap", mark("Swap"), swap.QUESTION, swap.draw, ASK),
     Page(
         "lessons",
         mark("Lessons"),
         mark("What can a class find out in an hour?"),
         lessons.draw,
+        LEARN,
         framed=False,
     ),
+    Page("labs", mark("Labs"), mark("Why is a Transformer built the way it is?"), labs.draw, LEARN),
     Page(
         "checkpoint",
         mark("Checkpoint"),
         mark("Which model is it, and can its pictures be trusted?"),
         checkpoint.draw,
+        MODEL,
         framed=False,
     ),
     Page(
@@ -46,6 +57,7 @@ PAGES: tuple[Page, ...] = (
         mark("About"),
         mark("What do these pictures show, and what not?"),
         about.draw,
+        MODEL,
         framed=False,
     ),
 )

@@ -7,9 +7,11 @@ from ...core.interventions import (
     BlockKeys,
     Edit,
     Intervention,
+    MeanHead,
     Pad,
     ScalePositions,
     ShufflePositions,
+    Swap,
 )
 from ...core.trace import Trace
 from ..engine.model_kind import Kind
@@ -28,6 +30,10 @@ def _fits(edit: Edit, trace: Trace, kind: Kind) -> bool:
         return any(edit.stack in (None, stack_of(name)) for name in trace.positions)
     if isinstance(edit, BlockKeys | BlockEdges) and kind.takes != "text":
         return False  # the numbers of words are no patches
+    if isinstance(edit, Swap) and kind.takes != "text":
+        return False
+    if isinstance(edit, MeanHead):
+        return False  # the means of another model's heads
     heads = trace.heads
     for column, wanted in zip(("stack", "block", "layer", "head"), edit.selectors, strict=False):
         if wanted not in (None, "feed_forward"):

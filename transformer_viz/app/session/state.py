@@ -82,6 +82,12 @@ class State:
     played = Choice[int]()
     branch = Choice[str]()
     pooled = Choice[bool]()
+    heads_on = Choice[str]()
+    heads_by = Choice[str]()
+    removal = Choice[str]()
+    other = Choice[str]()
+    between = Choice[str]()
+    swapped = Choice[str]()
     lab = Choice[str]()
     tried = Choice[str]()
 

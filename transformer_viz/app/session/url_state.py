@@ -14,8 +14,10 @@ from ...core.head_metrics import shown_metrics
 from ...core.palette import RAMPS
 from ...core.sites import MAPS, STACKS
 from ...i18n import languages, say
+from ...metrics.head_measures.registry import MEASURES
 from ...metrics.residual.norm_statistics import STATISTICS
 from ..engine import model_names
+from ..engine.swap_jobs import KINDS
 from .edit_controls import REACHES, SCOPES
 from .url_edits import CLEAN, pack, read_edits
 
@@ -30,6 +32,9 @@ SCALES = ("head", "common")
 GAMMAS = (0.25, 4)  # the least and the most
 BEAMS = range(1, 9)
 SEARCHES = ("greedy", "sample", "beam")
+HEADS_ON = ("stored", "sentence", "file")
+HEADS_BY = ("layer", "effect", *(measure.name for measure in MEASURES))
+REMOVALS = ("mean", "zero", "resample", "uniform")
 DRAWS = (0.1, 5)  # temperatures of the output at which words may be drawn
 LISTED = 300  # places or heads that one key may name
 WRITTEN = 400  # characters that what was set in a lab may have
@@ -327,6 +332,14 @@ KEYS: tuple[Key, ...] = (
         lambda on: "on" if on else "off",
         means="Play: all heads of a layer are pooled",
     ),
+    # Heads.
+    Key("heads_on", "stored", _one_of(*HEADS_ON), means="Heads: the sentences"),
+    Key("heads_by", "layer", _one_of(*HEADS_BY), means="Heads: what the table is sorted by"),
+    Key("removal", "mean", _one_of(*REMOVALS), means="Heads: what a removed head gives"),
+    # Swap.
+    Key("other", "", str, means="Swap: the other sentence; empty: a proposal"),
+    Key("between", "", _short, means="Swap: the pair of words, with a comma; empty: a proposal"),
+    Key("swapped", "heads", _one_of(*KINDS), means="Swap: what is taken from the other run"),
     # Labs.
     Key("lab", "", _short, means="Labs: the open lab; empty: the first"),
     Key("tried", "", _short, means="Labs: what was set in it, as name=value;..."),

@@ -10,7 +10,7 @@ import streamlit as st
 
 from ...core.palette import DARK, LIGHT, palette
 from ...core.trace import Trace
-from ...i18n import ENGLISH, languages, say, spoken_language
+from ...i18n import languages, say
 from ..engine.engine import Engine
 from ..engine.model_kind import Kind
 from ..session import notices, query_state, visit
@@ -25,11 +25,14 @@ STYLES = tuple(path for path in sorted(LARGE.parent.glob("*.css")) if path != LA
 CORNER = ("lang",)  # the keys that have a widget on every page
 
 
-def style() -> None:
-    """The few corrections to Streamlit's look, and the colours they need."""
+def style(menu: int) -> None:
+    """The few corrections to Streamlit's look, and the colours they need.
+
+    ``menu`` is the number of the navigation's menu that the open page stands in.
+    """
     paths = (*STYLES, LARGE) if presenting() else STYLES
     sheets = "\n".join(path.read_text(encoding="utf-8") for path in paths)
-    st.html(f"<style>{sheets}\n{_colours()}\n{_folded_names()}</style>")
+    st.html(f"<style>{sheets}\n{_colours()}\n{_opened(menu)}</style>")
 
 
 def _colours() -> str:
@@ -44,13 +47,10 @@ def _colours() -> str:
     return f":root {{ {run} }}\n@supports (color: light-dark(red, red)) {{ {follows} }}"
 
 
-def _folded_names() -> str:
-    """Streamlit says in English how many names it has folded away; here in the visitor's words."""
-    if spoken_language() == ENGLISH:
-        return ""
-    place = '[data-testid="stTopNavSection"] p'
-    more = say("more")
-    return f'{place} {{ font-size: 0; }} {place}::after {{ font-size: 14px; content: "{more}"; }}'
+def _opened(menu: int) -> str:
+    """The menu that holds the open page is marked, as Streamlit marks the page inside of it."""
+    place = f".rc-overflow-item:nth-child({menu + 1})"
+    return f'{place} [data-testid="stTopNavSection"] {{ border-bottom-color: var(--tv-accent); }}'
 
 
 def corner() -> None:

@@ -23,6 +23,7 @@ from ..state import CaptureState
 from ..statistics import Statistics, block_rows
 from ..torch_calls import Args, Kwargs
 from ..torch_function_mode import CaptureMode
+from . import lend
 from .score_bias import parts, relative
 from .weighted_sum import finish
 
@@ -153,12 +154,15 @@ def on_fused(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     scale = 1 / math.sqrt(query.shape[-1]) if given["scale"] is None else given["scale"]
     plan = plan_of(state, record)
     own = plan is None and not mask.changed and not state.request.gradients
+    own = own and not state.request.lend and not state.giving.at(record.site)
     with torch.set_grad_enabled(torch.is_grad_enabled() and not own), plainly(q.device.type):
         made = attend(state, record, plan, q, k, v, scale, mask, given["dropout_p"], own)
     if made is None:  # nothing is changed: the output is the kernel's own, to the last bit
         out = func(*args, **kwargs)
     else:
         replaced(state, "scaled_dot_product_attention")
+        lent = lend.outputs(state, record, made)
+        made = made if lent is None else lent
         out = replace(rows, shape=(*query.shape[:-1], value.shape[-1])).original(made)
         shape = args[0].shape if args else kwargs["query"].shape
         out = out.reshape(*shape[:-1], value.shape[-1])
@@ -278,6 +282,8 @@ def attend(
     for first in range(0, queries, max(1, step)):
         rows = slice(first, min(first + step, queries))
         scores, weights = rows_of(state, plan, record, q, k, scale, mask, rows)
+        lent = lend.patterns(state, record, weights, first)
+        weights = weights if lent is None else lent
         if request.statistics:
             statistics.add(weights, first)
         if request.gradients:

@@ -13,6 +13,7 @@ from ..records import ResidualRecord
 from ..roles import Located, Scores, Stream, SubLayer
 from ..state import CaptureState
 from ..torch_calls import Args, Kwargs, swap, tensors
+from . import lend
 from .positions import add_table
 from .score_bias import add_constants, biased
 
@@ -88,7 +89,7 @@ def summed(
     if edits:
         scaled = x * edits[-1].value
         args, kwargs = swap(args, {id(x): scaled}), swap(kwargs, {id(x): scaled})
-    out = func(*args, **kwargs)
+    out = lend.stream(state, site, func(*args, **kwargs))
     if state.request.residuals:
         note_length(state, site, out)
     if state.request.hidden:

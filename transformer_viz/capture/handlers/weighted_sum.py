@@ -20,6 +20,7 @@ from ..score_scale import scale_of
 from ..state import CaptureState
 from ..statistics import Statistics
 from ..torch_calls import Args, Kwargs, swap, tensors
+from . import lend
 from .softmax import edited
 
 
@@ -76,11 +77,15 @@ def weigh(
         same_heads(role, record, layout)
         if role.plan is not None:
             p = layout.original(role.plan.scaled(layout.canonical(p)))
-    weights, used = layout.canonical(p), p
+    weights = layout.canonical(p)
+    lent = lend.patterns(state, record, weights)
+    if lent is not None:
+        weights, p = lent, layout.original(lent).to(p.dtype)
+    used = p
     if state.request.gradients:
         record.leaves = (torch.zeros_like(weights, requires_grad=True),)
         used = layout.original(weights + record.leaves[0])
-    out = call(used, v)
+    out = lend.product(state, record, layout, v, call, call(used, v))
     record.form = form
     state.open.pop(role.path, None)
     state.unconfirmed.pop(id(record), None)

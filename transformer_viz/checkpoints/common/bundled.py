@@ -16,6 +16,8 @@ PREFERRED = (
     "pytorch_model.bin.index.json",
 )
 EXAMPLE = "example.safetensors"  # a stored trace, so that a picture stands before torch does
+HEADS = "heads.json"  # what its heads do, and what the removal of each costs
+SENTENCES = "sentences.tsv"  # beside the models: what that was measured on
 SNAPSHOTS = "snapshots.json"  # how good a model was at each of its snapshots
 
 

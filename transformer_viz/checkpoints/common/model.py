@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,20 @@ from .provenance import GUESSES
 BASE_SIZE = 12  # heads, and layers of a stack, of the usual base models (BERT, GPT-2)
 
 
+class Reader(Protocol):
+    """A decoder in the middle of texts, which keeps the keys and values of what it has read."""
+
+    def read(self, ids: Tensor) -> Tensor:
+        """Read the next tokens ``[row, token]``.
+
+        Returns:
+            Logits ``[row, 1, vocabulary]`` of what follows the last of them.
+        """
+
+    def select(self, rows: Tensor) -> None:
+        """Go on with these rows ``[row]`` int64, a row as often as it is named."""
+
+
 @dataclass(frozen=True)
 class Calls:
     """How a module is called, whatever its own signature.
@@ -32,7 +46,9 @@ class Calls:
     hides padding ids where the source is at hand (``forward``, ``encode``); ``decode`` does not
     see the source, so that None lets it look at the whole memory. Where a source was a pair of
     texts, ``forward`` is also given ``segments=`` ``[batch, token]`` int64, 0 for the first text;
-    where a picture stands in it, ``seen=``.
+    where a picture stands in it, ``seen=``. ``reader(memory, source_mask)`` begins to read texts
+    token by token, with None for the memory where the model has no encoder; the mask is then that
+    of the first tokens.
     Pictures are ``[batch, channel, height, width]`` float32, sounds ``[batch, sample]`` or
     ``[batch, mel, time]``.
     """
@@ -41,6 +57,7 @@ class Calls:
     encode: Callable[..., Any] | None = None
     decode: Callable[..., Tensor] | None = None
     following: Callable[..., Tensor] | None = None
+    reader: Callable[[Tensor | None, Tensor | None], Reader] | None = None
 
     def fed(self, dtype: torch.dtype) -> Calls:
         """The same calls with vectors and pictures brought to the module's type of number."""
@@ -53,7 +70,10 @@ class Calls:
 
         return Calls(
             narrowed(self.forward),
-            *(call and narrowed(call) for call in (self.encode, self.decode, self.following)),
+            encode=self.encode and narrowed(self.encode),
+            decode=self.decode and narrowed(self.decode),
+            following=self.following and narrowed(self.following),
+            reader=self.reader,
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 
 from ...model import ModelConfig, Transformer
+from ...model.cache import DecoderCache
 from ...preprocessing.tokenizers import PlainIds, SentencePieceText, Tokenizer
 from ..files.reading import CheckpointError, Weights
 from .bundled import PREFERRED, VOCABULARY, WEIGHTS
@@ -170,11 +172,40 @@ def make_calls(module: Transformer) -> Calls:
         result: Tensor = module(source, target, wide(source_mask))
         return result
 
+    twofold = config.kind == "encoder-decoder"
+    words = config.decoder_layers and config.target_vocab
     return Calls(
         forward,
-        encode if config.encoder_layers else None,
-        *((decode, following) if config.kind == "encoder-decoder" else ()),
+        encode=encode if config.encoder_layers else None,
+        decode=decode if twofold else None,
+        following=following if twofold else None,
+        reader=partial(NativeReader, module) if words else None,
     )
+
+
+class NativeReader:
+    """Reads on with the cache of a reference Transformer; see :class:`Reader`."""
+
+    def __init__(self, module: Transformer, memory: Tensor | None, source_mask: Tensor | None):
+        self.module, self.memory = module, memory
+        self.mask = source_mask  # [row, token]: of the memory, or of the first tokens without one
+        if memory is not None and source_mask is None:
+            self.mask = torch.ones(memory.shape[:2], dtype=torch.bool, device=memory.device)
+        self.cache = DecoderCache.empty(len(module.decoder.layers))
+
+    def read(self, ids: Tensor) -> Tensor:
+        module, memory, mask = self.module, self.memory, self.mask
+        if memory is not None:
+            assert mask is not None
+            states = module.extend(ids, self.cache, memory, mask[:, None, None, :])
+        else:  # what is written after the first tokens is never padding
+            states = module.extend(ids, self.cache, visible=mask)
+            self.mask = None
+        return module.logits(states[:, -1:])
+
+    def select(self, rows: Tensor) -> None:
+        self.cache.select(rows)  # the memory's keys and values too: it is not asked any more
+        self.mask = None if self.mask is None else self.mask[rows]
 
 
 def _words(

@@ -79,8 +79,75 @@ def make_calls(module: Any, *, causal: bool = False, pad_id: int | None = None) 
             states["attention_mask"] = None  # Moonshine asks its encoder for one
         return answer(module(**given, **fixed))
 
+    def begin(memory: Tensor | None, source_mask: Tensor | None) -> CacheReader:
+        return CacheReader(module, memory, source_mask, pad_id if memory is None else None)
+
     twofold = TARGET in names and "encoder_outputs" in names
-    return Calls(forward, encode if twofold else None, decode if twofold else None)
+    keeps = {"past_key_values", "use_cache"} <= set(names) and (twofold or TARGET not in names)
+    return Calls(
+        forward,
+        encode if twofold else None,
+        decode if twofold else None,
+        reader=begin if keeps else None,
+    )
+
+
+class CacheReader:
+    """Reads on with the library's own cache of keys and values; see `model.Reader`.
+
+    What a family keeps beside them, or reckons otherwise with them, is not known here: whoever
+    decodes compares first (`inference/decoding/key_value_cache.py`).
+    """
+
+    def __init__(
+        self, module: Any, memory: Tensor | None, source_mask: Tensor | None, pad_id: int | None
+    ):
+        self.module, self.memory, self.mask, self.pad_id = module, memory, source_mask, pad_id
+        self.names = inspect.signature(module.forward).parameters
+        self.past: Any = None
+
+    def read(self, ids: Tensor) -> Tensor:
+        given = self._of_text(ids) if self.memory is None else self._of_memory(ids)
+        output = self.module(**given, past_key_values=self.past, use_cache=True)
+        self.past = output.past_key_values
+        if self.past is None:
+            raise ValueError(f"{type(self.module).__name__} gives no keys and values back.")
+        return answer(output)[:, -1:]
+
+    def _of_text(self, ids: Tensor) -> dict[str, Any]:
+        seen = torch.ones_like(ids, dtype=torch.bool) if self.pad_id is None else ids != self.pad_id
+        if self.past is None:
+            mask = seen if self.mask is None else self.mask
+        else:
+            assert self.mask is not None
+            mask = torch.cat((self.mask, seen), dim=1)
+        self.mask = mask
+        given: dict[str, Any] = {"input_ids": ids}
+        if "attention_mask" not in self.names:
+            return given
+        given["attention_mask"] = mask.long()
+        if "position_ids" in self.names and not bool(mask.all()):
+            given["position_ids"] = (mask.long().cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :]
+        return given
+
+    def _of_memory(self, ids: Tensor) -> dict[str, Any]:
+        from transformers.modeling_outputs import BaseModelOutput
+
+        assert self.memory is not None
+        states = BaseModelOutput(last_hidden_state=self.memory)
+        given: dict[str, Any] = {"encoder_outputs": states, TARGET: ids}
+        shape, device = self.memory.shape[:2], self.memory.device
+        if "input_ids" in self.names:
+            mask = torch.ones(shape, device=device) if self.mask is None else self.mask
+            given["attention_mask"] = mask.long()
+        else:
+            states["attention_mask"] = None
+        return given
+
+    def select(self, rows: Tensor) -> None:
+        self.past.reorder_cache(rows)
+        self.memory = None if self.memory is None else self.memory[rows]
+        self.mask = None if self.mask is None else self.mask[rows]
 
 
 def answer(output: Any) -> Tensor:

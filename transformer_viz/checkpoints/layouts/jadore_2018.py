@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ...model import ModelConfig, Transformer
+from ...model.cache import DecoderCache, LayerCache
 from ...model.normalization import make_norm
 from ...model.transformer import Attention, FeedForward, Stack
 from ...preprocessing.tokenizers import Tokenizer
@@ -68,10 +69,13 @@ class PaddedLayer(nn.Module):
         mask: Tensor,
         memory: Tensor | None = None,
         memory_mask: Tensor | None = None,
+        cache: LayerCache | None = None,
     ) -> Tensor:
-        x = self.self_norm(x + self.self_attention(x, x, mask)) * kept
+        own, cross = (None, None) if cache is None else (cache.own, cache.cross)
+        x = self.self_norm(x + self.self_attention(x, x, mask, kept=own)) * kept
         if memory is not None:
-            x = self.cross_norm(x + self.cross_attention(x, memory, memory_mask)) * kept
+            attended = self.cross_attention(x, memory, memory_mask, kept=cross)
+            x = self.cross_norm(x + attended) * kept
         return self.feed_forward_norm(x + self.feed_forward(x)) * kept
 
 
@@ -93,12 +97,18 @@ class PaddedStack(Stack):
         mask: Tensor,
         memory: Tensor | None = None,
         memory_mask: Tensor | None = None,
+        cache: DecoderCache | None = None,
     ) -> Tensor:
         token = x != self.pad_id
         place = torch.arange(1, x.shape[1] + 1, device=x.device) * token
         x, kept = self.embedding(x) + self.places(place), token[..., None]
-        for layer in self.layers:
-            x = layer(x, kept, mask, memory, memory_mask)
+        if cache is None:
+            for layer in self.layers:
+                x = layer(x, kept, mask, memory, memory_mask)
+            return x
+        x, kept = x[:, -mask.shape[2] :], kept[:, -mask.shape[2] :]
+        for layer, keys in zip(self.layers, cache.layers, strict=True):
+            x = layer(x, kept, mask, memory, memory_mask, keys)
         return x
 
 

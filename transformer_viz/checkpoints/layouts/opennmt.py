@@ -15,6 +15,7 @@ from typing import Any
 from torch import Tensor
 
 from ...model import Transformer
+from ...model.cache import DecoderCache
 from ...preprocessing.tokenizers import Tokenizer
 from ..common.build_reference import (
     PLAIN,
@@ -107,9 +108,22 @@ class Unemptied(Transformer):
     def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
         return super().encode(source, unemptied(source_mask))
 
-    def decode(self, target: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
-        own = unemptied(self.causal_mask(target))
-        return self.logits(self.decoder(target, own, memory, unemptied(source_mask)))
+    def causal_mask(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        return unemptied(super().causal_mask(ids, mask))
+
+    def states(self, target: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
+        return super().states(target, memory, unemptied(source_mask))
+
+    def extend(
+        self,
+        ids: Tensor,
+        cache: DecoderCache,
+        memory: Tensor | None = None,
+        source_mask: Tensor | None = None,
+        visible: Tensor | None = None,
+    ) -> Tensor:
+        mask = None if source_mask is None else unemptied(source_mask)
+        return super().extend(ids, cache, memory, mask, visible)
 
 
 def unemptied(mask: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from ...checkpoints.common.model import Model
 from ...core.sites import Site
 from ...core.version import __version__
 from ...model import Transformer
+from ..head_means import HeadMeans
 from .batches import Batch, batches, gather
 from .examples import Examples
 from .passes import (
@@ -27,7 +28,7 @@ from .passes import (
 )
 from .places import Attention, attentions_of, own_attentions
 from .scores import MEASURES, Costs, costs
-from .stand_ins import SAID, Resampled, StandIns, Uniform, means, zeros
+from .stand_ins import SAID, Constant, Resampled, StandIns, Uniform, means, zeros
 
 #: Heads that are removed together, as numbers of the bench's list of heads.
 Removal = frozenset[int]
@@ -149,11 +150,29 @@ class Bench:
 
         return stage
 
+    def means(self, model_hash: str, sentences_hash: str) -> HeadMeans:
+        """What each head gives in the mean over the rows of all sentences.
+
+        Raises:
+            ValueError: heads are replaced by something else here.
+        """
+        if not isinstance(self.stand_ins, Constant) or self.method != "mean":
+            raise ValueError(
+                f"The means of heads are those of method='mean'; this is {self.method!r}."
+            )
+        values = {}
+        for place, value in zip(self.places, self.stand_ins.values, strict=True):
+            heads = [value[0, 0, 0][place.columns == head] for head in range(place.heads)]
+            named = str(Site(place.site.stack, place.site.block, place.site.layer))
+            values[named] = torch.stack(heads).float().cpu().numpy()
+        rows = int(self.examples.counts.sum())
+        return HeadMeans(values, model_hash, sentences_hash, rows)
+
     def card(self) -> dict[str, object]:
         """What one needs to repeat and to judge the numbers."""
         return {
             "model": self.model.name,
-            "model_hash": self.model.hash or _hash_of(self.model),
+            "model_hash": self.model.hash or hash_of(self.model),
             "sentences": len(self.examples),
             "sentences_hash": _sentences_hash(self.examples),
             "rows": int(self.examples.counts.sum()),
@@ -193,7 +212,7 @@ def _beside_its_reverse(batch: Batch) -> Batch:
     return Batch(**(parts | lengths | {"numbers": (0, 1)}))
 
 
-def _hash_of(model: Model) -> str:
+def hash_of(model: Model) -> str:
     """SHA-256 of the weights of a model in memory."""
     made = hashlib.sha256()
     for name, value in model.module.state_dict().items():

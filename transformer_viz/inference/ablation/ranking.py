@@ -13,10 +13,12 @@ import pandas as pd
 from torch import nn
 
 from ...checkpoints.common.model import Model
+from ...core.interventions import Edit, MeanHead, ScaleHead, UniformHead
 from ...core.sites import Site
 from ...core.trace_parts import read_only
 from ...metrics.statistics import bootstrap
 from ...metrics.statistics.significance import bootstrap_p, holm
+from ..head_means import HeadMeans, remember
 from ..model_inputs import model_of
 from .bench import Bench, Removal
 from .examples import read_examples
@@ -175,6 +177,40 @@ class Ranking:
             {"removed": steps, "effect": means["effect"].mean(0), "low": low, "high": high}
             | {name: means[name].mean(0) for name in ("kl", "changed")}
         )
+
+    @cached_property
+    def means(self) -> HeadMeans:
+        """What each head gives in the mean over these sentences; edits may name it from now on.
+
+        Raises:
+            ValueError: this ranking replaced heads by something else.
+        """
+        found = self.bench.means(str(self.card["model_hash"]), str(self.card["sentences_hash"]))
+        remember(found)
+        return found
+
+    def edits(self, heads: Iterable[Head]) -> tuple[Edit, ...]:
+        """Edits that remove these heads as this ranking did.
+
+        Raises:
+            ValueError: a head that the model does not have, or heads replaced by what they gave in
+                other sentences, which no edit can say.
+        """
+        sites = [self.heads[self._number(head)] for head in heads]
+        places = [
+            {"stack": s.stack, "block": s.block, "layer": s.layer, "head": s.head} for s in sites
+        ]
+        kinds: dict[str, Callable[..., Edit]] = {
+            "mean": lambda **at: MeanHead(mean=self.means.hash, **at),
+            "zero": lambda **at: ScaleHead(value=0, **at),
+            "uniform": UniformHead,
+        }
+        if self.bench.method not in kinds:
+            raise ValueError(
+                f"No edit says {self.bench.method!r}: it takes what a head gave in several other "
+                "sentences. Rank with mean, zero or uniform."
+            )
+        return tuple(kinds[self.bench.method](**place) for place in places)
 
     @property
     def notes(self) -> tuple[str, ...]:

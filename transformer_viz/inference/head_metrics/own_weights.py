@@ -29,6 +29,7 @@ class OwnWeights:
     def __init__(self, model: Model):
         self.module = model.module if isinstance(model.module, Transformer) else None
         self.last = "decoder" if model.kind != "encoder-only" else "encoder"
+        self._short: dict[tuple[str, str, int], np.ndarray] = {}
         self.ov = self._circuits() if self._linear() else {}
 
     def beside(self, attention: Attention, first: bool) -> dict[str, Any]:
@@ -44,11 +45,45 @@ class OwnWeights:
         v = attention.v - np.reshape(bias, (len(out), 1, -1)) if np.ndim(bias) else attention.v
         values = v @ out  # [head, key, d_model]
         found: dict[str, Any] = {"values": values}
-        if self._linear() and attention.site.stack == self.last and self._same_words(attention):
-            found["direct"] = self._normed(attention.weights @ values) @ self._unembed()
+        if self.says(attention.site):
+            found["direct"] = self.direct(attention.weights @ values)
             if first:
                 found["ov"] = self.ov.get((attention.site.block, attention.site.layer))
         return found
+
+    def says(self, site: Site) -> bool:
+        """Whether what heads of this block write reaches the logits through the last norm alone."""
+        return self._linear() and site.stack == self.last and self._same_words(site)
+
+    def direct(self, x: np.ndarray) -> np.ndarray:
+        """The logits ``[..., vocabulary]`` of what a head writes ``[..., d_model]``, the scale of
+        the last norm held."""
+        return self._normed(x) @ self._unembed()
+
+    def written(self, site: Site, weights: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """What the heads of a block write, ``[head, query, d_model]``; value biases left out."""
+        block = self._block(site)
+        out = _heads(block.output, len(weights))
+        if block.value.bias is not None:
+            v = v - _array(block.value.bias).reshape(len(out), 1, -1)
+        return weights @ v @ out
+
+    def short_values(self, site: Site, v: np.ndarray) -> np.ndarray:
+        """Vectors as long as the values of each key through the output projection.
+
+        ``v`` ``[sentence, head, key, d_v]`` gives the same shape: ``W_O = R^T Q^T`` with
+        orthonormal Q, so ``v R^T`` has every length and angle of ``v W_O`` in d_v numbers.
+        """
+        block = self._block(site)
+        if block.value.bias is not None:
+            v = v - _array(block.value.bias).reshape(v.shape[1], 1, -1)
+        key = (site.stack, site.block, site.layer)
+        if key not in self._short:
+            out = _heads(block.output, v.shape[1])  # [head, d_v, d_model]
+            wide = out.shape[1] >= out.shape[2]
+            q_r = out if wide else np.linalg.qr(out.transpose(0, 2, 1))[1].transpose(0, 2, 1)
+            self._short[key] = q_r
+        return v @ self._short[key]
 
     def _linear(self) -> bool:
         """Whether what a head writes reaches the logits through the last norm alone."""
@@ -58,10 +93,10 @@ class OwnWeights:
         kinds = config.norm_kind in ("layer", "rms")
         return config.norm == "pre" and config.final_norm and kinds and not config.embedding_norm
 
-    def _same_words(self, attention: Attention) -> bool:
+    def _same_words(self, site: Site) -> bool:
         """Whether keys are of the vocabulary that the output layer writes."""
         assert self.module is not None
-        return attention.site.block == "self" or self.module.config.tied in ("embeddings", "all")
+        return site.block == "self" or self.module.config.tied in ("embeddings", "all")
 
     def _block(self, site: Site) -> Any:
         layer = getattr(self.module, site.stack).layers[site.layer]

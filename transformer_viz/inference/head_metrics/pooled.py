@@ -69,12 +69,13 @@ def metrics(
             "Heads are measured on a list of sentences, or of (source, target) pairs; give some."
         )
     model = model_of(thing)
-    return table_of(list(_runs(model, sentences, tell, view, seed)), seed)
+    return table_of(list(runs_of(model, sentences, tell, view, seed)), seed)
 
 
-def _runs(
+def runs_of(
     model: Model, sentences: Sequence[Any], tell: Tell | None, view: str, seed: int
 ) -> Iterator[list[Block]]:
+    """All measures of each sentence's blocks, one sentence after the other, also under the null."""
     own = OwnWeights(model)
     for number, sentence in enumerate(sentences):
         pair = isinstance(sentence, tuple) and len(sentence) == 2 and not _id(sentence[0])

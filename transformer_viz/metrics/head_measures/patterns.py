@@ -46,12 +46,20 @@ def distance(r: HeadRows) -> Tally:
 
 def _at(r: HeadRows, weights: np.ndarray, offset: int) -> Tally:
     """``mean weights[i, i + offset]`` over rows where that key is there, allowed and a word."""
-    target = np.zeros(r.allowed.shape, bool)
-    target[r.steps == offset] = True
-    target &= r.keys & r.content
-    if r.causal and offset < 0:  # the token before row 1 is the first: previous and sink are one
-        target[:, r.first] &= np.arange(len(target)) != r.first + 1
-    return tally((weights * target).sum(-1), r.rows & target.any(-1))
+    return Tally(*(part[..., 0] for part in _at_all(r, weights, (offset,))))
+
+
+def _at_all(r: HeadRows, weights: np.ndarray, offsets: tuple[int, ...] = OFFSETS) -> Tally:
+    """The same for several offsets, ``[head, offset]``; one key a row is read, not all summed."""
+    queries, keys = r.allowed.shape
+    row, step = np.arange(queries), np.array(offsets)[:, None]
+    key = row + step  # [offset, query]
+    there = (key >= 0) & (key < keys)
+    key = np.where(there, key, 0)
+    there &= (r.keys & r.content)[row, key]
+    if r.causal:  # the token before row 1 is the first: previous and sink are one
+        there &= (step >= 0) | (key != r.first) | (row != r.first + 1)
+    return tally(weights[:, row, key], r.rows[:, None] & there)
 
 
 def previous(r: HeadRows) -> Tally:
@@ -79,7 +87,7 @@ def _self(r: HeadRows, offset: int) -> Tally:
 
 def offset_profile(r: HeadRows) -> Tally:
     """M4: ``A'[i, i+o]`` for each o of `OFFSETS`, ``[head, offset]``."""
-    return _stacked([_at(r, r.viewed, offset) for offset in OFFSETS])
+    return _at_all(r, r.viewed)
 
 
 def positional(r: HeadRows) -> Tally:
@@ -92,11 +100,7 @@ def positional(r: HeadRows) -> Tally:
     weights = np.where(keys, r.viewed, -1.0)
     best = (weights >= weights.max(-1, keepdims=True) - TIE) & keys
     share = best / np.maximum(best.sum(-1, keepdims=True), 1)
-    return _stacked([_at(r, share, offset) for offset in OFFSETS])
-
-
-def _stacked(tallies: list[Tally]) -> Tally:
-    return Tally(*(np.stack(parts, -1) for parts in zip(*tallies, strict=True)))
+    return _at_all(r, share)
 
 
 def sink(r: HeadRows) -> Tally:

@@ -37,10 +37,16 @@ def copying(r: HeadRows) -> Tally:
     """
     if r.direct is None or r.key_ids is None:
         return nothing(r)
+    token, rows = asked_to_copy(r)
+    above = (r.direct > np.take_along_axis(r.direct, token[..., None], -1)).sum(-1)
+    return tally((above < TOP).astype(np.float64), rows)
+
+
+def asked_to_copy(r: HeadRows) -> tuple[np.ndarray, np.ndarray]:
+    """For M11 the token each row looks at most, and whether it is asked, ``[head, query]`` both."""
+    assert r.key_ids is not None
     on_words = np.where(r.allowed & r.content, r.weights, 0.0)
-    token = r.key_ids[on_words.argmax(-1)][..., None]  # [head, query, 1]
-    above = (r.direct > np.take_along_axis(r.direct, token, -1)).sum(-1)
-    return tally((above < TOP).astype(np.float64), r.asked & (on_words.max(-1) > SINK))
+    return r.key_ids[on_words.argmax(-1)], r.asked & (on_words.max(-1) > SINK)
 
 
 def copying_by_chance(r: HeadRows) -> Tally:

@@ -21,6 +21,7 @@ from ..bench import Bench
 from ..lab import Lab
 from ..pronoun_heads import ALL, Picture, WhoIsItResult, earlier, it_of, pictures_of
 from ..sentence_pairs import SentencePair
+from . import who_is_it_swapped
 from .multi_head import MAP_NAMES, MAX_HEADS, arranged
 
 FEW = 8  # heads that are switched off together
@@ -56,9 +57,15 @@ def experiment(bench: Bench) -> WhoIsItResult:
             )
         )
     found = _without_few(bench, pair, measured, right, pictures_of(pair, traces, candidates))
+    words = (pair.place.words[right[0]], pair.place.words[right[1]])
+    found = replace(
+        found, carried=who_is_it_swapped.carried(bench, pair, words, found.measured.sites)
+    )
     _maps(bench, found, traces)
     _every_head(bench, found)
     _together(bench, found)
+    if found.carried is not None:
+        who_is_it_swapped.show(bench, pair, found.carried, found.pictured)
     return found
 
 
@@ -276,10 +283,12 @@ def reveal(bench: Bench, found: WhoIsItResult) -> None:
     bench.tell(*_why(found))
     for block, picture in found.pictures.items():
         bench.tell(*_pictured(found, block, picture))
+    if found.carried is not None:
+        bench.tell(*who_is_it_swapped.told(found.carried, found.pictured))
     bench.tell(
         say(
             "A [weight] says how much of one word's [value] is mixed in, not what becomes of it. "
-            "So do not stop at the picture: switch the head off, and see."
+            "So do not stop at the picture: switch the head off, or swap it, and see."
         )
     )
     bench.quiet(

@@ -1,0 +1,364 @@
+"""Does the head that looks from "it" at a noun decide the pronoun? Writes docs/it-head.md.
+
+    python -m benchmarks.it_head [MODEL ...]
+
+MODEL is a name in pretrained/ or a folder; left out, ``en-de``. The pairs are `pronouns.tsv`, which
+nobody trained on. What was measured stays in it_head.json, one entry a model.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import comb
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import transformer_viz as tv
+from benchmarks import pronouns
+from benchmarks.pronouns import Asked
+from transformer_viz.checkpoints.common.model import Model
+from transformer_viz.core.interventions import (
+    BlockEdges,
+    Intervention,
+    SwapHead,
+    SwapStream,
+)
+from transformer_viz.core.sites import MAPS
+from transformer_viz.inference.patching.swapping import Swap
+from transformer_viz.metrics.attention.it_head import Word, its, nouns, weight_on
+from transformer_viz.metrics.statistics.bootstrap import percentile_interval, reweightings
+
+HERE = Path(__file__).resolve().parent
+PAGE, KEPT = HERE.parent / "docs" / "it-head.md", HERE / "it_head.json"
+LEAST = 1.0  # nats by which the two runs of a pair must differ, so that parts of it mean something
+SHOWN = 8  # heads on the page
+TOGETHER = (1, 2, 3, 4)  # so many of the strongest heads are swapped at once
+ALPHA = 0.05
+GOAL = 0.7  # of the pairs in which a head is to look at another noun
+#: Where the stream is swapped: each place at all its tokens at once.
+PLACES = ("the changed word", "it", "all other words", "all words")
+
+
+@dataclass(frozen=True)
+class PairOf:
+    """Two sentences that differ in what "it" stands for, and their pronouns."""
+
+    first: Asked
+    second: Asked
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """The pronoun of each, as it is written here."""
+        return self.first.pronoun, self.second.pronoun
+
+
+def pairs(rows: Sequence[Asked]) -> list[PairOf]:
+    """The rows two by two, those with the same pronoun left out."""
+    by: dict[str, list[Asked]] = {}
+    for row in rows:
+        by.setdefault(row.pair, []).append(row)
+    two = [PairOf(*found) for found in by.values() if len(found) == 2]
+    return [one for one in two if one.first.pronoun != one.second.pronoun]
+
+
+def measure(model: Model) -> dict[str, Any]:
+    """All figures of a model, by name."""
+    asked = pairs(pronouns.read())
+    found: dict[str, Any] = {"pairs": len(asked), "card": {"model_hash": model.hash, "seed": 0}}
+    found["picture"] = pictured(model, asked)
+    click.echo(f"{found['picture']}", err=True)
+    found |= swapped(model, asked, found["picture"]["head"])
+    return found
+
+
+# ---- the picture, and the edge that it shows
+
+
+def pictured(model: Model, asked: Sequence[PairOf]) -> dict[str, Any]:
+    """The encoder head that most often looks at another noun, and what its edge is worth.
+
+    The head is chosen on all pairs, and also on every second one and then counted on the others.
+    """
+    looks = [[look(model, row) for row in (one.first, one.second)] for one in asked]
+    told = [two for two in looks if all(len(options) > 1 for _, _, options in two)]
+    most = np.array([[seen.argmax(-1) for seen, _, _ in two] for two in told])
+    turned = most[:, 0] != most[:, 1]  # [pair, layer, head]
+    place = _best(turned.mean(0))
+    half = _best(turned[::2].mean(0))
+    edges = _edges(model, asked, looks, place)
+    return {
+        "head": list(place),
+        "turned": int(turned[:, place[0], place[1]].sum()),
+        "pairs": len(told),
+        "half": list(half),
+        "half_turned": int(turned[1::2, half[0], half[1]].sum()),
+        "half_pairs": len(turned[1::2]),
+        **edges,
+    }
+
+
+def look(model: Model, row: Asked) -> tuple[np.ndarray, tuple[int, ...], list[Word]]:
+    """The weight of each encoder head's "it" on each noun before it, ``[layer, head, noun]``."""
+    run = tv.trace(model, row.english, row.before, check=False)
+    it = its(run.source)[-1]
+    options = nouns(run.source, it)
+    seen = [[weight_on(one.weights, it.tokens, word) for word in options]
+            for one in run.blocks("encoder")]  # fmt: skip
+    return np.array(seen).transpose(0, 2, 1), it.tokens, options
+
+
+def _best(share: np.ndarray) -> tuple[int, int]:
+    layer, head = np.unravel_index(int(share.argmax()), share.shape)
+    return int(layer), int(head)
+
+
+def _edges(
+    model: Model, asked: Sequence[PairOf], looks: Sequence[Any], place: tuple[int, int]
+) -> dict[str, int]:
+    """How many preferred pronouns change without the links from "it" to the noun that the head
+    looks at most, and without as many links to other words by chance."""
+    chance = random.Random(0)
+    changed = {"edge": 0, "random": 0, "only_edge": 0, "only_random": 0}
+    rows = [row for one in asked for row in (one.first, one.second)]
+    clean = pronouns.log_chances(model, rows).argmax(-1).tolist()
+    flat = [one for two in looks for one in two]
+    for row, before, (seen, tokens, options) in zip(rows, clean, flat, strict=True):
+        if not options:
+            continue
+        noun = options[int(seen[place].argmax())]
+        others = [n for n in range(tokens[0]) if n not in noun.tokens]
+        few = chance.sample(others, min(len(others), len(noun.tokens)))
+        turned = {}
+        for name, keys in (("edge", noun.tokens), ("random", few)):
+            cut = BlockEdges(
+                edges=tuple((token, key) for token in tokens for key in keys),
+                stack="encoder",
+                block="self",
+                layer=place[0],
+                head=place[1],
+            )
+            after = pronouns.log_chances(model, [row], Intervention((cut,))).argmax(-1)
+            turned[name] = int(after[0]) != before
+            changed[name] += turned[name]
+        changed["only_edge"] += turned["edge"] and not turned["random"]
+        changed["only_random"] += turned["random"] and not turned["edge"]
+    return changed | {"sentences": len(rows)}
+
+
+# ---- swaps
+
+
+def swapped(model: Model, asked: Sequence[PairOf], head: Sequence[int]) -> dict[str, Any]:
+    """Every head, and places of the stream, taken from the other sentence of each pair."""
+    heads: list[np.ndarray] = []
+    sites: list[tuple[str, int, int]] = []
+    streams: list[np.ndarray] = []
+    runs: list[Swap] = []
+    for one in asked:
+        found = tv.swap(
+            model, one.first.english, one.second.english, one.words, target=one.first.before
+        )
+        if not _told_apart(found):
+            continue
+        sites = [(cell.part, cell.row, cell.column) for cell in found.cells]
+        heads.append(np.array([found.parts[p][row, column] for p, row, column in sites]))
+        streams.append(np.array(list(_stream(found, one))))
+        runs.append(found)
+        click.echo(f"{len(runs)} pairs swapped", err=True)
+    grid = np.stack(heads)
+    order = np.argsort(-grid.mean(0))
+    number = sites.index(("encoder", head[0], head[1]))
+    said = {
+        "told_apart": len(runs),
+        "heads": [_head(sites[n], grid[:, n], grid) for n in order[:SHOWN]],
+        "pictured": _head(sites[number], grid[:, number], grid)
+        | {"place": int(np.where(order == number)[0][0]) + 1, "of": len(sites)},
+        "together": [],
+        "stream": np.stack(streams).mean(0).round(3).tolist(),
+        "unmatched": sum(bool(one.bench.question.lone[0]) for one in runs),
+    }
+    for count in TOGETHER:
+        few = [sites[n] for n in order[:count]]
+        moved = [one.together(_edits(one, few)) for one in runs]
+        said["together"].append({"heads": count, "moved": round(float(np.mean(moved)), 3)})
+    return said
+
+
+def _told_apart(found: Swap) -> bool:
+    """Whether the model prefers the right pronoun in both, plainly enough."""
+    return found.clean > 0 > found.other and found.clean - found.other >= LEAST
+
+
+def _head(site: tuple[str, int, int], moved: np.ndarray, grid: np.ndarray) -> dict[str, Any]:
+    """A head's mean over the pairs, with its 95 % interval, and in how many it is the first."""
+    weights = reweightings(len(moved), seed=0)
+    draws = (weights @ moved) / weights.sum(1)
+    low, high = percentile_interval(draws[:, None])
+    first = int((moved >= grid.max(1) - 1e-12).sum())
+    return {
+        "head": f"{site[0]} L{site[1]} H{site[2]}",
+        "moved": round(float(moved.mean()), 3),
+        "low": round(float(low[0]), 3),
+        "high": round(float(high[0]), 3),
+        "first": first,
+    }
+
+
+def _edits(found: Swap, few: Sequence[tuple[str, int, int]]) -> list[SwapHead]:
+    other = found.bench.question.named
+    return [
+        SwapHead(source=other, stack=MAPS[p][0], block=MAPS[p][1], layer=row, head=column)
+        for p, row, column in few
+    ]
+
+
+def _stream(found: Swap, one: PairOf) -> Iterator[list[float]]:
+    """How far the encoder's stream moves it, by layer: ``[layer, place]``."""
+    question = found.bench.question
+    own, there = question.own_tokens, question.other_tokens
+    known = [n for n, other in enumerate(question.other.counterparts) if other is not None]
+    it = its(own)[-1].tokens
+    changed = [n for n in known if own.ids[n] != there.ids[question.other.counterparts[n] or 0]]
+    rest = [n for n in known if n not in changed and n not in it]
+    layers = len(found.parts["encoder"])
+    for layer in range(layers):
+        where = {"stack": "encoder", "layer": layer}
+        sets = [
+            [SwapStream(source=question.named, token=n, **where) for n in few]  # type: ignore[arg-type]
+            for few in (changed, it, rest, known)
+        ]
+        yield found.bench.moved(sets)
+
+
+# ---- the page
+
+INTRODUCTION = """# Does the head with the famous picture decide?
+
+In *The animal didn't cross the street because it was too tired* some head's "it" looks at *animal*,
+and with *wide* it looks at *street*: the picture that everybody shows. German must choose: *es* for
+the animal, *sie* for the street. So it can be asked whether the head decides. On {pairs} pairs of
+sentences that nobody trained on (`benchmarks/pronouns.tsv`), measured by
+
+    python -m benchmarks.it_head
+
+"""
+
+
+def page(kept: dict[str, Any], names: Sequence[str]) -> str:
+    """docs/it-head.md, from what was measured of the last model."""
+    found = kept[names[-1]]
+    picture = found["picture"]
+    share = picture["turned"] / picture["pairs"]
+    head = f"encoder L{picture['head'][0]} H{picture['head'][1]}"
+    edge, by_chance = picture["edge"], picture["random"]
+    chance = sign_test(picture["only_edge"], picture["only_random"])
+    lines = [
+        INTRODUCTION.format(pairs=found["pairs"]) + f"Model `{names[-1]}`, weights "
+        f"`{found['card']['model_hash'][:12]}`.\n",
+        "## The picture\n",
+        f"Of all encoder heads {head} looks most often at another noun in the other sentence: in "
+        f"{picture['turned']} of {picture['pairs']} pairs ({share:.0%}). The goal was more than "
+        f"{GOAL:.0%} of the pairs: **{_reached(share > GOAL)}**. It is the best of all heads on "
+        f"the very pairs it is counted on; chosen on every second pair (L{picture['half'][0]} "
+        f"H{picture['half'][1]}) it is {picture['half_turned']} of {picture['half_pairs']} of the "
+        "others.\n",
+        "## Its link\n",
+        f'Without the link from "it" to the noun that this head looks at most, {edge} of '
+        f"{picture['sentences']} sentences have another preferred pronoun; without as many links "
+        f"to other words by chance, {by_chance}. The goal was that the link matters more often: "
+        f"**{_reached(edge > by_chance and chance < ALPHA)}** (sign test, p = {chance:.2g}).\n",
+        "## Swaps\n",
+        f"In {found['told_apart']} pairs the model prefers the right pronoun in both sentences, by "
+        f"{LEAST:g} nat or more in all. In these, what one head gives in the other sentence is put "
+        "into the run of the first (`tv.swap`): 0 is as in the first sentence, 1 as in the other. "
+        "Mean over the pairs, its 95 % interval over pairs, and in how many pairs the head moves "
+        "most of all.\n",
+        table(
+            ["head", "moved", "95 %", "moves most"],
+            (
+                [
+                    one["head"],
+                    f"{one['moved']:+.2f}",
+                    f"{one['low']:+.2f} to {one['high']:+.2f}",
+                    f"{one['first']} of {found['told_apart']}",
+                ]
+                for one in found["heads"]
+            ),
+        ),
+        "\nSeveral of these together, from the first: "
+        + ", ".join(f"{one['heads']}: {one['moved']:+.2f}" for one in found["together"])
+        + ".\n",
+        f"The head of the picture, {head}, moves it by {found['pictured']['moved']:+.3f} "
+        f"({found['pictured']['low']:+.3f} to {found['pictured']['high']:+.3f}): place "
+        f"{found['pictured']['place']} of {found['pictured']['of']}.\n",
+        "## Where it stands\n",
+        "The encoder's residual stream is taken from the other sentence, behind one layer, at the "
+        'word that differs, at "it", at all other words, or at all of them (which must give 1 '
+        "where every token has a counterpart"
+        + (
+            f"; {found['unmatched']} of the pairs have tokens without one"
+            if found["unmatched"]
+            else ""
+        )
+        + ").\n",
+        table(
+            ["behind", *PLACES],
+            (
+                [f"L{layer}", *(f"{value:+.2f}" for value in row)]
+                for layer, row in enumerate(found["stream"])
+            ),
+        ),
+        "\n" + verdict(found),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def sign_test(one: int, other: int) -> float:
+    """How probable so uneven a count is if either side were as likely, two-sided."""
+    total = one + other
+    tail = sum(comb(total, n) for n in range(min(one, other) + 1)) / 2**total
+    return min(1.0, 2 * tail)
+
+
+def _reached(yes: bool) -> str:
+    return "reached" if yes else "not reached"
+
+
+def verdict(found: dict[str, Any]) -> str:
+    """What the figures say together, whichever way they fell."""
+    last = found["stream"][-1]
+    places = dict(zip(PLACES, last, strict=True))
+    first = found["heads"][0]
+    carried = max(("the changed word", "it", "all other words"), key=lambda name: places[name])
+    name = f"“{carried}”" if carried == "it" else carried
+    return (
+        f"So the head that carries most is {first['head']}, and behind the last encoder layer most "
+        f"of what decides stands at {name} ({places[carried]:+.2f}; at “it” {places['it']:+.2f}). "
+        "A swap shows what is enough to turn the pronoun in these pairs, not all that takes part: "
+        "a part that others can stand in for moves little when it is swapped alone."
+    )
+
+
+def table(heads: Sequence[str], rows: Iterator[list[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def main(names: Sequence[str]) -> None:
+    kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.is_file() else {}
+    for name in names or ("en-de",):
+        kept.pop(name, None)
+        kept[name] = measure(tv.load(name, device="cpu"))
+    KEPT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    PAGE.write_text(page(kept, list(kept)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,262 @@
+"""Keys and values that are kept give the ids and the numbers of a decoding that keeps none."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+
+from tests.conftest import TINY
+from transformer_viz.checkpoints.common.model import Model
+from transformer_viz.core.interventions import (
+    BlockEdges,
+    BlockKeys,
+    Causal,
+    Edit,
+    Intervention,
+    Pad,
+    ScaleHead,
+    ScalePositions,
+    ScaleResidual,
+    ShufflePositions,
+    Temperature,
+    UniformHead,
+    Window,
+)
+from transformer_viz.inference import generation, search, search_recorder
+from transformer_viz.inference.decoding import key_value_cache
+from transformer_viz.inference.decoding.key_value_cache import may_keep, reads_on
+from transformer_viz.inference.generation import Hypothesis, translate, translate_lines
+from transformer_viz.model import Transformer
+from transformer_viz.model.cache import DecoderCache
+
+SOURCE = [5, 9, 31, 7, 3]
+LINES = ["5 9 31 7 3", "8 36 3", "30 3", "11 12 13 14 15 16 17 3", "20 21 22 3"]
+VARIANTS = {
+    "post": {},
+    "pre": {"norm": "pre"},
+    "query only": {"norm": "query_only"},
+    "learned": {"positions": "learned"},
+    "none": {"positions": "none"},
+    "rotary": {"positions": "rotary", "d_k": 12, "d_v": 12},
+    "additive": {"score": "additive"},
+    "location": {"score": "location"},
+    "general": {"score": "general"},
+}
+STEADY = {
+    "temperature": Temperature(value=2.5),
+    "temperature of a head": Temperature(value=0.2, stack="decoder", block="self", head=1),
+    "head off": ScaleHead(value=0, stack="decoder", block="self", layer=0, head=0),
+    "uniform": UniformHead(stack="decoder"),
+    "window": Window(radius=1),
+    "hidden key": BlockKeys(keys=(1,), stack="decoder"),
+    "hidden keys everywhere": BlockKeys(keys=(1, 2)),
+    "cut link": BlockEdges(edges=((2, 1), (3, 0), (4, 4)), stack="decoder"),
+    "padding": Pad(count=3),
+    "padding seen": Pad(count=2, masked=False),
+    "positions": ScalePositions(value=0.5),
+    "encoder's causal mask": Causal(on=True, stack="encoder"),
+    "encoder's residual": ScaleResidual(value=0.5, stack="encoder"),
+}
+UNSTEADY = {
+    "causal mask off": Causal(on=False),
+    "shuffled": ShufflePositions(seed=1),
+    "residual": ScaleResidual(value=0.5),
+}
+
+
+@contextmanager
+def keeping(monkeypatch: pytest.MonkeyPatch, wanted: bool) -> Iterator[list[int]]:
+    """Whether decoders read on is decided here; the list counts how many times one did."""
+    count: list[int] = []
+    read = key_value_cache.ReadOn.logits
+
+    def counted(self: key_value_cache.ReadOn, *given: object) -> torch.Tensor:
+        count.append(1)
+        return read(self, *given)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(key_value_cache.ReadOn, "logits", counted)
+        if not wanted:
+            patch.setattr(generation, "reads_on", lambda *_: False)
+        yield count
+    assert bool(count) == wanted
+
+
+def both(monkeypatch: pytest.MonkeyPatch, run: Callable[[], list[Hypothesis]]) -> None:
+    """The same texts with the same numbers, with what was read kept and without."""
+    with keeping(monkeypatch, False):
+        plain = run()
+    with keeping(monkeypatch, True):
+        cached = run()
+    assert [one.ids for one in cached] == [one.ids for one in plain]
+    for one, other in zip(cached, plain, strict=True):
+        assert one.steps == pytest.approx(other.steps, abs=1e-5)
+        assert one.score == pytest.approx(other.score, abs=1e-5)
+
+
+@pytest.fixture(params=["encoder-decoder", "decoder-only"])
+def model(request: pytest.FixtureRequest, tiny_model: Model, tiny_gpt: Model) -> Model:
+    return tiny_model if request.param == "encoder-decoder" else tiny_gpt
+
+
+@pytest.mark.parametrize("words", VARIANTS.values(), ids=VARIANTS)
+@pytest.mark.parametrize("encoder", [True, False], ids=["encoder-decoder", "decoder-only"])
+@pytest.mark.parametrize("beam", [1, 4])
+def test_every_variant_of_the_model(
+    monkeypatch: pytest.MonkeyPatch,
+    build_model: Callable[..., Model],
+    words: dict[str, object],
+    encoder: bool,
+    beam: int,
+) -> None:
+    alone = {} if encoder else {"encoder_layers": 0, "source_vocab": 0}
+    made = build_model(**words, **alone)
+    both(monkeypatch, lambda: translate(made, SOURCE, beam, max_tokens=9))
+
+
+@pytest.mark.parametrize("edit", STEADY.values(), ids=STEADY)
+@pytest.mark.parametrize("beam", [1, 3])
+def test_edits_under_which_earlier_rows_stay(
+    monkeypatch: pytest.MonkeyPatch, model: Model, edit: Edit, beam: int
+) -> None:
+    if edit.stack == "encoder" and model.kind == "decoder-only":
+        return
+    both(monkeypatch, lambda: translate(model, SOURCE, beam, None, Intervention((edit,))))
+
+
+@pytest.mark.parametrize("edit", UNSTEADY.values(), ids=UNSTEADY)
+def test_edits_under_which_they_change_are_read_anew(
+    monkeypatch: pytest.MonkeyPatch, model: Model, edit: Edit
+) -> None:
+    assert not may_keep(Intervention((Temperature(value=2), edit)))
+    with keeping(monkeypatch, False):
+        translate(model, SOURCE, 2, None, Intervention((edit,)), max_tokens=4)
+
+
+def test_a_causal_mask_that_is_off_would_give_other_numbers(
+    monkeypatch: pytest.MonkeyPatch, tiny_gpt: Model
+) -> None:
+    """So the rule above is needed: with what was kept, earlier rows do not see the later ones."""
+    edit = Intervention((Causal(on=False),))
+    right = translate(tiny_gpt, SOURCE, 1, None, edit, max_tokens=6)[0]
+    monkeypatch.setattr(generation, "may_keep", lambda _: True)
+    wrong = translate(tiny_gpt, SOURCE, 1, None, edit, max_tokens=6)[0]
+    assert right.steps != pytest.approx(wrong.steps, abs=1e-5)
+
+
+def test_a_sample_draws_the_same_words(monkeypatch: pytest.MonkeyPatch, model: Model) -> None:
+    both(monkeypatch, lambda: translate(model, SOURCE, sample=1.5, seed=3, max_tokens=12))
+
+
+def test_lines_that_share_their_passes(monkeypatch: pytest.MonkeyPatch, tiny_model: Model) -> None:
+    """Lines of other lengths beside each other, some of which end before others."""
+    both(monkeypatch, lambda: translate_lines(tiny_model, LINES, beam=3, batch=5))
+
+
+@pytest.mark.parametrize("edit", [None, STEADY["temperature"], STEADY["window"]])
+def test_a_search_is_written_down_alike(
+    monkeypatch: pytest.MonkeyPatch, model: Model, edit: Edit | None
+) -> None:
+    """What each token looked at, too: the last row of a pass over all is that of a pass of one."""
+    edits = None if edit is None else Intervention((edit,))
+
+    def run() -> object:
+        return search_recorder.record(model, SOURCE, 3, None, edits, max_tokens=6)
+
+    with keeping(monkeypatch, False):
+        plain = run()
+    with keeping(monkeypatch, True):
+        cached = run()
+    for field in dataclasses.fields(plain):  # type: ignore[arg-type]
+        one, other = getattr(cached, field.name), getattr(plain, field.name)
+        if field.name == "rows":
+            for mine, theirs in zip(one, other, strict=True):
+                np.testing.assert_allclose(mine, theirs, atol=1e-6)
+        elif isinstance(one, np.ndarray) and one.dtype.kind == "f":
+            np.testing.assert_allclose(one, other, atol=1e-5)
+        else:
+            assert np.array_equal(one, other), field.name
+
+
+def test_a_module_reads_on_from_anywhere() -> None:
+    """Some tokens at once, then one by one, with padding among them: the states of one pass."""
+    module = Transformer(TINY).eval()
+    source = torch.tensor([[5, 9, 31, 7, 3], [8, 36, 3, 0, 0]])
+    target = torch.tensor([[2, 6, 40, 11, 5, 6], [2, 12, 0, 33, 9, 1]])
+    with torch.inference_mode():
+        mask = module.padding_mask(source)
+        memory = module.encode(source, mask)
+        whole = module.states(target, memory, mask)
+        cache = DecoderCache.empty(len(module.decoder.layers))
+        parts = [target[:, :3], *target[:, 3:].split(1, dim=1)]
+        read = torch.cat([module.extend(part, cache, memory, mask) for part in parts], dim=1)
+    torch.testing.assert_close(read, whole, atol=1e-5, rtol=0)
+
+
+class Forgetful:
+    """A reader that has read the last token alone."""
+
+    def __init__(self, model: Model):
+        self.model = model
+
+    def read(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.model.calls.forward(ids[:, -1:], None, None)
+
+    def select(self, rows: torch.Tensor) -> None: ...
+
+
+class Broken(Forgetful):
+    def read(self, ids: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("no cache today")
+
+
+@pytest.mark.parametrize("reader", [Forgetful, Broken])
+def test_what_reads_on_wrongly_is_found_out(
+    build_model: Callable[..., Model], reader: type[Forgetful]
+) -> None:
+    made = build_model(encoder_layers=0, source_vocab=0)
+    calls = dataclasses.replace(made.calls, reader=lambda *_: reader(made))
+    wrong = dataclasses.replace(made, calls=calls)
+    assert not reads_on(wrong, SOURCE)
+    assert reads_on(build_model(encoder_layers=0, source_vocab=0), SOURCE)
+    assert translate(wrong, SOURCE)[0].ids == translate(made, SOURCE)[0].ids
+
+
+class Late(Forgetful):
+    """A reader that is right for a while, as one whose window is shorter than the text."""
+
+    def __init__(self, model: Model):
+        super().__init__(model)
+        self.text: torch.Tensor | None = None
+
+    def read(self, ids: torch.Tensor) -> torch.Tensor:
+        self.text = ids if self.text is None else torch.cat((self.text, ids), dim=1)
+        return self.model.calls.forward(self.text[:, -10:], None, None)[:, -1:]
+
+    def select(self, rows: torch.Tensor) -> None:
+        assert self.text is not None
+        self.text = self.text[rows]
+
+
+def test_what_goes_wrong_in_a_longer_text_is_found_out_at_its_end(
+    monkeypatch: pytest.MonkeyPatch, build_model: Callable[..., Model]
+) -> None:
+    made = build_model(encoder_layers=0, source_vocab=0)
+    wrong = dataclasses.replace(
+        made, calls=dataclasses.replace(made.calls, reader=lambda *_: Late(made))
+    )
+    right = translate(made, SOURCE, 2, max_tokens=15)
+    key_value_cache.forget(made)
+    del key_value_cache._EQUAL[made.module]
+    for where in (generation, search):
+        monkeypatch.setattr(where, "known_to_read_on", lambda _: False)
+    assert reads_on(wrong, SOURCE)
+    found = translate(wrong, SOURCE, 2, max_tokens=15)
+    assert [one.ids for one in found] == [one.ids for one in right]
+    assert found[0].steps == pytest.approx(right[0].steps, abs=1e-5)
+    assert not reads_on(wrong, SOURCE)

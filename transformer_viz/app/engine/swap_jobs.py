@@ -1,0 +1,176 @@
+"""The runs behind Swap: two sentences with a pair of words, and grids of single swaps.
+
+Plain functions of a model, which import torch when they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...core.interventions import Edit, SwapHead, SwapPattern, SwapStream
+from ...core.sites import MAPS
+from ...core.trace_parts import read_only
+
+if TYPE_CHECKING:
+    from ...checkpoints import Model
+
+Ids = tuple[int, ...]
+KINDS: dict[str, type[SwapHead | SwapPattern | SwapStream]] = {
+    "heads": SwapHead,
+    "patterns": SwapPattern,
+    "stream": SwapStream,
+}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two clean runs and the pair of words that tells them apart.
+
+    ``held`` are the ids of the output words before the place that is asked; ``wanted`` the ids of
+    the two ``words``; ``outputs`` what each run writes, empty where nothing is written.
+    ``chances`` are the words' probabilities by run, and ``leads`` by how many nats the first is
+    more probable than the second. ``source`` and ``target`` are the names of the rows, ``lone`` of
+    the tokens without a counterpart. ``parts`` are the maps or stacks in which something can be
+    swapped.
+    """
+
+    held: Ids
+    wanted: tuple[int, int]
+    words: tuple[str, str]
+    outputs: tuple[str, str]
+    before: str
+    chances: tuple[tuple[float, float], tuple[float, float]]
+    leads: tuple[float, float]
+    source: tuple[str, ...]
+    variant: tuple[str, ...]
+    target: tuple[str, ...] | None
+    lone: tuple[str, ...]
+
+
+def compared(
+    model: Model,
+    text: str,
+    other: str,
+    own: Ids | None,
+    beam: int,
+    words: tuple[str, str] | None,
+    masked: Ids,
+    before: str | None = None,
+) -> Compared:
+    """Both sentences, clean, and where a pair of words tells their outputs apart.
+
+    ``own`` are the ids of the sentence's output, where it is known; ``before`` is the text behind
+    which the pair is asked about, where that is settled: then nothing is written.
+    """
+    from ...inference.patching.question import ask, clean_pair
+    from ...preprocessing.tokenizers import target_side
+
+    outputs = None if before is not None else _outputs(model, text, other, own, beam)
+    question = ask(model, text, other, words, before, masked, outputs)
+    chances, leads = clean_pair(question)
+    held: Ids = ()
+    if question.target is not None:
+        held = tuple(question.target[0].tolist()[0 if model.bos_id is None else 1 :])
+    elif question.written is not None:
+        held = tuple(question.written[0].tolist())
+    side = target_side(model.tokenizer)
+    texts = ("", "") if outputs is None else tuple(side.decode(ids) for ids in outputs)
+    target = question.target_tokens
+    lone, foreign = question.lone
+    return Compared(
+        held,
+        question.wanted,
+        question.words,
+        (texts[0], texts[1]),
+        side.decode(held),
+        chances,
+        leads,
+        question.own_tokens.labels,
+        question.other_tokens.labels,
+        None if target is None else target.labels,
+        (
+            *(question.own_tokens.labels[n] for n in lone),
+            *(question.other_tokens.labels[n] for n in foreign),
+        ),
+    )
+
+
+def _outputs(
+    model: Model, text: str, other: str, own: Ids | None, beam: int
+) -> tuple[Ids, Ids] | None:
+    """What both runs write; None where nothing is written."""
+    if model.kind == "encoder-only":
+        return None
+    from ...inference.generation import translate
+
+    def written(source: str) -> Ids:
+        return translate(model, source, beam=beam)[0].ids
+
+    return own or written(text), written(other)
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Swaps of one part, ``moved`` float64 ``[layer, head]`` or ``[layer, token]``, and their run
+    card."""
+
+    moved: np.ndarray
+    card: dict[str, Any]
+
+
+def grids(
+    model: Model,
+    text: str,
+    other: str,
+    held: Ids,
+    wanted: tuple[int, int],
+    what: str,
+    part: str,
+    masked: Ids,
+    tell: Callable[[int, int], None],
+) -> Grid:
+    """Every swap of one kind in one part: a map, or a stack for the stream.
+
+    Raises:
+        ValueError: nothing can be swapped; says why.
+    """
+    from ...inference.patching.question import ask
+    from ...inference.patching.swapping import measured
+
+    start = () if model.bos_id is None or model.kind == "decoder-only" else (model.bos_id,)
+    target = None if model.kind == "encoder-only" else [*start, *held]
+    question = ask(model, text, other, wanted, target, masked)
+    found = measured(question, what, [part], lambda done, of, _: tell(done, of))
+    return Grid(read_only(found.parts[part].copy()), found.card)
+
+
+def together(
+    model: Model,
+    text: str,
+    other: str,
+    held: Ids,
+    wanted: tuple[int, int],
+    heads: tuple[tuple[str, int, int], ...],
+) -> float:
+    """How far some heads together move the pair, each with what it gives in the other sentence.
+
+    ``heads`` are (map, layer, head).
+    """
+    from ...inference.patching.question import ask
+    from ...inference.patching.swapping import Bench
+
+    bench = Bench(ask(model, text, other, wanted, [model.bos_id, *held]), "heads")
+    edits: Any = tuple(edit_of("heads", part, other, row, column) for part, row, column in heads)
+    return float(bench.together(edits))
+
+
+def edit_of(what: str, part: str, other: str, row: int, column: int) -> Edit:
+    """One cell of a grid as an edit."""
+    if what == "stream":
+        return SwapStream(source=other, stack=part, layer=row, token=column)
+    stack, block = MAPS[part]
+    return KINDS[what](source=other, stack=stack, block=block, layer=row, head=column)

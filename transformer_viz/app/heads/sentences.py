@@ -1,0 +1,87 @@
+"""What heads are measured on: the visitor's sentence, those in the box, or those of a file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ...checkpoints.common.bundled import HEADS, PRETRAINED, SENTENCES, shelved
+from ...i18n import mark
+from ...metrics.head_measures.evidence import HeadEvidence
+from ..engine.model_catalog import Shelved
+from ..session.keys import private
+from ..session.scene import Scene
+from ..session.state import state
+from .jobs import Item
+
+SOURCES = {
+    "stored": mark("500 everyday sentences"),
+    "sentence": mark("this sentence"),
+    "file": mark("your file"),
+}
+REMOVED_ON = 50  # sentences, while somebody waits
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """What stands beside a model in the box: its heads measured, and ranked."""
+
+    evidence: HeadEvidence
+    ranking: dict[str, Any]
+
+
+def chosen(scene: Scene) -> str:
+    """The source that is chosen; where it cannot be had, the next one that can."""
+    wanted = state.heads_on
+    if wanted == "file" and private.heads_file is not None:
+        return wanted
+    if wanted == "sentence" or stored(scene) is None:
+        return "sentence"
+    return "stored"
+
+
+def available(scene: Scene) -> list[str]:
+    """The sources that this model has."""
+    return [name for name in SOURCES if name != "stored" or stored(scene) is not None]
+
+
+def stored(scene: Scene) -> Stored | None:
+    """What stands beside this very model; none for others, and for another file of that name."""
+    name = scene.question.model
+    folder = shelved(name)
+    if folder is None or not (folder / HEADS).is_file():
+        return None
+    found = _read(folder / HEADS, (folder / HEADS).stat().st_mtime_ns)
+    shelf: Shelved = scene.engine.shelf[name]
+    return found if found.evidence.card["model_hash"] == shelf.hash else None
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, changed: int) -> Stored:
+    words = json.loads(path.read_text(encoding="utf-8"))
+    return Stored(HeadEvidence.from_dict(words), words["ranking"])
+
+
+@lru_cache(maxsize=1)
+def in_the_box() -> tuple[tuple[str, str], ...]:
+    """The held-out pairs in the box, source and target."""
+    lines = (PRETRAINED / SENTENCES).read_text(encoding="utf-8").splitlines()
+    return tuple((one, other) for one, _, other in (line.partition("\t") for line in lines))
+
+
+def asked(scene: Scene, source: str) -> tuple[Item, ...]:
+    """The sentences of a source, as the model takes them."""
+    if source == "file":
+        assert private.heads_file is not None
+        return private.heads_file.sentences
+    if source == "sentence":
+        target = scene.before.target
+        if scene.kind.translates and target is not None:
+            return ((scene.question.text, tuple(target.ids)),)
+        return (scene.question.text,)
+    if scene.kind.translates:
+        return in_the_box()
+    return tuple(one for one, _ in in_the_box())

@@ -1,0 +1,310 @@
+"""Swap: which part of a run carries the difference between two sentences?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from html import escape
+
+import streamlit as st
+
+from ...i18n import join_words, mark, say
+from ..cards import swap_grids, token_chips
+from ..cards.dock import dock
+from ..cards.swap_grids import Asked
+from ..cards.written import written_freely
+from ..engine.engine import Engine
+from ..engine.swap_jobs import Compared, Grid, compared
+from ..page_template import show
+from ..session import widget_sync
+from ..session.keys import private
+from ..session.scene import Scene
+from ..session.state import state
+from ..session.url_state import FIRST_TEXT
+from ..ui import layout
+from ..ui.progress import Stopped, run_with_progress
+from ..ui.text_format import changed_words, escape_markdown, spoken
+
+QUESTION = mark("Which part of the run carries the difference between two sentences?")
+#: Another end for sentences that are often tried.
+VARIANTS = {
+    FIRST_TEXT: FIRST_TEXT.replace("tired", "wide"),
+    FIRST_TEXT.replace("tired", "wide"): FIRST_TEXT,
+}
+WHAT = {
+    "heads": mark("What a head gives"),
+    "patterns": mark("Where a head looks"),
+    "stream": mark("A place of the stream"),
+}
+SAID = {
+    "heads": mark(
+        "One head at a time gives what it gives in the other sentence, at all words; the rest of "
+        "the run is this sentence's."
+    ),
+    "patterns": mark(
+        "One head at a time looks where it looks in the other sentence, and mixes what this "
+        "sentence has there."
+    ),
+    "stream": mark(
+        "At one word, behind one layer, the residual stream is that of the other sentence; the "
+        "rest of the run is this sentence's."
+    ),
+}
+OTHER, PAIR = "swap-other", "swap-pair"  # keys of the typed texts
+SEPARATOR = ","
+TYPED = 400  # characters
+MOST_PLACES = 256  # tokens of source and target, whose places are swapped one by one
+
+
+def draw(engine: Engine) -> None:
+    """The page Swap."""
+    show(engine, _body)
+
+
+def _body(scene: Scene) -> Callable[[], None] | None:
+    rows = token_chips.rows_for_stack(scene, scene.kind.stacks[0], -1, "column")
+    written = token_chips.sentences(scene, rows, lambda chip: None)
+    layout.heading(escape(say(QUESTION)))
+    refused = _lacks(scene)
+    if refused:
+        st.info(refused)
+    else:
+        try:
+            _experiment(scene)
+        except Stopped:  # says so itself, and offers to go on
+            pass
+        except (ValueError, LookupError) as error:
+            st.info(escape_markdown(spoken(error)))
+    return written_freely(scene, written, dock(scene, live=False, comparing=False))
+
+
+def _lacks(scene: Scene) -> str | None:
+    """Why the model at hand cannot be asked, and what can be had instead."""
+    kind = scene.kind
+    if kind.takes != "text" or kind.eyes or (kind.pairs and scene.question.second):
+        return say(
+            "This page compares two sentences, and the model at hand reads something else. Choose "
+            "a model that reads one text, such as en-de; Explore shows its heads meanwhile."
+        )
+    if kind.gives not in ("words", "classes"):
+        return say(
+            "A swap is read off at a pair of output words, and the model at hand says none. Choose "
+            "a model that writes, fills in or judges; Explore shows its heads meanwhile."
+        )
+    if kind.fills and not scene.question.masked:
+        return say("This model guesses what stands behind a mask: click a word above to mask it.")
+    return None
+
+
+def _experiment(scene: Scene) -> None:
+    other, pair, what = _choices(scene)
+    if other == scene.question.text:
+        st.info(
+            say(
+                "Both sentences are the same now. Change a word of the other one: what the model "
+                "makes of the two should differ."
+            )
+        )
+        return
+    found = _compared(scene, other, pair)
+    _runs(scene, other, found)
+    if abs(found.leads[0] - found.leads[1]) < 1e-3:
+        st.info(
+            say(
+                "The pair is equally probable in both runs, so there is no difference whose "
+                "carrier could be looked for. Name another pair, or change the other sentence."
+            )
+        )
+        return
+    asked = Asked(scene, what, other, found)
+    if what == "patterns" and found.lone:
+        raise ValueError(
+            say(
+                "Where heads look can be swapped only between sentences of as many tokens, and "
+                "{words} has no counterpart here. Choose “What a head gives”, or another sentence.",
+                words=_quoted(found.lone),
+            )
+        )
+    _grids(asked)
+
+
+def _choices(scene: Scene) -> tuple[str, tuple[str, str] | None, str]:
+    """The other sentence, the pair of words if one was typed, and what is swapped."""
+    text = scene.question.text
+    if private.swapped_about not in ("", text):  # the variant was of another sentence
+        state.other = state.between = ""
+    private.swapped_about = text
+    other = state.other or VARIANTS.get(text, text)
+    widget_sync.show({OTHER: other, PAIR: state.between})
+    with layout.row("bottom", gap="medium", key="swap-choices"):
+        st.text_input(
+            say("the other sentence"),
+            key=OTHER,
+            max_chars=TYPED,
+            on_change=_typed,
+            args=(OTHER, "other"),
+            width=560,
+        )
+        st.text_input(
+            say("pair of words"),
+            key=PAIR,
+            max_chars=80,
+            on_change=_typed,
+            args=(PAIR, "between"),
+            placeholder=say("where the outputs part"),
+            help=say("Two words with a comma between, of this output and of the other's."),
+            width=220,
+        )
+    st.segmented_control(
+        say("what is taken from the other run"),
+        list(WHAT),
+        key="swapped",
+        format_func=lambda what: say(WHAT[what]),
+        required=True,
+    )
+    words = [word.strip() for word in state.between.split(SEPARATOR)]
+    if not state.between.strip():
+        return other, None, state.swapped
+    if len(words) != 2 or not all(words):
+        raise ValueError(
+            say(
+                "The pair is two words with a comma between, such as “es, sie”; “{typed}” is none.",
+                typed=state.between,
+            )
+        )
+    return other, (words[0], words[1]), state.swapped
+
+
+def _typed(widget: str, name: str) -> None:
+    """In a callback: a text was typed, unless the browser only repeats what was written over."""
+    text = " ".join(str(st.session_state[widget]).split())
+    widget_sync.moved(widget, lambda: setattr(state, name, text))
+
+
+def _compared(scene: Scene, other: str, pair: tuple[str, str] | None) -> Compared:
+    question, produced = scene.question, scene.before.produced
+    own = tuple(produced.ids) if scene.kind.translates and produced is not None else None
+    words = (question.text, other, own, question.beam, pair, question.masked)
+    found: Compared = run_with_progress(
+        lambda task: scene.engine.ask(question.model, compared, *words, task=task, long=True),
+        key="swap-compared",
+        label=say("Running both sentences ..."),
+        about=words,
+    )
+    return found
+
+
+def _runs(scene: Scene, other: str, found: Compared) -> None:
+    """Both clean runs side by side: what is read, what is written, and how the pair stands."""
+    text, (own, theirs) = scene.question.text, found.outputs
+    titles = (say("this sentence: 0"), say("the other one: 1"))
+    read = (escape(text), changed_words(text, other))
+    written = (escape(own), changed_words(own, theirs))
+    for number, column in enumerate(st.columns(2)):
+        with column.container(border=True, height="stretch", key=f"card-run-{number}"):
+            layout.heading(escape(titles[number]), 3)
+            st.html(_run(found, number, read[number], written[number] if own or theirs else ""))
+    place = f"{found.before} ▢".strip()
+    told = []
+    if own or theirs:
+        told.append(say("Asked at ▢ in “{text}”, which both runs hold.", text=place))
+    if found.lone:
+        told.append(
+            say(
+                "Without a counterpart in the other sentence, and so left as they are: {words}.",
+                words=_quoted(found.lone),
+            )
+        )
+    if scene.changes:
+        told.append(say("Both runs are clean: the changes below are not in these numbers."))
+    if told:
+        layout.quiet(escape(" ".join(told)))
+
+
+def _run(found: Compared, number: int, read: str, written: str) -> str:
+    """One run as HTML: the sentence, what is written, the pair's probabilities and lead."""
+    pair = " · ".join(
+        f"“{escape(word)}” {chance:.3f}"
+        for word, chance in zip(found.words, found.chances[number], strict=True)
+    )
+    lead = say("lead of “{word}”: {nats:+.2f} nats", word=found.words[0], nats=found.leads[number])
+    said = f'<p class="tv-say" data-what="writes-{number}">{written}</p>' if written else ""
+    return (
+        f'<p class="tv-quiet" data-what="reads-{number}">{read}</p>{said}'
+        f'<p data-what="pair-{number}">{pair} · {escape(lead)}</p>'
+    )
+
+
+def _quoted(words: tuple[str, ...]) -> str:
+    return join_words(say("“{word}”", word=word) for word in words)
+
+
+def _grids(asked: Asked) -> None:
+    """One grid after the other, each as soon as it is measured; then the strongest swaps."""
+    layout.quiet(
+        escape(
+            say(SAID[asked.what])
+            + " "
+            + say("Click a cell to keep its swap as a change: text and maps follow on all pages.")
+        )
+    )
+    found: dict[str, Grid] = {}
+    parts = asked.parts
+    places_of = len(asked.compared.source) + len(asked.compared.target or ())
+    if asked.what == "stream" and places_of > MOST_PLACES:
+        raise ValueError(
+            say(
+                "These sentences have {count} tokens, each with a place behind every layer; the "
+                "page swaps places of at most {most}. Choose “What a head gives”, shorten them, or "
+                "use transformer-viz swap.",
+                count=places_of,
+                most=MOST_PLACES,
+            )
+        )
+    with st.container(key="pictures-swap"):
+        stream = asked.what == "stream"
+        places = [st.container() for _ in parts] if stream else st.columns(len(parts))
+    for place, part in zip(places, parts, strict=True):
+        with place.container(border=True, height="stretch", key=f"card-swap-{part}"):
+            found[part] = swap_grids.grid(asked, part)
+            swap_grids.picture(asked, part, found[part])
+    with st.container(border=True, key="card-strongest"):
+        swap_grids.strongest(asked, found)
+        layout.quiet(
+            escape(
+                say(
+                    "One swap at a time: what several parts carry together, or each carries for "
+                    "the other, shows in none of them alone, and the numbers need not sum to 1."
+                )
+            )
+        )
+        _take(asked, found)
+
+
+def _take(asked: Asked, found: dict[str, Grid]) -> None:
+    """Every number, and the card that says what was measured."""
+    panel = layout.unfolding(say("all numbers"), "swap-numbers")
+    if panel is None:
+        return
+    numbers = swap_grids.table(asked, found)
+    card = dict(next(iter(found.values())).card) | {"swaps": len(numbers)}
+    with panel:
+        st.dataframe(numbers, hide_index=True, key="swap-table", height=280)
+        with layout.row():
+            for kind, data, mime in (
+                ("CSV", numbers.to_csv(index=False), "text/csv"),
+                (
+                    say("run card"),
+                    json.dumps(card, indent=2, ensure_ascii=False),
+                    "application/json",
+                ),
+            ):
+                ending = "csv" if mime == "text/csv" else "card.json"
+                st.download_button(
+                    kind,
+                    data=data.encode(),
+                    file_name=f"swap-{asked.what}.{ending}",
+                    mime=mime,
+                    key=f"swap-{ending}",
+                    on_click="ignore",
+                )

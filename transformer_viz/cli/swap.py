@@ -1,0 +1,108 @@
+"""``transformer-viz swap``: which part of a run carries the difference between two sentences."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..core.interventions import Intervention
+from .arguments import new_file
+from .options import load_model, model_path, set_option
+from .terminal import Counter
+
+if TYPE_CHECKING:
+    from ..inference.patching.swapping import Cell, Swap
+
+KINDS = ("heads", "patterns", "stream")
+SHOWN = 12  # rows of the printed table
+
+
+@click.command()
+@model_path
+@click.argument("text")
+@click.argument("other")
+@click.option(
+    "--words", "pair", metavar="es,sie", help="The pair; left out, where the outputs part."
+)
+@click.option(
+    "--what",
+    type=click.Choice(KINDS),
+    default="heads",
+    show_default=True,
+    help="What is taken from the other run.",
+)
+@click.option("--target", metavar="T", help="The output words before the pair, as far as held.")
+@click.option("--best", type=click.IntRange(1), metavar="N", help="Print the N largest as edits.")
+@set_option
+@click.option("--out", metavar="F.csv", help="All swaps as a table; F.card.json says of what.")
+def swap(
+    path: str,
+    text: str,
+    other: str,
+    pair: str | None,
+    what: str,
+    target: str | None,
+    best: int | None,
+    words: tuple[str, ...],
+    out: str | None,
+) -> None:
+    """Take one part at a time from a run of OTHER, and see how far TEXT's run moves towards it.
+
+    0 is as in TEXT, 1 as in OTHER: measured at a pair of output words, such as es and sie.
+    """
+    both = None if pair is None else _pair(pair)
+    table = None if out is None else new_file(out, "table")
+    model = load_model(path, words)
+    from ..inference.patching.swapping import swap as measure
+
+    counter = Counter("swaps")
+    found = measure(
+        model, text, other, both, what, target=target, tell=lambda done, of, _: counter.tell(done)
+    )
+    counter.close()
+    if table is not None:
+        found.table.to_csv(table, index=False)
+        card = json.dumps(found.card, indent=2, ensure_ascii=False) + "\n"
+        card_beside(table).write_text(card, encoding="utf-8")
+    click.echo("\n".join(lines(found)))
+    if best is not None:
+        click.echo(Intervention(found.best(best)).to_json())
+    if out is not None:
+        click.echo(f"{out}: {len(found.table)} swaps, and {card_beside(Path(out))}")
+
+
+def card_beside(table: Path) -> Path:
+    """The file of the run card of a table."""
+    return table.with_name(f"{table.stem}.card.json")
+
+
+def _pair(words: str) -> tuple[str, str]:
+    parts = [word.strip() for word in words.split(",")]
+    if len(parts) != 2 or not all(parts):
+        raise ValueError(
+            f"--words takes two words with a comma between, like es,sie; got {words!r}."
+        )
+    return parts[0], parts[1]
+
+
+def lines(found: Swap) -> list[str]:
+    """The largest swaps, as a person reads them, and what must be known beside them."""
+    rows = [f"{'moved':>7}  swapped alone"]
+    for cell in found.ranked[:SHOWN]:
+        value = found.parts[cell.part][cell.row, cell.column]
+        rows.append(f"{value:7.3f}  {named(found, cell)}")
+    more = len(found.ranked) - SHOWN
+    if more > 0:
+        rows.append(f"{'':>7}  and {more} more; --out F.csv holds all")
+    return [*rows, "", *found.notes]
+
+
+def named(found: Swap, cell: Cell) -> str:
+    """The place of a swap: ``cross L1 H2``, ``encoder L0 at “it”``."""
+    if found.what != "stream":
+        return f"{cell.part} L{cell.row} H{cell.column}"
+    word = found.labels(cell.part)[cell.column]
+    return f"{cell.part} L{cell.row} at “{word}” ({cell.column})"

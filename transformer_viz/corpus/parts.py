@@ -1,0 +1,272 @@
+"""What one shard leaves, as two files. The name of ``parts/part-NNNNN.parquet`` is the commit.
+
+The examples are written first and the sums last, each under another name that is then changed, so
+a part that is there is whole. Every file bears the hash of its plan and the number of its shard.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import fields
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..metrics.corpus.columns import BINS, COLUMNS
+from ..metrics.corpus.selection import Choice
+from ..metrics.corpus.totals import Totals
+from .plan import Plan, Shard, whole
+
+if TYPE_CHECKING:
+    from ..inference.corpus.scan import Scanned
+
+PARTS, EXAMPLES = "parts", "examples"
+NAME = re.compile(r"part-(\d{5,})\.parquet")
+LEFT = ".tmp"  # ends the name of what a killed worker left; nobody reads it
+KEPT = 20  # sentences that could not be read are named, so many of each shard
+#: A head: stack, block, layer, head.
+Head = tuple[str, str, int, int]
+
+HEAD_FIELDS = [
+    pa.field("stack", pa.string()),
+    pa.field("block", pa.string()),
+    pa.field("layer", pa.int16()),
+    pa.field("head", pa.int16()),
+]
+FLAT = [f.name for f in fields(Totals) if f.name != "bins"]
+SUMS = pa.schema(
+    [
+        *HEAD_FIELDS,
+        pa.field("metric", pa.string()),
+        pa.field("offset", pa.int8()),
+        *(pa.field(name, pa.int64()) for name in FLAT),
+        pa.field("m2", pa.float64()),
+        pa.field("bins", pa.list_(pa.int64(), BINS)),
+    ]
+)
+CHOICE = pa.struct(
+    [
+        pa.field("measure", pa.string()),
+        pa.field("kind", pa.string()),
+        pa.field("band", pa.int8()),
+        pa.field("score", pa.float64()),
+        pa.field("draw", pa.int64()),
+    ]
+)
+EXAMPLE = pa.schema(
+    [
+        *HEAD_FIELDS,
+        pa.field("sentence", pa.int64()),
+        pa.field("text", pa.string()),
+        pa.field("target", pa.string()),
+        pa.field("query", pa.list_(pa.string())),
+        pa.field("key", pa.list_(pa.string())),
+        pa.field("indices", pa.list_(pa.uint16())),
+        pa.field("values", pa.list_(pa.uint8())),
+        pa.field("chosen", pa.list_(CHOICE)),
+    ]
+)
+
+
+def part_name(number: int) -> str:
+    """The file of a shard's part."""
+    return f"part-{number:05d}.parquet"
+
+
+def write_part(folder: Path, plan: Plan, shard: Shard, scanned: Scanned) -> None:
+    """Both files of a shard, the examples first."""
+    for name in (PARTS, EXAMPLES):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    words = notes(plan, scanned.sentences, scanned.refused) | {"shard": str(shard.number)}
+    rows = [
+        {
+            **dict(zip(("stack", "block", "layer", "head"), scanned.heads[one.head], strict=True)),
+            **_kept(one),
+        }
+        for one in scanned.examples
+    ]
+    file = part_name(shard.number)
+    whole(folder / EXAMPLES / file, lambda path: write_examples(path, rows, words))
+    whole(
+        folder / PARTS / file, lambda path: write_sums(path, scanned.heads, scanned.totals, words)
+    )
+
+
+def _kept(one: Any) -> dict[str, Any]:
+    flat = one.weights.reshape(-1)
+    places = np.flatnonzero(flat)
+    return {
+        "sentence": one.sentence,
+        "text": one.text,
+        "target": one.target,
+        "query": list(one.query),
+        "key": list(one.key),
+        "indices": places.astype(np.uint16),
+        "values": flat[places],
+        "chosen": [
+            {name: getattr(c, name) for name in ("measure", "kind", "band", "score", "draw")}
+            for c in one.chosen
+        ],
+    }
+
+
+def notes(plan: Plan, sentences: int, refused: Sequence[tuple[int, str]]) -> dict[str, str]:
+    """What a file says about itself."""
+    return {
+        "plan": plan.hash,
+        "sentences": str(sentences),
+        "refused": str(len(refused)),
+        "refused_first": json.dumps(list(refused[:KEPT]), ensure_ascii=False),
+    }
+
+
+def write_sums(path: Path, heads: Sequence[Head], totals: Totals, words: dict[str, str]) -> None:
+    """Sums as a table, a row a head and column, a row group a layer."""
+    each = len(COLUMNS)
+    flat = {name: getattr(totals, name).reshape(-1) for name in FLAT}
+    named = [[head[part] for head in heads for _ in range(each)] for part in range(4)]
+    columns: list[Any] = [
+        pa.array(part, f.type) for part, f in zip(named, HEAD_FIELDS, strict=True)
+    ]
+    columns += [
+        pa.array([name for name, _ in COLUMNS] * len(heads), pa.string()),
+        pa.array([offset for _, offset in COLUMNS] * len(heads), pa.int8()),
+        *(pa.array(flat[name]) for name in FLAT),
+        pa.array(totals.m2.reshape(-1)),
+        pa.FixedSizeListArray.from_arrays(pa.array(totals.bins.reshape(-1)), BINS),
+    ]
+    table = pa.Table.from_arrays(columns, schema=SUMS)
+    sizes = [len(list(group)) * each for _, group in groupby(heads, key=lambda head: head[:3])]
+    _write(path, table, sizes, words)
+
+
+def write_examples(path: Path, rows: Sequence[dict[str, Any]], words: dict[str, str]) -> None:
+    """Examples as a table, a row a head and sentence, a row group a layer."""
+    table = pa.Table.from_pylist(list(rows), schema=EXAMPLE)
+    place = [tuple(row[name] for name in ("stack", "block", "layer")) for row in rows]
+    _write(path, table, [len(list(group)) for _, group in groupby(place)], words)
+
+
+def _write(path: Path, table: pa.Table, sizes: Sequence[int], words: dict[str, str]) -> None:
+    schema = table.schema.with_metadata(words)
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        start = 0
+        for size in sizes:
+            writer.write_table(table.slice(start, size).cast(schema), row_group_size=size)
+            start += size
+
+
+def finished(folder: Path, plan: Plan) -> set[int]:
+    """The shards whose parts are there.
+
+    Raises:
+        ValueError: a part that is half-written, of another plan, there twice, or unknown; named.
+    """
+    found: dict[int, Path] = {}
+    for path in sorted((folder / PARTS).glob("*")) if (folder / PARTS).is_dir() else ():
+        if path.name.endswith(LEFT):
+            continue
+        words = opened(path, plan)
+        number = int(words.get("shard", -1))
+        if number in found:
+            raise ValueError(
+                f"{path} and {found[number].name} are both the part of shard {number}; take one "
+                "away."
+            )
+        if not 0 <= number < len(plan.shards):
+            raise ValueError(f"{path} is of shard {number}, which this plan has not; take it away.")
+        named = NAME.fullmatch(path.name)
+        if named is None or int(named[1]) != number:
+            raise ValueError(
+                f"{path} is the part of shard {number} and should be named {part_name(number)}; "
+                "rename it, or take it away."
+            )
+        examples = folder / EXAMPLES / path.name
+        if not examples.is_file():
+            raise ValueError(
+                f"{path} has no examples beside it: {EXAMPLES}/{path.name} is not there. Take the "
+                "part away, and the same command makes both again."
+            )
+        other = int(opened(examples, plan).get("shard", -1))
+        if other != number:
+            raise ValueError(
+                f"{examples} is of shard {other}; take it away, and {PARTS}/{path.name} too, and "
+                "the same command makes both again."
+            )
+        found[number] = path
+    return set(found)
+
+
+def opened(path: Path, plan: Plan) -> dict[str, str]:
+    """What a file says about itself.
+
+    Raises:
+        ValueError: it is half-written, or of another plan.
+    """
+    try:
+        known = pq.read_schema(path).metadata or {}
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ValueError(
+            f"{path} is half-written or no part of an atlas ({_first(error)}); take it away, and "
+            "the same command makes it again."
+        ) from error
+    words = {key.decode(): value.decode() for key, value in known.items()}
+    if words.get("plan") != plan.hash:
+        raise ValueError(
+            f"{path} is a part of another atlas: it bears the plan "
+            f"{words.get('plan', 'none')[:12]} and this folder's is {plan.hash[:12]}. Take it away."
+        )
+    return words
+
+
+def read_sums(path: Path) -> tuple[list[Head], Totals]:
+    """Heads and sums of a part, or of the whole atlas.
+
+    Raises:
+        ValueError: half-written, or rows that lack, come twice or are unknown.
+    """
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ValueError(f"{path} is half-written ({_first(error)}); take it away.") from error
+    each = len(COLUMNS)
+    names = list(zip(*(table[name].to_pylist() for name in ("metric", "offset")), strict=True))
+    heads = list(zip(*(table[f.name].to_pylist()[::each] for f in HEAD_FIELDS), strict=True))
+    if names != list(COLUMNS) * len(heads) or len(set(heads)) != len(heads):
+        raise ValueError(
+            f"{path} lacks rows, or has some twice or of other measures; take it away."
+        )
+    shape = (len(heads), each)
+    flat = [table[name].to_numpy().reshape(shape) for name in FLAT]
+    bins = table["bins"].combine_chunks().flatten().to_numpy() if heads else np.zeros(0, np.int64)
+    parts = [*flat, bins.reshape(*shape, BINS)]
+    return heads, Totals(*parts)
+
+
+def read_examples(path: Path, groups: Sequence[int] | None = None) -> list[dict[str, Any]]:
+    """Rows of a file of examples, or of some row groups.
+
+    Raises:
+        ValueError: half-written.
+    """
+    try:
+        file = pq.ParquetFile(path)
+        table = file.read() if groups is None else file.read_row_groups(list(groups))
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ValueError(f"{path} is half-written ({_first(error)}); take it away.") from error
+    return table.to_pylist()
+
+
+def choices_of(row: dict[str, Any]) -> list[Choice]:
+    """Why a row of examples was kept."""
+    return [Choice(sentence=row["sentence"], **one) for one in row["chosen"]]
+
+
+def _first(error: BaseException) -> str:
+    return str(error).partition("\n")[0].partition(". ")[0]

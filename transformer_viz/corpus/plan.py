@@ -1,0 +1,199 @@
+"""The plan of an atlas: what is measured on what, cut into shards. It depends on nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..core.version import __version__
+from ..metrics.corpus.columns import METRIC_SET
+from .sentence_file import lines, some_lines, text_file
+
+if TYPE_CHECKING:
+    from ..checkpoints.common.model import Model
+
+PLAN = "plan.json"
+SHARD = 2000  # sentences
+COPIED = 500  # sentences, about, that copying is asked of: it needs each head's logits
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A range of the corpus: its first sentence, line and byte, and how many sentences it has."""
+
+    number: int
+    sentence: int
+    line: int
+    byte: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `plan.json` says. Paths are no part of it, so it is the same on every machine."""
+
+    model: str
+    model_hash: str
+    tokenizer_hash: str
+    corpus: str
+    corpus_hash: str
+    sentences: int
+    metric_set: str
+    view: str
+    seed: int
+    dtype: str
+    device: str
+    copying_every: int
+    version: str
+    shards: tuple[Shard, ...]
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of everything the plan says; each part bears it."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def to_json(self) -> str:
+        """The text of the file."""
+        return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
+
+    def card(self) -> dict[str, object]:
+        """What one needs to repeat and to judge the numbers."""
+        card: dict[str, object] = {k: v for k, v in asdict(self).items() if k != "shards"}
+        return card | {"shards": len(self.shards), "plan_hash": self.hash}
+
+    def items(self, shard: Shard, corpus: str | Path) -> list[tuple[int, Any]]:
+        """The numbered sentences of a shard."""
+        found = some_lines(corpus, shard.byte, shard.count, shard.line)
+        return list(enumerate(found, shard.sentence))
+
+
+def make_plan(
+    model: Model,
+    corpus: str | Path,
+    *,
+    view: str = "content",
+    seed: int = 0,
+    size: int = SHARD,
+    tell: Callable[[int], None] | None = None,
+) -> Plan:
+    """Read a file once and cut it into shards; every line is checked.
+
+    Raises:
+        ValueError: the file holds no sentences, or the model reads none; says which.
+    """
+    if model.takes != "text":
+        raise ValueError(
+            f"The model {model.name!r} takes {model.takes}, and an atlas is made of a file of "
+            "sentences; name a model that reads text."
+        )
+    path = text_file(corpus)
+    digest, shards, count = hashlib.sha256(), list[Shard](), 0
+    pairs = False
+    for line in lines(path, digest):
+        pairs |= isinstance(line.item, tuple)
+        if count % size == 0:
+            shards.append(Shard(len(shards), count, line.number, line.start, size))
+        count += 1
+        if tell is not None and count % 10_000 == 0:
+            tell(count)
+    if pairs and model.kind == "encoder-only":
+        raise ValueError(
+            f"{path} has two columns and the model {model.name!r} has no decoder that a target "
+            "could go through; give one sentence a line."
+        )
+    last = shards[-1]
+    shards[-1] = Shard(**(asdict(last) | {"count": count - last.sentence}))
+    return Plan(
+        model.name,
+        model_hash(model),
+        _tokenizer_hash(model),
+        path.name,
+        digest.hexdigest(),
+        count,
+        METRIC_SET,
+        view,
+        seed,
+        model.dtype,
+        model.device.partition(":")[0],
+        max(1, count // COPIED),
+        __version__,
+        tuple(shards),
+    )
+
+
+def read_plan(folder: str | Path) -> Plan:
+    """The plan of a folder.
+
+    Raises:
+        ValueError: there is none, or it is not whole.
+    """
+    path = Path(folder) / PLAN
+    if not path.is_file():
+        raise ValueError(
+            f"{str(folder)!r} holds no atlas of a corpus: it has no {PLAN}. Make one with "
+            "transformer-viz atlas MODEL FILE --out DIR."
+        )
+    try:
+        words = json.loads(path.read_text(encoding="utf-8"))
+        shards = tuple(Shard(**shard) for shard in words.pop("shards"))
+        return Plan(**words, shards=shards)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(
+            f"{path} is no plan of an atlas, or only half of one ({error})."
+        ) from error
+
+
+def settle_plan(plan: Plan, folder: Path) -> None:
+    """Write the plan, or see that the folder's own says the same.
+
+    Raises:
+        ValueError: the folder holds the atlas of something else, or other files.
+    """
+    if (folder / PLAN).is_file():
+        there = read_plan(folder)
+        if there == plan:
+            return
+        other = [k for k, v in asdict(plan).items() if asdict(there)[k] != v]
+        raise ValueError(
+            f"{str(folder)!r} holds the atlas of something else: {', '.join(other)} differ. Name "
+            "a new folder with --out."
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(
+            f"--out {str(folder)!r} is there and holds no atlas; name a new or empty folder."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    whole(folder / PLAN, lambda path: path.write_text(plan.to_json(), encoding="utf-8"))
+
+
+def whole(path: Path, write: Callable[[Path], Any]) -> None:
+    """A file that is whole or not there: written under another name, then renamed."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        write(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def model_hash(model: Model) -> str:
+    """SHA-256 of a model's weights."""
+    if model.hash:
+        return model.hash
+    from ..inference.ablation.bench import hash_of
+
+    return hash_of(model)
+
+
+def _tokenizer_hash(model: Model) -> str:
+    """SHA-256 of all pieces in their order."""
+    made = hashlib.sha256()
+    for piece in getattr(model.tokenizer, "pieces", ()) or ():
+        made.update(piece.encode("utf-8", "surrogatepass") + b"\0")
+    return made.hexdigest()

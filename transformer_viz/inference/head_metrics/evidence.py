@@ -1,0 +1,47 @@
+"""Every head of a model measured over sentences, with its roles and the sentences of each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from ...checkpoints.common.model import Model
+from ...core.version import __version__
+from ...metrics.head_measures.evidence import HeadEvidence
+from ...metrics.head_measures.registry import MEASURES
+from ...metrics.head_measures.role_examples import role_examples
+from ...metrics.head_measures.role_rules import roles
+from ...metrics.head_measures.tables import table_of
+from .pooled import Tell, runs_of
+
+
+def evidence(
+    model: Model, sentences: Sequence[Any], tell: Tell | None = None, *, seed: int = 0
+) -> HeadEvidence:
+    """Measure every head over sentences, as `metrics` does, and find the sentences of each role.
+
+    Raises:
+        ValueError: no sentences, or one that the model cannot read.
+    """
+    runs = list(runs_of(model, sentences, tell, "content", seed))
+    table = roles(table_of(runs, seed if len(runs) > 1 else None))
+    examples = {
+        (row, role): role_examples(runs, row, role)
+        for row, given in enumerate(table["roles"])
+        for role in given
+    }
+    made = hashlib.sha256("\n".join(map(repr, sentences)).encode()).hexdigest()
+    card = {
+        "model": model.name,
+        "model_hash": model.hash,
+        "sentences": len(sentences),
+        "sentences_hash": made,
+        "rows": int(table["entropy_rows"].max()),
+        "seed": seed,
+        "dtype": model.dtype,
+        "view": "content",
+        "measures": [measure.name for measure in MEASURES],
+        "version": __version__,
+    }
+    return HeadEvidence(table, examples, card)

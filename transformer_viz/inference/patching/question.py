@@ -1,0 +1,375 @@
+"""Two sentences, and the pair of output words between which what is swapped decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...checkpoints.common.model import Model
+from ...core.editing.token_match import unmatched
+from ...core.interventions import Intervention
+from ...core.trace_parts import Tokens
+from ...preprocessing.tokenizers import target_side
+from ..donors import Lender, Lent, Other, refuse_swaps
+from ..generation import translate
+from ..token_ids import source_ids, target_ids, vocabulary_ids
+
+Words = Sequence[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is asked of both runs, each with a batch of one.
+
+    ``source`` ids ``[1, token]``, with what was appended to it; ``target`` ids ``[1, token]`` of a
+    decoder beside an encoder; ``row`` is the row of the output that is asked (None: a class),
+    ``there`` the same of the other run. ``wanted`` are the two ids whose logits are compared, and
+    ``words`` what they are called. ``place`` says where that is, in words; ``named`` is the other
+    sentence as an edit names it.
+    """
+
+    model: Model
+    lender: Lender
+    other: Other
+    source: Tensor
+    target: Tensor | None
+    written: Tensor | None
+    row: int | None
+    there: int | None
+    wanted: tuple[int, int]
+    words: tuple[str, str]
+    place: str
+    named: str | tuple[int, ...]
+
+    @property
+    def own_tokens(self) -> Tokens:
+        """The tokens that are read, with what was appended."""
+        return self.model.tokenizer.tokens(self.source[0].tolist())
+
+    @property
+    def other_tokens(self) -> Tokens:
+        """Those of the other sentence, without what was appended."""
+        return self.model.tokenizer.tokens(list(self.other.ids))
+
+    @property
+    def target_tokens(self) -> Tokens | None:
+        """The target as far as it is held: row t reads token t."""
+        if self.target is None:
+            return None
+        return target_side(self.model.tokenizer).tokens(self.target[0].tolist())
+
+    @property
+    def lone(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The source tokens without a counterpart: own ones, and the other's."""
+        return unmatched(self.other.counterparts, len(self.other.ids))
+
+    def difference(self, output: Tensor, row: int | None) -> Tensor:
+        """Logit of the first word less that of the second, float64 ``[item]``: the difference of
+        their log-probabilities too."""
+        logits = output if row is None else output[:, row]
+        first, second = self.wanted
+        return logits[:, first].double() - logits[:, second].double()
+
+    def chances(self, output: Tensor, row: int | None) -> tuple[float, float]:
+        """The probabilities of both words in a run of one item."""
+        logits = output[0] if row is None else output[0, row]
+        found = logits.double().softmax(-1)[list(self.wanted)].tolist()
+        return found[0], found[1]
+
+    def lent(self, patterns: bool = True) -> Lent:
+        """The clean run of the other sentence."""
+        return self.lender.run(self.other, self.target, self.written, patterns)
+
+    def through(self, copies: int = 1) -> Tensor:
+        """The model's output for the own sentence, repeated for each copy."""
+        source = self.source.repeat(copies, 1)
+        target = None if self.target is None else self.target.repeat(copies, 1)
+        pad = self.model.pad_id
+        mask = None if pad is None else source != pad
+        mask = None if mask is None or bool(mask.all()) else mask
+        return self.model.calls.forward(source, target, mask)
+
+
+def clean_pair(
+    question: Question,
+) -> tuple[tuple[tuple[float, float], tuple[float, float]], tuple[float, float]]:
+    """Both clean runs: the probabilities of the two words in each, and the first one's lead."""
+    with torch.inference_mode():
+        lent = question.lent(patterns=False)
+        runs = (question.through(), question.row), (lent.output, question.there)
+        chances = [question.chances(*run) for run in runs]
+        leads = [float(question.difference(*run)[0]) for run in runs]
+    return (chances[0], chances[1]), (leads[0], leads[1])
+
+
+def ask(
+    model: Model,
+    source: Any,
+    other: Any,
+    words: Words | None,
+    target: Any = None,
+    masked: Sequence[int] = (),
+    outputs: tuple[Sequence[int], Sequence[int]] | None = None,
+) -> Question:
+    """Two sentences as the model reads them, and the place and pair of words that are asked about.
+
+    A model that writes is asked where the two outputs part, or, with ``words``, where the first of
+    them stands in the own output (else the second in the other's); both runs hold the words before
+    that place. ``target`` names these words instead; ``outputs`` are the ids of both outputs, where
+    they are known and not to be written greedily. A masked model is asked at the first mask, a
+    classifier about its classes.
+
+    Raises:
+        ValueError: texts that the model does not read, equal ones, a model that says no word, or no
+            place where the words stand; says what there is.
+    """
+    refuse_swaps(model)
+    if model.gives not in ("words", "classes"):
+        raise ValueError(
+            f"The model {model.name!r} gives {model.gives}; a swap is read off at a pair of words "
+            "or classes. Choose a model with an output layer of words."
+        )
+    if words is not None and (isinstance(words, str) or len(tuple(words)) != 2):
+        raise ValueError(f"words is a pair such as ('es', 'sie'); got {words!r}.")
+    own_ids, other_ids = source_ids(model, source), source_ids(model, other)
+    if own_ids == other_ids:
+        raise ValueError(
+            "Both sentences are the same to this model, so there is nothing to swap; change a word."
+        )
+    if model.kind == "encoder-only":
+        return _judged(model, own_ids, other, words, masked)
+    lender = Lender(model, Intervention(), own_ids)
+    there = lender.other(_source(other))
+    if target is not None:
+        held = _held(model, target)
+        place = "behind the target that was given"
+    else:
+        if outputs is None:
+            best = [translate(model, ids)[0].ids for ids in (own_ids, other_ids)]
+            outputs = (best[0], best[1])
+        own, theirs = (list(ids) for ids in outputs)
+        texts = tuple(target_side(model.tokenizer).decode(ids) for ids in outputs)
+        held, words, place = _parting(model, own, theirs, texts, words)
+    wanted: list[int] | None = None
+    if words is not None:
+        wanted = [_first_piece(model, own_ids, held, word) for word in words]
+    return _at(model, lender, there, own_ids, held, wanted, words, place, _source(other))
+
+
+def _source(other: Any) -> str | tuple[int, ...]:
+    return other if isinstance(other, str) else tuple(int(i) for i in other)
+
+
+def _held(model: Model, target: Any) -> list[int]:
+    """The words before the place: without the start token."""
+    if model.kind == "decoder-only":
+        if isinstance(target, str):
+            return [i for i in model.tokenizer.target_ids(target) if i != model.bos_id]
+        return vocabulary_ids(model, "target", target)
+    ids = target_ids(model, target)
+    return ids[1:] if ids[0] == model.bos_id else ids
+
+
+def _at(
+    model: Model,
+    lender: Lender,
+    other: Other,
+    own_ids: list[int],
+    held: list[int],
+    wanted: list[int] | None,
+    words: Words | None,
+    place: str,
+    named: str | tuple[int, ...],
+) -> Question:
+    """The question behind these words, about the two most probable ones where none are named."""
+    device = model.device
+    if model.kind == "decoder-only":
+        source_ids(model, [*own_ids, *held])  # not too long either
+        source = torch.tensor([[*own_ids, *held]], device=device)
+        target, written = None, torch.tensor([held], device=device, dtype=torch.long)
+        rows = (source.shape[1] - 1, len(other.ids) + len(held) - 1)
+    else:
+        source = torch.tensor([own_ids], device=device)
+        start = [] if model.bos_id is None else [model.bos_id]
+        ids = target_ids(model, [*start, *held])
+        target, written = torch.tensor([ids], device=device), None
+        rows = (len(ids) - 1, len(ids) - 1)
+    made = Question(
+        model, lender, other, source, target, written, *rows, (0, 0), ("", ""), place, named
+    )
+    return _about(made, wanted, words)
+
+
+def _about(made: Question, wanted: list[int] | None, words: Words | None) -> Question:
+    """The same question about two ids: those named, or the first choice of either run."""
+    if wanted is None:
+        with torch.inference_mode():
+            own = _row(made.through(), made.row)
+            there = _row(made.lent(patterns=False).output, made.there)
+        wanted = [int(own.argmax()), int(there.argmax())]
+        if wanted[0] == wanted[1]:
+            name = _name(made.model, wanted[0])
+            raise ValueError(
+                f"Both runs say “{name}” there, so no pair of words tells them apart; name one "
+                "(words=), or give a sentence that differs more."
+            )
+    if wanted[0] == wanted[1]:
+        raise ValueError(
+            f"Both words of {tuple(words or ())!r} begin with the same piece "
+            f"“{_name(made.model, wanted[0])}”; name two that begin differently."
+        )
+    told = tuple(
+        word if isinstance(word, str) else _name(made.model, token)
+        for word, token in zip(words or wanted, wanted, strict=True)
+    )
+    return Question(
+        **(vars(made) | {"wanted": (wanted[0], wanted[1]), "words": (told[0], told[1])})
+    )
+
+
+def _row(output: Tensor, row: int | None) -> Tensor:
+    return output[0] if row is None else output[0, row]
+
+
+def _name(model: Model, token: int) -> str:
+    """What an id, or a class, is called."""
+    if model.gives == "classes":
+        return model.labels[token] if token < len(model.labels) else str(token)
+    return target_side(model.tokenizer).tokens([token]).labels[0]
+
+
+def _judged(
+    model: Model, own_ids: list[int], other: Any, words: Words | None, masked: Sequence[int]
+) -> Question:
+    """A classifier, or a masked model at its mask."""
+    row: int | None = None
+    there: int | None = None
+    if model.gives == "words":
+        if model.mask_id is None:
+            raise ValueError(
+                f"The model {model.name!r} has no decoder and no mask token, so none of its rows "
+                "has a word to guess."
+            )
+        places = list(masked) or [n for n, i in enumerate(own_ids) if i == model.mask_id]
+        if not places or not 0 <= places[0] < len(own_ids):
+            raise ValueError(
+                "A masked model is asked at a mask, and none is in the first sentence; name its "
+                f"token, masked=(n,), of 0 to {len(own_ids) - 1}."
+            )
+        row = places[0]
+        own_ids = [model.mask_id if n in places else i for n, i in enumerate(own_ids)]
+        lender = Lender(model, Intervention(), own_ids, places)
+    else:
+        lender = Lender(model, Intervention(), own_ids)
+    found = lender.other(_source(other))
+    if row is not None:
+        there = found.counterparts[row]
+    source = torch.tensor([own_ids], device=model.device)
+    place = "its class" if row is None else f"at token {row}"
+    made = Question(
+        model,
+        lender,
+        found,
+        source,
+        None,
+        None,
+        row,
+        there,
+        (0, 0),
+        ("", ""),
+        place,
+        _source(other),
+    )
+    wanted = None if words is None else [_class(model, word) for word in words]
+    return _about(made, wanted, words)
+
+
+def _class(model: Model, word: Any) -> int:
+    """The id of a class or a word."""
+    if model.gives == "classes":
+        number = model.labels.index(word) if word in model.labels else word
+        if not isinstance(number, int) or not 0 <= number < (len(model.labels) or 2**31):
+            raise ValueError(
+                f"There is no class {word!r}; this model knows "
+                f"{', '.join(model.labels) or 'numbers from 0'}."
+            )
+        return number
+    if isinstance(word, str):
+        ids = [i for i in source_ids(model, word) if not model.tokenizer.tokens([i]).special[0]]
+        if not ids:
+            raise ValueError(f"The model knows no piece of {word!r}; name another word.")
+        return ids[0]
+    return vocabulary_ids(model, "target", [word])[0]
+
+
+def _parting(
+    model: Model,
+    own: list[int],
+    theirs: list[int],
+    texts: tuple[str, ...],
+    words: Words | None,
+) -> tuple[list[int], Words | None, str]:
+    """The words before the place that is asked, the pair there, and the place in words."""
+    common = next(
+        (n for n, (a, b) in enumerate(zip(own, theirs, strict=False)) if a != b),
+        min(len(own), len(theirs)),
+    )
+    if words is None:
+        if common == min(len(own), len(theirs)):
+            raise ValueError(
+                f"The model writes “{texts[0]}” for the one and “{texts[1]}” for the other "
+                "sentence, which part nowhere; name a pair of words (words=) and, if need be, what "
+                "stands before it (target=)."
+            )
+        return own[:common], None, "where the two outputs part"
+    first, second = words
+    for ids, word, whose in (
+        (own, first, "its own output"),
+        (theirs, second, "the other sentence's output"),
+        (own, second, "its own output"),
+        (theirs, first, "the other sentence's output"),
+    ):
+        places = _places(model, ids, word)
+        if places:
+            best = common if common in places else places[-1]
+            return ids[:best], words, f"where “{word}” stands in {whose}"
+    raise ValueError(
+        f"Neither “{first}” nor “{second}” stands in the outputs, “{texts[0]}” and “{texts[1]}”; "
+        "name words of these, or give the words before the place (target=)."
+    )
+
+
+def _places(model: Model, ids: list[int], word: Any) -> list[int]:
+    """Where a word stands in an output, as the number of its first token."""
+    if not isinstance(word, str):
+        return [n for n, i in enumerate(ids) if i == word]
+    tokens = target_side(model.tokenizer).tokens(ids)
+    starts: dict[int, int] = {}
+    for place, number in enumerate(tokens.words):
+        starts.setdefault(number, place)
+    found = []
+    for number, start in starts.items():
+        end = max(n for n, w in enumerate(tokens.words) if w == number) + 1
+        text = target_side(model.tokenizer).decode(ids[start:end]).strip()
+        if text == word.strip():
+            found.append(start)
+    return found
+
+
+def _first_piece(model: Model, own_ids: list[int], held: list[int], word: Any) -> int:
+    """The id that a word begins with behind the held ones."""
+    if not isinstance(word, str):
+        return vocabulary_ids(model, "target", [word])[0]
+    tokenizer = target_side(model.tokenizer)
+    before = tokenizer.decode(held)
+    alone = [i for i in model.tokenizer.target_ids(word) if i != model.bos_id]
+    start = [i for i in model.tokenizer.target_ids(before) if i != model.bos_id] if before else []
+    both = [i for i in model.tokenizer.target_ids(f"{before} {word}".strip()) if i != model.bos_id]
+    ids = both[len(start) :] if both[: len(start)] == start else alone
+    if not ids:
+        raise ValueError(f"The model knows no piece of {word!r}; name another word.")
+    return ids[0]

@@ -1,0 +1,79 @@
+"""What an atlas counts of every head: a column a measure, `positional` one an offset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..head_measures.patterns import OFFSETS
+from ..head_measures.registry import MEASURES, settled
+
+#: Number of the definitions: an atlas of another one is not added to this one.
+METRIC_SET = "1"
+BINS = 256
+#: Measures that go below 0: their bins part -1..1, those of all others 0..1.
+SIGNED = ("ov_copying", "diagonality")
+OFFSET_MEASURE = "positional"
+#: A column: the measure, and the offset it was taken at, None where it has none.
+COLUMNS: tuple[tuple[str, int | None], ...] = tuple(
+    (measure.name, offset)
+    for measure in MEASURES
+    for offset in (OFFSETS if measure.name == OFFSET_MEASURE else (None,))
+)
+NAMES = tuple(measure.name for measure in MEASURES)
+PLACES: dict[str, slice] = {
+    name: slice(
+        min(n for n, one in enumerate(COLUMNS) if one[0] == name),
+        max(n for n, one in enumerate(COLUMNS) if one[0] == name) + 1,
+    )
+    for name in NAMES
+}
+#: Measures that a sentence can be an example of: all that ask rows of it.
+SHOWN = tuple(name for name in NAMES if name != "ov_copying")
+_LOW = np.array([-1.0 if name in SIGNED else 0.0 for name, _ in COLUMNS])
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """What some sentences leave, ``[sentence, head, column]`` int64.
+
+    Sums and squares are in units of 2^-30 (`rows.GRID`), so that they add up exactly.
+    """
+
+    rows: np.ndarray
+    total: np.ndarray
+    squares: np.ndarray
+    chance_rows: np.ndarray
+    chance: np.ndarray
+    null_rows: np.ndarray
+    null: np.ndarray
+
+    @classmethod
+    def empty(cls, sentences: int, heads: int) -> Sums:
+        """No row asked."""
+        shape = (sentences, heads, len(COLUMNS))
+        return cls(*(np.zeros(shape, np.int64) for _ in range(7)))
+
+
+def bin_of(means: np.ndarray) -> np.ndarray:
+    """The bin of each mean ``[..., column]``, 0 to 255; what is below the range is in the first."""
+    share = (means - _LOW) / (1 - _LOW)
+    return np.clip(np.floor(share * BINS), 0, BINS - 1).astype(np.int64)
+
+
+def edges(name: str) -> np.ndarray:
+    """Where the bins of a measure end, ``[257]``."""
+    return np.linspace(-1.0 if name in SIGNED else 0.0, 1.0, BINS + 1)
+
+
+def scores(sums: Sums, grid: float) -> np.ndarray:
+    """Each sentence's own mean by the measures of `SHOWN`, ``[sentence, head, measure]`` float64.
+
+    NaN where it has no row to ask; of `positional` the best offset.
+    """
+    found = [
+        settled(sums.total[..., PLACES[name]] / grid, sums.rows[..., PLACES[name]].astype(float))[0]
+        for name in SHOWN
+    ]
+    return np.stack(found, -1)

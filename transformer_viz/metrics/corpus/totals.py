@@ -1,0 +1,119 @@
+"""What any number of sentences adds up to: whole numbers alone, so no order or split matters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import pandas as pd
+
+from ..head_measures.registry import MEASURES, settled
+from ..head_measures.rows import GRID
+from ..head_measures.tables import HEAD, NULL, SENTENCES
+from .columns import BINS, COLUMNS, NAMES, PLACES, Sums, bin_of
+
+FINE = 2.0**20  # sums of products over sentences are rounded to 2^-20
+NORMAL = 1.959964  # standard deviations from the middle of a 95 % interval to its ends
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """Sums over sentences, ``[head, column]`` int64 each; ``bins`` ``[head, column, 256]``.
+
+    ``n`` rows asked, ``sum`` and ``squares`` of their values in units of 2^-30, the same under
+    ``chance`` and under the ``null``; ``sentences`` with a row to ask, and over these the products
+    of a sentence's sum s and its rows m, ``ss``, ``sm`` (units of 2^-20) and ``mm``, which an
+    interval over sentences needs; ``bins`` count sentences by their own mean.
+    """
+
+    n: np.ndarray
+    sum: np.ndarray
+    squares: np.ndarray
+    chance_n: np.ndarray
+    chance_sum: np.ndarray
+    null_n: np.ndarray
+    null_sum: np.ndarray
+    sentences: np.ndarray
+    ss: np.ndarray
+    sm: np.ndarray
+    mm: np.ndarray
+    bins: np.ndarray
+
+    @classmethod
+    def empty(cls, heads: int) -> Totals:
+        """Of no sentence."""
+        parts = [np.zeros((heads, len(COLUMNS)), np.int64) for _ in range(len(fields(cls)) - 1)]
+        parts.append(np.zeros((heads, len(COLUMNS), BINS), np.int64))
+        return cls(*parts)
+
+    def plus(self, other: Totals) -> Totals:
+        """Of both sets of sentences."""
+        return Totals(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    @property
+    def m2(self) -> np.ndarray:
+        """Sum of squared distances from the mean, over rows, ``[head, column]`` float64."""
+        n = np.maximum(self.n, 1)
+        return np.maximum(self.squares / GRID - (self.sum / GRID) ** 2 / n, 0.0)
+
+
+def totals_of(sums: Sums) -> Totals:
+    """What the sentences of `Sums` add up to."""
+    s, m = sums.total / GRID, sums.rows
+    asked = m > 0
+    bins = np.zeros((*m.shape[1:], BINS), np.int64)
+    _, head, column = np.nonzero(asked)
+    means = np.where(asked, s / np.maximum(m, 1), 0.0)
+    flat = np.ravel_multi_index((head, column, bin_of(means)[asked]), bins.shape)
+    bins += np.bincount(flat, minlength=bins.size).reshape(bins.shape)
+
+    def fine(x: np.ndarray) -> np.ndarray:
+        return np.rint(x * FINE).astype(np.int64).sum(0)
+
+    own = (m, sums.total, sums.squares, sums.chance_rows, sums.chance, sums.null_rows, sums.null)
+    parts = [x.sum(0) for x in (*own, asked.astype(np.int64))]
+    parts += [fine(s * s), fine(s * m), (m * m).sum(0), bins]
+    return Totals(*parts)
+
+
+def table(heads: list[tuple[str, str, int, int]], totals: Totals) -> pd.DataFrame:
+    """The columns of `tv.metrics` over sentences, so that `tv.roles` reads it.
+
+    ``m_low`` and ``m_high`` are the mean plus and minus 1.96 standard errors of a ratio of sums
+    over sentences (Cochran 1977, section 6.3), drawn whole as the bootstrap draws them; NaN where
+    fewer than two sentences have a row to ask.
+    """
+    made = pd.DataFrame(heads, columns=HEAD)
+    columns: dict[str, np.ndarray] = {}
+    nulls: dict[str, list[float]] = {}
+    for name in NAMES:
+        at = PLACES[name]
+        mean, rows = settled(totals.sum[:, at] / GRID, totals.n[:, at].astype(float))
+        columns[name], columns[f"{name}_rows"] = mean, rows.astype(np.int64)
+        columns[f"{name}_chance"] = settled(
+            totals.chance_sum[:, at] / GRID, totals.chance_n[:, at].astype(float)
+        )[0]
+        error = _error(totals, at, mean)
+        columns[f"{name}_low"], columns[f"{name}_high"] = mean - error, mean + error
+    for name in (measure.name for measure in MEASURES if measure.shuffled):
+        at = PLACES[name]
+        known = settled(totals.null_sum[:, at] / GRID, totals.null_n[:, at].astype(float))[0]
+        nulls[name] = known.tolist()
+    made = pd.concat([made, pd.DataFrame(columns)], axis=1)
+    made.attrs = {SENTENCES: int(totals.sentences.max()), NULL: {"heads": heads, **nulls}}
+    return made
+
+
+def _error(totals: Totals, at: slice, mean: np.ndarray) -> np.ndarray:
+    """Half the width of the interval, ``[head]``, at the offset whose mean is given."""
+    n = totals.n[:, at]
+    means = totals.sum[:, at] / GRID / np.maximum(n, 1)
+    column = np.abs(means - np.nan_to_num(mean)[:, None]).argmin(-1)[:, None]
+    n, some, ss, sm, mm = (
+        np.take_along_axis(x[:, at], column, -1)[:, 0].astype(float)
+        for x in (totals.n, totals.sentences, totals.ss, totals.sm, totals.mm)
+    )
+    around = np.maximum(ss / FINE - 2 * mean * sm / FINE + mean**2 * mm, 0.0)
+    enough = some >= 2
+    variance = around / np.where(enough, n, 1.0) ** 2 * some / np.where(enough, some - 1, 1.0)
+    return np.where(enough, NORMAL * np.sqrt(variance), np.nan)
