@@ -25,7 +25,7 @@ PAD, BOS, EOS = 0, 1, 2
 #: How many words there are of each kind; a kind's words follow those of the kind before.
 KINDS = {"determiner": 4, "adjective": 16, "noun": 32, "verb": 20, "adverb": 8, "preposition": 6}
 VOCABULARY = 3 + sum(KINDS.values())
-STEPS, BATCH, RATE = 1500, 64, 2e-3
+STEPS, BATCH, RATE = 1200, 64, 2e-3
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,17 @@ def test_pieces_are_added_in_the_source_and_averaged_in_the_target() -> None:
     assert read.pairs == {(2, 0)}  # "Katze" looks at the end mark most, .65
 
 
+def test_a_blank_that_is_a_piece_of_its_own_is_no_part_of_the_word() -> None:
+    source = Tokens(
+        (4, 5, 6, 3),
+        ("▁A", "▁", ".", "</s>"),
+        ("A", "␣", ".", "</s>"),
+        (0, 1, 1, 2),
+        (False, False, False, True),
+    )
+    assert tv.align(across(np.eye(4)[:3], source=source)).source == ("A", ".")
+
+
 def test_a_head_that_looks_everywhere_alike_links_nothing() -> None:
     even = np.full((WORDS + 1, WORDS + 1), 1 / (WORDS + 1))
     found = tv.align(across(even))

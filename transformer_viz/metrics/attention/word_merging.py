@@ -15,6 +15,7 @@ from ...i18n import say
 from ...preprocessing.tokenizers import numbered
 
 REPEATED = re.compile(r" \(\d+\)$")  # labels number a word that occurs again: "the (2)"
+SPACE = "␣"
 PART = re.compile(r" (\d)/\d$")  # and the bytes of one character: "🙂 1/4"
 ENDS = {"<s>", "</s>", "<pad>", "[CLS]", "[SEP]", "[PAD]"}  # a last row may produce what none read
 
@@ -155,7 +156,7 @@ def _joined(labels: list[str]) -> str:
         part = PART.search(plain)
         if part is None or part[1] == "1":
             text += PART.sub("", plain)
-    return text
+    return text.removeprefix(SPACE) or text  # a piece that is a blank alone begins a word
 
 
 def _ordinary(side: Axis) -> list[int]:
