@@ -40,12 +40,11 @@ class LinearCall:
 
 
 class LinearCalls(TorchFunctionMode):
-    """Keeps what every linear map of a module read and gave; batch of one."""
+    """Keeps what every linear map read and gave; batch of one."""
 
-    def __init__(self, module: nn.Module):
+    def __init__(self) -> None:
         super().__init__()
         self.calls: list[LinearCall] = []
-        self.known = {p.data_ptr(): p for p in module.parameters() if p.dim() == 2}
         self.uses: Counter[int] = Counter()
 
     def __torch_function__(
@@ -56,15 +55,23 @@ class LinearCalls(TorchFunctionMode):
             with self:
                 return OPENED[func](*args, **kwargs)
         out = func(*args, **kwargs)
-        given = projected(func, args, kwargs, self.known)
+        given = projected(func, args, kwargs, _Any())
         if given is not None:
             x, address = given
-            bias = next((t for t in torch_calls.tensors(args, kwargs) if t.dim() == 1), None)
-            rows = (t.detach().reshape(-1, t.shape[-1]).clone() for t in (x, out))
-            read, gave = rows
-            self.calls.append(LinearCall(read, self.known[address], bias, gave, self.uses[address]))
+            every = torch_calls.tensors(args, kwargs)
+            weight = next(t for t in every if t.dim() == 2 and t.data_ptr() == address)
+            bias = next((t for t in every if t.dim() == 1), None)
+            read, gave = (t.detach().reshape(-1, t.shape[-1]).clone() for t in (x, out))
+            self.calls.append(LinearCall(read, weight, bias, gave, self.uses[address]))
             self.uses[address] += 1
         return out
+
+
+class _Any:
+    """Every matrix, a part of a parameter too."""
+
+    def __contains__(self, address: object) -> bool:
+        return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +117,7 @@ def dissect(
         lone: the stack of a lone self-attention.
     """
     want = CaptureRequest(qkv=lambda _: True, hidden=True, sums=True, statistics=False, stack=lone)
-    with torch.inference_mode(), LinearCalls(module) as log, probe(module, None, want) as capture:
+    with torch.inference_mode(), LinearCalls() as log, probe(module, None, want) as capture:
         output = run()
     places = {one.site: one.place for one in attentions}
     blocks, lost, whole = [], {}, []
@@ -135,7 +142,7 @@ def _block(
     """An attention taken apart, and whether its value bias was found; or why it cannot be."""
     if place is None:
         return "the output projection of its heads was not found"
-    call = next((c for c in calls if c.weight is place.weight or _same_place(c, place)), None)
+    call = next((c for c in calls if _same_place(c, place)), None)
     if call is None or record.weights is None or record.v is None:
         return "its values or its output projection were not seen"
     weights, v = record.weights[0].double(), record.v[0].double()
@@ -202,7 +209,7 @@ def value_bias(v: Tensor, calls: Sequence[LinearCall]) -> Tensor | None:
     heads, keys, width = v.shape
     wanted = v.transpose(0, 1).reshape(keys, heads * width)
     for call in calls:
-        if len(call.out) != keys or call.out.shape[1] < heads * width:
+        if len(call.out) != keys:
             continue
         known = {column.tobytes(): n for n, column in enumerate(_columns(call.out))}
         numbers = [known.get(column.tobytes()) for column in _columns(wanted)]
@@ -237,11 +244,9 @@ def _after(
             return {"stream": _rows(stream), "total": None} | _own_sum(stream, out)
     outer = None
     following = [s.before for s in capture.sums[number + 1 :] if s.site.stack == record.stack]
-    leaves = capture.streams.get(record.stack)
-    nexts = following[:1] or ([leaves] if leaves is not None else [])
-    for then in nexts:
+    for then in following[:1]:
         reached = then.reshape(-1, then.shape[-1])
-        if reached.shape == after.shape and following and not close(reached, after, near / 100):
+        if reached.shape == after.shape and not close(reached, after, near / 100):
             outer = between(after, reached, capture.norms, near)
             total = reached if outer is not None else after
     return {"stream": _rows(stream), "total": _rows(total), "inner": inner, "outer": outer}

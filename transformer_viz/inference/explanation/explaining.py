@@ -173,13 +173,40 @@ class Explainer:
             site, why = next(iter(self.anatomy.lost.items()))
             raise ValueError(
                 f"Contributions need what each key gives through values and output projection, "
-                f"and in {site} of {self.question.model.name!r} {why}. Weights, rollout, gradient "
-                "and removal can be had."
+                f"and in {site} of {self.question.model.name!r} {why}. The weights and rollout can "
+                "be had, and where there is an output layer gradient and removal."
             )
         return {
             Site(block.stack, block.block, block.layer): contributions(block)
             for block in self.anatomy.blocks
         }
+
+    @cached_property
+    def raised(self) -> list[Raised]:
+        """The weights of every attention, and the gradient of the word's logit in them."""
+        q = self.question
+        token = q.needs_logit("gradient")
+        want = CaptureRequest(
+            statistics=False, norms=False, residuals=False, gradients=True, stack=q.lone
+        )
+        with torch.enable_grad(), probe(q.model.module, None, want) as capture:
+            chosen = q.logits(q.read.through(q.model))[token]
+        records = _first(capture.attentions, q.model.name)
+        flat = [leaf for record in records for leaf in record.leaves]
+        found = torch.autograd.grad(chosen, flat, allow_unused=True)
+        grads = iter(
+            torch.zeros_like(x) if g is None else g for x, g in zip(flat, found, strict=True)
+        )
+        steps = []
+        for record in records:
+            joined = side_by_side([next(grads) for _ in record.leaves], record.along)[0]
+            assert record.weights is not None
+            weights, slope = (
+                x.detach().double().cpu().numpy() for x in (record.weights[0], joined)
+            )
+            slope = slope[..., : weights.shape[-1]]
+            steps.append(Raised(record.stack, record.kind, weights, slope))
+        return steps
 
     # ---- the methods -----------------------------------------------------------------------------
 
@@ -225,30 +252,7 @@ class Explainer:
         return self._rolled(rolled(steps)), worst, more
 
     def _gradient(self) -> tuple[pd.DataFrame, float | None, list[str]]:
-        q = self.question
-        token = q.needs_logit("gradient")
-        want = CaptureRequest(
-            statistics=False, norms=False, residuals=False, gradients=True, stack=q.lone
-        )
-        with torch.enable_grad(), probe(q.model.module, None, want) as capture:
-            chosen = q.logits(q.read.through(q.model))[token]
-        records = _first(capture.attentions, q.model.name)
-        flat = [leaf for record in records for leaf in record.leaves]
-        found = torch.autograd.grad(chosen, flat, allow_unused=True)
-        grads = iter(
-            torch.zeros_like(x) if g is None else g for x, g in zip(flat, found, strict=True)
-        )
-        steps = []
-        for record in records:
-            joined = side_by_side([next(grads) for _ in record.leaves], record.along)[0]
-            assert record.weights is not None
-            weights, slope = (
-                x.detach().double().cpu().numpy() for x in (record.weights[0], joined)
-            )
-            steps.append(
-                Raised(record.stack, record.kind, weights, slope[..., : weights.shape[-1]])
-            )
-        return self._rolled(relevance(steps), kept=True), None, []
+        return self._rolled(relevance(self.raised), kept=True), None, []
 
     def _removal(self, tell: Tell | None) -> tuple[pd.DataFrame, float | None, list[str]]:
         sets = [frozenset()] + [frozenset((place,)) for place in self._places()]
@@ -277,7 +281,9 @@ class Explainer:
 
     def _row(self, matrix: np.ndarray) -> np.ndarray:
         row = self.question.row
-        return np.asarray(matrix.mean(0) if row is None else matrix[row])
+        if row is None or len(matrix) == 1:  # a head that pools has one row alone
+            return np.asarray(matrix.mean(0))
+        return np.asarray(matrix[row])
 
     def _rolled(self, found: Rolled, kept: bool = False) -> pd.DataFrame:
         source = self._row(found.source)

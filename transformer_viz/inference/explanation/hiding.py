@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...capture import CaptureRequest, probe
+from ...capture import probe
 from ...core.edits import BlockKeys
 from ...core.interventions import Edit, Intervention
 from ...model import Transformer
+from ..ablation.places import quiet
 from .question import Question
 
 TOGETHER = 64  # sets of hidden words in one pass
@@ -77,15 +78,8 @@ def _masked(question: Question, sets: Sequence[Hidden], token: int) -> list[floa
 
 
 def _edited(question: Question, hidden: Hidden, token: int) -> float:
-    want = CaptureRequest(
-        weights=lambda _: False,
-        statistics=False,
-        norms=False,
-        residuals=False,
-        stack=question.lone,
-    )
     edit = Intervention(tuple(edits(question, hidden)))
-    with torch.inference_mode(), probe(question.model.module, edit, want):
+    with torch.inference_mode(), probe(question.model.module, edit, quiet(question.lone)):
         output = question.read.through(question.model)
     return _chance(question, output, 0, token)
 

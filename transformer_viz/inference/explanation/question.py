@@ -10,10 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...capture import probe
 from ...checkpoints.common.model import Model
 from ...core.interventions import Intervention
 from ...core.trace_parts import Produced, Tokens
 from ...i18n import mark, say
+from ..ablation.places import quiet
 from ..capture_to_numpy import to_numpy
 from ..model_inputs import Read, model_of, read_source
 from ..outputs import produced_of
@@ -70,6 +72,12 @@ class Question:
         """The logits ``[vocabulary]`` of the asked row of one of a batch's outputs."""
         found = output[place]
         return found if found.dim() == 1 else found[self.row]
+
+    def watched_output(self) -> Tensor:
+        """The output of a run under a probe that keeps nothing: fused attention runs as its
+        formula there, so its numbers are to the bit those of any other watched run."""
+        with probe(self.model.module, None, quiet(self.lone)):
+            return self.read.through(self.model)
 
     @cached_property
     def probability(self) -> float:

@@ -35,11 +35,7 @@ def lens(question: Question, anatomy: Anatomy) -> pd.DataFrame:
     place = _last_place(question, anatomy)
     alike = [x for x in streams if x.shape == place.shape]
     try:
-        outputs = list(
-            through_last_steps(
-                lambda: question.read.through(question.model), place, [*alike, place]
-            )
-        )
+        outputs = list(through_last_steps(question.watched_output, place, [*alike, place]))
     except LookupError:
         raise _unknown(question, "lens") from None
     names = target_side(question.model.tokenizer)
@@ -116,7 +112,7 @@ def direct(question: Question, anatomy: Anatomy) -> tuple[pd.DataFrame, float, b
     chain = [one for one, _ in sums[first:]]
     try:
         slope, constant = direction(
-            lambda: question.read.through(question.model),
+            question.watched_output,
             sums[-1][1],
             lambda output: question.logits(output)[token],
         )
