@@ -262,6 +262,7 @@ def _one_head(scene: Scene, found: HeadEvidence, source: str) -> None:
             on_click=_toggle,
             args=(edit,),
         )
+    layout.quiet(escape(say("Off, it gives nothing; the ranking lets it give its mean instead.")))
     cells = "".join(
         f'<tr title="{escape(say(asks))}"><th>{escape(say(title))}</th>'
         f"<td>{measure_cell(row, name)}</td><td>{_rows(row, name)}</td>"
