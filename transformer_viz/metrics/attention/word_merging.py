@@ -143,12 +143,12 @@ def _words(side: Axis) -> Axis:
     parts: dict[int, list[int]] = {}
     for token, word in enumerate(side.words):
         parts.setdefault(word, []).append(token)
-    names = tuple(_joined([side.labels[token] for token in tokens]) for tokens in parts.values())
+    names = tuple(joined([side.labels[token] for token in tokens]) for tokens in parts.values())
     special = tuple(all(side.special[token] for token in tokens) for tokens in parts.values())
     return Axis(numbered(names), tuple(range(len(names))), special)
 
 
-def _joined(labels: list[str]) -> str:
+def joined(labels: list[str]) -> str:
     """The word that pieces make; a character of several bytes stands once."""
     text = ""
     for label in labels:
