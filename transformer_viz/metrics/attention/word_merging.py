@@ -155,7 +155,8 @@ def joined(labels: list[str]) -> str:
         plain = REPEATED.sub("", label)
         part = PART.search(plain)
         if part is None or part[1] == "1":
-            text += PART.sub("", plain)
+            shown = PART.sub("", plain)
+            text += shown.removeprefix("◌") if text else shown  # an accent has its letter now
     return text.removeprefix(SPACE) or text  # a piece that is a blank alone begins a word
 
 
