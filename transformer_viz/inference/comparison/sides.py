@@ -15,7 +15,7 @@ from ...core.interventions import Intervention
 from ...core.trace import Trace
 from ...metrics.comparison.comparing import Comparison, compared
 from ...preprocessing.tokenizers import target_side
-from ..model_inputs import Source, model_of
+from ..model_inputs import Source, model_of, source_and_target
 from ..run_card import hash_of
 from ..tracing import trace
 
@@ -55,7 +55,8 @@ def compare(
 
     Args:
         a, b: both sides.
-        sentence: what both read; a list of them is measured together, with intervals.
+        sentence: what both read; a list of them, or of (source, target) pairs, is measured
+            together, with intervals.
         model: the one model of two sentences or interventions.
         target: the output words that both hold; left out, the first side decodes them greedily.
             Two sentences each have their own.
@@ -135,9 +136,11 @@ def _of_models(
     a: Model, b: Model, sentences: Sequence[Source], target: Source | None, tell: Tell | None
 ) -> list[tuple[Trace, Trace]]:
     runs, pairs = _Runs(tell, 2 * len(sentences)), []
-    for source in sentences:
-        first = runs.run(a, source, target)
-        pairs.append((first, runs.run(b, source, held(a, b, first) if target is None else target)))
+    for sentence in sentences:
+        source, own = source_and_target(a, sentence)
+        given = own if target is None else target
+        first = runs.run(a, source, given)
+        pairs.append((first, runs.run(b, source, held(a, b, first) if given is None else given)))
     return pairs
 
 
@@ -150,9 +153,11 @@ def _of_interventions(
     tell: Tell | None,
 ) -> list[tuple[Trace, Trace]]:
     runs, pairs = _Runs(tell, 3 * len(sentences)), []
-    for source in sentences:
-        clean = runs.run(model, source, target)
-        same = held(model, model, clean) if target is None else target
+    for sentence in sentences:
+        source, own = source_and_target(model, sentence)
+        given = own if target is None else target
+        clean = runs.run(model, source, given)
+        same = held(model, model, clean) if given is None else given
         pairs.append(
             tuple(runs.run(model, source, same, edit) if edit else clean for edit in (a, b))
         )
