@@ -18,6 +18,7 @@ PUBLIC = {
     "Trace",
     "align",
     "available",
+    "explain",
     "load",
     "match",
     "metrics",

@@ -6,6 +6,7 @@ A gradient is no ranking: on a saturated model the head that everything hangs on
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -56,6 +57,11 @@ def _slopes(bench: Bench, batch: Batch, value: float) -> tuple[np.ndarray, np.nd
             "Gradients of heads need every head's output before its projection, and this model's "
             "were not all found; rank it by removal, method='zero'."
         )
+    # tensors that were made in inference mode have no part in a gradient; their clones do
+    parts: dict[str, Any] = {
+        n: x.clone() if isinstance(x, Tensor) else x for n, x in vars(batch).items()
+    }
+    batch = Batch(**parts)
     gates = [
         torch.full((len(batch), place.heads), value, requires_grad=True) for place in bench.places
     ]
@@ -72,7 +78,7 @@ def _slopes(bench: Bench, batch: Batch, value: float) -> tuple[np.ndarray, np.nd
 
 def _gating(places: list[Place], gates: list[Tensor]) -> Callable[[int, Tensor], Tensor]:
     def act(number: int, x: Tensor) -> Tensor:
-        columns = places[number].columns
-        return x * gates[number].to(x)[:, None, columns.cpu()]
+        columns = places[number].columns.cpu().clone()
+        return x * gates[number].to(x)[:, None, columns]
 
     return act

@@ -24,8 +24,9 @@ CAPTIONS = {
     ),
     "gradient": mark(
         "Weights times the gradient of this word's logit, carried through the layers, what lowers "
-        "the logit left out. It is about this word; a gradient is a first-order guess and can be "
-        "0 where a word matters most."
+        "the logit left out. It is about this word; a gradient is a first-order guess, can be 0 "
+        "where a word matters most, and depends on how the weights are written: a bias moved from "
+        "the values into the output projection changes it and not the model."
     ),
     "removal": mark(
         "How many nats the word loses when one input word is hidden from all queries and the model "

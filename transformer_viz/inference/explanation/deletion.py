@@ -52,11 +52,11 @@ def words_to_hide(question: Question) -> dict[int, list[tuple[str, int]]]:
     model, the place that is asked about.
     """
     tokens, found = question.read.source, dict[int, list[tuple[str, int]]]()
-    own = question.row if question.stack == "encoder" and question.read.target is None else None
+    lone = question.stack == "encoder" and question.read.target is None
+    own = question.row if lone and question.model.gives == "words" else None
     unseen = question.unseen if question.read.target is None else frozenset()
-    guessed = own is not None and question.model.gives == "words"
     for number, word in enumerate(tokens.words):
-        if tokens.special[number] or number in unseen or (guessed and number == own):
+        if tokens.special[number] or number in unseen or number == own:
             continue
         found.setdefault(word, []).append(("source", number))
     return found
@@ -218,7 +218,7 @@ def judge(
 
 
 def _drawn(model: Model, source: Any, target: Any, draw: int) -> Question | None:
-    """One of the output's words that has a letter; None where a sentence has none to offer."""
+    """One of the output's words with a letter or a digit; None where there is none."""
     try:
         first = ask(model, source, 0, target)
     except ValueError:
@@ -227,11 +227,11 @@ def _drawn(model: Model, source: Any, target: Any, draw: int) -> Question | None
         return None
     if model.gives == "classes" or first.row is None:
         return first
-    choices = []
-    for word in range(len(first.rows) - first.row):
-        question = ask(model, source, word, target)
-        if any(letter.isalpha() for letter in question.label) and not question.label[:1] == "<":
-            choices.append(question)
+    choices = [
+        first.about(word)
+        for word, label in enumerate(first.words)
+        if any(letter.isalnum() for letter in label) and not label.startswith("<")
+    ]
     if not choices:
         return None
     return choices[int(np.random.default_rng(draw).integers(len(choices)))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -30,6 +30,9 @@ from .anatomy import Anatomy, dissect
 from .hiding import Tell, log_probabilities
 from .question import Question, ask
 
+if TYPE_CHECKING:
+    from .deletion import DeletionCurve
+
 VERSION = 1  # of these methods: counts up when a number changes its meaning
 
 
@@ -53,6 +56,29 @@ class Explanation:
     complete: float | None
     caption: str
     card: dict[str, Any]
+    explainer: Explainer
+
+    def deletion(
+        self, most: int = 8, *, draws: int = 20, seed: int = 0, tell: Tell | None = None
+    ) -> DeletionCurve:
+        """The test of what the method says: hide the k source words that it names first, against k
+        words by chance; see `DeletionCurve`.
+
+        Args:
+            most: the most words that are hidden.
+            draws: random orders.
+            seed: of these.
+            tell: hears how many of the runs are done, and of how many.
+
+        Raises:
+            ValueError: a method that names no words, a model without output layer, or an input of
+                fewer than two words.
+        """
+        from .deletion import deletion_curve
+
+        return deletion_curve(
+            self.explainer, (self.method,), most=most, draws=draws, seed=seed, tell=tell
+        )
 
 
 def explain(
@@ -118,10 +144,10 @@ class Explainer:
         q = self.question
         if q.token is None:
             more.append(say(captions.NO_WORD, label=q.label))
-        if q.row is None and method in captions.OVER_WORDS and method not in ("removal",):
+        if q.row is None and method in captions.OVER_WORDS and method != "removal":
             more.append(say(captions.ALL_ROWS))
         caption = " ".join([say(captions.CAPTIONS[method]), *more])
-        return Explanation(method, q.label, values, complete, caption, self._card(method))
+        return Explanation(method, q.label, values, complete, caption, self._card(method), self)
 
     def _card(self, method: str) -> dict[str, Any]:
         q = self.question
@@ -255,7 +281,8 @@ class Explainer:
         return self._rolled(relevance(self.raised), kept=True), None, []
 
     def _removal(self, tell: Tell | None) -> tuple[pd.DataFrame, float | None, list[str]]:
-        sets = [frozenset()] + [frozenset((place,)) for place in self._places()]
+        sets: list[frozenset[tuple[str, int]]] = [frozenset()]
+        sets += [frozenset((place,)) for place in self._places()]
         found = log_probabilities(self.question, sets, tell)
         loss = found[0] - found[1:]
         source = sum(name == "source" for name, _ in self._places())

@@ -16,6 +16,7 @@ from ..ablation.places import quiet
 from .question import Question
 
 TOGETHER = 64  # sets of hidden words in one pass
+ROWS = 2048  # of its logits, over all sets
 #: Words to hide: ``(sentence, number of the token)``, sentence ``source`` or ``target``.
 Hidden = frozenset[tuple[str, int]]
 #: Hears how many sets are done, of how many; what it raises comes out.
@@ -36,8 +37,9 @@ def log_probabilities(
     distinct = list(dict.fromkeys(wanted))
     known: dict[Hidden, float] = {}
     together = [one for one in distinct if _by_mask(question, one)]
-    for start in range(0, len(together), TOGETHER):
-        some = together[start : start + TOGETHER]
+    count = max(1, min(TOGETHER, ROWS // max(1, len(question.rows))))
+    for start in range(0, len(together), count):
+        some = together[start : start + count]
         known |= dict(zip(some, _masked(question, some, token), strict=True))
         if tell is not None:
             tell(len(known), len(distinct))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,13 +28,17 @@ NO_OUTPUT = mark(
 )
 
 
+LISTED = 20  # words that a refusal names
+
+
 @dataclass(frozen=True, eq=False)
 class Question:
     """A model, an input as it reads it, and one word of the output.
 
     ``row`` is the row of the last stack that writes the word (of a classifier that reads one mark,
     that mark; None where all rows have a part in it); ``token`` the word's id, or the class; None
-    where the model has no output layer. ``label`` is what it is called.
+    where the model has no output layer. ``label`` is what it is called; ``first`` the row that
+    writes word 0, ``said`` what each row says.
     """
 
     model: Model
@@ -42,6 +47,37 @@ class Question:
     token: int | None
     label: str
     number: int
+    first: int = 0
+    said: Produced | None = None
+
+    @property
+    def count(self) -> int:
+        """How many words of the output can be asked about."""
+        return 1 if self.model.gives == "classes" else len(self.rows) - self.first
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What these words are called; of a model without an output layer, its rows."""
+        if self.model.gives == "classes":
+            return (self.label,)
+        return (self.rows if self.said is None else self.said).labels[self.first :]
+
+    def about(self, word: int) -> Question:
+        """The same run, asked about another word of its output.
+
+        Raises:
+            ValueError: no such word; says which there are.
+        """
+        if not _is_number(word) or not 0 <= word < self.count:
+            listed = [f"{n} {x}" for n, x in enumerate(self.words)]
+            shown = ", ".join(listed[:LISTED]) + (", ..." if len(listed) > LISTED else "")
+            raise ValueError(
+                f"There is no word {word!r}; this output has 0 to {self.count - 1}: {shown}."
+            )
+        row = self.first + int(word)
+        token = None if self.said is None else self.said.ids[row]
+        label = self.words[int(word)]
+        return replace(self, row=row, token=token, label=label, number=int(word))
 
     @property
     def stack(self) -> str:
@@ -95,15 +131,20 @@ class Question:
 
 
 def ask(
-    thing: Model | nn.Module, source: Any, word: int = 0, target: Any = None, image: Any = None
+    thing: Model | nn.Module,
+    source: Any,
+    word: int = 0,
+    target: Any = None,
+    image: Any = None,
+    masked: Sequence[int] = (),
 ) -> Question:
     """A question about word number ``word`` of the output, from 0.
 
     With a target the words are its tokens, its start mark not counted; without one, what the model
     writes greedily. Of a decoder-only model without a target word k is what row k says: the token
-    k + 1 of the text, and behind the last one the model's own choice. A masked model is asked about
-    the token at this place; a classifier about its class (``target`` names another one), where
-    ``word`` says nothing.
+    k + 1 of the text, and behind the last one the model's own choice. Of a masked model the token
+    at this place is masked (and those of ``masked``), and it is asked about what it puts there; a
+    classifier about its class (``target`` names another one), where ``word`` says nothing.
 
     Raises:
         ValueError: no such word, or an input that the model does not read; says which there are.
@@ -111,25 +152,26 @@ def ask(
     model = model_of(thing)
     named = model.gives == "classes" and target is not None
     read = read_source(model, source, None if named else target, Intervention(), None, image=image)
+    if _guesses(model):  # seeing the word itself, it would only repeat it
+        hidden = {*masked, word} if _is_number(word) and 0 <= word < len(read.source) else masked
+        places = tuple(sorted(int(n) for n in hidden))
+        read = read_source(model, source, target, Intervention(), None, places, image)
     with torch.inference_mode():
         output = read.through(model)
     said = _said(model, read, output)
     if model.gives == "classes":
         return _of_class(model, read, said, output, target if named else None)
-    first = _first(model, read, target)
-    rows = read.source if read.target is None else read.target
-    count = len(rows) - first
-    if not isinstance(word, int | np.integer) or not 0 <= word < count:
-        listed = [] if said is None else [f"{n} {x}" for n, x in enumerate(said.labels[first:])]
-        shown = ", ".join(listed[:20]) + (", ..." if len(listed) > 20 else "")
-        raise ValueError(
-            f"There is no word {word!r}; this output has 0 to {count - 1}"
-            + (f": {shown}." if shown else ".")
-        )
-    row = first + int(word)
-    token = None if said is None else said.ids[row]
-    label = rows.labels[row] if said is None else said.labels[row]
-    return Question(model, read, row, token, label, int(word))
+    first = max(0, read.prompt - 1) if read.prompt is not None else 0
+    return Question(model, read, None, None, "", 0, first, said).about(word)
+
+
+def _guesses(model: Model) -> bool:
+    """Whether a model fills in what is masked."""
+    return model.kind == "encoder-only" and model.gives == "words" and model.mask_id is not None
+
+
+def _is_number(word: object) -> bool:
+    return isinstance(word, int | np.integer) and not isinstance(word, bool)
 
 
 def _said(model: Model, read: Read, output: Tensor) -> Produced | None:
@@ -138,21 +180,6 @@ def _said(model: Model, read: Read, output: Tensor) -> Produced | None:
     if vectors or model.takes == "vectors":
         return None
     return produced_of(model, read, to_numpy(output[0]))
-
-
-def _first(model: Model, read: Read, target: Any) -> int:
-    """The row that writes word 0."""
-    if model.kind != "decoder-only" or target is None:
-        return 0
-    from ..token_ids import vocabulary_ids
-
-    text = isinstance(target, str)
-    added = (
-        [i for i in model.tokenizer.target_ids(target) if i != model.bos_id]
-        if text
-        else vocabulary_ids(model, "target", target)
-    )
-    return max(0, len(read.source) - len(added) - 1)
 
 
 def _of_class(
@@ -176,4 +203,4 @@ def _of_class(
     row: int | None = 0 if marked else None
     if model.kind == "decoder-only":
         row = len(read.source) - 1
-    return Question(model, read, row, int(token), label, 0)
+    return Question(model, read, row, int(token), label, 0, 0, said)

@@ -153,7 +153,7 @@ def _terms(u: np.ndarray, one: Sum, anatomy: Anatomy) -> list[tuple[str, int, in
     )
     if block is None or block.output.shape != one.added.shape:
         return [(one.site.block, one.site.layer, -1, whole)]
-    rows = np.flatnonzero(np.abs(u).max(-1) > 0)
+    rows = np.flatnonzero(np.abs(u).max(-1) > 0).tolist()
     heads = np.einsum("hqk,hkd->hqd", block.weights[:, rows], block.parts)
     constant = block.constant[rows]
     if block.inner is not None:
