@@ -3,7 +3,7 @@
     python -m benchmarks.why_word [MODEL ...]
 
 MODEL is a name in pretrained/ or a folder; left out, ``en-de``. What was measured stays in
-why_word.json, one entry a model.
+why_word.json, one entry a model; ``--page`` writes the page from it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import numpy as np
 
 import transformer_viz as tv
 from transformer_viz.inference.explanation.captions import OVER_WORDS
-from transformer_viz.inference.explanation.deletion import RANDOM, judge
+from transformer_viz.inference.explanation.deletion import RANDOM
+from transformer_viz.inference.explanation.judging import judge
 
 HERE = Path(__file__).resolve().parent
 PAGE, KEPT = HERE.parent / "docs" / "why-this-word.md", HERE / "why_word.json"
@@ -104,7 +105,7 @@ def section(kept: dict[str, Any]) -> str:
             f"### {name}",
             f"{card['sentences']} sentences, one word of the model's own greedy translation each, "
             f"drawn by seed {card['seed']}; {card['draws']} random orders; weights "
-            f"`{card['model_hash'][:12]}`, {card['dtype']}; {one['seconds']:.0f} s on this machine.",
+            f"`{card['model_hash'][:12]}`, {card['dtype']}.",
             table(one),
             told(rows),
         ]
@@ -124,6 +125,7 @@ def put(page: str, part: str, begin: str, end: str) -> str:
 
 
 def main(models: list[str]) -> None:
+    """Measure these models, and write the page."""
     kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.is_file() else {}
     for name in models:
         kept[Path(name).name] = measured(name)
@@ -134,4 +136,4 @@ def main(models: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["en-de"])
+    main([] if sys.argv[1:] == ["--page"] else sys.argv[1:] or ["en-de"])

@@ -16,10 +16,10 @@ from transformer_viz.inference.explanation.captions import OVER_WORDS
 from transformer_viz.inference.explanation.deletion import (
     RANDOM,
     deletion_curve,
-    judge,
     words_to_hide,
 )
 from transformer_viz.inference.explanation.explaining import Explainer
+from transformer_viz.inference.explanation.judging import judge
 from transformer_viz.inference.explanation.question import ask
 
 from .test_explain import HELD, SOURCE, WORD, drawn, logits

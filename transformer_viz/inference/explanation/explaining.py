@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,11 +27,9 @@ from ..run_card import hash_of_ids, model_card
 from ..tracing import doubled
 from . import captions, stream_logits
 from .anatomy import Anatomy, dissect
+from .deletion import DRAWS, MOST, DeletionCurve, deletion_curve
 from .hiding import Tell, log_probabilities
 from .question import Question, ask
-
-if TYPE_CHECKING:
-    from .deletion import DeletionCurve
 
 VERSION = 1  # of these methods: counts up when a number changes its meaning
 
@@ -59,7 +57,7 @@ class Explanation:
     explainer: Explainer
 
     def deletion(
-        self, most: int = 8, *, draws: int = 20, seed: int = 0, tell: Tell | None = None
+        self, most: int = MOST, *, draws: int = DRAWS, seed: int = 0, tell: Tell | None = None
     ) -> DeletionCurve:
         """The test of what the method says: hide the k source words that it names first, against k
         words by chance; see `DeletionCurve`.
@@ -74,8 +72,6 @@ class Explanation:
             ValueError: a method that names no words, a model without output layer, or an input of
                 fewer than two words.
         """
-        from .deletion import deletion_curve
-
         return deletion_curve(
             self.explainer, (self.method,), most=most, draws=draws, seed=seed, tell=tell
         )
