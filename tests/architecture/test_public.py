@@ -18,6 +18,7 @@ PUBLIC = {
     "Trace",
     "align",
     "available",
+    "compare",
     "explain",
     "load",
     "match",
