@@ -15,16 +15,8 @@ from ...core.interventions import ScaleHead
 from ...core.sites import MAPS, Site
 from ...i18n import mark, say
 from ...metrics.head_measures.evidence import HeadEvidence
-from ...views.html.head_table import (
-    DASH,
-    MEASURE_TEXTS,
-    ROLE_TEXTS,
-    Cost,
-    costs_of,
-    head_table,
-    measure_cell,
-    roles_of,
-)
+from ...views.html.head_table import ROLE_TEXTS, Cost, costs_of, head_table, roles_of
+from ...views.html.measure_cells import MEASURE_TEXTS, measure_rows
 from ..cards import overview, token_chips
 from ..cards.dock import dock
 from ..cards.written import written_freely
@@ -263,21 +255,10 @@ def _one_head(scene: Scene, found: HeadEvidence, source: str) -> None:
             args=(edit,),
         )
     layout.quiet(escape(say("Off, it gives nothing; the ranking lets it give its mean instead.")))
-    cells = "".join(
-        f'<tr title="{escape(say(asks))}"><th>{escape(say(title))}</th>'
-        f"<td>{measure_cell(row, name)}</td><td>{_rows(row, name)}</td>"
-        f"<td>{escape(say(asks))}</td></tr>"
-        for name, (title, asks) in MEASURE_TEXTS.items()
-    )
     with st.expander(say("all {count} measures of this head", count=len(MEASURE_TEXTS))):
-        st.html(f'<div class="tv-heads"><table><tbody>{cells}</tbody></table></div>')
+        st.html(measure_rows(row, list(MEASURE_TEXTS)))
     for role in row["roles"]:
         _examples(scene, found, source, number, role)
-
-
-def _rows(row: pd.Series, name: str) -> str:
-    count = int(row[f"{name}_rows"])
-    return escape(say("{count} rows", count=f"{count:,}")) if count else DASH
 
 
 def _examples(scene: Scene, found: HeadEvidence, source: str, number: int, role: str) -> None:
