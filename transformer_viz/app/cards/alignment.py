@@ -93,7 +93,7 @@ def walk(found: Alignment) -> None:
         escape(
             say(
                 "Orange: what a head gets that looks everywhere alike. One sentence has no "
-                "interval; `transformer-viz align` measures any number."
+                "interval; transformer-viz align measures any number."
             )
         )
     )

@@ -69,6 +69,12 @@ DASH = "–"
 BAR = 64  # pixels of a bar from 0 to 1
 
 
+def written(value: float) -> str:
+    """Two decimals, and no minus before a nought."""
+    text = f"{value:.2f}"
+    return "0.00" if text == "-0.00" else text
+
+
 def measure_cell(row: pd.Series, name: str) -> str:
     """One measure of one head: number, bar, tick of chance, interval; a dash where none asked.
 
@@ -80,11 +86,11 @@ def measure_cell(row: pd.Series, name: str) -> str:
     chance, (low, high) = row[f"{name}_chance"], _interval(row, name)
     told = [say("{count} rows", count=f"{int(row[f'{name}_rows']):,}")]
     if np.isfinite(chance):
-        told.append(say("chance {chance}", chance=f"{chance:.2f}"))
+        told.append(say("chance {chance}", chance=written(chance)))
     if np.isfinite(low):
-        told.append(say("95 %: {low} to {high}", low=f"{low:.2f}", high=f"{high:.2f}"))
+        told.append(say("95 %: {low} to {high}", low=written(low), high=written(high)))
     tick = None if not np.isfinite(chance) else float(chance)
-    return unfolding(f"<b>{value:.2f}</b>{bar(value, low, high, tick)}", told)
+    return unfolding(f"<b>{written(value)}</b>{bar(value, low, high, tick)}", told)
 
 
 def unfolding(shown: str, told: Sequence[str], kind: str = "") -> str:
@@ -119,11 +125,13 @@ def _measure_row(row: pd.Series, name: str) -> str:
     count = int(row[f"{name}_rows"])
     known = np.isfinite(value)
     tick = float(chance) if np.isfinite(chance) else None
-    shown = f"{value:.2f}</td><td>{bar(value, low, high, tick)}" if known else f"{DASH}</td><td>"
-    between = say("{low} to {high}", low=f"{low:.2f}", high=f"{high:.2f}")
+    shown = (
+        f"{written(value)}</td><td>{bar(value, low, high, tick)}" if known else f"{DASH}</td><td>"
+    )
+    between = say("{low} to {high}", low=written(low), high=written(high))
     return (
         f'<tr data-measure="{name}"><th>{escape(title)}</th><td>{shown}</td>'
-        f"<td>{DASH if tick is None or not known else f'{tick:.2f}'}</td>"
+        f"<td>{DASH if tick is None or not known else f'{written(tick)}'}</td>"
         f"<td>{escape(between) if np.isfinite(low) else DASH}</td>"
         f"<td>{f'{count:,}' if count else DASH}</td>"
         f'<td class="tv-asks">{escape(asks)}</td></tr>'
