@@ -70,7 +70,7 @@ def test_this_sentence_is_measured_as_the_library_does(shown: Visit) -> None:
     assert "One sentence has no interval" in html(app)
     ranking = tv.rank(model, [(TEXT, target)])
     strongest = ranking.table.iloc[0]
-    assert heads_of(app, 2)[0].endswith(f"L{strongest['layer']} H{strongest['head']}")
+    assert heads_of(app, 1)[0].endswith(f"L{strongest['layer']} H{strongest['head']}")
     assert f"<b>{strongest['effect']:+.3f}</b>" in html(app)
 
 

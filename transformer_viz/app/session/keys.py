@@ -90,6 +90,7 @@ class Private:
     swapped_about = Slot("")  # the sentence that the other one is a variant of
     heads_file = Slot[Any](None)  # Heads: the sentences of the visitor's file
     heads_file_came = Slot(("", 0))  # the name and size of the file that came last
+    heads_ranked = Slot[dict[object, int]]({})  # by what was asked: sentences that are ranked
     heads_file_refused = Slot("")  # why it was refused
     lab = Slot("")  # the lab that was open last
     other_labs = Slot[dict[str, str]]({})  # what the other labs were left at

@@ -44,11 +44,12 @@ OVERS = ("weights", "gradients")
 VIEWS = ("map", "lines", "qk")
 BLOCKS = ("one", "all")
 SORTS = ("layer", *(metric.name for metric in shown_metrics()), "change")
-SCALES = ("head", "common")
 GAMMAS = (0.25, 4)  # the least and the most
 SEARCHES = ("greedy", "sample", "beam")
 HEADS_ON = ("stored", "sentence", "file")
-HEADS_BY = ("layer", "effect", *(measure.name for measure in MEASURES))
+HEADS_BY = ("layer", "role", "effect", *(measure.name for measure in MEASURES))
+#: What colours the tiles of an atlas: their weights, or a number of each head.
+SCALES = tuple(dict.fromkeys(("head", "common", *SORTS[1:-1], *HEADS_BY[2:])))
 REMOVALS = ("mean", "zero", "resample", "uniform")
 DRAWS = (0.1, 5)  # temperatures of the output at which words may be drawn
 
@@ -163,7 +164,7 @@ KEYS: tuple[Key, ...] = (
         "scale",
         "head",
         one_of(*SCALES),
-        means="what colours are scaled to: each head, or all heads alike",
+        means="what colours the heads: weights by each head's largest or by all, or a number",
     ),
     Key("ramp", "ink", one_of(*RAMPS), means="the colours"),
     Key("gamma", 1.0, amount(*GAMMAS), "{:g}".format, means="the exponent of the colours"),

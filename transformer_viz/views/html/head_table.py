@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -42,6 +42,14 @@ class Cost:
     dull: bool
 
 
+@dataclass(frozen=True)
+class Section:
+    """Some rows of a table under a title: their index labels, in order."""
+
+    title: str
+    rows: tuple[int, ...]
+
+
 def head_table(
     table: pd.DataFrame,
     measures: Sequence[str],
@@ -49,6 +57,7 @@ def head_table(
     *,
     opened: Site | None = None,
     addresses: Mapping[Site, str] | None = None,
+    sections: Sequence[Section] | None = None,
 ) -> str:
     """The rows of a table of `roles`, in its order, as HTML.
 
@@ -62,6 +71,7 @@ def head_table(
         costs: what the removal of each head costs; left out, there is no such column.
         opened: the head whose row is marked.
         addresses: where a click on a head's name leads.
+        sections: groups of its rows, each under a title; a row may stand in several.
     """
     largest = max((cost.high for cost in (costs or {}).values()), default=0.0)
     titles = [say("head"), say("role")]
@@ -73,8 +83,12 @@ def head_table(
         heads += (
             f"<th>{escape(say('without it, nats per token'))}</th><th>{escape(say('rank'))}</th>"
         )
+    wide = 2 + len(measures) + 2 * (costs is not None)
     rows = []
-    for _, row in table.iterrows():
+    for label, row in _in_sections(table, sections):
+        if row is None:
+            rows.append(f'<tr class="tv-section"><th colspan="{wide}">{escape(label)}</th></tr>')
+            continue
         site = Site(row["stack"], row["block"], int(row["layer"]), int(row["head"]))
         cells = f"<th>{_name(site, (addresses or {}).get(site))}</th><td>{roles_of(row)}</td>"
         cells += "".join(f"<td>{measure_cell(row, name)}</td>" for name in measures)
@@ -88,7 +102,26 @@ def head_table(
     )
 
 
-def removal_table(table: pd.DataFrame, opened: Site | None = None) -> str:
+def _in_sections(
+    table: pd.DataFrame, sections: Sequence[Section] | None
+) -> Iterator[tuple[str, pd.Series | None]]:
+    """Titles of sections (without a row), and rows."""
+    if sections is None:
+        yield from (("", row) for _, row in table.iterrows())
+        return
+    for section in sections:
+        count = len(section.rows)
+        one = say("{title}: 1 head", title=section.title)
+        many = say("{title}: {count} heads", title=section.title, count=count)
+        yield one if count == 1 else many, None
+        yield from (("", table.loc[label]) for label in section.rows)
+
+
+def removal_table(
+    table: pd.DataFrame,
+    opened: Site | None = None,
+    addresses: Mapping[Site, str] | None = None,
+) -> str:
     """The rows of a ranking, the costliest first, as HTML: what each removal costs and changes.
 
     Heads that are not told from no effect are greyed. Bars begin at 0; the longest upper end fills
@@ -97,6 +130,7 @@ def removal_table(table: pd.DataFrame, opened: Site | None = None) -> str:
     Args:
         table: of a `Ranking`.
         opened: the head whose row is marked.
+        addresses: where a click on a head's name leads.
     """
     titles = (
         say("head"),
@@ -111,7 +145,8 @@ def removal_table(table: pd.DataFrame, opened: Site | None = None) -> str:
     for (site, cost), row in zip(costs.items(), table.itertuples(), strict=True):
         here = ' class="tv-opened"' if site == opened else ""
         rows.append(
-            f'<tr data-head="{escape(str(site))}"{here}><th>{escape(str(site))}</th>'
+            f'<tr data-head="{escape(str(site))}"{here}>'
+            f"<th>{_name(site, (addresses or {}).get(site))}</th>"
             f"{_cost_cells(cost, largest)}<td>{row.kl:.3f}</td><td>{row.changed:.1%}</td></tr>"
         )
     heads = "".join(f"<th>{escape(title)}</th>" for title in titles)
