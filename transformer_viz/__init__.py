@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .core.interventions import Intervention as Intervention
     from .core.trace import Trace as Trace
     from .inference.ablation.ranking import rank as rank
+    from .inference.comparison.sides import compare as compare
     from .inference.generation import translate as translate
     from .inference.head_metrics.pooled import metrics as metrics
     from .inference.matching import match as match
@@ -38,6 +39,7 @@ __all__ = [
     "Trace",
     "align",
     "available",
+    "compare",
     "load",
     "match",
     "metrics",
@@ -68,6 +70,7 @@ __getattr__ = lazy(
         "probe": ".capture",
         "rank": ".inference.ablation.ranking",
         "swap": ".inference.patching.swapping",
+        "compare": ".inference.comparison.sides",
         "Intervention": ".core.interventions",
         "Trace": ".core.trace",
         "views": ".views",

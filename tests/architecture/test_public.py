@@ -18,6 +18,7 @@ PUBLIC = {
     "Trace",
     "align",
     "available",
+    "compare",
     "load",
     "match",
     "metrics",
