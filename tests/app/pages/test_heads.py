@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 
@@ -18,6 +19,9 @@ from transformer_viz.app.heads.upload import read
 from transformer_viz.app.session.keys import Private
 from transformer_viz.core.interventions import Intervention, MeanHead, ScaleHead
 from transformer_viz.core.sites import Site
+from transformer_viz.inference.ablation.bench import Bench
+from transformer_viz.inference.ablation.examples import read_examples
+from transformer_viz.inference.head_means import find
 from transformer_viz.views.html.head_table import ROLE_TEXTS
 
 from ...support.page_content import address, html, part, said, told
@@ -98,8 +102,16 @@ def test_a_head_is_removed_as_in_the_ranking(shown: Visit) -> None:
     (edit,) = Intervention.from_json(app.session_state["edits"]).edits
     assert isinstance(edit, MeanHead) and (edit.layer, edit.head) == (0, 7)
     model = tv.load("en-de", device="cpu")
-    ranking = tv.rank(model, list(sentences.in_the_box()[:200]), seed=16)
-    assert edit == ranking.edits([("decoder", "cross", 0, 7)])[0]
+    stored = json.loads(_file().read_text(encoding="utf-8"))["ranking"]["card"]
+    assert edit.mean == stored["means"] and (stored["sentences"], stored["seed"]) == (200, 16)
+    pairs = read_examples(model, list(sentences.in_the_box()[:200]), 16, lambda: None)
+    bench = Bench(model, pairs, "mean", 16, lambda: None)
+    assert bench.card()["sentences_hash"] == stored["sentences_hash"]
+    means = bench.means(stored["model_hash"], stored["sentences_hash"])
+    kept = find(edit.mean, model)
+    assert kept.rows == means.rows == stored["rows"]
+    for site, values in means.values.items():
+        np.testing.assert_allclose(kept.values[site], values, atol=1e-5)
     best = tv.translate(model, TEXT, beam=4, intervention=Intervention((edit,)))[0].text
     assert all(word.strip(".,") in said(app, "after") for word in best.split())
     app.button(key="heads-as-ranked").click().run()
