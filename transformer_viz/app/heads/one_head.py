@@ -25,7 +25,7 @@ from .jobs import Item, Removals, SmallMap, maps_of
 ABREAST = 3  # maps side by side
 
 
-def card(scene: Scene, found: HeadEvidence, source: str, ranked: Removals) -> None:
+def card(scene: Scene, found: HeadEvidence, source: str, ranked: Removals | None) -> None:
     """The selected head: its roles, its switch, every measure, and where a role shows."""
     place = scene.place
     site = Site(*MAPS[place.map_name], place.layer, place.head)
@@ -35,23 +35,24 @@ def card(scene: Scene, found: HeadEvidence, source: str, ranked: Removals) -> No
     number = int(here.to_numpy().argmax())
     row = table.iloc[number]
     layout.heading(f"{escape(str(site))}: {roles_of(row)}", 3, what="one-head")
-    _switches(scene, site, ranked)
+    _switches(site, ranked)
     with st.expander(say("all {count} measures of this head", count=len(MEASURE_TEXTS))):
         st.html(measure_rows(row, list(MEASURE_TEXTS)))
     for role in row["roles"]:
         _examples(scene, found, source, number, role)
 
 
-def _switches(scene: Scene, site: Site, ranked: Removals) -> None:
+def _switches(site: Site, ranked: Removals | None) -> None:
     """The head off, or what the ranking let it give instead; each once more takes it back."""
     at = {"stack": site.stack, "block": site.block, "layer": site.layer, "head": site.head}
     off = ScaleHead(value=0, **at)  # type: ignore[arg-type]
-    same = removal.as_ranked(scene, site, ranked)
+    same = None if ranked is None else removal.as_ranked(site, ranked)
     with layout.row("center"):
         _switch("heads-off", say("switch it off"), off)
         if same is not None and same != off:
             _switch("heads-as-ranked", say("remove it as in the ranking"), same)
-    layout.quiet(escape(removal.said_of_switch(same, off)))
+    if ranked is not None:
+        layout.quiet(escape(removal.said_of_switch(same, off)))
 
 
 def _switch(key: str, label: str, edit: Edit) -> None:

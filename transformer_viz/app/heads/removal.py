@@ -11,6 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from ... import views
+from ...core.errors import is_fault
 from ...core.interventions import Edit, MeanHead, ScaleHead, UniformHead
 from ...core.sites import MAPS, Site
 from ...i18n import mark, say
@@ -25,6 +26,7 @@ from ..session.state import state
 from ..ui import layout
 from ..ui.progress import Stopped, run_with_progress
 from ..ui.streamlit_private import is_in_fragment
+from ..ui.text_format import escape_markdown, spoken
 from . import sentences
 from .jobs import Group, Item, Removals, Together, ranked, together
 from .table import HEAD, addresses, downloads
@@ -54,8 +56,22 @@ STEPS = (8, 32, 128, 512)
 SHOWN = 20  # heads
 
 
-def known(scene: Scene, source: str, stored: sentences.Stored | None) -> Removals:
-    """The ranking on the chosen sentences as far as it was measured; at first on a few of them."""
+def known(
+    scene: Scene, source: str, stored: sentences.Stored | None
+) -> tuple[Removals | None, str]:
+    """The ranking on the chosen sentences as far as it was measured, at first on a few of them; or
+    why there is none (nothing where the visitor stopped it)."""
+    try:
+        return _known(scene, source, stored), ""
+    except Stopped:  # says so itself, and offers to go on
+        return None, ""
+    except (ValueError, LookupError) as error:
+        if is_fault(error):
+            raise
+        return None, spoken(error)
+
+
+def _known(scene: Scene, source: str, stored: sentences.Stored | None) -> Removals:
     if stored is not None and state.removal == "mean":
         return Removals(
             pd.DataFrame(stored.ranking["columns"]),
@@ -99,10 +115,11 @@ def card(
     scene: Scene,
     source: str,
     stored: sentences.Stored | None,
-    found: Removals,
+    found: Removals | None,
+    refused: str,
     evidence: HeadEvidence,
 ) -> Callable[[], None] | None:
-    """The ranking on the chosen sentences, and what heads cost together.
+    """The ranking on the chosen sentences, or why there is none, and what heads cost together.
 
     Gives back what makes the numbers surer once the page stands; None where they are as sure as
     these sentences make them.
@@ -116,6 +133,10 @@ def card(
         required=True,
     )
     layout.quiet(escape(say(SAID[state.removal])))
+    if found is None:
+        if refused:
+            st.info(escape_markdown(refused))
+        return None
     _draw(scene, found)
     waiting = st.container(key="waiting-removal")
     _take(found)
@@ -136,7 +157,7 @@ def _sharpen(scene: Scene, items: tuple[Item, ...], count: int, waiting: Any) ->
     st.rerun(scope="fragment" if is_in_fragment() else "app")
 
 
-def as_ranked(scene: Scene, site: Site, found: Removals) -> Edit | None:
+def as_ranked(site: Site, found: Removals) -> Edit | None:
     """The edit that removes a head as this ranking did; None where no edit can say it."""
     at: Any = {"stack": site.stack, "block": site.block, "layer": site.layer, "head": site.head}
     method = str(found.card["method"])

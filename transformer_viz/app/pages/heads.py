@@ -78,8 +78,8 @@ def _measured(scene: Scene) -> Later:
     found = _evidence(scene, source)
     stored = sentences.stored(scene) if source == "stored" else None
     layout.quiet(escape(_told(found, source, stored)))
-    ranked = removal.known(scene, source, stored)
-    costs = costs_of(ranked.table)
+    ranked, refused = removal.known(scene, source, stored)
+    costs = {} if ranked is None else costs_of(ranked.table)
     with st.container(key="pictures-heads"):
         left, right = st.columns((5, 9))
         with left.container(border=True, height="stretch", key="card-overview"):
@@ -90,7 +90,7 @@ def _measured(scene: Scene) -> Later:
     with st.container(border=True, key="card-one-head"):
         one_head.card(scene, found, source, ranked)
     with st.container(border=True, key="card-removal"):
-        return removal.card(scene, source, stored, ranked, found)
+        return removal.card(scene, source, stored, ranked, refused, found)
 
 
 def _choices(scene: Scene) -> str | None:
