@@ -261,7 +261,9 @@ def test_a_file_of_one_line_is_one_sentence(shown: Visit, monkeypatch: pytest.Mo
 def test_a_line_without_end_is_told_and_the_page_stands(
     shown: Visit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = with_file(shown, monkeypatch, b"word " * 400_000)
+    with pytest.raises(ValueError, match="has more than 1,000,000 bytes; give one sentence a line"):
+        read("mine.txt", b"word " * 400_000)
+    app = with_file(shown, monkeypatch, b"word " * 4_000)
     assert not app.exception and not app.error
     assert "tokens" in told(app)
     assert app.segmented_control(key="heads_on").value == "file"

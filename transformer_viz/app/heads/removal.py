@@ -11,7 +11,6 @@ import pandas as pd
 import streamlit as st
 
 from ... import views
-from ...core.errors import is_fault
 from ...core.interventions import Edit, MeanHead, ScaleHead, UniformHead
 from ...core.sites import MAPS, Site
 from ...i18n import mark, say
@@ -66,8 +65,6 @@ def known(
     except Stopped:  # says so itself, and offers to go on
         return None, ""
     except (ValueError, LookupError) as error:
-        if is_fault(error):
-            raise
         return None, spoken(error)
 
 

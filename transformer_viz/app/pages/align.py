@@ -7,7 +7,6 @@ from html import escape
 
 import streamlit as st
 
-from ...core.errors import is_fault
 from ...core.trace import Trace
 from ...i18n import mark, say
 from ...metrics.alignment.aligning import Alignment, align
@@ -47,8 +46,6 @@ def _body(scene: Scene) -> Callable[[], None] | None:
         except Stopped:  # says so itself, and offers to go on
             pass
         except (ValueError, LookupError) as error:
-            if is_fault(error):
-                raise
             st.info(escape_markdown(spoken(error)))
     return written_freely(scene, written, dock(scene, live=False, comparing=False))
 

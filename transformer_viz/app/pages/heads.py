@@ -7,7 +7,6 @@ from html import escape
 
 import streamlit as st
 
-from ...core.errors import is_fault
 from ...i18n import mark, say
 from ...metrics.head_measures.evidence import HeadEvidence
 from ...views.html.head_table import costs_of
@@ -52,8 +51,6 @@ def _body(scene: Scene) -> Later:
         except Stopped:  # says so itself, and offers to go on
             pass
         except (ValueError, LookupError) as error:
-            if is_fault(error):
-                raise
             st.info(escape_markdown(spoken(error)))
     return _both(written_freely(scene, written, dock(scene, live=False, comparing=False)), sharpen)
 
