@@ -15,6 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ import pandas as pd
 import transformer_viz as tv
 from benchmarks.demonstrations_page import page
 from tests.support import repeater, synthetic_pair
+from tests.support.repeater import Snapshot
 from transformer_viz.checkpoints.common.bundled import HEADS, PRETRAINED, SENTENCES
 from transformer_viz.core.sites import Site
 from transformer_viz.core.trace import Trace
@@ -56,7 +58,7 @@ def induction(_: argparse.Namespace) -> Found:
     """D1: what two layers and one learn, and when, over seeds."""
     found = []
     for seed in SEEDS:
-        two, one = repeater.taught(seed), repeater.taught(seed, layers=1)
+        two, one = _taught(seed, 2), _taught(seed, 1)
         texts = repeater.sentences()
         last, control = (tv.metrics(run[-1].model, texts) for run in (two, one))
         scores = [_best(tv.metrics(s.model, repeater.sentences(2)), "induction", 1) for s in two]
@@ -76,6 +78,11 @@ def induction(_: argparse.Namespace) -> Found:
     return {"seeds": found, "steps": repeater.STEPS, "every": repeater.EVERY}
 
 
+@cache
+def _taught(seed: int, layers: int) -> list[Snapshot]:
+    return repeater.taught(seed, layers)
+
+
 def _best(heads: pd.DataFrame, name: str, layer: int | None) -> float:
     """The most that a head of a layer has of a measure; of any layer where it is None."""
     rows = heads if layer is None else heads[heads["layer"] == layer]
@@ -92,7 +99,7 @@ def redundancy(_: argparse.Namespace) -> Found:
     """D2: the heads of the second layer one by one, and together."""
     found = []
     for seed in SEEDS:
-        groups = tv.rank(repeater.taught(seed)[-1].model, repeater.continued()).groups
+        groups = tv.rank(_taught(seed, 2)[-1].model, repeater.continued()).groups
         row = groups[groups["layer"] == 1].iloc[0]
         found.append({"seed": seed} | {name: float(row[name]) for name in ("sum", "effect")})
     return {"seeds": found}
