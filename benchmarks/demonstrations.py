@@ -34,7 +34,7 @@ from transformer_viz.core.trace import Trace
 from transformer_viz.inference.alignment.corpus import align_corpus
 from transformer_viz.inference.head_metrics.own_weights import OwnWeights
 from transformer_viz.metrics.alignment.error_rate import LinkCounts, counted
-from transformer_viz.metrics.alignment.linking import by_words, links_of
+from transformer_viz.metrics.alignment.linking import Links, by_words, links_of
 from transformer_viz.metrics.statistics.bootstrap import reweightings, spearman
 
 HERE = Path(__file__).resolve().parent
@@ -45,9 +45,10 @@ SHIPPED = "en-de"
 RANKED = slice(0, 200)  # the sentences of the stored ranking
 HELD = slice(200, 300)  # those on which its order is tried
 POINTS = 11  # of a pruning curve
-ALIGNED = 100  # sentences of D6
+ALIGNED = 200  # sentences of D6
 GROWING = "en-de-small"
 GROWN = 40  # sentences of D10
+SPECIAL = 50  # sentences of a BERT that is given
 Found = dict[str, Any]
 
 
@@ -215,27 +216,26 @@ def alignment(_: argparse.Namespace) -> Found:
             row = rows.loc[rows["error_rate"].idxmin()]
             one[shift] = {"rate": float(row["error_rate"]), "layer": int(row["layer"])}
             one[f"{shift}_layers"] = rows.groupby("layer")["error_rate"].min().tolist()
-        own, counts = OwnWeights(model), {}
+        layers = errors[errors["head"].isna() & errors["layer"].notna()]
+        one["weights"] = layers[layers["shift"] == "out"]["error_rate"].tolist()
+        own, counts = OwnWeights(model), dict[int, LinkCounts]()
         for pair, (source, target) in zip(some, ids, strict=True):
             run = tv.trace(model, source, target, keep=("weights", "qkv"), check=False)
-            for key, links in _weighed(own, run):
-                counts[key] = counts.get(key, LinkCounts()).plus(counted(links, pair.gold))
-        rates = {key: count.error_rate for key, count in counts.items()}
-        one["weights"] = [rates["weights", layer] for layer in (0, 1)]
-        one["values"] = [rates["values", layer] for layer in (0, 1)]
+            for layer, links in _by_length(own, run):
+                counts[layer] = counts.get(layer, LinkCounts()).plus(counted(links, pair.gold))
+        one["lengths"] = [counts[layer].error_rate for layer in sorted(counts)]
         found.append(one)
     return {"seeds": found, "sentences": ALIGNED}
 
 
-def _weighed(own: OwnWeights, run: Trace) -> Iterable[tuple[tuple[str, int], Any]]:
-    """The links of each layer, by the mean weight and by the length of what the heads write."""
+def _by_length(own: OwnWeights, run: Trace) -> Iterable[tuple[int, Links]]:
+    """The links of each layer by the length of what its heads write of each source word."""
     for block in run.blocks("cross"):
         values = own.beside(block, False)["values"]  # [head, key, d_model]
         written = np.einsum("hqk,hkd->qkd", block.weights.astype(np.float64), values)
-        maps = {"weights": block.weights.mean(0), "values": np.linalg.norm(written, axis=-1)}
-        for name, one in maps.items():
-            merged = by_words(one, run.source, run.tokens("target"), "out")
-            yield (name, block.site.layer), links_of(merged)
+        lengths = np.linalg.norm(written, axis=-1)
+        merged = by_words(lengths, run.source, run.tokens("target"), "out")
+        yield block.site.layer, links_of(merged)
 
 
 # ---- D8 to D10
@@ -243,7 +243,7 @@ def _weighed(own: OwnWeights, run: Trace) -> Iterable[tuple[tuple[str, int], Any
 
 def special(given: argparse.Namespace) -> Found:
     """D8: heads of a BERT that look at special tokens; those that look beside the word."""
-    sentences = [source for source, _ in _pairs()[:100]]
+    sentences = [source for source, _ in _pairs()[:SPECIAL]]
     measured, _ = _stored("en-mlm")
     found = {"en-mlm, in the box": _beside(measured)}
     if given.bert is not None:
@@ -252,7 +252,7 @@ def special(given: argparse.Namespace) -> Found:
         found[f"{given.bert.name}, weights {model.hash[:12]}"] = _beside(
             tv.metrics(model, sentences), int((ends > 0.5).sum())
         )
-    return {"models": found, "given": given.bert is not None}
+    return {"models": found, "sentences": SPECIAL, "given": given.bert is not None}
 
 
 def _on_end(run: Trace) -> np.ndarray:

@@ -213,6 +213,7 @@ def _told(curve: Found, n: int) -> str:
 def alignment(found: Found) -> str:
     """D6."""
     seeds = found["seeds"]
+    measured = all("lengths" in one for one in seeds)
     lines = [
         "## D6 Who is translated by whom\n",
         "Kobayashi et al. 2020, Chen et al. 2020. Two made-up languages whose alignment is known: "
@@ -246,26 +247,37 @@ def alignment(found: Found) -> str:
         + _verdict(all(one["in"]["rate"] < one["out"]["rate"] for one in seeds))
         + "; in a model of so few layers the row that writes a word must look at its partner "
         "itself.\n",
-        "The same by the mean weight of a layer's heads, and by the length of what they write "
-        "together from each word (weight times value through the output projection), layers 0 and "
-        "1:\n",
+        "The mean weight of all heads of a layer, by the row that writes, layers 0 and 1"
+        + (
+            "; and the length of what they write together from each word (weight times value "
+            "through the output projection)"
+            if measured
+            else ""
+        )
+        + ":\n",
         table(
-            ["seed", "weights", "written"],
+            ["seed", "weights", *(["lengths"] if measured else [])],
             (
                 [
                     str(one["seed"]),
-                    *(", ".join(f"{x:.3f}" for x in one[n]) for n in ("weights", "values")),
+                    *(
+                        ", ".join(f"{x:.3f}" for x in one[name])
+                        for name in ("weights", "lengths")
+                        if name in one
+                    ),
                 ]
                 for one in seeds
             ),
         ),
-        "\nLengths are no worse than weights on average: "
-        + _verdict(
-            mean(x for one in seeds for x in one["values"])
-            <= mean(x for one in seeds for x in one["weights"])
-        )
-        + ".\n",
+        "",
     ]
+    if measured:
+        better = mean(x for one in seeds for x in one["lengths"]) <= mean(
+            x for one in seeds for x in one["weights"]
+        )
+        lines.append(f"Lengths are no worse than weights on average: {_verdict(better)}.\n")
+    else:
+        lines.append("Lengths of what is written were not measured here.\n")
     return "\n".join(lines)
 
 
@@ -279,8 +291,8 @@ def special(found: Found) -> str:
     )
     lines = [
         "## D8 Heads that look at [SEP], and beside the word\n",
-        "Clark et al. 2019, figure 2, on 100 sentences (500 for the model in the box). How many "
-        "heads give more than half of their weight to special tokens and to the end mark alone, "
+        f"Clark et al. 2019, figure 2, on {found['sentences']} sentences (500 for the model in the "
+        "box). How many heads give more than half of their weight to special tokens and to the end mark alone, "
         f"and the heads with most on the word before and after.{said}\n",
         table(
             ["model", "heads", "special > .5", "end mark > .5", "previous", "next"],
