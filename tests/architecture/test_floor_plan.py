@@ -22,6 +22,7 @@ PACKAGE = ROOT / "transformer_viz"
 
 #: Every room and its floor. Rooms of one floor may import each other, but not in a circle.
 FLOORS: dict[str, float] = {
+    "settings": -1,
     "core": 0,
     "i18n": 0,
     "model": 1,

@@ -15,6 +15,7 @@ from ... import views
 from ...core.sites import MAPS, Site
 from ...i18n import mark, say
 from ...views.charts.curves import Curve
+from ...views.csv_text import csv_text
 from ...views.html.head_table import removal_table
 from ..cards.plotly_chart import chart
 from ..session import visit
@@ -141,7 +142,7 @@ def _take(found: Removals) -> None:
         with layout.row():
             st.download_button(
                 "CSV",
-                data=found.table.to_csv(index=False).encode(),
+                data=csv_text(found.table).encode(),
                 file_name="removal.csv",
                 mime="text/csv",
                 key="take-removal.csv",

@@ -15,6 +15,7 @@ from ...core.interventions import ScaleHead
 from ...core.sites import MAPS, Site
 from ...i18n import mark, say
 from ...metrics.head_measures.evidence import HeadEvidence
+from ...views.csv_text import csv_text
 from ...views.html.head_table import (
     DASH,
     MEASURE_TEXTS,
@@ -225,7 +226,7 @@ def _take(found: HeadEvidence) -> None:
         with layout.row():
             card = json.dumps(found.card, indent=2, ensure_ascii=False)
             for label, data, name, mime in (
-                ("CSV", plain.to_csv(index=False), "heads.csv", "text/csv"),
+                ("CSV", csv_text(plain), "heads.csv", "text/csv"),
                 (say("run card"), card, "heads.card.json", "application/json"),
             ):
                 st.download_button(
