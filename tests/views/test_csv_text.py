@@ -20,7 +20,9 @@ FORMULAS = (
 def test_no_cell_is_a_formula(word: str) -> None:
     table = pd.DataFrame({"from": [word, "the"], word: [1.0, 2.0]})
     back = pd.read_csv(io.StringIO(csv_text(table)), dtype=str, keep_default_na=False)
-    assert back["from"][0] == f"'{word}" and back.columns[1] == f"'{word}"
+    inert = "'" + word.replace("\r", " ")
+    assert back["from"][0] == inert and back.columns[1] == inert
+    assert back["from"][1] == "the" and len(back) == 2
 
 
 def test_signs_and_numbers_stay() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..views.csv_text import csv_text
 from .arguments import new_file, one_question
 from .options import input_options, load_model, model_path, set_option
 from .swap import card_beside

@@ -167,17 +167,17 @@ class _Reader:
                 raise SlowPatternError
 
     def group(self, depth: int) -> Branch:
-        if self.take("?"):
-            if not any(self.take(sign) for sign in (":", "=", "!", ">", "<=", "<!")):
-                start = self.at
-                while self.more() and self.pattern[self.at] in MODES:
-                    self.at += 1
-                if self.at == start:
-                    raise SlowPatternError  # a name, a condition, a call
-                if self.take(")"):
-                    return Branch()
-                if not self.take(":"):
-                    raise SlowPatternError
+        kinds = (":", "=", "!", ">", "<=", "<!")
+        if self.take("?") and not any(self.take(sign) for sign in kinds):
+            start = self.at
+            while self.more() and self.pattern[self.at] in MODES:
+                self.at += 1
+            if self.at == start:
+                raise SlowPatternError  # a name, a condition, a call
+            if self.take(")"):
+                return Branch()
+            if not self.take(":"):
+                raise SlowPatternError
         inner = self.choice(depth + 1)
         if not self.take(")"):
             raise SlowPatternError

@@ -15,7 +15,7 @@ MAX_PADDED = 2**16  # tokens to which it may pad one
 
 
 def refuse_steps(path: Path) -> None:
-    """Refuse a ``tokenizer.json`` whose steps would fill the memory, or take hours, with a short text.
+    """Refuse a ``tokenizer.json`` that would fill the memory, or take hours, with a short text.
 
     Raises:
         ValueError: says which do.
