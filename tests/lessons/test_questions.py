@@ -276,7 +276,7 @@ def test_what_becomes_of_the_pronoun_without_the_famous_head(asked: Asked, model
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_words_are_hidden_in_the_class_own_sentence(asked: Asked, model: Model, text: str) -> None:
-    """Station 10's deletion: of the pronoun, else of the longest word, as tv.explain measures it."""
+    """Station 10: of the pronoun, else of the longest word, as tv.explain measures it."""
     seen, ask = asked("limits", text)
     assert seen.hidden is not None and ask.row is not None
     produced, target = seen.clean.produced, seen.clean.target
