@@ -128,7 +128,7 @@ def direct_table(values: pd.DataFrame) -> str:
         for head in sorted(heads[heads["part"] == part]["head"].unique())
     ]
     wholes = [p for p in ("self", "cross") if ((values["part"] == p) & (values["head"] < 0)).any()]
-    columns += [(part, -1) for part in (*wholes, "feed_forward", "bias")]
+    columns = [(part, -1) for part in (*wholes, "feed_forward", "bias")] + columns
     most = float(values["value"].abs().max()) or 1.0
     titles = [say("layer"), say("sum"), *(_named(part, head) for part, head in columns)]
     sums = values.groupby(["part", "layer", "head"])["value"].sum()
