@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.interventions import Intervention
-from ..core.sites import MAPS
+from ..core.sites import MAPS, Site
 from ..core.trace import Trace
 from ..core.trace_parts import Attention
 from ..i18n import mark
@@ -62,8 +62,9 @@ class Seen:
     ``clean`` holds the weights of every layer of the spot's block; ``changed`` are runs under the
     station's experiments, held to the same words; ``vectors`` is the spot's layer with q and k;
     ``said`` is what the model wrote for each of the station's sayings; ``text`` is the sentence as
-    it was typed, ``mixed`` the same words in another order; ``hidden`` what hiding words did, where
-    the station asks for it and the sentence has enough of them.
+    it was typed, ``mixed`` the same words in another order. ``costs`` is what the removal of each
+    head costs on this sentence, in nats per token, where the station asks for it; ``hidden`` what
+    hiding words did, where it asks for that and the sentence has enough of them.
     """
 
     text: str
@@ -74,6 +75,7 @@ class Seen:
     said: tuple[str, ...] = ()
     mixed: str = ""
     hidden: Hidden | None = None
+    costs: Mapping[Site, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,8 @@ class Station:
     where a translation was typed; ``translates`` whether only a translator can show it; ``first``
     what is said before an option is chosen; ``looks`` whether nothing is to be changed yet, so that
     the controls stay folded; ``deed`` the name of a button that does the first experiment;
-    ``hides`` the row whose word is asked about while source words are hidden.
+    ``ranked`` whether all heads are ranked by their removal on the sentence; ``hides`` the row
+    whose word is asked about while source words are hidden.
     """
 
     name: str
@@ -177,6 +180,7 @@ class Station:
     looks: bool = False
     deed: str = ""
     hides: Callable[[Trace], int] | None = None
+    ranked: bool = False
 
     def map_name(self, maps: tuple[str, ...]) -> str | None:
         """The map that this station speaks of in a model with these maps; None: it has none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ...core.interventions import Intervention
 from ...core.sites import MAPS, Site
@@ -17,6 +18,9 @@ from ..engine.why_jobs import deleted
 
 HIDDEN = 2  # source words at once
 MOST_HIDDEN = 64  # tokens of a sentence whose words are hidden one by one
+if TYPE_CHECKING:
+    from ...checkpoints import Model
+
 ORDERS = 6  # seeds that are tried until the words really stand in another order
 
 
@@ -74,7 +78,33 @@ def seen_of(
     seen = replace(seen, changed=tuple(changed))
     if station.hides is not None:
         seen = replace(seen, hidden=_hidden(engine, question, station, answer.trace, task))
+    if station.ranked:
+        seen = replace(seen, costs=_costs(engine, question, answer, kind, task))
     return _with_sayings(engine, question, station, seen, task) if station.sayings else seen
+
+
+def _costs(
+    engine: Engine, question: Question, answer: Answer, kind: Kind, task: Task | None
+) -> dict[Site, float]:
+    """What the removal of each head costs on this sentence; nothing where that cannot be told."""
+    target = answer.trace.target if kind.translates else None
+    item = question.text if target is None else (question.text, tuple(target.ids))
+    try:
+        found: dict[Site, float] = engine.ask(question.model, removed, item, task=task, long=True)
+    except ValueError:  # a model whose heads cannot be taken apart: the question stands without
+        return {}
+    return found
+
+
+def removed(model: Model, item: str | tuple[str, tuple[int, ...]]) -> dict[Site, float]:
+    """By head what its removal costs on one sentence, in nats per token; it gives its mean."""
+    from ...inference.ablation.ranking import rank
+
+    table = rank(model, [item]).table
+    return {
+        Site(row.stack, row.block, int(row.layer), int(row.head)): float(row.effect)
+        for row in table.itertuples()
+    }
 
 
 def _hidden(
