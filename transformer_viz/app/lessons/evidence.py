@@ -16,11 +16,11 @@ from ..engine.query import Answer, DetailRequest, Question
 from ..engine.task import Task
 from ..engine.why_jobs import deleted
 
-HIDDEN = 2  # source words at once
-MOST_HIDDEN = 64  # tokens of a sentence whose words are hidden one by one
 if TYPE_CHECKING:
     from ...checkpoints import Model
 
+HIDDEN = 2  # source words at once
+MOST_HIDDEN = 64  # tokens of a sentence whose words are hidden one by one
 ORDERS = 6  # seeds that are tried until the words really stand in another order
 
 
