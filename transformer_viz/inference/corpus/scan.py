@@ -255,12 +255,15 @@ class _Scan:
         kind = sum(f"{site.stack} {site.block}".encode())
         return np.random.default_rng((self.seed, number, kind))
 
-    def _values(self, blocks: Sequence[Block], at: slice) -> np.ndarray | None:
+    def _values(
+        self, blocks: Sequence[Block], at: slice
+    ) -> Callable[[np.ndarray], np.ndarray] | None:
         if any(b.v is None for b in blocks) or self.own.module is None:
             return None
-        return np.concatenate(
-            [self.own.short_values(b.site, b.v[at]) for b in blocks if b.v is not None], 1
-        )
+        values = np.concatenate([b.v[at] for b in blocks if b.v is not None], 1)
+        short = self.own.shortening([b.site for b in blocks], values.shape[1])
+        heads, flat = values.shape[1], values.reshape(-1, *values.shape[2:])
+        return lambda some: short(flat[some], some % heads)
 
     def _copying(
         self, sums: Sums, group: Sequence[Sentence], blocks: Sequence[Block], place: int

@@ -6,6 +6,8 @@ other modules these three measures have no value.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -29,8 +31,7 @@ class OwnWeights:
     def __init__(self, model: Model):
         self.module = model.module if isinstance(model.module, Transformer) else None
         self.last = "decoder" if model.kind != "encoder-only" else "encoder"
-        self._short: dict[tuple[str, str, int], np.ndarray] = {}
-        self.ov = self._circuits() if self._linear() else {}
+        self._short: dict[tuple[Site, ...], tuple[np.ndarray, ...]] = {}
 
     def beside(self, attention: Attention, first: bool) -> dict[str, Any]:
         """``values``, ``direct`` and ``ov`` of one block in one run, as far as there are any.
@@ -68,22 +69,33 @@ class OwnWeights:
             v = v - _array(block.value.bias).reshape(len(out), 1, -1)
         return weights @ v @ out
 
-    def short_values(self, site: Site, v: np.ndarray) -> np.ndarray:
-        """Vectors as long as the values of each key through the output projection.
+    def shortening(
+        self, sites: Sequence[Site], heads: int
+    ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """What makes of values vectors as long as they have through the output projection.
 
-        ``v`` ``[sentence, head, key, d_v]`` gives the same shape: ``W_O = R^T Q^T`` with
-        orthonormal Q, so ``v R^T`` has every length and angle of ``v W_O`` in d_v numbers.
+        It takes ``v`` ``[some, key, d_v]`` and of each the number of its head, counted over the
+        blocks of ``sites`` that have ``heads`` together, and gives the shape of ``v``: ``W_O = R^T
+        Q^T`` with orthonormal Q, so ``v R^T`` has every length and angle of ``v W_O`` in d_v
+        numbers.
         """
-        block = self._block(site)
-        if block.value.bias is not None:
-            v = v - _array(block.value.bias).reshape(v.shape[1], 1, -1)
-        key = (site.stack, site.block, site.layer)
+        key = tuple(sites)
         if key not in self._short:
-            out = _heads(block.output, v.shape[1])  # [head, d_v, d_model]
-            wide = out.shape[1] >= out.shape[2]
-            q_r = out if wide else np.linalg.qr(out.transpose(0, 2, 1))[1].transpose(0, 2, 1)
-            self._short[key] = q_r
-        return v @ self._short[key]
+            made = [self._short_of(site, heads // len(sites)) for site in sites]
+            self._short[key] = tuple(map(np.concatenate, zip(*made, strict=True)))
+        bias, short = self._short[key]
+        return lambda v, head: (v - bias[head]) @ short[head]
+
+    def _short_of(self, site: Site, heads: int) -> tuple[np.ndarray, np.ndarray]:
+        """Value bias ``[head, 1, d_v]`` and R^T ``[head, d_v, d_v]`` of a block."""
+        block = self._block(site)
+        out = _heads(block.output, heads)  # [head, d_v, d_model]
+        wide = out.shape[1] >= out.shape[2]
+        short = out if wide else np.linalg.qr(out.transpose(0, 2, 1))[1].transpose(0, 2, 1)
+        bias = np.zeros((heads, 1, out.shape[1]), np.float32)
+        if block.value.bias is not None:
+            bias += _array(block.value.bias).reshape(heads, 1, -1)
+        return bias, short
 
     def _linear(self) -> bool:
         """Whether what a head writes reaches the logits through the last norm alone."""
@@ -113,9 +125,11 @@ class OwnWeights:
         assert self.module is not None
         return self.module.config.norm_kind == "layer"
 
-    def _circuits(self) -> dict[tuple[str, int], np.ndarray]:
-        """M12 of each self-attention of the last stack, ``[head]``."""
-        assert self.module is not None
+    @cached_property
+    def ov(self) -> dict[tuple[str, int], np.ndarray]:
+        """M12 of each self-attention of the last stack, ``[head]``; nothing where not asked."""
+        if self.module is None or not self._linear():
+            return {}
         stack, found = getattr(self.module, self.last), {}
         embed, unembed = _array(stack.embedding.tokens.weight), self._unembed()
         for number, layer in enumerate(stack.layers):
