@@ -18,6 +18,8 @@ from ...core.trace_parts import Attention
 from ...metrics.head_measures.values import ov_values
 from ...model import Transformer
 
+SOME = 1024  # words of the vocabulary that are looked at together
+
 
 class OwnWeights:
     """The weights of a model's heads, and the arrays that `HeadRows` takes of them.
@@ -60,6 +62,34 @@ class OwnWeights:
         """The logits ``[..., vocabulary]`` of what a head writes ``[..., d_model]``, the scale of
         the last norm held."""
         return self._normed(x) @ self._unembed()
+
+    @property
+    def vocabulary(self) -> int:
+        """How many words the output layer knows."""
+        assert self.module is not None
+        return int(self.module.output.weight.shape[0])
+
+    def among_first(self, x: np.ndarray, token: np.ndarray, top: int) -> np.ndarray:
+        """Whether fewer than ``top`` words have a higher logit in `direct` than ``token``.
+
+        ``x`` ``[some, d_model]``, ``token`` ``[some]``. Rows that so many words are known to
+        surpass are not multiplied with the rest of the vocabulary.
+        """
+        assert self.module is not None
+        words = _array(self.module.output.weight)
+        normed = self._normed(x)
+        level = (normed * words[token]).sum(-1)
+        above, left = np.zeros(len(x), np.int64), np.arange(len(x))
+        for start in range(0, len(words), SOME):
+            part = normed[left] @ words[start : start + SOME].T > level[left, None]
+            own = token[left] - start
+            there = np.flatnonzero((own >= 0) & (own < part.shape[1]))
+            part[there, own[there]] = False
+            above[left] += part.sum(-1)
+            left = left[above[left] < top]
+            if not len(left):
+                break
+        return above < top
 
     def written(self, site: Site, weights: np.ndarray, v: np.ndarray) -> np.ndarray:
         """What the heads of a block write, ``[head, query, d_model]``; value biases left out."""
