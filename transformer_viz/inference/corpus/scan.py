@@ -26,7 +26,7 @@ from .sentences import batches, read_shard
 from .shelf import Example, Shelf
 from .stacking import put_measured, stacks
 
-TOGETHER = 128  # sentences that are measured together
+TOGETHER = 512  # sentences that are measured together
 CELLS = 2**22  # weights of these, all heads counted
 
 

@@ -15,12 +15,13 @@ import numpy as np
 from ...core.sites import Site
 from ...core.trace_parts import Tokens
 from ...metrics.corpus.columns import Sums
+from ...metrics.corpus.selection import draw_of
 from ...metrics.corpus.stacked import Stacked, measure
 from ..head_metrics.own_weights import OwnWeights
 from .blocks import Batch, Block, alike, side
 from .sentences import Sentence
 
-CELLS = 2**17  # weights of a stack
+CELLS = 2**18  # weights of a stack
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,25 +131,30 @@ def put_measured(
         view,
         _values(pieces, own),
     )
-    found = measure(stack, [_generator(seed, one.number, block.site) for one in sentences])
+    draws = np.array([_draw(seed, one.number, block.site) for one in sentences], np.uint64)
+    found = measure(stack, draws)
     places = np.concatenate([p.start + np.arange(len(p.sentences)) for p in pieces])
     for name, part in vars(found).items():
         getattr(sums, name)[places, first.heads] = part
     return weights
 
 
-def _generator(seed: int, number: int, site: Site) -> np.random.Generator:
+def _draw(seed: int, number: int, site: Site) -> int:
+    """What the orders of the null are drawn from: one number for all layers of a kind."""
     kind = sum(f"{site.stack} {site.block}".encode())
-    return np.random.default_rng((seed, number, kind))
+    return draw_of(seed, number) ^ kind
 
 
-def _values(pieces: Sequence[Piece], own: OwnWeights) -> Callable[[np.ndarray], np.ndarray] | None:
+def _values(pieces: Sequence[Piece], own: OwnWeights) -> Callable[[], np.ndarray] | None:
     if own.module is None or any(b.v is None for piece in pieces for b in piece.blocks):
         return None
-    values = filled(pieces, _v)
-    short = own.shortening([block.site for block in pieces[0].blocks], values.shape[1])
-    heads, flat = values.shape[1], values.reshape(-1, *values.shape[2:])
-    return lambda some: short(flat[some], some % heads)
+    sites = [block.site for block in pieces[0].blocks]
+
+    def values() -> np.ndarray:
+        found = own.short_values(sites, filled(pieces, _v))
+        return found.reshape(-1, *found.shape[2:])
+
+    return values
 
 
 def _v(block: Block) -> np.ndarray:

@@ -6,7 +6,7 @@ other modules these three measures have no value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, cast
 
@@ -99,22 +99,19 @@ class OwnWeights:
             v = v - _array(block.value.bias).reshape(len(out), 1, -1)
         return weights @ v @ out
 
-    def shortening(
-        self, sites: Sequence[Site], heads: int
-    ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """What makes of values vectors as long as they have through the output projection.
+    def short_values(self, sites: Sequence[Site], v: np.ndarray) -> np.ndarray:
+        """Vectors as long as the values of each key through the output projection.
 
-        It takes ``v`` ``[some, key, d_v]`` and of each the number of its head, counted over the
-        blocks of ``sites`` that have ``heads`` together, and gives the shape of ``v``: ``W_O = R^T
-        Q^T`` with orthonormal Q, so ``v R^T`` has every length and angle of ``v W_O`` in d_v
-        numbers.
+        ``v`` ``[sentence, head, key, d_v]`` of the blocks of ``sites`` side by side gives the same
+        shape: ``W_O = R^T Q^T`` with orthonormal Q, so ``v R^T`` has every length and angle of
+        ``v W_O`` in d_v numbers.
         """
         key = tuple(sites)
         if key not in self._short:
-            made = [self._short_of(site, heads // len(sites)) for site in sites]
+            made = [self._short_of(site, v.shape[1] // len(sites)) for site in sites]
             self._short[key] = tuple(map(np.concatenate, zip(*made, strict=True)))
         bias, short = self._short[key]
-        return lambda v, head: (v - bias[head]) @ short[head]
+        return (v - bias if bias.any() else v) @ short
 
     def _short_of(self, site: Site, heads: int) -> tuple[np.ndarray, np.ndarray]:
         """Value bias ``[head, 1, d_v]`` and R^T ``[head, d_v, d_v]`` of a block."""

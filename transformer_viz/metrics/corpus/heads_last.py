@@ -14,6 +14,8 @@ import numpy as np
 from ..head_measures.patterns import OFFSETS, offset_keys
 from ..head_measures.rows import GRID, LEAST_MASS, TIE, HeadRows
 
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # SplitMix64's step
+
 
 @dataclass(frozen=True, eq=False)
 class Facts:
@@ -158,3 +160,31 @@ class Looks:
         )
         total, squares = found
         return total, squares
+
+
+def orders(facts: Facts, draws: np.ndarray, kind: int) -> np.ndarray:
+    """Which place of the true order stands where, with words in another order: the null.
+
+    Words are sorted by a hash of the sentence's draw, the kind and their place, so an order depends
+    on nothing else. The hash is SplitMix64 (Steele et al. 2014).
+
+    Args:
+        draws: a whole number of each sentence, uint64 ``[sentence]``.
+        kind: another number gives another order.
+
+    Returns:
+        ``[sentence, place]``.
+    """
+    words = facts.words
+    found = np.tile(np.arange(len(facts.of.spoken)), (len(draws), 1))
+    places = (np.arange(len(words)) + 1 + (kind << 32)).astype(np.uint64)
+    mixed = _mixed(_mixed(draws.astype(np.uint64))[:, None] + places * GOLDEN)
+    found[:, words] = words[np.argsort(mixed, axis=1, kind="stable")]
+    return found
+
+
+def _mixed(x: np.ndarray) -> np.ndarray:
+    """SplitMix64's finish: every bit of a number sways every bit of what comes out."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

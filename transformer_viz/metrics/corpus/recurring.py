@@ -7,7 +7,7 @@ import numpy as np
 from ..head_measures.repeats import duplicate_keys, few_of, induction_keys
 from ..head_measures.rows import GRID
 from .columns import PLACES, Sums
-from .heads_last import Looks
+from .heads_last import Looks, orders
 
 RIGHT = {"duplicate": duplicate_keys, "induction": induction_keys}
 
@@ -17,7 +17,7 @@ def by_ids(
     own: Looks,
     even: Looks,
     ids: np.ndarray,
-    generators: list[np.random.Generator],
+    draws: np.ndarray,
 ) -> None:
     """Put both measures into the sums, where a sentence has a word twice.
 
@@ -25,15 +25,13 @@ def by_ids(
         own: the heads of all sentences side by side, sentence by sentence.
         even: one head that looks everywhere alike.
         ids: ``[sentence, key]``.
+        draws: ``[sentence]``, see `orders`.
     """
     ordered = np.sort(ids, axis=1)
     twice = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(1))
     if not len(twice):
         return
-    words = own.facts.words
-    moved = ids[twice]
-    for row, number in zip(moved, twice, strict=True):
-        row[words] = row[generators[number].permutation(words)]
+    moved = np.take_along_axis(ids[twice], orders(own.facts, draws[twice], 1), 1)
     for name, right_keys in RIGHT.items():
         at = PLACES[name].start
         for these, parts in ((ids[twice], ("rows", "total", "chance")), (moved, ("null",))):

@@ -16,7 +16,7 @@ import numpy as np
 from ..head_measures.rows import GRID, HeadRows, Tally
 from ..head_measures.values import SINK
 from .columns import COLUMNS, PLACES, Sums
-from .heads_last import Facts, Looks
+from .heads_last import Facts, Looks, orders
 from .recurring import by_ids
 from .row_measures import (
     ASKED,
@@ -37,9 +37,8 @@ class Stacked:
     """Heads of some sentences of one length under one mask: see `HeadRows` for the parts.
 
     ``weights`` ``[sentence, head, query, key]`` float32, ``ids`` int ``[sentence, key]`` or None;
-    ``values`` takes numbers of heads, sentence * heads + head, and gives ``[some, key, any]``:
-    vectors of the length that the values have through the output projection; None where nobody
-    knows them.
+    ``values`` gives ``[sentence * head, key, any]``: vectors of the length that the values have
+    through the output projection; None where nobody knows them.
     """
 
     weights: np.ndarray
@@ -49,7 +48,7 @@ class Stacked:
     ids: np.ndarray | None
     cross: bool
     view: str
-    values: Callable[[np.ndarray], np.ndarray] | None = None
+    values: Callable[[], np.ndarray] | None = None
 
     @cached_property
     def facts(self) -> Facts:
@@ -67,7 +66,7 @@ class Stacked:
         raw = flat.T.astype(np.float64, order="C").reshape(queries, keys, -1)
         if np.isfinite(raw.sum()):
             return Looks(self.facts, raw)
-        finite = np.isfinite(raw).all(1)
+        finite: np.ndarray = np.all(np.isfinite(raw), axis=1)
         return Looks(self.facts, np.where(finite[:, None], raw, 0.0), finite)
 
     @cached_property
@@ -109,8 +108,11 @@ class _Found:
         )
 
 
-def measure(stack: Stacked, generators: list[np.random.Generator]) -> Sums:
-    """Every measure of each sentence but copying, own, by chance and under the null."""
+def measure(stack: Stacked, draws: np.ndarray) -> Sums:
+    """Every measure of each sentence but copying, own, by chance and under the null.
+
+    ``draws`` ``[sentence]`` uint64 say in what order the null puts rows and ids.
+    """
     sentences, heads = stack.weights.shape[:2]
     found = _Found(sentences * heads)
     own, even, facts = stack.own, stack.even, stack.facts
@@ -125,14 +127,14 @@ def measure(stack: Stacked, generators: list[np.random.Generator]) -> Sums:
         for place, name in enumerate(names):
             found.put("chance_rows", name, may[place] @ usual)
             found.put("chance", name, level[place] @ usual)
-    _positional(found, stack, viewed, generators)
+    _positional(found, stack, viewed, draws)
     if stack.cross:
         _across(found, own, even, viewed)
     if stack.values is not None:
         _null(found, stack, spoken)
     sums = found.sums(sentences)
     if stack.ids is not None and not stack.cross:
-        by_ids(sums, own, even, stack.ids, generators)
+        by_ids(sums, own, even, stack.ids, draws)
     return sums
 
 
@@ -155,9 +157,7 @@ def _by_rows(
         found.put("squares", name, squares[place])
 
 
-def _positional(
-    found: _Found, stack: Stacked, viewed: np.ndarray, generators: list[np.random.Generator]
-) -> None:
+def _positional(found: _Found, stack: Stacked, viewed: np.ndarray, draws: np.ndarray) -> None:
     """`positional`, and what measures of one offset come to where rows are in another order."""
     own, facts = stack.own, stack.facts
     there = facts.offsets.astype(np.float64)
@@ -171,7 +171,7 @@ def _positional(
     level[row[known], facts.column[row, key][known]] = share[known]
     found.put("chance_rows", "positional", there @ viewed)
     found.put("chance", "positional", level.T @ viewed)
-    order = _orders(stack, generators)
+    order = np.repeat(orders(facts, draws, 0).T, stack.weights.shape[1], axis=1)
     if facts.alike:
         moved, standing, where = own, order, np.argsort(order, axis=0)
         rows = own.rows
@@ -190,15 +190,6 @@ def _positional(
         found.put("null_rows", name, own_rows.sum(0))
         whole = np.rint(moved.at(offset, standing) * GRID)
         found.put("null", name, (whole * own_rows).sum(0))
-
-
-def _orders(stack: Stacked, generators: list[np.random.Generator]) -> np.ndarray:
-    """Which row of words stands where, of each sentence in another order, ``[query, head]``."""
-    words, heads = stack.facts.words, stack.weights.shape[1]
-    order = np.tile(np.arange(len(stack.allowed)), (len(generators), 1))
-    for row, generator in zip(order, generators, strict=True):
-        row[words] = generator.permutation(words)
-    return np.repeat(order.T, heads, axis=1)
 
 
 def _across(found: _Found, own: Looks, even: Looks, viewed: np.ndarray) -> None:
@@ -225,18 +216,20 @@ def _null(found: _Found, stack: Stacked, spoken: np.ndarray) -> None:
     open_sinks = r.allowed[:, places, None]
     asked = own.asked * ((own.raw[:, places] * open_sinks).sum(1) > SINK)
     heads = np.flatnonzero(asked.any(0))
-    if len(heads):
-        weights = np.ascontiguousarray(own.raw[:, :, heads].transpose(2, 0, 1))
-        idle, some = _idle(weights, stack.values(heads), places)
-        values, rows = np.zeros(asked.shape), np.zeros(asked.shape)
-        values[:, heads], rows[:, heads] = idle.T, asked[:, heads] * some.T
-        found.values("null", values, rows)
     level = stack.even.raw[..., 0]
     queries = np.flatnonzero(
         stack.facts.spoken & ((level[:, places] * open_sinks[..., 0]).sum(1) > SINK)
     )
+    if not len(heads) and not len(queries):
+        return
+    every = stack.values()
+    if len(heads):
+        weights = np.ascontiguousarray(own.raw[:, :, heads].transpose(2, 0, 1))
+        idle, some = _idle(weights, every[heads], places)
+        values, rows = np.zeros(asked.shape), np.zeros(asked.shape)
+        values[:, heads], rows[:, heads] = idle.T, asked[:, heads] * some.T
+        found.values("null", values, rows)
     if len(queries):
-        every = stack.values(np.arange(own.raw.shape[2]))
         idle, some = _idle(level[queries], every, places)
         found.values("null", idle.T, spoken[queries] * some.T, by_chance=True)
 
