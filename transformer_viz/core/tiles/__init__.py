@@ -1,7 +1,7 @@
 """Long maps without their matrices: what any rectangle of an attention map is computed from.
 
 May import core; numpy only. `maps.py` computes a tile, `cells.py` holds masks and biases in little
-space, `arrays.py` writes and reads them.
+space, `arrays.py` names their arrays for a file.
 """
 
 from .cells import Bias, Visible
