@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .core.interventions import Intervention as Intervention
     from .core.trace import Trace as Trace
     from .inference.ablation.ranking import rank as rank
+    from .inference.comparison.sides import compare as compare
+    from .inference.explanation.explaining import explain as explain
     from .inference.generation import translate as translate
     from .inference.head_metrics.pooled import metrics as metrics
     from .inference.matching import match as match
@@ -38,6 +40,8 @@ __all__ = [
     "Trace",
     "align",
     "available",
+    "compare",
+    "explain",
     "load",
     "match",
     "metrics",
@@ -67,7 +71,9 @@ __getattr__ = lazy(
         "align": ".metrics.alignment.aligning",
         "probe": ".capture",
         "rank": ".inference.ablation.ranking",
+        "explain": ".inference.explanation.explaining",
         "swap": ".inference.patching.swapping",
+        "compare": ".inference.comparison.sides",
         "Intervention": ".core.interventions",
         "Trace": ".core.trace",
         "views": ".views",

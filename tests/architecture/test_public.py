@@ -18,6 +18,8 @@ PUBLIC = {
     "Trace",
     "align",
     "available",
+    "compare",
+    "explain",
     "load",
     "match",
     "metrics",

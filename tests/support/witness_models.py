@@ -1,15 +1,28 @@
-"""Models whose heads are written by hand, so that every score is known (W1, W2, W3, W6).
+"""Models whose heads are known because they were written by hand: W1 to W6.
 
 Stock GPT-2 and BART with all weights 0 but a few. Residuals are blocks of one-hots ``u = [token,
 position, previous, out]`` stored as ``[u; -u]``: every mean is 0 and every LayerNorm a constant
 factor that its gain undoes. A match scores `SHARP` after scaling, so that all other keys together
 weigh e^-40. ``seed`` permutes the heads of each layer; ``order`` of the witness says how.
+
+| witness | function | what is known |
+|---|---|---|
+| W1 | `causal` | previous, duplicate, sink, uniform; induction, the same unwritten, self, uniform |
+| W2 | `translator` | previous, next, self, duplicate; across: diagonal, shifted, on EOS, uniform |
+| W3 | `ov_weights` | an OV circuit that copies, suppresses, shifts, or is random |
+| W4 | `importance` | what the removal of each head costs, also where the gradient is 0 |
+| W5 | `random_gpt2`, `twin` | other weights of one function |
+| W6 | `decoy`, `random_model` | heads that have no role, though something looks like one |
+
+W7, which is trained, is `tests.support.repeater`.
 """
 
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -81,10 +94,12 @@ def links(name: str) -> list[tuple[str, int, int, float]]:
     return []
 
 
-def gpt2(layers: list[list[str]], gain: float = 20.0, seed: int | None = None) -> Witness:
+def gpt2(
+    layers: list[list[str]], gain: float = 20.0, seed: int | None = None, copies: int = 1
+) -> Witness:
     """A causal witness: a list of head names a layer; ``previous`` is ``shift1``, ``self``
-    ``shift0``. The first ``shift1`` writes what it reads to `PREVIOUS`, the first ``induction`` to
-    `OUT`, which the unembedding multiplies with ``gain``."""
+    ``shift0``. The first ``shift1`` of a layer writes what it reads to `PREVIOUS`, the first
+    ``copies`` of ``induction`` to `OUT`, which the unembedding multiplies with ``gain``."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     config = GPT2Config(
@@ -108,18 +123,21 @@ def gpt2(layers: list[list[str]], gain: float = 20.0, seed: int | None = None) -
         for place in range(POSITIONS):
             write(body.wpe.weight[place], POSITION + place)
         for layer, names in enumerate(layers):
-            block, outs = body.h[layer], {"shift1": PREVIOUS, "induction": OUT}
+            block = body.h[layer]
+            outs = {"shift1": [PREVIOUS], "induction": [OUT] * copies}
             _gain(block.ln_1, 2 + written)
             for head, name in enumerate(names):
                 place = order[layer].index(head)
                 for what, read, column, by in links(name):
                     _gpt2_link(block.attn, place, what, read, column, by)
-                out = outs.pop(name, None)
-                if out is not None:
-                    written += 1
-                    for token in range(VOCABULARY):
-                        _gpt2_link(block.attn, place, "v", TOKEN + token, token, 1.0)
-                        write(block.attn.c_proj.weight[place * WIDTH + token], out + token)
+                if not outs.get(name):
+                    continue
+                out = outs[name].pop()
+                for token in range(VOCABULARY):
+                    _gpt2_link(block.attn, place, "v", TOKEN + token, token, 1.0)
+                    write(block.attn.c_proj.weight[place * WIDTH + token], out + token)
+            # what several heads write to one place is added: so many ones, squared
+            written += sum(names.count(n) and (copies**2 if n == "induction" else 1) for n in outs)
             _gain(block.ln_2, 2 + written)
         _gain(body.ln_f, 2 + written)
     return Witness(model, order)
@@ -209,6 +227,79 @@ def causal(gain: float = 20.0, seed: int | None = None) -> Witness:
     return gpt2(W1, gain, seed)
 
 
+def importance(gain: float, copies: int = 1, seed: int | None = None) -> Witness:
+    """W4: L0H0 looks at the token before; L1H0, and with two copies L1H1, finds what followed the
+    last time. All other heads write nothing. ``gain`` 20 saturates: no gradient is left."""
+    rest = ["uniform"] * HEADS
+    layers = [["shift1", *rest[1:]], [*["induction"] * copies, *rest[copies:]]]
+    return gpt2(layers, gain, seed, copies)
+
+
+def random_gpt2(seed: int = 0) -> nn.Module:
+    """W5a: a random GPT-2 of 3 layers and 4 heads, its biases not 0."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(
+        vocab_size=37,
+        n_positions=32,
+        n_embd=32,
+        n_layer=3,
+        n_head=HEADS,
+        initializer_range=0.3,
+        bos_token_id=BOS,
+        eos_token_id=BOS,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = GPT2LMHeadModel(config).eval()
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if name.endswith(("attn.c_attn.bias", "attn.c_proj.bias")):
+                    parameter.normal_(0, 0.5)
+    return model
+
+
+#: What a twin is made of other weights by.
+TWINS = ("bias", "scaled", "permuted", "rotated")
+
+
+def twin(model: nn.Module, kind: str, seed: int = 0) -> Witness:
+    """W5b to W5e: a copy of a GPT-2 with other weights and the same function.
+
+    ``bias``: value biases moved into the output bias, as rows of weights sum to 1; ``scaled``:
+    values of head 1 times 10, its rows of the output projection by 10; ``permuted``: heads of each
+    layer in another order; ``rotated``: queries and keys of each head turned alike.
+    """
+    other: Any = deepcopy(model)
+    blocks, generator = other.transformer.h, torch.Generator().manual_seed(seed)
+    order = orders(len(blocks), seed if kind == "permuted" else None)
+    with torch.no_grad():
+        for layer, block in enumerate(blocks):
+            qkv, out = block.attn.c_attn, block.attn.c_proj
+            wide = out.weight.shape[0] // HEADS
+            weight = qkv.weight.view(-1, 3, HEADS, wide)  # [d_model, q k v, head, d_head]
+            bias, rows = qkv.bias.view(3, HEADS, wide), out.weight.view(HEADS, wide, -1)
+            if kind == "bias":
+                out.bias += bias[2].flatten() @ out.weight
+                bias[2] = 0
+            elif kind == "scaled":
+                weight[:, 2, 1] *= 10
+                bias[2, 1] *= 10
+                rows[1] /= 10
+            elif kind == "permuted":
+                places = list(order[layer])
+                weight[:], bias[:], rows[:] = weight[:, :, places], bias[:, places], rows[places]
+            else:
+                assert kind == "rotated", kind
+                for head in range(HEADS):
+                    turn, _ = torch.linalg.qr(torch.randn(wide, wide, generator=generator))
+                    weight[:, :2, head], bias[:2, head] = (
+                        weight[:, :2, head] @ turn,
+                        bias[:2, head] @ turn,
+                    )
+    return Witness(other, order)
+
+
 def decoy(seed: int | None = None) -> Witness:
     """W6: a head that looks 11 tokens back, which is induction only where the period is 12."""
     return gpt2([["shift11", "sink", "uniform", "uniform"]], seed=seed)
@@ -231,6 +322,12 @@ def ov_weights(kind: str, seed: int = 0) -> dict[str, np.ndarray]:
     if out is None:
         out = generator.normal(size=eye.shape)
     return {"embed": eye, "w_v": eye[None], "w_o": out[None], "unembed": eye}
+
+
+def second_halves(count: int, seed: int = 0, length: int = 12) -> list[tuple[list[int], list[int]]]:
+    """Prompts ``BOS r r[0]`` and what follows for certain, the rest of r."""
+    cut = length + 2
+    return [(ids[:cut], ids[cut:]) for ids in repeats(count, seed, (length, length))]
 
 
 def repeats(

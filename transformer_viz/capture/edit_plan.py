@@ -35,12 +35,9 @@ ATTENTION_EDITS = tuple(kind for kind in EDITS if kind.acts_on in ("scores", "we
 
 def matching(intervention: Intervention, site: Site, heads: int, first: int) -> list[Edit]:
     """The attention edits that name this block, also those that a later one overrides."""
-    places = [replace(site, head=first + head) for head in range(heads)]
-    return [
-        edit
-        for edit in intervention
-        if isinstance(edit, ATTENTION_EDITS) and any(edit.matches(place) for place in places)
-    ]
+    edits = [edit for edit in intervention if isinstance(edit, ATTENTION_EDITS)]
+    places = [replace(site, head=first + head) for head in range(heads)] if edits else []
+    return [edit for edit in edits if any(edit.matches(place) for place in places)]
 
 
 @dataclass(frozen=True)

@@ -271,28 +271,33 @@ class Lineage:
             return out  # made by chance, of Python's numbers, or between calls: an input
         if id(out) in map(id, parents) and not in_place(func):
             return out  # a call that gave back its operand, such as dropout outside training
+        marks = [self.mark(parent) for parent in parents]
         role: Any = packed(func, parents, out)
         if role is None and func in torch_calls.KEEP:
-            carrier = next((p for p in parents if self.role(p) is not None), None)
-            if carrier is not None:
-                role = passed(self.role(carrier), carrier, out, func, args, kwargs)
+            known = zip(parents, marks, strict=True)
+            given = next(((p, m.role) for p, m in known if m and m.role is not None), None)
+            if given is not None:
+                role = passed(given[1], given[0], out, func, args, kwargs)
         if role is None:
-            role = self.ids_role(func, parents) or self.table_role(func, parents)
+            role = self.ids_role(func, parents, marks) or self.table_role(func, parents, marks)
         self.propagate(out, parents, role)
         if func in torch_calls.GROWS:
             self.grow(out, parents, func, args, kwargs)
         elif func in torch_calls.KEEP or func in torch_calls.PROJECT:
-            self.keep_front(out, parents)
-        self.propagate_edited_rotary(out, parents, func, args, kwargs)
+            self.keep_front(out, marks)
+        if self.edited_angles:
+            self.propagate_edited_rotary(out, parents, func, args, kwargs)
         if self.waves:
             self.propagate_waves(out, parents, func, args, kwargs)
         return out
 
-    def keep_front(self, out: Any, parents: list[Tensor]) -> None:
+    def keep_front(self, out: Any, parents: list[Mark | None]) -> None:
         """What stands before the newest tokens stays there while keys are moved about."""
-        front = next((f for p in parents if (f := self.front(p)) is not None), None)
+        front = next((mark.front for mark in parents if mark and mark.front is not None), None)
+        if front is None:
+            return
         for x in out if isinstance(out, SEQUENCES) else (out,):
-            mark = self.mark(x) if front is not None else None
+            mark = self.mark(x)
             if mark is not None:
                 mark.front = front
 
@@ -330,24 +335,28 @@ class Lineage:
         """Whether the model computes now, so that what a call makes of nothing is a constant."""
         return self.names.computing(func is torch.arange)
 
-    def ids_role(self, func: Any, parents: list[Tensor]) -> Ids | None:
+    def ids_role(self, func: Any, parents: list[Tensor], marks: list[Mark | None]) -> Ids | None:
         """Integers of the input stay ids while they are only moved about."""
-        for x in parents:
-            role = self.role(x)
-            if x.is_floating_point() and isinstance(role, Ids) and func in torch_calls.NUMERIC:
-                return role
-            if x.is_floating_point() or x.dtype == torch.bool:
+        for x, mark in zip(parents, marks, strict=True):
+            role = None if mark is None else mark.role
+            if x.is_floating_point():
+                if isinstance(role, Ids) and func in torch_calls.NUMERIC:
+                    return role
                 continue
-            if isinstance(role, Ids) or (self.mark(x) is None and id(x) not in self.owned):
+            if x.dtype == torch.bool:
+                continue
+            if isinstance(role, Ids) or (mark is None and id(x) not in self.owned):
                 return Ids((isinstance(role, Ids) and role.counted) or func in torch_calls.COUNT)
         return None
 
-    def table_role(self, func: Any, parents: list[Tensor]) -> Table | None:
+    def table_role(
+        self, func: Any, parents: list[Tensor], marks: list[Mark | None]
+    ) -> Table | None:
         """Rows of a table that the model owns."""
-        x = parents[0] if parents and func in torch_calls.RESHAPE else None
-        if x is None or x.dim() < 2 or not x.is_floating_point():
+        if not parents or marks[0] is not None or func not in torch_calls.RESHAPE:
             return None
-        if self.mark(x) is not None or self.origin(x):
+        x = parents[0]
+        if x.dim() < 2 or not x.is_floating_point() or self.unmarked(x):
             return None
         return Table(max(x.shape[:-1]))
 
@@ -360,7 +369,7 @@ class Lineage:
         kwargs: Kwargs,
     ) -> None:
         """What a constant would be with edited rotary angles, carried along beside it."""
-        if not self.edited_angles or not isinstance(out, Tensor) or self.origin(out):
+        if not isinstance(out, Tensor) or self.origin(out):
             return
         shadows = {
             id(p): m.edited_rotary

@@ -70,7 +70,8 @@ class Names:
             mine = [x for x in held if isinstance(x, Tensor)]
             self.tensors += mine
             for x in mine:
-                self.tensors += beside(vars(x))
+                if x.__dict__:  # of most tensors it is empty
+                    self.tensors += beside(x.__dict__)
             if isinstance(part, nn.Linear):
                 self.tensors += beside(vars(part))
         self.owned = set(map(id, self.tensors))

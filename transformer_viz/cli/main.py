@@ -31,6 +31,8 @@ from .arguments import (
     stored_run,
 )
 from .atlas import atlas
+from .compare import compare
+from .explain import explain
 from .match import match
 from .options import input_options, intervention_option, load_model, model_path, set_option
 from .rank import rank
@@ -371,6 +373,8 @@ def train(
 
 main.add_command(atlas)
 main.add_command(align)
+main.add_command(compare)
 main.add_command(match)
 main.add_command(rank)
+main.add_command(explain)
 main.add_command(swap)

@@ -303,3 +303,12 @@ def model_of(thing: Model | nn.Module) -> Model:
     if ready.layout == "module in memory" and ready.kind == "encoder-only":
         return load(thing, kind="decoder-only")
     return ready
+
+
+def source_and_target(model: Model, sentence: Any) -> tuple[Source, Source | None]:
+    """The two of a pair (source, target); a source alone has no target. A pair model reads two
+    texts as one source."""
+    pair = isinstance(sentence, tuple) and len(sentence) == 2
+    if pair and not model.pairs and not isinstance(sentence[0], int | np.integer):
+        return sentence[0], sentence[1]
+    return sentence, None

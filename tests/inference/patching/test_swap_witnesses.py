@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import transformer_viz as tv
-from tests.support import removal_witnesses, witness_models
+from tests.support import witness_models
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import SwapHead, SwapStream
 
@@ -65,7 +65,7 @@ def test_where_it_looks_carries_what_is_asked(seed: int | None) -> None:
 
 
 def test_two_copies_carry_half_each_and_all_together() -> None:
-    module = removal_witnesses.importance(gain=1.0, copies=2)
+    module = witness_models.importance(gain=1.0, copies=2).module
     heads = tv.swap(module, OWN, OTHER, (7, 8), target=[])
     both = heads.parts["decoder"][1, :2]
     assert both[0] == pytest.approx(both[1], abs=EXACT)

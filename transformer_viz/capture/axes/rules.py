@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from types import EllipsisType, NoneType
 from typing import Any, Protocol
 
@@ -113,11 +114,12 @@ def described(values: Iterable[Any], look: Look) -> tuple[Any, ...] | None:
     out: list[Any] = []
     for value in values:
         kind = type(value)
+        if kind in PLAIN:
+            out += (kind, value)
+            continue
         part: Any = kind
         if isinstance(value, Tensor):
             part = look.facts(value)
-        elif kind in PLAIN:
-            part = (kind, value)
         elif isinstance(value, SEQUENCES):
             part = described(value, look)
         elif kind not in VAGUE:
@@ -148,6 +150,7 @@ def after(
     return None
 
 
+@lru_cache(maxsize=2048)
 def name_of(func: Any) -> str:
     """A call's name without the underscores of operators; of a property that of the property."""
     name = getattr(func, "__name__", "")

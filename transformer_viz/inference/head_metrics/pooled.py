@@ -13,7 +13,7 @@ from ...checkpoints.common.model import Model
 from ...core.trace import Trace
 from ...metrics.head_measures.rows import VIEWS
 from ...metrics.head_measures.tables import Block, blocks_of, measured, table_of
-from ..model_inputs import model_of
+from ..model_inputs import model_of, source_and_target
 from ..tracing import trace
 from .own_weights import OwnWeights
 
@@ -78,8 +78,7 @@ def runs_of(
     """All measures of each sentence's blocks, one sentence after the other, also under the null."""
     own = OwnWeights(model)
     for number, sentence in enumerate(sentences):
-        pair = isinstance(sentence, tuple) and len(sentence) == 2 and not _id(sentence[0])
-        source, target = sentence if pair and not model.pairs else (sentence, None)
+        source, target = source_and_target(model, sentence)
         run = trace(model, source, target, keep=("weights", "scores", "qkv"), check=False)
         generator = np.random.default_rng((seed, number))
         yield [
@@ -88,7 +87,3 @@ def runs_of(
         ]
         if tell is not None:
             tell(number + 1, len(sentences))
-
-
-def _id(thing: Any) -> bool:
-    return isinstance(thing, int | np.integer)

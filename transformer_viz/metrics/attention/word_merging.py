@@ -143,19 +143,20 @@ def _words(side: Axis) -> Axis:
     parts: dict[int, list[int]] = {}
     for token, word in enumerate(side.words):
         parts.setdefault(word, []).append(token)
-    names = tuple(_joined([side.labels[token] for token in tokens]) for tokens in parts.values())
+    names = tuple(joined([side.labels[token] for token in tokens]) for tokens in parts.values())
     special = tuple(all(side.special[token] for token in tokens) for tokens in parts.values())
     return Axis(numbered(names), tuple(range(len(names))), special)
 
 
-def _joined(labels: list[str]) -> str:
+def joined(labels: list[str]) -> str:
     """The word that pieces make; a character of several bytes stands once."""
     text = ""
     for label in labels:
         plain = REPEATED.sub("", label)
         part = PART.search(plain)
         if part is None or part[1] == "1":
-            text += PART.sub("", plain)
+            shown = PART.sub("", plain)
+            text += shown.removeprefix("◌") if text else shown  # an accent has its letter now
     return text.removeprefix(SPACE) or text  # a piece that is a blank alone begins a word
 
 

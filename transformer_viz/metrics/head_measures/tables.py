@@ -135,7 +135,7 @@ def table_of(sentences: Sequence[Sequence[Block]], seed: int | None = None) -> p
         columns[f"{name}_chance"] = _pooled(sentences, "chance", name)[0]
         if draws is None:
             continue
-        low, high = _interval(sums, counts, draws)
+        low, high = interval(sums, counts, draws)
         columns[f"{name}_low"], columns[f"{name}_high"] = low, high
         if name in sentences[0][0].null:
             nulls[name] = _pooled(sentences, "null", name)[0].tolist()
@@ -171,7 +171,7 @@ def _pooled(
     return settled(sums.sum(0), counts.sum(0))
 
 
-def _interval(
+def interval(
     sums: np.ndarray, counts: np.ndarray, draws: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The interval of each head, ``[head]``; draws that ask it no row are left out."""

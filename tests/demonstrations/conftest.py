@@ -1,0 +1,47 @@
+"""Models that learn within seconds, each trained once in a session, whoever asks first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.support import repeater
+from tests.support.repeater import Snapshot
+
+
+@pytest.fixture(scope="session")
+def once(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Callable[[str, Callable[[], Any]], Any]:
+    """Makes a thing, or reads what another process of this session has made."""
+    base = tmp_path_factory.getbasetemp()
+    spread = hasattr(request.config, "workerinput")
+    folder = base.parent if spread else base
+
+    def made(name: str, make: Callable[[], Any]) -> Any:
+        file = Path(folder) / f"{name}.pt"
+        if not file.exists():
+            part = base / f"{name}.part"
+            torch.save(make(), part)
+            part.replace(file)
+        return torch.load(file, weights_only=False)
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def two_layers(once: Callable[..., Any]) -> list[Snapshot]:
+    """W7 as it learns."""
+    found: list[Snapshot] = once("two-layers", repeater.taught)
+    return found
+
+
+@pytest.fixture(scope="session")
+def one_layer(once: Callable[..., Any]) -> list[Snapshot]:
+    """Its control, which lacks the layer that could look at what the first has found."""
+    found: list[Snapshot] = once("one-layer", lambda: repeater.taught(layers=1))
+    return found

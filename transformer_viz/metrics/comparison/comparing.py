@@ -1,0 +1,330 @@
+"""Two runs, or as many pairs of them as there are sentences, compared head by head."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...core.sites import MAPS
+from ...core.trace import Trace
+from ...core.trace_parts import read_only
+from ...core.version import __version__
+from ...preprocessing.tokenizers import numbered
+from ..head_measures.rows import VIEWS, Tally, tally
+from ..head_measures.tables import blocks_of, interval, measured, table_of
+from ..statistics.bootstrap import reweightings
+from .common_words import CommonWords, Word
+from .pairing import CLEAR, Costs, paired
+from .shared_maps import SharedBlock, SharedMap, shared_maps
+
+Pairs = Sequence[tuple[Trace, Trace]]
+ELSEWHERE = "elsewhere"  # the last column of shared maps
+
+
+@dataclass(frozen=True, eq=False)
+class HeadMaps:
+    """A head of each side on the words that both read, ``[row, column]``, and ``b - a``.
+
+    The last column is *elsewhere*: what a row gives to words that the other side lacks.
+    """
+
+    a: np.ndarray
+    b: np.ndarray
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def difference(self) -> np.ndarray:
+        return self.b - self.a
+
+    @property
+    def limit(self) -> float:
+        """The largest weight that was added or taken: both ends of a symmetric scale."""
+        return float(np.abs(self.difference).max(initial=0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """How two sides differ, head by head, on the words that both read.
+
+    ``heads`` has a row for every place that both sides have: stack, block, layer, head;
+    ``divergence``, the mean Jensen-Shannon divergence over rows in bits (0: both look alike; 1:
+    they share no key), NaN where no row could be asked; ``rows``, how many were; over several
+    sentences also ``low`` and ``high``, the 95 % bootstrap interval. ``matched`` pairs the heads of
+    one side with those of the other that look most alike, see `pairing.paired`. ``words`` has a row
+    for each word: sentence, side (source or target), ``a`` and ``b`` (missing where one side lacks
+    it), ``tokens_a`` and ``tokens_b`` (how many make it), ``same``, ``special``. ``card`` says what
+    was compared, ``notes`` what must be known beside the numbers. ``runs`` are those compared, and
+    ``shared`` the maps of the first pair.
+    """
+
+    heads: pd.DataFrame
+    matched: pd.DataFrame
+    words: pd.DataFrame
+    card: dict[str, Any]
+    notes: tuple[str, ...]
+    runs: tuple[tuple[Trace, Trace], ...]
+    shared: tuple[SharedMap, ...]
+
+    def maps(
+        self, block: str, layer: int, head: int, other: tuple[int, int] | None = None
+    ) -> HeadMaps:
+        """One head of the first side beside that of the same place, or beside ``other`` (layer,
+        head), in the first sentence.
+
+        Raises:
+            LookupError: a map or head that a side lacks; names those there are.
+        """
+        there = {one.name: one for one in self.shared}
+        if block not in there:
+            raise LookupError(
+                f"Both sides have no map {block!r} in common; they share {', '.join(there)}."
+            )
+        one = there[block]
+        a = _head(one.a, block, (layer, head), "first")
+        b = _head(one.b, block, (layer, head) if other is None else other, "second")
+        columns = (*_names(one.columns.shared), ELSEWHERE)
+        return HeadMaps(read_only(a), read_only(b), _names(one.rows.shared), columns)
+
+    @cached_property
+    def measures(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """What the heads of each side do, as `tv.metrics` measures runs, in the view asked for."""
+        view = str(self.card["view"])
+        return tuple(
+            table_of(
+                [
+                    [measured(b.site, rows) for b, rows in blocks_of(run[side], view)]
+                    for run in self.runs
+                ]
+            )
+            for side in (0, 1)
+        )
+
+
+def compared(
+    pairs: Pairs, view: str = "raw", within: int | None = None, seed: int = 0
+) -> Comparison:
+    """Compare pairs of runs, one pair a sentence.
+
+    Raises:
+        ValueError: no pair, another view, or two sides with nothing in common; says what they have.
+        LookupError: a trace kept no weights.
+    """
+    if view not in VIEWS:
+        raise ValueError(f"There is no view {view!r}; choose of {', '.join(VIEWS)}.")
+    if not pairs:
+        raise ValueError("There is nothing to compare; give at least one pair of runs.")
+    maps = [_in_common(a, b, view) for a, b in pairs]
+    heads = _heads(maps, seed)
+    matched = pd.concat([paired(costs, within) for costs in _costs(maps)], ignore_index=True)
+    words = _words(maps)
+    card = _card(pairs, view, heads)
+    return Comparison(
+        heads, matched, words, card, _notes(maps[0], heads, matched), tuple(pairs), maps[0]
+    )
+
+
+def _in_common(a: Trace, b: Trace, view: str) -> tuple[SharedMap, ...]:
+    maps = shared_maps(a, b, view)
+    if not maps:
+        raise ValueError(
+            f"The two sides have no attention map in common: one has {_listed(a.maps)}, the other "
+            f"{_listed(b.maps)}. Compare two models of one kind."
+        )
+    if not any(one.rows.any_same for one in maps):
+        raise ValueError(
+            f"The two sides read no word in common: {_text(a)} and {_text(b)}. Give sentences that "
+            "share words, or the same sentence to both."
+        )
+    return maps
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _text(trace: Trace) -> str:
+    return repr(" ".join(trace.source.labels[:12]))
+
+
+def _heads(maps: Sequence[Sequence[SharedMap]], seed: int) -> pd.DataFrame:
+    """The table of heads that stand at the same place on both sides."""
+    names, tallies = _places(maps[0]), [_tallies(one) for one in maps]
+    if any(_places(one) != names for one in maps[1:]):
+        raise ValueError(
+            "The runs of the sentences have not the same heads; compare runs of the same models."
+        )
+    table = pd.DataFrame(names, columns=["stack", "block", "layer", "head"])
+    sums = np.stack([one.total for one in tallies])
+    counts = np.stack([one.rows for one in tallies])
+    table["divergence"] = _means(sums.sum(0), counts.sum(0))
+    table["rows"] = counts.sum(0).astype(np.int64)
+    if len(maps) > 1:
+        draws = reweightings(len(maps), seed=seed)
+        table["low"], table["high"] = interval(sums[..., None], counts[..., None], draws)
+    return table
+
+
+def _means(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    return np.where(counts > 0, sums / np.where(counts > 0, counts, 1.0), np.nan)
+
+
+def _same_places(one: SharedMap) -> list[tuple[SharedBlock, SharedBlock]]:
+    there = {block.layer: block for block in one.b}
+    return [(block, there[block.layer]) for block in one.a if block.layer in there]
+
+
+def _places(maps: Sequence[SharedMap]) -> list[tuple[str, str, int, int]]:
+    return [
+        (*MAPS[one.name], a.layer, head)
+        for one in maps
+        for a, b in _same_places(one)
+        for head in range(min(a.heads, b.heads))
+    ]
+
+
+def _tallies(maps: Sequence[SharedMap]) -> Tally:
+    parts = [tally(*one.of_same_place(a, b)) for one in maps for a, b in _same_places(one)]
+    return Tally(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+def _costs(maps: Sequence[Sequence[SharedMap]]) -> list[Costs]:
+    """The divergence of all pairs of heads, map by map, over all sentences."""
+    found = []
+    for number, first in enumerate(maps[0]):
+        sums, counts = (
+            np.sum([part[which] for part in (_all_pairs(one[number]) for one in maps)], axis=0)
+            for which in (0, 1)
+        )
+        places, others = (
+            tuple((block.layer, head) for block in side for head in range(block.heads))
+            for side in (first.a, first.b)
+        )
+        found.append(Costs(first.name, places, others, _means(sums, counts)))
+    return found
+
+
+def _all_pairs(one: SharedMap) -> tuple[np.ndarray, np.ndarray]:
+    table = [[one.of_all_pairs(a, b) for b in one.b] for a in one.a]
+    sums, counts = (np.block([[pair[which] for pair in row] for row in table]) for which in (0, 1))
+    return sums, counts
+
+
+def _head(side: Sequence[SharedBlock], name: str, place: tuple[int, int], which: str) -> np.ndarray:
+    found = {block.layer: block for block in side}
+    layer, head = place
+    if layer not in found or not 0 <= head < found[layer].heads:
+        last = side[-1]
+        raise LookupError(
+            f"The {which} side has no {name} L{layer} H{head}; it has {name} "
+            f"L{side[0].layer} H0 to L{last.layer} H{last.heads - 1}."
+        )
+    return found[layer].weights[head]
+
+
+def _words(maps: Sequence[Sequence[SharedMap]]) -> pd.DataFrame:
+    """The words of every sentence, of its source and its target."""
+    rows = []
+    for number, some in enumerate(maps):
+        sides: dict[str, CommonWords] = {}
+        for one in some:
+            sides |= {one.query: one.rows, one.key: one.columns}
+        for side, common in sorted(sides.items()):
+            rows += [(number, side, *_said_word(word)) for word in common.words]
+    names = ["sentence", "side", "a", "b", "tokens_a", "tokens_b", "same", "special"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def _said_word(word: Word) -> tuple[str | None, str | None, int, int, bool, bool]:
+    sizes = (len(word.a), len(word.b))
+    return word.label_a or None, word.label_b or None, *sizes, word.same, word.special
+
+
+def _names(words: Sequence[Word]) -> tuple[str, ...]:
+    """What shared words are called on an axis: unlike ones bear both names."""
+    names = (w.label_a if w.same else f"{w.label_a} / {w.label_b}" for w in words)
+    return numbered(names)
+
+
+def _card(pairs: Pairs, view: str, heads: pd.DataFrame) -> dict[str, Any]:
+    """What one needs to repeat and to judge the numbers."""
+    made = hashlib.sha256()
+    for pair in pairs:
+        for run in pair:
+            target = None if run.target is None else run.target.ids
+            made.update(repr((run.source.ids or run.source.pieces, target)).encode())
+    return {
+        "a": _side(pairs[0][0]),
+        "b": _side(pairs[0][1]),
+        "metric": "Jensen-Shannon divergence of attention rows, bits",
+        "view": view,
+        "sentences": len(pairs),
+        "sentences_hash": made.hexdigest(),
+        "rows": int(heads["rows"].max()) if len(heads) else 0,
+        "version": __version__,
+    }
+
+
+def _side(run: Trace) -> dict[str, Any]:
+    manifest = run.manifest
+    return {
+        "model": manifest.get("model"),
+        "model_hash": manifest.get("hash"),
+        "dtype": manifest.get("dtype"),
+        "device": manifest.get("device"),
+        "seed": manifest.get("seed"),
+        "intervention": run.intervention.to_json(),
+    }
+
+
+def _notes(
+    maps: Sequence[SharedMap], heads: pd.DataFrame, matched: pd.DataFrame
+) -> tuple[str, ...]:
+    """What must be known beside the numbers, in sentences."""
+    said = [_said_of_words(maps)]
+    left_out = [one.name for one in maps if _shape(one.a) != _shape(one.b)]
+    if left_out:
+        said.append(
+            f"The two sides have not the same layers and heads ({', '.join(left_out)}): a place "
+            "that both have means the same number and no more; read the matched heads."
+        )
+    unasked = int((heads["rows"] == 0).sum())
+    if unasked:
+        said.append(f"{unasked} of {len(heads)} heads could be asked in no row: no value.")
+    known = matched[matched["other_head"].notna()]
+    if len(known):
+        said.append(
+            f"Matched: {int(known['same'].sum())} of {len(known)} heads go with the head of their "
+            f"own place; {int(known['ambiguous'].sum())} are ambiguous, the next best being less "
+            f"than {CLEAR} bits farther."
+        )
+    return (*said, "Two heads that look alike need not do the same: values may differ.")
+
+
+def _shape(side: Sequence[SharedBlock]) -> list[tuple[int, int]]:
+    return [(block.layer, block.heads) for block in side]
+
+
+def _said_of_words(maps: Sequence[SharedMap]) -> str:
+    """How the words were brought together, of all sentences that a run reads."""
+    common = [side for one in maps for side in (one.rows, one.columns)]
+    how = {side.how for side in common}
+    if how == {"tokens"}:
+        return "Both sides read the same tokens."
+    if "words" not in how:
+        return (
+            "Both sides read the same text in other pieces; it is cut where both cut it, and the "
+            "pieces between two cuts are one word: columns added, rows averaged."
+        )
+    count = sum(not word.special for word in maps[0].columns.shared)
+    lone = sum(not word.special for word in maps[0].columns.lone)
+    return (
+        f"Two texts: {count} words of one have a counterpart in the other, {lone} have none; what "
+        "goes to those stands in the column elsewhere, and their rows are not asked."
+    )
