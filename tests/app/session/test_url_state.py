@@ -106,6 +106,10 @@ FULL = {
     "heads_on": "sentence",
     "heads_by": "previous",
     "removal": "zero",
+    "aligned": "1.3",
+    "aligned_row": "in",
+    "gold": "0-0 1p2",
+    "gold_from_one": True,
     "other": "Noch ein Satz.",
     "between": "es, sie",
     "swapped": "stream",
@@ -138,6 +142,10 @@ STATES = strategies.fixed_dictionaries(
         "statistic": strategies.sampled_from([s.name for s in STATISTICS]),
         "reach": strategies.sampled_from(list(REACHES)),
         "swapped": strategies.sampled_from(list(url_state.KINDS)),
+        "aligned": strategies.just("")
+        | NUMBER.map(str)
+        | PAIR.map(lambda pair: "{}.{}".format(*pair)),
+        "aligned_row": strategies.sampled_from(url_state.SHIFTS),
         "heads_on": strategies.sampled_from(url_state.HEADS_ON),
         "heads_by": strategies.sampled_from(url_state.HEADS_BY),
         "removal": strategies.sampled_from(url_state.REMOVALS),
@@ -155,8 +163,8 @@ STATES = strategies.fixed_dictionaries(
         "predicted": strategies.lists(PAIR, max_size=10, unique=True).map(tuple),
         "search": strategies.sampled_from(url_state.SEARCHES),
         "drawing": strategies.integers(10, 500).map(lambda n: n / 100),
-        **dict.fromkeys(("number", "branch", "other", "between", "lab", "tried"), TEXT),
-        **dict.fromkeys(("present", "pooled"), strategies.booleans()),
+        **dict.fromkeys(("number", "branch", "gold", "other", "between", "lab", "tried"), TEXT),
+        **dict.fromkeys(("present", "pooled", "gold_from_one"), strategies.booleans()),
         "words": strategies.booleans(),
         "special": strategies.booleans(),
         **dict.fromkeys(

@@ -9,6 +9,7 @@ from ...i18n import mark
 from ..page_template import Page
 from . import (
     about,
+    align,
     checkpoint,
     explore,
     heads,
@@ -35,6 +36,7 @@ PAGES: tuple[Page, ...] = (
     Page("norms", mark("Norms"), norms.QUESTION, norms.draw, SEE, has_map=True),
     Page("heads", mark("Heads"), heads.QUESTION, heads.draw, ASK),
     Page("swap", mark("Swap"), swap.QUESTION, swap.draw, ASK),
+    Page("align", mark("Align"), align.QUESTION, align.draw, ASK),
     Page(
         "lessons",
         mark("Lessons"),
