@@ -245,8 +245,7 @@ def alignment(found: Found) -> str:
         + _verdict(all(one["out"]["layer"] != one["in"]["layer"] for one in seeds))
         + ". The row that reads beats the row that writes: "
         + _verdict(all(one["in"]["rate"] < one["out"]["rate"] for one in seeds))
-        + "; in a model of so few layers the row that writes a word must look at its partner "
-        "itself.\n",
+        + ".\n",
         "The mean weight of all heads of a layer, by the row that writes, layers 0 and 1"
         + (
             "; and the length of what they write together from each word (weight times value "
@@ -292,8 +291,8 @@ def special(found: Found) -> str:
     lines = [
         "## D8 Heads that look at [SEP], and beside the word\n",
         f"Clark et al. 2019, figure 2, on {found['sentences']} sentences (500 for the model in the "
-        "box). How many heads give more than half of their weight to special tokens and to the end mark alone, "
-        f"and the heads with most on the word before and after.{said}\n",
+        "box). How many heads give more than half of their weight to special tokens and to the end "
+        f"mark alone, and the heads with most on the word before and after.{said}\n",
         table(
             ["model", "heads", "special > .5", "end mark > .5", "previous", "next"],
             (
