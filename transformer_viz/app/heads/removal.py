@@ -51,7 +51,7 @@ SAID = {
     ),
 }
 #: Sentences of the first numbers, which stand soon, and of each further step; then all of them.
-STEPS = (8, 32, 128, 512)
+STEPS = (4, 16, 64, 256)
 SHOWN = 20  # heads
 
 
