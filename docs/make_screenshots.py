@@ -74,6 +74,7 @@ SHOTS: tuple[Shot, ...] = (
     ),
     ("heads", "heads", {"block": "encoder", "heads_by": "previous", "layer": 2, "head": 3}),
     ("swap", "swap", {"edits": SWAPPED}),
+    ("compare", "compare", {"versus": "step", "moments": "256,16384"}),
     ("checkpoint", "checkpoint", {}),
     ("about", "about", {}),
 )

@@ -39,6 +39,7 @@ MARKS = {
     "Norms": ".st-key-statistic",
     "Heads": ".st-key-removal",
     "Swap": ".st-key-swapped",
+    "Compare": ".st-key-versus",
     "Labs": ".st-key-lab",
 }
 MAP = "charts.head-view"
@@ -109,6 +110,12 @@ KEPT: dict[str, Any] = {
     "other": "The dog sat on the mat because it was tired.",
     "between": "sie, er",
     "swapped": "stream",
+    "versus": "step",
+    "weighed": "content",
+    "opposite": "match",
+    "beside": "en-de",
+    "moments": "256,4096",
+    "seen": "cross.1.3",
     "lab": "scale",
     "tried": "guess=1",
 }

@@ -10,6 +10,7 @@ from ..page_template import Page
 from . import (
     about,
     checkpoint,
+    compare,
     explore,
     heads,
     labs,
@@ -35,6 +36,7 @@ PAGES: tuple[Page, ...] = (
     Page("norms", mark("Norms"), norms.QUESTION, norms.draw, SEE, has_map=True),
     Page("heads", mark("Heads"), heads.QUESTION, heads.draw, ASK),
     Page("swap", mark("Swap"), swap.QUESTION, swap.draw, ASK),
+    Page("compare", mark("Compare"), compare.QUESTION, compare.draw, ASK),
     Page(
         "lessons",
         mark("Lessons"),

@@ -35,6 +35,9 @@ SEARCHES = ("greedy", "sample", "beam")
 HEADS_ON = ("stored", "sentence", "file")
 HEADS_BY = ("layer", "effect", *(measure.name for measure in MEASURES))
 REMOVALS = ("mean", "zero", "resample", "uniform")
+VERSUS = ("sentence", "edits", "model", "step")
+WEIGHED = ("raw", "content")
+OPPOSITES = ("place", "match")
 DRAWS = (0.1, 5)  # temperatures of the output at which words may be drawn
 LISTED = 300  # places or heads that one key may name
 WRITTEN = 400  # characters that what was set in a lab may have
@@ -337,9 +340,33 @@ KEYS: tuple[Key, ...] = (
     Key("heads_by", "layer", _one_of(*HEADS_BY), means="Heads: what the table is sorted by"),
     Key("removal", "mean", _one_of(*REMOVALS), means="Heads: what a removed head gives"),
     # Swap.
-    Key("other", "", str, means="Swap: the other sentence; empty: a proposal"),
+    Key("other", "", str, means="Swap, Compare: the other sentence; empty: a proposal"),
     Key("between", "", _short, means="Swap: the pair of words, with a comma; empty: a proposal"),
     Key("swapped", "heads", _one_of(*KINDS), means="Swap: what is taken from the other run"),
+    # Compare.
+    Key("versus", "sentence", _one_of(*VERSUS), means="Compare: what stands on the second side"),
+    Key("weighed", "raw", _one_of(*WEIGHED), means="Compare: weights as they are, or words only"),
+    Key("opposite", "place", _one_of(*OPPOSITES), means="Compare: what each head stands beside"),
+    Key(
+        "beside",
+        "",
+        str,
+        model_names.public_name,
+        means="Compare: the other model; empty: the first that fits",
+    ),
+    Key(
+        "moments",
+        (),
+        _places,
+        _listed,
+        means="Compare: two steps of the training; empty: the first and the last",
+    ),
+    Key(
+        "seen",
+        "",
+        _short,
+        means="Compare: the head, as map.layer.head; empty: the most different one",
+    ),
     # Labs.
     Key("lab", "", _short, means="Labs: the open lab; empty: the first"),
     Key("tried", "", _short, means="Labs: what was set in it, as name=value;..."),
