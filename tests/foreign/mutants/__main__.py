@@ -64,7 +64,7 @@ class Result:
     def words(text: str) -> list[str]:
         """The lines of a report that are not green; of an error that there was one."""
         kind, _, rest = text.partition(": ")
-        return ["an error"] if kind.startswith("raised") else rest.split(", ")
+        return ["an error"] if kind.startswith("raised") else (rest or kind).split(", ")
 
 
 def result(fault: Fault, asked: argparse.Namespace) -> Result:
