@@ -20,6 +20,21 @@ from ..engine import model_names
 from ..engine.swap_jobs import KINDS
 from .edit_controls import REACHES, SCOPES
 from .url_edits import CLEAN, pack, read_edits
+from .url_values import (
+    amount,
+    beam,
+    heads,
+    listed,
+    listed_heads,
+    listed_region,
+    number,
+    one_of,
+    places,
+    region,
+    short,
+    switch,
+)
+from .url_values import shortened as shortened
 
 FIRST_TEXT = "The animal didn't cross the street because it was too tired."
 SET = "set"  # in the link, what a visitor changed in the model's config stands by itself
@@ -30,7 +45,6 @@ BLOCKS = ("one", "all")
 SORTS = ("layer", *(metric.name for metric in shown_metrics()), "change")
 SCALES = ("head", "common")
 GAMMAS = (0.25, 4)  # the least and the most
-BEAMS = range(1, 9)
 SEARCHES = ("greedy", "sample", "beam")
 HEADS_ON = ("stored", "sentence", "file")
 HEADS_BY = ("layer", "effect", *(measure.name for measure in MEASURES))
@@ -39,8 +53,6 @@ VERSUS = ("sentence", "edits", "model", "step")
 WEIGHED = ("raw", "content")
 OPPOSITES = ("place", "match")
 DRAWS = (0.1, 5)  # temperatures of the output at which words may be drawn
-LISTED = 300  # places or heads that one key may name
-WRITTEN = 400  # characters that what was set in a lab may have
 
 
 @dataclass(frozen=True)
@@ -53,133 +65,6 @@ class Key:
     read: Callable[[str], Any]
     write: Callable[[Any], str] = str
     means: str = ""
-
-
-def _one_of(*allowed: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in allowed:
-            raise ValueError(
-                say(
-                    "is {text}; it can be {allowed}",
-                    text=repr(shortened(text)),
-                    allowed=", ".join(allowed),
-                )
-            )
-        return text
-
-    return read
-
-
-def _number(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 6):
-        raise ValueError(
-            say("is {text}; it must be a whole number from 0", text=repr(shortened(text)))
-        )
-    return int(text)
-
-
-def _beam(text: str) -> int:
-    if text not in map(str, BEAMS):
-        raise ValueError(
-            say(
-                "is {text}; it can be {least} to {most}",
-                text=repr(shortened(text)),
-                least=BEAMS[0],
-                most=BEAMS[-1],
-            )
-        )
-    return int(text)
-
-
-def _parts(text: str) -> list[str]:
-    parts = text.split(",") if text else []
-    if len(parts) > LISTED:
-        raise ValueError(
-            say("names {count:,} places; it may name {most}", count=len(parts), most=LISTED)
-        )
-    return parts
-
-
-def _places(text: str) -> tuple[int, ...]:
-    return tuple(sorted({_number(part) for part in _parts(text)}))
-
-
-def _listed(places: tuple[int, ...]) -> str:
-    return ",".join(map(str, places))
-
-
-def _switch(text: str) -> bool:
-    return _one_of("on", "off")(text) == "on"
-
-
-def _amount(least: float, most: float) -> Callable[[str], float]:
-    def read(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = -1.0
-        if not least <= value <= most:
-            raise ValueError(
-                say(
-                    "is {text}; it must be a number from {least:g} to {most:g}",
-                    text=repr(shortened(text)),
-                    least=least,
-                    most=most,
-                )
-            )
-        return value
-
-    return read
-
-
-def _short(text: str) -> str:
-    if len(text) > WRITTEN:
-        raise ValueError(
-            say("has {count:,} characters; it may have {most}", count=len(text), most=WRITTEN)
-        )
-    return text
-
-
-def _numbered(text: str, apart: str) -> tuple[int, int]:
-    first, found, second = text.partition(apart)
-    if not found:
-        raise ValueError(
-            say(
-                "is {text}; it must be numbers such as {example}",
-                text=repr(shortened(text)),
-                example=f"1{apart}3",
-            )
-        )
-    return _number(first), _number(second)
-
-
-def _heads(text: str) -> tuple[tuple[int, int], ...]:
-    return tuple(dict.fromkeys(_numbered(part, ".") for part in _parts(text)))
-
-
-def _listed_heads(heads: tuple[tuple[int, int], ...]) -> str:
-    return ",".join(f"{layer}.{head}" for layer, head in heads)
-
-
-def _region(text: str) -> tuple[tuple[int, int], tuple[int, int]]:
-    rows, found, columns = text.partition(",")
-    if not found:
-        raise ValueError(
-            say(
-                "is {text}; it must be rows and columns such as 1-3,0-4",
-                text=repr(shortened(text)),
-            )
-        )
-    return _numbered(rows, "-"), _numbered(columns, "-")
-
-
-def _listed_region(zoom: tuple[tuple[int, int], tuple[int, int]]) -> str:
-    return ",".join(f"{first}-{last}" for first, last in zoom)
-
-
-def shortened(text: str) -> str:
-    """At most 60 characters of what came, for a sentence about it."""
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _model(name: str) -> str:
@@ -200,7 +85,7 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("text", FIRST_TEXT, str, means="the sentence"),
     Key("target", "", str, means="the translation that is held; empty: the model's own"),
-    Key("beam", 4, _beam, means="how many texts the search keeps"),
+    Key("beam", 4, beam, means="how many texts the search keeps"),
     Key(
         "edits",
         CLEAN,
@@ -209,58 +94,58 @@ KEYS: tuple[Key, ...] = (
         means="the changes inside the model, as JSON, compressed when long",
     ),
     # The selected head, and how runs are shown.
-    Key("block", "cross", _one_of(*MAPS), means="the attention map of the selected head"),
-    Key("layer", 0, _number, means="the layer of the selected head"),
-    Key("head", 0, _number, means="the selected head"),
-    Key("token", 0, _number, means="the selected row of the map"),
+    Key("block", "cross", one_of(*MAPS), means="the attention map of the selected head"),
+    Key("layer", 0, number, means="the layer of the selected head"),
+    Key("head", 0, number, means="the selected head"),
+    Key("token", 0, number, means="the selected row of the map"),
     Key(
         "compare",
         "now",
-        _one_of(*COMPARES),
+        one_of(*COMPARES),
         means="which run is shown: the changed one, the clean one, or their difference",
     ),
     Key(
         "words",
         False,
-        _switch,
+        switch,
         lambda on: "on" if on else "off",
         means="pieces of a word are joined",
     ),
     Key(
-        "special", True, _switch, lambda on: "on" if on else "off", means="special tokens are shown"
+        "special", True, switch, lambda on: "on" if on else "off", means="special tokens are shown"
     ),
-    Key("scope", "head", _one_of(*SCOPES), means="what a change applies to"),
-    Key("answer", 0, _number, means="the target row whose candidates are shown"),
+    Key("scope", "head", one_of(*SCOPES), means="what a change applies to"),
+    Key("answer", 0, number, means="the target row whose candidates are shown"),
     # Positions and Norms, and the order of the words.
-    Key("stack", "encoder", _one_of(*STACKS), means="Positions, Norms: whose sentence"),
-    Key("place", 0, _number, means="Positions: the position"),
-    Key("shift", 1, _number, means="Positions: how far the compared position is away"),
-    Key("pair", 0, _number, means="Positions: the pair of dimensions"),
-    Key("word", 0, _number, means="Norms: the word"),
+    Key("stack", "encoder", one_of(*STACKS), means="Positions, Norms: whose sentence"),
+    Key("place", 0, number, means="Positions: the position"),
+    Key("shift", 1, number, means="Positions: how far the compared position is away"),
+    Key("pair", 0, number, means="Positions: the pair of dimensions"),
+    Key("word", 0, number, means="Norms: the word"),
     Key("site", "", str, means="Norms: the norm"),
     Key(
         "statistic",
         "input_norm",
-        _one_of(*(s.name for s in STATISTICS)),
+        one_of(*(s.name for s in STATISTICS)),
         means="Norms: what is shown of each norm",
     ),
-    Key("reach", "both", _one_of(*REACHES), means="Positions: whose positions change"),
-    Key("order", 0, _number, means="which other order of the words; 0: none"),
+    Key("reach", "both", one_of(*REACHES), means="Positions: whose positions change"),
+    Key("order", 0, number, means="which other order of the words; 0: none"),
     # What belongs to kinds of models.
     Key("second", "", str, means="models of two texts: the second text"),
-    Key("masked", (), _places, _listed, means="models that fill masks: the tokens behind a mask"),
+    Key("masked", (), places, listed, means="models that fill masks: the tokens behind a mask"),
     Key("picture", "", str, means="the example picture; empty: the first, or none beside a text"),
-    Key("seed", 0, _number, means="models of vectors: the seed of the random ones"),
+    Key("seed", 0, number, means="models of vectors: the seed of the random ones"),
     Key(
         "over",
         "weights",
-        _one_of(*OVERS),
+        one_of(*OVERS),
         means="models of pictures: what is laid over the picture",
     ),
     Key(
         "chosen",
         None,
-        _number,
+        number,
         means="models with classes: the class it is about; absent: the most probable",
     ),
     # Checkpoint.
@@ -272,81 +157,79 @@ KEYS: tuple[Key, ...] = (
         means="Checkpoint: the model that it looks at; empty: that of the visit",
     ),
     # How the pictures of heads look.
-    Key("view", "map", _one_of(*VIEWS), means="Explore: how the head is drawn"),
-    Key("key", None, _number, means="the selected column of the map; absent: none"),
-    Key("blocks", "one", _one_of(*BLOCKS), means="Explore: heads of one block, or of all"),
-    Key("sort", "layer", _one_of(*SORTS), means="the order of the heads"),
+    Key("view", "map", one_of(*VIEWS), means="Explore: how the head is drawn"),
+    Key("key", None, number, means="the selected column of the map; absent: none"),
+    Key("blocks", "one", one_of(*BLOCKS), means="Explore: heads of one block, or of all"),
+    Key("sort", "layer", one_of(*SORTS), means="the order of the heads"),
     Key(
         "scale",
         "head",
-        _one_of(*SCALES),
+        one_of(*SCALES),
         means="what colours are scaled to: each head, or all heads alike",
     ),
-    Key("ramp", "ink", _one_of(*RAMPS), means="the colours"),
-    Key("gamma", 1.0, _amount(*GAMMAS), "{:g}".format, means="the exponent of the colours"),
-    Key("threshold", 0.0, _amount(0, 1), "{:g}".format, means="weights below it are left out"),
-    Key("top", 0, _number, means="how many weights of each row are shown; 0: all"),
+    Key("ramp", "ink", one_of(*RAMPS), means="the colours"),
+    Key("gamma", 1.0, amount(*GAMMAS), "{:g}".format, means="the exponent of the colours"),
+    Key("threshold", 0.0, amount(0, 1), "{:g}".format, means="weights below it are left out"),
+    Key("top", 0, number, means="how many weights of each row are shown; 0: all"),
     Key(
         "overlay",
         (),
-        _heads,
-        _listed_heads,
+        heads,
+        listed_heads,
         means="further heads whose lines are drawn, as layer.head",
     ),
     Key(
         "zoom",
         None,
-        _region,
-        _listed_region,
+        region,
+        listed_region,
         means="the part of the map that is enlarged, as rows,columns, each first-last",
     ),
     # The screen.
-    Key("lang", "en", _one_of(*languages()), means="the language"),
+    Key("lang", "en", one_of(*languages()), means="the language"),
     Key(
         "present",
         False,
-        _switch,
+        switch,
         lambda on: "on" if on else "off",
         means="shown to a class: large and without controls",
     ),
     # Lessons.
-    Key("station", 0, _number, means="the station of the lesson that is open; 0: none"),
+    Key("station", 0, number, means="the station of the lesson that is open; 0: none"),
     Key(
         "predicted",
         (),
-        _heads,
-        _listed_heads,
+        heads,
+        listed_heads,
         means="what was answered at each station, as station.option",
     ),
     # Step inside.
-    Key("step", 0, _number, means="Step inside: the open step"),
-    Key("number", "", _short, means="Step inside: the opened number"),
+    Key("step", 0, number, means="Step inside: the open step"),
+    Key("number", "", short, means="Step inside: the opened number"),
     # Play.
-    Key("search", "beam", _one_of(*SEARCHES), means="Play: how words are searched"),
-    Key(
-        "drawing", 1.0, _amount(*DRAWS), "{:g}".format, means="Play: the temperature of the output"
-    ),
-    Key("played", 0, _number, means="Play: the step of the search that is shown"),
-    Key("branch", "", _short, means="Play: the branch of the tree, as step.place"),
+    Key("search", "beam", one_of(*SEARCHES), means="Play: how words are searched"),
+    Key("drawing", 1.0, amount(*DRAWS), "{:g}".format, means="Play: the temperature of the output"),
+    Key("played", 0, number, means="Play: the step of the search that is shown"),
+    Key("branch", "", short, means="Play: the branch of the tree, as step.place"),
     Key(
         "pooled",
         True,
-        _switch,
+        switch,
         lambda on: "on" if on else "off",
         means="Play: all heads of a layer are pooled",
     ),
     # Heads.
-    Key("heads_on", "stored", _one_of(*HEADS_ON), means="Heads: the sentences"),
-    Key("heads_by", "layer", _one_of(*HEADS_BY), means="Heads: what the table is sorted by"),
-    Key("removal", "mean", _one_of(*REMOVALS), means="Heads: what a removed head gives"),
+    Key("heads_on", "stored", one_of(*HEADS_ON), means="Heads: the sentences"),
+    Key("heads_by", "layer", one_of(*HEADS_BY), means="Heads: what the table is sorted by"),
+    Key("removal", "mean", one_of(*REMOVALS), means="Heads: what a removed head gives"),
     # Swap.
     Key("other", "", str, means="Swap, Compare: the other sentence; empty: a proposal"),
-    Key("between", "", _short, means="Swap: the pair of words, with a comma; empty: a proposal"),
-    Key("swapped", "heads", _one_of(*KINDS), means="Swap: what is taken from the other run"),
+    Key("between", "", short, means="Swap: the pair of words, with a comma; empty: a proposal"),
+    Key("swapped", "heads", one_of(*KINDS), means="Swap: what is taken from the other run"),
     # Compare.
-    Key("versus", "sentence", _one_of(*VERSUS), means="Compare: what stands on the second side"),
-    Key("weighed", "raw", _one_of(*WEIGHED), means="Compare: weights as they are, or words only"),
-    Key("opposite", "place", _one_of(*OPPOSITES), means="Compare: what each head stands beside"),
+    Key("versus", "sentence", one_of(*VERSUS), means="Compare: what stands on the second side"),
+    Key("weighed", "raw", one_of(*WEIGHED), means="Compare: weights as they are, or words only"),
+    Key("opposite", "place", one_of(*OPPOSITES), means="Compare: what each head stands beside"),
     Key(
         "beside",
         "",
@@ -357,19 +240,19 @@ KEYS: tuple[Key, ...] = (
     Key(
         "moments",
         (),
-        _places,
-        _listed,
+        places,
+        listed,
         means="Compare: two steps of the training; empty: the first and the last",
     ),
     Key(
         "seen",
         "",
-        _short,
+        short,
         means="Compare: the head, as map.layer.head; empty: the most different one",
     ),
     # Labs.
-    Key("lab", "", _short, means="Labs: the open lab; empty: the first"),
-    Key("tried", "", _short, means="Labs: what was set in it, as name=value;..."),
+    Key("lab", "", short, means="Labs: the open lab; empty: the first"),
+    Key("tried", "", short, means="Labs: what was set in it, as name=value;..."),
 )
 #: What a picture itself says about how it is drawn.
 DRAWN = ("sort", "scale", "ramp", "gamma", "threshold", "top")

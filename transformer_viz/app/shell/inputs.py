@@ -16,7 +16,7 @@ from ..engine.query import File
 from ..engine.trace_jobs import EXAMPLE
 from ..session import query_state
 from ..session.state import state
-from ..session.url_state import BEAMS
+from ..session.url_values import BEAMS
 from ..ui import layout
 from ..ui.text_format import escape_markdown
 
