@@ -11,7 +11,8 @@ from ..session import query_state, widget_sync
 from ..session.keys import private
 from ..session.scene import Scene
 from ..session.state import state
-from ..session.url_state import BEAMS, DRAWS
+from ..session.url_state import DRAWS
+from ..session.url_values import BEAMS
 from ..ui import layout
 
 WAYS = {"greedy": mark("Greedy"), "sample": mark("Sampling"), "beam": mark("Beam search")}
