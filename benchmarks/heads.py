@@ -27,6 +27,7 @@ import transformer_viz as tv
 from transformer_viz.checkpoints.common.bundled import HEADS, PRETRAINED, SENTENCES
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.sites import Site
+from transformer_viz.inference.head_means import HeadMeans
 from transformer_viz.inference.head_metrics.evidence import evidence
 from transformer_viz.metrics.head_measures.evidence import HeadEvidence
 
@@ -50,7 +51,8 @@ def main() -> int:
     (PRETRAINED / SENTENCES).write_text("".join(lines), encoding="utf-8")
     for name in given.models:
         began = time.process_time()
-        stored = measured(tv.load(name, device="cpu"), pairs)
+        stored, means = measured(tv.load(name, device="cpu"), pairs)
+        means.save(PRETRAINED / name)
         file = PRETRAINED / name / HEADS
         file.write_text(json.dumps(stored, separators=(",", ":")) + "\n", encoding="utf-8")
         print(f"{name}: {time.process_time() - began:.0f} CPU seconds, {file.stat().st_size} bytes")
@@ -72,16 +74,18 @@ def chosen(data: Path) -> list[tuple[str, str]]:
     return pairs[:COUNT]
 
 
-def measured(model: Model, pairs: list[tuple[str, str]]) -> dict[str, Any]:
-    """The stored words of one model: measures, roles, examples, and the ranking."""
+def measured(model: Model, pairs: list[tuple[str, str]]) -> tuple[dict[str, Any], HeadMeans]:
+    """The stored words of one model: measures, roles, examples, and the ranking; and the means that
+    its removed heads gave, which edits name."""
     asked: list[Any] = list(pairs)
     if model.kind != "encoder-decoder":
         asked = [source for source, _ in pairs]
     found = evidence(model, asked, seed=SEED).to_dict()
     ranking = tv.rank(model, asked[:RANKED], seed=SEED)
     columns = {str(name): column.tolist() for name, column in ranking.table.round(5).items()}
-    card = ranking.card | {"split_half": round(ranking.split_half, 3)}
-    return found | {"ranking": {"card": card, "columns": columns, "notes": list(ranking.notes)}}
+    split = {"split_half": round(ranking.split_half, 3), "means": ranking.means.hash}
+    told = {"card": ranking.card | split, "columns": columns, "notes": list(ranking.notes)}
+    return found | {"ranking": told}, ranking.means
 
 
 # ---- the page

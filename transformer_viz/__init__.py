@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .core.trace import Trace as Trace
     from .inference.ablation.ranking import rank as rank
     from .inference.comparison.sides import compare as compare
+    from .inference.explanation.explaining import explain as explain
     from .inference.generation import translate as translate
     from .inference.head_metrics.pooled import metrics as metrics
     from .inference.matching import match as match
@@ -40,6 +41,7 @@ __all__ = [
     "align",
     "available",
     "compare",
+    "explain",
     "load",
     "match",
     "metrics",
@@ -69,6 +71,7 @@ __getattr__ = lazy(
         "align": ".metrics.alignment.aligning",
         "probe": ".capture",
         "rank": ".inference.ablation.ranking",
+        "explain": ".inference.explanation.explaining",
         "swap": ".inference.patching.swapping",
         "compare": ".inference.comparison.sides",
         "Intervention": ".core.interventions",

@@ -19,6 +19,7 @@ PUBLIC = {
     "align",
     "available",
     "compare",
+    "explain",
     "load",
     "match",
     "metrics",

@@ -11,7 +11,7 @@ import pytest
 from tests.support.component_stage import decoded
 from tests.support.many_heads import blocks_max, many, repeated, sentence
 from tests.views.conftest import make_trace
-from transformer_viz.components.atlas import atlas_data, atlas_height
+from transformer_viz.components.atlas import HeadNumber, atlas_data, atlas_height
 from transformer_viz.components.map_look import MapLook
 from transformer_viz.core.head_metrics import shown_metrics
 from transformer_viz.core.trace import Trace
@@ -161,3 +161,19 @@ def test_what_cannot_be_drawn_is_said(clean: Trace) -> None:
         atlas_data(clean, [])
     with pytest.raises(ValueError, match="different words"):
         atlas_data(clean, ["encoder"], before=many(2, 3, 9))
+
+
+def test_heads_can_be_told_by_other_numbers(clean: Trace) -> None:
+    """Those that are given stand in the menus instead of what the run itself tells."""
+    values = {name: np.arange(6, dtype=float).reshape(2, 3) / 7 for name in BLOCKS}
+    values["cross"][1, 2] = np.nan
+    given = [HeadNumber("previous", "word before", values, told=True)]
+    data = atlas_data(clean, BLOCKS, sort="previous", scale="previous", numbers=given)
+    header, arrays = decoded(data)
+    assert [metric["name"] for metric in header["metrics"]] == ["previous"]
+    assert header["metrics"][0]["heard"] == "word before {number}"
+    assert header["metrics"][0]["ranked"] == "ranked by word before, highest first"
+    assert header["how"]["sort"] == header["how"]["scale"] == "previous"
+    for number, name in enumerate(BLOCKS):
+        own = arrays[f"numbers{number}"][header["columns"].index("previous")]
+        np.testing.assert_array_equal(own, values[name].astype(np.float32))

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from tests.support import repeater
+import transformer_viz as tv
+from tests.support import repeater, synthetic_pair
 from tests.support.repeater import Snapshot
+from transformer_viz.checkpoints.common.model import Model
 
 
 @pytest.fixture(scope="session")
@@ -45,3 +47,9 @@ def one_layer(once: Callable[..., Any]) -> list[Snapshot]:
     """Its control, which lacks the layer that could look at what the first has found."""
     found: list[Snapshot] = once("one-layer", lambda: repeater.taught(layers=1))
     return found
+
+
+@pytest.fixture(scope="session")
+def translator(once: Callable[..., Any]) -> Model:
+    """The translator between two made-up languages, D6."""
+    return tv.load(once("translator", lambda: synthetic_pair.translator().module))

@@ -14,6 +14,7 @@ import transformer_viz as tv
 from transformer_viz.app.engine.engine import Engine
 from transformer_viz.app.pages.labs import LABS
 from transformer_viz.checkpoints import Model
+from transformer_viz.core.sites import Site
 from transformer_viz.core.trace import Trace
 from transformer_viz.lessons import STATIONS, NotHere, Seen, Station
 from transformer_viz.lessons.find_spot import telling
@@ -132,6 +133,24 @@ def test_the_head_that_looks_at_the_word_before(asked: Asked, model: Model, text
     assert ask.options[ask.right] == best and f"{shares[best]:.2f}" in ask.why
     assert f"{shares[best]:.2f}" in ask.hint
     assert all(shares[option] < shares[best] / 2 for option in ask.options if option != best)
+
+
+def test_the_sentence_says_which_head_it_misses(asked: Asked, model: Model) -> None:
+    """The very ranking of the library on the class's own sentence, also for the worksheet."""
+    seen, ask = asked("heads", TEXTS[1])
+    assert seen.clean.target is not None
+    table = tv.rank(model, [(TEXTS[1], list(seen.clean.target.ids))]).table
+    rows = {
+        Site(r.stack, r.block, r.layer, r.head): (r.effect, n)
+        for n, r in enumerate(table.itertuples(), 1)
+    }
+    own = Site("encoder", "self", seen.spot.layer, seen.spot.head)
+    effect, place = rows[own]
+    assert f"loses {effect:+.3f} nats: rank {place} of all {len(table)} heads" in ask.why
+    first = next(iter(rows))
+    assert first == own or f"It is {first} that this sentence misses most" in ask.why
+    without = HEADS.ask(replace(seen, costs={}))
+    assert "nats" not in without.why and without.options == ask.options
 
 
 @pytest.mark.parametrize("share", [0.25, 0.75])

@@ -25,7 +25,8 @@ def table(name: str = "previous", sentences: int = 40, **words: Any) -> pd.DataF
     for each in NAMES:
         found[each], found[f"{each}_rows"], found[f"{each}_chance"] = 0.1, 300, 0.1
         found[f"{each}_low"], found[f"{each}_high"] = 0.08, 0.12
-    found["entropy"] = 0.5
+    found["copying_chance"] = 0.01
+    found["entropy"], found["confidence"] = 0.5, 0.5
     found.attrs = {
         "sentences": sentences,
         "null": {"heads": list(found[HEAD].itertuples(index=False, name=None))},
@@ -60,6 +61,20 @@ def test_one_head_has_one_role(name: str) -> None:
 )
 def test_each_condition_alone_takes_the_role(words: dict[str, float]) -> None:
     assert set(roles(table(**words))["roles"]) == {()}
+
+
+def test_a_positional_head_is_confident() -> None:
+    """Largest by a hair at one offset, as a bias of positions makes it, is no role."""
+    found = table("positional")
+    found.loc[0, "confidence"] = 0.1 + 0.3 * 0.9 - 0.01  # a lift below .3
+    assert roles(found)["roles"][0] == ()
+    found.loc[0, "confidence"] += 0.02
+    assert roles(found)["roles"][0] == ("positional",)
+
+
+@pytest.mark.parametrize(("words", "given"), [(99, ()), (100, ("copying",))])
+def test_five_of_few_words_are_no_copying(words: int, given: tuple[str, ...]) -> None:
+    assert roles(table("copying", _chance=5 / words))["roles"][0] == given
 
 
 def test_two_roles_and_a_state_beside_them() -> None:
@@ -114,5 +129,5 @@ def test_the_null_follows_its_head() -> None:
 
 
 def test_another_table_is_refused() -> None:
-    with pytest.raises(ValueError, match="lacks entropy, sink, special, previous"):
+    with pytest.raises(ValueError, match="lacks entropy, sink, special, confidence"):
         roles(table()[HEAD])

@@ -28,6 +28,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from transformer_viz.model import ModelConfig, Transformer
+
 VOCABULARY, POSITIONS, HEADS, WIDTH, BOS, EOS, PAD = 20, 64, 4, 96, 0, 2, 1
 SHARP = 40.0
 SIZE = 3 * VOCABULARY + POSITIONS
@@ -311,6 +313,43 @@ def translator(seed: int | None = None) -> Witness:
     return bart(encoder, ["shift0", "shift1", "on_eos", "uniform"], seed=seed)
 
 
+#: The kinds of model that `random_model` makes.
+KINDS = ("encoder-only", "decoder-only", "encoder-decoder")
+
+
+def random_model(
+    kind: str, seed: int, scale: float | None = None, words: int = VOCABULARY
+) -> Transformer:
+    """W6: 3 layers of 4 heads in each stack that nobody has taught anything.
+
+    ``scale`` is the standard deviation of all matrices; left out, weights are as a training begins.
+    Tables are tied where there are two, so that copying can be asked across.
+    """
+    both = kind == "encoder-decoder"
+    config = ModelConfig(
+        d_model=32,
+        heads=HEADS,
+        d_ff=48,
+        encoder_layers=0 if kind == "decoder-only" else 3,
+        decoder_layers=0 if kind == "encoder-only" else 3,
+        source_vocab=0 if kind == "decoder-only" else words,
+        target_vocab=words,
+        max_positions=POSITIONS,
+        tied="all" if both else "none",
+        pad_id=-1,
+        bos_id=BOS,
+        eos_id=EOS,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Transformer(config).eval()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if scale is not None and parameter.dim() > 1:
+                    parameter.normal_(0, scale)
+    return model
+
+
 def ov_weights(kind: str, seed: int = 0) -> dict[str, np.ndarray]:
     """W3: one head whose OV circuit copies, suppresses, shifts by one, or is random.
 
@@ -331,12 +370,16 @@ def second_halves(count: int, seed: int = 0, length: int = 12) -> list[tuple[lis
 
 
 def repeats(
-    count: int, seed: int = 0, lengths: tuple[int, int] = (12, 12), bos: bool = True
+    count: int,
+    seed: int = 0,
+    lengths: tuple[int, int] = (12, 12),
+    bos: bool = True,
+    words: int = VOCABULARY,
 ) -> list[list[int]]:
     """Prompts ``BOS r r`` of distinct words, their number drawn from ``lengths``."""
     generator, found = np.random.default_rng(seed), []
     for _ in range(count):
         length = int(generator.integers(lengths[0], lengths[1] + 1))
-        r = (generator.permutation(VOCABULARY - 1)[:length] + 1).tolist()
+        r = (generator.permutation(words - 1)[:length] + 1).tolist()
         found.append([BOS] * bos + r + r)
     return found

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 
 import numpy as np
 import pandas as pd
+import pytest
+from PIL import Image
 
+from transformer_viz.core.palette import palette
 from transformer_viz.core.sites import Site
 from transformer_viz.metrics.head_measures.registry import MEASURES
 from transformer_viz.metrics.head_measures.role_rules import ROLES
 from transformer_viz.views.html.head_table import (
-    BAR,
-    DASH,
-    MEASURE_TEXTS,
     ROLE_TEXTS,
     Cost,
+    Section,
     costs_of,
     head_table,
     removal_table,
 )
+from transformer_viz.views.html.measure_cells import (
+    BAR,
+    DASH,
+    MEASURE_TEXTS,
+    measure_rows,
+    written,
+)
+from transformer_viz.views.html.small_map import CELL, MOST, small_map
 
 TABLE = pd.DataFrame(
     {
@@ -91,3 +102,72 @@ def test_the_ranking_stands_in_its_order() -> None:
     html = removal_table(RANKING, Site("encoder", "self", 0, 2))
     assert re.findall(r'data-head="(.*?)"', html) == ["encoder L1 H0", "encoder L0 H2"]
     assert "12.5%" in html and html.count("tv-opened") == 1
+
+
+def test_what_a_bar_means_unfolds_without_a_pointer() -> None:
+    """A press on the number shows rows, chance and interval as text of their own."""
+    html = head_table(TABLE, ["previous"], costs_of(RANKING))
+    first = re.findall(r"<tr data-head.*?</tr>", html)[0]
+    details = re.findall(r"<details.*?</details>", first)
+    assert len(details) == 2 and all("<summary><b>" in one for one in details)
+    assert '<span class="tv-told">1,234 rows · chance 0.10 · 95 %: 0.70 to 0.80</span>' in first
+    assert '<span class="tv-told">95 %: -0.010 to +0.020 · not told from no effect' in first
+
+
+def test_heads_stand_in_sections_and_may_stand_twice() -> None:
+    sections = [Section("copies", (1, 0)), Section("no role found", (1,))]
+    html = head_table(TABLE, ["previous"], sections=sections)
+    found = re.findall(r'data-head="(.*?)"|colspan="3">(.*?)<', html)
+    assert [one or other for one, other in found] == [
+        "copies: 2 heads",
+        "encoder L1 H0",
+        "encoder L0 H2",
+        "no role found: 1 head",
+        "encoder L1 H0",
+    ]
+
+
+def test_all_measures_of_a_head_are_written_out() -> None:
+    html = measure_rows(TABLE.iloc[0], ["previous"])
+    row = re.findall(r"<tr data-measure.*?</tr>", html)[0]
+    cells = re.findall(r"<td>(.*?)</td>", row)
+    assert [cell for cell in cells if "tv-track" not in cell] == [
+        "0.75",
+        "0.10",
+        "0.70 to 0.80",
+        "1,234",
+    ]
+    asked = re.findall(r"<td>(.*?)</td>", measure_rows(TABLE.iloc[1], ["previous"]))
+    assert asked == [DASH, "", DASH, DASH, DASH]
+    assert (written(-0.001), written(-0.01)) == ("0.00", "-0.01")
+
+
+def test_names_of_the_ranking_lead_to_the_head() -> None:
+    site = Site("encoder", "self", 1, 0)
+    html = removal_table(RANKING, addresses={site: "./?layer=1&head=0"})
+    assert '<a href="./?layer=1&amp;head=0" target="_self">encoder L1 H0</a>' in html
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_small_map_has_the_colours_of_its_weights(dark: bool) -> None:
+    weights = np.array([[0.0, 0.5, 0.25], [0.5, 0.0, 0.5]])
+    html = small_map(weights, ["a", "<b>"], ["x", "y", "z" * 40], dark=dark)
+    assert "“a” looks most at “y”: 0.50" in html and "&lt;b&gt;" in html
+    assert f"width:{3 * CELL}px;height:{2 * CELL}px" in html and "z" * 11 + "…" in html
+    code = re.search(r"base64,([^\"]+)", html).group(1)
+    drawn = np.asarray(Image.open(io.BytesIO(base64.b64decode(code))))
+    stops = palette(dark).amounts
+    ends = [tuple(int(c[n : n + 2], 16) for n in (1, 3, 5)) for c in (stops[0], stops[-1])]
+    assert drawn.shape == (2, 3, 3)
+    assert tuple(drawn[0, 0]) == tuple(drawn[1, 1]) == ends[0]
+    assert tuple(drawn[0, 1]) == tuple(drawn[1, 0]) == ends[1]
+    assert tuple(drawn[0, 2]) not in ends
+
+
+def test_a_small_map_of_a_long_sentence_says_what_it_shows() -> None:
+    names = [f"w{n}" for n in range(MOST + 5)]
+    html = small_map(np.eye(MOST + 5), names, names)
+    assert f"the first {MOST} words" in html and f">w{MOST - 1}<" in html
+    assert f">w{MOST}<" not in html
+    with pytest.raises(ValueError, match="has other names"):
+        small_map(np.eye(3), names, names)

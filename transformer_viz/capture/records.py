@@ -29,11 +29,11 @@ class CaptureRequest:
 
     ``weights``, ``scores``, ``qkv`` say for a block's site whether to keep its matrices;
     ``statistics``, ``norms``, ``residuals``, ``positions`` switch those records; ``hidden``
-    keeps the residual stream, ``gradients`` makes the weights differentiable, ``check``
-    rebuilds each block's output in float64, ``lend`` keeps what the pass could give to another
-    one (``Capture.offered``); ``stack`` names a lone self-attention whose stack
-    nothing else tells; ``special`` marks, by stack, the tokens that a shuffle of positions
-    leaves where they are.
+    keeps the residual stream, ``sums`` the vectors of every residual sum and norm, ``gradients``
+    makes the weights differentiable, ``check`` rebuilds each block's output in float64, ``lend``
+    keeps what the pass could give to another one (``Capture.offered``); ``stack`` names a lone
+    self-attention whose stack nothing else tells; ``special`` marks, by stack, the tokens that a
+    shuffle of positions leaves where they are.
     """
 
     weights: Callable[[Site], bool] = _all
@@ -44,6 +44,7 @@ class CaptureRequest:
     residuals: bool = True
     positions: bool = False
     hidden: bool = False
+    sums: bool = False
     gradients: bool = False
     check: bool = False
     lend: bool = False
@@ -122,7 +123,8 @@ class NormRecord:
 
     ``std`` is biased; ``input_norm`` and ``output_norm`` are Euclidean lengths; ``output_mean`` is
     over the features of what the norm gave, after ``gain`` and ``bias`` ``[d_model]``, which
-    multiply and are added; ``kind`` is ``layer``, ``annotated`` or ``rms``.
+    multiply and are added; ``kind`` is ``layer``, ``annotated`` or ``rms``. ``entered`` and
+    ``made`` ``[batch, token, d_model]`` are its vectors, where sums were asked for.
     """
 
     path: str
@@ -132,6 +134,8 @@ class NormRecord:
     bias: Tensor | None
     stack: str | None
     serial: int
+    entered: Tensor | None = None
+    made: Tensor | None = None
 
 
 @dataclass(eq=False)
@@ -143,11 +147,22 @@ class ResidualRecord:
 
 
 @dataclass(eq=False)
+class ResidualSum:
+    """One residual sum: ``before + added = after``, ``[batch, token, d_model]`` each."""
+
+    site: Site
+    before: Tensor
+    added: Tensor
+    after: Tensor
+
+
+@dataclass(eq=False)
 class Capture:
     """What one probe saw, in call order: the ``run`` of ``with probe(module) as run``.
 
     ``positions`` are tables, rotary angles and relative biases by name; ``streams`` the last
     residual stream of each stack ``[batch, token, d_model]``, where ``hidden`` was asked for;
+    ``sums`` every residual sum, where they were;
     ``replaced`` names the calls that ran as their explicit formula, ``unrecognised`` says what
     looked like attention and is not shown; ``others`` by path and number of columns what a softmax
     is that weighs something and is no attention; ``offered`` what the pass could lend.
@@ -157,6 +172,7 @@ class Capture:
     attentions: list[AttentionRecord] = field(default_factory=list)
     norms: list[NormRecord] = field(default_factory=list)
     residuals: list[ResidualRecord] = field(default_factory=list)
+    sums: list[ResidualSum] = field(default_factory=list)
     positions: dict[str, Tensor] = field(default_factory=dict)
     streams: dict[str, Tensor] = field(default_factory=dict)
     replaced: list[str] = field(default_factory=list)

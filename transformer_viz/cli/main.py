@@ -32,6 +32,7 @@ from .arguments import (
 )
 from .atlas import atlas
 from .compare import compare
+from .explain import explain
 from .match import match
 from .options import input_options, intervention_option, load_model, model_path, set_option
 from .rank import rank
@@ -375,4 +376,5 @@ main.add_command(align)
 main.add_command(compare)
 main.add_command(match)
 main.add_command(rank)
+main.add_command(explain)
 main.add_command(swap)

@@ -6,7 +6,7 @@ the browser, where scale, colour map, gamma and threshold change without asking.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +34,19 @@ TALLEST = 1.4  # a tile is at most so much higher than wide
 ROOM = (600, 1140)  # pixels that the tiles of one block, and of several, probably have across
 
 
+@dataclass(frozen=True, eq=False)
+class HeadNumber:
+    """A number of each head by which an atlas sorts and colours: ``values`` by map, ``[layer,
+    head]``, NaN where there is none; ``title`` in the menus, ``told`` where the tile is pointed at.
+    """
+
+    name: str
+    title: str
+    values: Mapping[str, np.ndarray]
+    told: bool = False
+    digits: int = 2
+
+
 @dataclass(frozen=True)
 class _Tiles:
     """A block's pictures ``[layer, head, row, column]``: weights uint8, or changes float32."""
@@ -55,6 +68,7 @@ def atlas_data(
     sort: str = "layer",
     scale: str = "head",
     words: str = "",
+    numbers: Sequence[HeadNumber] | None = None,
 ) -> bytes:
     """Every layer and head of one block, or of several side by side, as bytes for the browser.
 
@@ -70,8 +84,10 @@ def atlas_data(
         opened: block, layer and head of the one that stands beside.
         overlaid: layers and heads of the opened block that are laid over it as lines.
         sort: ``layer``, or the name of the metric that heads are ranked by, or ``change``.
-        scale: ``head`` (each by its own largest weight) or ``common``.
+        scale: ``head`` (each by its own largest weight), ``common``, or the name of the metric that
+            colours each tile as a whole.
         words: a sentence to show below.
+        numbers: what heads are sorted and coloured by instead of what is known of them in this run.
 
     Raises:
         LookupError: a map that the trace lacks; names those it has.
@@ -81,7 +97,10 @@ def atlas_data(
         raise ValueError("An atlas needs a block: encoder, decoder or cross; got none.")
     found = _pooled([_tiles(trace, block, before) for block in blocks])
     limit = 0.0 if before is None else max(largest_change(tiles.cells) for tiles in found)
-    tables = [_numbers(trace, before, tiles) for tiles in found]
+    tables = [_numbers(trace, before, tiles, numbers) for tiles in found]
+    metrics = [_told(metric, before is not None) for metric in shown_metrics()]
+    if numbers is not None:
+        metrics = [_of_number(number) for number in numbers]
     header = {
         "part": "atlas",
         "seq": look.seq,
@@ -92,8 +111,7 @@ def atlas_data(
         "overlaid": [list(place) for place in overlaid],
         "how": {"sort": sort, "scale": scale, **look.colours()},
         "limit": limit,
-        "metrics": [_told(metric, before is not None) for metric in shown_metrics()]
-        + ([] if before is None else [_change()]),
+        "metrics": metrics + ([] if before is None else [_change()]),
         "columns": list(tables[0]),
         "sentences": _sentences(trace, blocks),
         "blocks": [_block(trace, tiles) for tiles in found],
@@ -159,6 +177,20 @@ def _told(metric: HeadMetric, change: bool) -> dict[str, Any]:
     }
 
 
+def _of_number(number: HeadNumber) -> dict[str, Any]:
+    """The same of a number that was given."""
+    return {
+        "name": number.name,
+        "before": None,
+        "title": number.title,
+        "heading": number.title,
+        "ranked": say("ranked by {metric}, highest first", metric=number.title),
+        "heard": f"{number.title} {{number}}" if number.told else "",
+        "digits": number.digits,
+        "signed": False,
+    }
+
+
 def _change() -> dict[str, Any]:
     """What heads can be ranked by besides, where two runs are compared."""
     return {
@@ -177,14 +209,19 @@ def _before(metric: HeadMetric) -> str:
     return f"{metric.name} before"
 
 
-def _numbers(trace: Trace, before: Trace | None, tiles: _Tiles) -> dict[str, np.ndarray]:
+def _numbers(
+    trace: Trace, before: Trace | None, tiles: _Tiles, numbers: Sequence[HeadNumber] | None
+) -> dict[str, np.ndarray]:
     """What is known of each head, float32 ``[layer, head]`` by column; NaN where nothing is."""
     shape, block = tiles.cells.shape[:2], tiles.block
-    columns = {m.name: _column(trace, block, m.name, shape) for m in shown_metrics()}
+    if numbers is None:
+        columns = {m.name: _column(trace, block, m.name, shape) for m in shown_metrics()}
+    else:
+        columns = {one.name: one.values[block].astype(np.float32) for one in numbers}
     columns["strongest"] = _column(trace, block, STRONGEST, shape)
     if before is not None:
         columns["change"] = _furthest(tiles.cells).astype(np.float32)
-        for metric in shown_metrics():
+        for metric in shown_metrics() if numbers is None else ():
             if "{numbers}" in metric.heard:
                 columns[_before(metric)] = _column(before, block, metric.name, shape)
     return columns

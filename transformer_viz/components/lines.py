@@ -55,7 +55,7 @@ def lines_data(
     chosen = _at_most_eight(heads)
     now = [look.cells(trace, block, *head) for head in chosen]
     was = [look.cells(before, block, *head) for head in chosen] if before else []
-    arrays, beyond = _links(_weights(now, was))
+    arrays, beyond = strongest_links(_weights(now, was))
     rows, columns = rulers(trace, block, now[0])
     header = {
         "part": "head",
@@ -108,7 +108,7 @@ def _weights(now: Sequence[Cells], was: Sequence[Cells]) -> np.ndarray:
     return np.stack([head.weights for head in now]).astype(np.float32)
 
 
-def _links(weights: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def strongest_links(weights: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The arrays for the browser, and how many links, and how much weight, they leave out."""
     size = np.nan_to_num(np.abs(weights))
     if max(weights.shape[1:]) <= WHOLE:

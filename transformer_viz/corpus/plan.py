@@ -186,7 +186,7 @@ def model_hash(model: Model) -> str:
     """SHA-256 of a model's weights."""
     if model.hash:
         return model.hash
-    from ..inference.ablation.bench import hash_of
+    from ..inference.run_card import hash_of
 
     return hash_of(model)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.interventions import Intervention
-from ..core.sites import MAPS
+from ..core.sites import MAPS, Site
 from ..core.trace import Trace
 from ..core.trace_parts import Attention
 from ..i18n import mark
@@ -49,7 +49,8 @@ class Seen:
     ``clean`` holds the weights of every layer of the spot's block; ``changed`` are runs under the
     station's experiments, held to the same words; ``vectors`` is the spot's layer with q and k;
     ``said`` is what the model wrote for each of the station's sayings; ``text`` is the sentence as
-    it was typed, ``mixed`` the same words in another order.
+    it was typed, ``mixed`` the same words in another order. ``costs`` is what the removal of each
+    head costs on this sentence, in nats per token, where the station asks for it.
     """
 
     text: str
@@ -59,6 +60,7 @@ class Seen:
     changed: tuple[Trace, ...] = ()
     said: tuple[str, ...] = ()
     mixed: str = ""
+    costs: Mapping[Site, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,8 @@ class Station:
     which Step inside opens; ``free`` whether it is about what the model writes by itself, also
     where a translation was typed; ``translates`` whether only a translator can show it; ``first``
     what is said before an option is chosen; ``looks`` whether nothing is to be changed yet, so that
-    the controls stay folded; ``deed`` the name of a button that does the first experiment.
+    the controls stay folded; ``deed`` the name of a button that does the first experiment;
+    ``ranked`` whether all heads are ranked by their removal on the sentence.
     """
 
     name: str
@@ -158,6 +161,7 @@ class Station:
     first: str = PREDICT
     looks: bool = False
     deed: str = ""
+    ranked: bool = False
 
     def map_name(self, maps: tuple[str, ...]) -> str | None:
         """The map that this station speaks of in a model with these maps; None: it has none."""

@@ -106,6 +106,10 @@ FULL = {
     "heads_on": "sentence",
     "heads_by": "previous",
     "removal": "zero",
+    "aligned": "1.3",
+    "aligned_row": "in",
+    "gold": "0-0 1p2",
+    "gold_from_one": True,
     "other": "Noch ein Satz.",
     "between": "es, sie",
     "swapped": "stream",
@@ -148,6 +152,10 @@ STATES = strategies.fixed_dictionaries(
         "weighed": strategies.sampled_from(url_state.WEIGHED),
         "opposite": strategies.sampled_from(url_state.OPPOSITES),
         "moments": strategies.sets(NUMBER).map(lambda numbers: tuple(sorted(numbers))),
+        "aligned": strategies.just("")
+        | NUMBER.map(str)
+        | PAIR.map(lambda pair: "{}.{}".format(*pair)),
+        "aligned_row": strategies.sampled_from(url_state.SHIFTS),
         "heads_on": strategies.sampled_from(url_state.HEADS_ON),
         "heads_by": strategies.sampled_from(url_state.HEADS_BY),
         "removal": strategies.sampled_from(url_state.REMOVALS),
@@ -165,10 +173,9 @@ STATES = strategies.fixed_dictionaries(
         "predicted": strategies.lists(PAIR, max_size=10, unique=True).map(tuple),
         "search": strategies.sampled_from(url_state.SEARCHES),
         "drawing": strategies.integers(10, 500).map(lambda n: n / 100),
-        **dict.fromkeys(
-            ("number", "branch", "other", "between", "beside", "seen", "lab", "tried"), TEXT
-        ),
-        **dict.fromkeys(("present", "pooled"), strategies.booleans()),
+        **dict.fromkeys(("number", "branch", "gold", "other", "between", "lab", "tried"), TEXT),
+        **dict.fromkeys(("beside", "seen"), TEXT),
+        **dict.fromkeys(("present", "pooled", "gold_from_one"), strategies.booleans()),
         "words": strategies.booleans(),
         "special": strategies.booleans(),
         **dict.fromkeys(

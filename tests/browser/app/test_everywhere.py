@@ -40,6 +40,7 @@ MARKS = {
     "Heads": ".st-key-removal",
     "Swap": ".st-key-swapped",
     "Compare": ".st-key-versus",
+    "Align": ".st-key-aligned_row",
     "Labs": ".st-key-lab",
 }
 MAP = "charts.head-view"
@@ -107,6 +108,10 @@ KEPT: dict[str, Any] = {
     "heads_on": "sentence",
     "heads_by": "previous",
     "removal": "zero",
+    "aligned": "1.2",
+    "aligned_row": "in",
+    "gold": "0-0 1-1 2p2",
+    "gold_from_one": "on",
     "other": "The dog sat on the mat because it was tired.",
     "between": "sie, er",
     "swapped": "stream",

@@ -14,7 +14,7 @@ from tests.support.component_stage import decoded, describe, update
 from tests.support.many_heads import blocks_max, many, repeated
 from tests.support.scripts import script
 from tests.views.conftest import make_trace
-from transformer_viz.components.atlas import atlas_data
+from transformer_viz.components.atlas import HeadNumber, atlas_data
 from transformer_viz.components.map_look import MapLook
 from transformer_viz.core.head_metrics import shown_metrics
 from transformer_viz.core.palette import DARK, LIGHT, OKABE_ITO, Ramp, ramps
@@ -280,3 +280,32 @@ def test_three_thousand_heads_are_few_elements_that_scroll(stage: Page) -> None:
     weights = blocks_max(trace.thumbnail("encoder")[47, 63].astype(float), 8, 8)
     drawn = cells(stage, (0, 47, 63), 8, 8)
     assert np.abs(drawn - colours(weights / weights.max(), LIGHT.amounts)).max() <= 1
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_tiles_have_the_colour_of_a_number_when_asked(
+    stage: Page, clean: Trace, dark: bool
+) -> None:
+    """From the least to the largest; a head without a number has none, and all come in order."""
+    values = np.array([[0.2, -0.3, np.nan], [0.7, 0.45, 0.1]])
+    given = [HeadNumber("diagonality", "diagonal", {"cross": values})]
+    words = {"sort": "diagonality", "scale": "diagonality", "numbers": given}
+    show(stage, atlas_data(clean, ["cross"], **words), dark=dark)
+    own = DARK if dark else LIGHT
+    for layer, head in np.argwhere(np.isfinite(values)).tolist():
+        part = np.array((values[layer, head] + 0.3) / 1.0)
+        drawn = pixels(stage, (0, layer, head), [(0.05, 0.05), (0.95, 0.95)])[:, :3]
+        stops = np.array([[int(c[n : n + 2], 16) for n in (1, 3, 5)] for c in own.amounts])
+        places = np.linspace(0, 1, len(stops))
+        wanted = np.array([np.interp(part, places, stops[:, n]) for n in range(3)])
+        assert np.abs(drawn - wanted).max() <= 1
+    assert [tile[1:3] for tile in order(stage)] == [[1, 0], [1, 1], [0, 0], [1, 2], [0, 1], [0, 2]]
+    legend = stage.locator(".tv-legend").inner_text()
+    assert "-0.30" in legend.replace("\u2212", "-") and "0.70" in legend
+    assert "colour: diagonal" in legend
+    menu = stage.get_by_role("combobox", name="colour")
+    assert menu.locator("option").all_inner_texts() == ["per head", "common", "diagonal"]
+    menu.select_option("head")
+    tile = clean.thumbnail("cross")[1, 2].astype(float)
+    expected = colours(tile / tile.max(), own.amounts)
+    assert np.abs(cells(stage, (0, 1, 2), 4, 5) - expected).max() <= 1

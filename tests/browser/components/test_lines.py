@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+import transformer_viz as tv
+from tests.metrics.alignment.test_alignment import across, looking
 from transformer_viz.components.lines import lines_data
 from transformer_viz.components.map_look import MapLook
+from transformer_viz.components.word_links import word_links_data
 from transformer_viz.core.palette import DARK, LIGHT, OKABE_ITO
 from transformer_viz.core.trace import Trace
 
@@ -404,3 +407,22 @@ def test_an_open_menu_stays_as_it_is_when_data_arrive(stage: Page) -> None:
     stages.update(stage, lines_data(made(WEIGHTS), "encoder", HEADS[:1], MapLook(seq=1), top=3))
     expect(menu).to_have_value("3")
     assert menu.evaluate("menu => options.every((one, n) => menu.options[n] === one)")
+
+
+def test_words_that_nobody_reads_are_framed_and_said(stage: Page) -> None:
+    """Three words look at the first of four alone: three source words stand in dashed frames."""
+    trace = across(looking([0, 0, 0, 4], keys=5))
+    found = tv.align(trace)
+    assert found.unread == (1, 2, 3)
+    data = word_links_data(trace, found)
+    stages.show(stage, "lines/lines.js", "Lines", data, css="lines/lines.css")
+    expect(stage.locator(".tv-lines .legend")).to_contain_text("other weight")
+    expect(stage.locator(".tv-lines")).to_contain_text("in a dashed frame: read by nobody")
+    keys = stage.get_by_role("listbox").nth(1)
+    keys.focus()
+    stage.keyboard.press("ArrowRight")
+    expect(keys.get_by_role("option")).to_have_text("w1, read by nobody")
+    stage.keyboard.press("ArrowLeft")
+    expect(keys.get_by_role("option")).to_have_text("w0")
+    stage.mouse.move(*word(stage, 1, 0))
+    expect(stage.locator(".tv-lines .said")).to_contain_text("“w0” 1.0000")

@@ -8,7 +8,9 @@ import pytest
 
 import transformer_viz as tv
 from tests.support.witness_models import BOS, EOS, bart, translator
+from transformer_viz.inference import run_card
 from transformer_viz.inference.alignment.corpus import align_corpus
+from transformer_viz.inference.head_metrics.evidence import evidence
 from transformer_viz.metrics.alignment.error_rate import Gold, gold_of
 from transformer_viz.metrics.alignment.linking import SHIFTS
 
@@ -135,3 +137,16 @@ def test_the_shipped_translator() -> None:
     assert len(align_corpus(model, glued, symmetric="grow-diag").links) == 2
     with pytest.raises(LookupError, match="this model has none: its maps are decoder"):
         align_corpus(tv.load("en-lm", device="cpu"), ["A cat ."])
+
+
+@pytest.mark.families
+def test_the_card_names_a_model_in_memory_by_its_weights() -> None:
+    """Two modules with other weights have other hashes; the same weights the same one."""
+    one, other = tv.load(translator(2).module), tv.load(translator(3).module)
+    assert not one.hash
+    cards = [align_corpus(model, PAIRS[:1]).card for model in (one, one, other)]
+    hashes = [card["model_hash"] for card in cards]
+    assert len(str(hashes[0])) == 64
+    assert hashes[0] == hashes[1] == run_card.hash_of(one) != hashes[2]
+    assert tv.rank(one, PAIRS[:2], "zero").card["model_hash"] == hashes[0]
+    assert evidence(one, PAIRS[:2]).card["model_hash"] == hashes[0]

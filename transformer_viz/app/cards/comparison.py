@@ -16,7 +16,7 @@ from ...core.sites import MAPS, called, map_name
 from ...i18n import ENGLISH, join_words, mark, say, speaking
 from ..session import notices, visit, widget_sync
 from ..session.state import state
-from ..session.url_state import shortened
+from ..session.url_values import shortened
 from ..ui import layout
 from .plotly_chart import chart, clicked
 

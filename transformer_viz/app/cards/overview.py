@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import streamlit as st
 
 from ...components.atlas import TITLES
@@ -90,15 +92,25 @@ def sentence(scene: Scene) -> None:
     )
 
 
-def all_heads(scene: Scene) -> None:
-    """Every head of the chosen block as a small picture; a click opens one."""
+def all_heads(
+    scene: Scene,
+    data: Callable[[], bytes] | None = None,
+    drawn: components.Hear = head_card.take_drawing,
+) -> None:
+    """Every head of the chosen block as a small picture; a click opens one.
+
+    Args:
+        scene: what is on the screen.
+        data: the pictures, where they are sorted and coloured by other numbers than the run's.
+        drawn: hears how they are drawn now.
+    """
     try:
         components.atlas(
-            payloads.atlas(scene),
+            payloads.atlas(scene) if data is None else data(),
             key="atlas",
             opened=_open_head,
             overlaid=_overlay_heads,
-            drawn=head_card.take_drawing,
+            drawn=drawn,
         )
     except (ValueError, LookupError) as error:
         st.caption(escape_markdown(spoken(error)))

@@ -16,7 +16,7 @@ import streamlit as st
 from ...i18n import say
 from ..engine import model_names
 from ..session.keys import private
-from ..session.url_state import shortened
+from ..session.url_values import shortened
 from ..ui import layout
 from ..ui.text_format import escape_markdown
 

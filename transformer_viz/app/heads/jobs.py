@@ -9,10 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 if TYPE_CHECKING:
     from ...checkpoints import Model
+    from ...inference.head_means import HeadMeans
     from ...metrics.head_measures.evidence import HeadEvidence
 
 #: A sentence, or a pair of source and target: texts, or ids.
@@ -31,11 +33,13 @@ def measured(
 
 @dataclass(frozen=True, eq=False)
 class Removals:
-    """A ranking by removal: its table, the card, and what must be said beside it."""
+    """A ranking by removal: its table, the card, and what must be said beside it; ``means`` are
+    what removed heads gave, where that is their mean and it lies in no file."""
 
     table: pd.DataFrame
     card: dict[str, Any]
     notes: tuple[str, ...]
+    means: HeadMeans | None = None
 
 
 def ranked(
@@ -45,7 +49,8 @@ def ranked(
     from ...inference.ablation.ranking import rank
 
     found = rank(model, list(sentences), method, tell=lambda done, of, _: tell(done, of))
-    return Removals(found.table, found.card, found.notes)
+    means = found.means if method == "mean" else None
+    return Removals(found.table, found.card, found.notes, means)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +60,24 @@ class Together:
     pairs: pd.DataFrame
     groups: pd.DataFrame
     curves: dict[str, pd.DataFrame]
+    card: dict[str, Any]
+
+
+#: Heads that are removed at once, under a name.
+Group = tuple[str, tuple[tuple[str, str, int, int], ...]]
 
 
 def together(
-    model: Model, sentences: tuple[Item, ...], method: str, tell: Callable[[int, int], None]
+    model: Model,
+    sentences: tuple[Item, ...],
+    method: str,
+    roles: tuple[Group, ...],
+    tell: Callable[[int, int], None],
 ) -> Together:
-    """What heads cost together, which the removal of each alone does not tell."""
+    """What heads cost together, which the removal of each alone does not tell.
+
+    ``roles`` are further groups besides blocks and layers; their name stands as ``role``.
+    """
     from ...inference.ablation.ranking import rank
 
     parts = 3 + len(ORDERS)
@@ -70,9 +87,44 @@ def together(
     tell(1, parts)
     pairs = found.pairs
     tell(2, parts)
+    named = [found.group(heads).rename(role) for role, heads in roles]
     groups = found.groups
+    if named:
+        table = pd.DataFrame(named).rename_axis("role").reset_index()
+        groups = pd.concat([table.astype({"heads": int}), groups], ignore_index=True)
     curves = {}
     for number, order in enumerate(ORDERS, 3):
         tell(number, parts)
         curves[order] = found.curve(order, 6)
-    return Together(pairs, groups, curves)
+    return Together(pairs, groups, curves, found.card)
+
+
+@dataclass(frozen=True, eq=False)
+class SmallMap:
+    """One head's map of one sentence: ``weights`` ``[row, column]`` and the words of both."""
+
+    weights: np.ndarray
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+def maps_of(
+    model: Model,
+    sentences: tuple[Item, ...],
+    block: str,
+    layer: int,
+    head: int,
+    tell: Callable[[int, int], None],
+) -> tuple[SmallMap, ...]:
+    """The map of one head in each of some sentences."""
+    from ...inference.tracing import trace
+    from ...metrics.attention.map_cells import cells
+
+    found = []
+    for number, item in enumerate(sentences):
+        tell(number, len(sentences))
+        source, target = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
+        run = trace(model, source, target, check=False)
+        one = cells(run, block, layer, head)
+        found.append(SmallMap(one.weights, one.rows.labels, one.columns.labels))
+    return tuple(found)

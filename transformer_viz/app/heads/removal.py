@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from html import escape
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from ... import views
+from ...core.interventions import Edit, MeanHead, ScaleHead, UniformHead
 from ...core.sites import MAPS, Site
 from ...i18n import mark, say
+from ...metrics.head_measures.evidence import HeadEvidence
 from ...views.charts.curves import Curve
-from ...views.html.head_table import removal_table
+from ...views.html.head_table import ROLE_TEXTS, removal_table
 from ..cards.plotly_chart import chart
 from ..session import visit
+from ..session.keys import private
 from ..session.scene import Scene
 from ..session.state import state
 from ..ui import layout
-from ..ui.progress import run_with_progress
+from ..ui.progress import Stopped, run_with_progress
+from ..ui.streamlit_private import is_in_fragment
+from ..ui.text_format import escape_markdown, spoken
 from . import sentences
-from .jobs import Item, Removals, Together, ranked, together
+from .jobs import Group, Item, Removals, Together, ranked, together
+from .table import HEAD, addresses, downloads
 
 METHODS = {
     "mean": mark("its mean"),
@@ -45,12 +50,77 @@ SAID = {
         "passes on stays."
     ),
 }
-FIRST = 8  # sentences until the first numbers stand
+#: Sentences of the first numbers, which stand soon, and of each further step; then all of them.
+STEPS = (8, 32, 128, 512)
 SHOWN = 20  # heads
 
 
-def card(scene: Scene, source: str, stored: sentences.Stored | None) -> None:
-    """The ranking on the chosen sentences, and what heads cost together."""
+def known(
+    scene: Scene, source: str, stored: sentences.Stored | None
+) -> tuple[Removals | None, str]:
+    """The ranking on the chosen sentences as far as it was measured, at first on a few of them; or
+    why there is none (nothing where the visitor stopped it)."""
+    try:
+        return _known(scene, source, stored), ""
+    except Stopped:  # says so itself, and offers to go on
+        return None, ""
+    except (ValueError, LookupError) as error:
+        return None, spoken(error)
+
+
+def _known(scene: Scene, source: str, stored: sentences.Stored | None) -> Removals:
+    if stored is not None and state.removal == "mean":
+        return Removals(
+            pd.DataFrame(stored.ranking["columns"]),
+            stored.ranking["card"],
+            tuple(stored.ranking["notes"]),
+        )
+    items = sentences.asked(scene, source)
+    return _ranked(scene, items, _done(scene, items) or _steps(items)[0])
+
+
+def _steps(items: tuple[Item, ...]) -> list[int]:
+    """On how many sentences heads are ranked, one step after the other."""
+    return [*(step for step in STEPS if step < len(items)), len(items)]
+
+
+def _about(scene: Scene, items: tuple[Item, ...]) -> object:
+    return scene.question.model, hash(items), state.removal
+
+
+def _done(scene: Scene, items: tuple[Item, ...]) -> int:
+    return private.heads_ranked.get(_about(scene, items), 0)
+
+
+def _ranked(scene: Scene, items: tuple[Item, ...], count: int, where: Any = None) -> Removals:
+    method, some = state.removal, items[:count]  # the thread that works has no session
+    found: Removals = run_with_progress(
+        lambda task: scene.engine.ask(
+            scene.question.model, ranked, some, method, task=task, stepped=True
+        ),
+        key="heads-removed" if where is None else "heads-sharpened",
+        label=say("Removing one head after the other, on {count} sentences ...", count=count),
+        about=(scene.question.model, some, method),
+        where=where,
+    )
+    if count > _done(scene, items):
+        private.heads_ranked = private.heads_ranked | {_about(scene, items): count}
+    return found
+
+
+def card(
+    scene: Scene,
+    source: str,
+    stored: sentences.Stored | None,
+    found: Removals | None,
+    refused: str,
+    evidence: HeadEvidence,
+) -> Callable[[], None] | None:
+    """The ranking on the chosen sentences, or why there is none, and what heads cost together.
+
+    Gives back what makes the numbers surer once the page stands; None where they are as sure as
+    these sentences make them.
+    """
     layout.heading(escape(say("What happens without each head?")), 3)
     st.segmented_control(
         say("a removed head gives"),
@@ -60,52 +130,65 @@ def card(scene: Scene, source: str, stored: sentences.Stored | None) -> None:
         required=True,
     )
     layout.quiet(escape(say(SAID[state.removal])))
-    place = st.empty()
-    if stored is not None and state.removal == "mean":
-        found = Removals(
-            pd.DataFrame(stored.ranking["columns"]),
-            stored.ranking["card"],
-            tuple(stored.ranking["notes"]),
-        )
-        _draw(place, scene, found)
-    else:
-        found = _measured(scene, source, place)
+    if found is None:
+        if refused:
+            st.info(escape_markdown(refused))
+        return None
+    _draw(scene, found)
+    waiting = st.container(key="waiting-removal")
     _take(found)
-    _together(scene, source)
+    _together(scene, source, evidence)
+    if stored is not None and state.removal == "mean":
+        return None
+    items = sentences.asked(scene, source)
+    further = [step for step in _steps(items) if step > _done(scene, items)]
+    return (lambda: _sharpen(scene, items, further[0], waiting)) if further else None
 
 
-def _items(scene: Scene, source: str) -> tuple[Item, ...]:
-    return sentences.asked(scene, source)[: sentences.REMOVED_ON]
+def _sharpen(scene: Scene, items: tuple[Item, ...], count: int, waiting: Any) -> None:
+    """Rank on more sentences, and draw the page anew with what they say."""
+    try:
+        _ranked(scene, items, count, waiting)
+    except Stopped:  # says so itself, and offers to go on
+        return
+    st.rerun(scope="fragment" if is_in_fragment() else "app")
 
 
-def _measured(scene: Scene, source: str, place: DeltaGenerator) -> Removals:
-    """First on a few sentences, so that numbers stand soon, then on all."""
-    items = _items(scene, source)
-    for count in sorted({min(FIRST, len(items)), len(items)}):
-        some = items[:count]
-        found = _ranked(scene, some)
-        _draw(place, scene, found)
-    return found
+def as_ranked(site: Site, found: Removals) -> Edit | None:
+    """The edit that removes a head as this ranking did; None where no edit can say it."""
+    at: Any = {"stack": site.stack, "block": site.block, "layer": site.layer, "head": site.head}
+    method = str(found.card["method"])
+    if method == "zero":
+        return ScaleHead(value=0, **at)
+    if method == "uniform":
+        return UniformHead(**at)
+    if found.means is not None:
+        from ...inference.head_means import remember
+
+        return MeanHead(mean=remember(found.means), **at)
+    return MeanHead(mean=str(found.card["means"]), **at) if "means" in found.card else None
 
 
-def _ranked(scene: Scene, some: tuple[Item, ...]) -> Removals:
-    method = state.removal  # the thread that works has no session
-    found: Removals = run_with_progress(
-        lambda task: scene.engine.ask(
-            scene.question.model, ranked, some, method, task=task, stepped=True
-        ),
-        key=f"heads-removed-{len(some)}",
-        label=say("Removing one head after the other ..."),
-        about=(scene.question.model, some, state.removal),
-    )
-    return found
+def said_of_switch(same: Edit | None, off: Edit) -> str:
+    """What the two switches do, and how that differs from the ranking."""
+    if same is None:
+        return say("Off, it gives nothing; what the ranking lets it give, no change can say.")
+    if same == off:
+        return say("Off, it gives nothing, as in the ranking.")
+    if isinstance(same, MeanHead):
+        return say(
+            "Off, it gives nothing; in the ranking it gives its mean over these sentences, which "
+            "disturbs less."
+        )
+    return say("Off, it gives nothing; in the ranking it looks at all words alike.")
 
 
-def _draw(place: DeltaGenerator, scene: Scene, found: Removals) -> None:
+def _draw(scene: Scene, found: Removals) -> None:
     here = Site(*MAPS[scene.place.map_name], scene.place.layer, scene.place.head)
-    with place.container():
-        st.html(removal_table(found.table.head(SHOWN), here))
-        layout.quiet(escape(_told(found)))
+    shown = found.table.head(SHOWN)
+    links = addresses(Site(*head) for head in shown[HEAD].itertuples(index=False, name=None))
+    st.html(removal_table(shown, here, links))
+    layout.quiet(escape(_told(found)))
 
 
 def _told(found: Removals) -> str:
@@ -138,65 +221,69 @@ def _take(found: Removals) -> None:
         return
     with panel:
         st.dataframe(found.table, hide_index=True, key="removal-table", height=280)
-        with layout.row():
-            st.download_button(
-                "CSV",
-                data=found.table.to_csv(index=False).encode(),
-                file_name="removal.csv",
-                mime="text/csv",
-                key="take-removal.csv",
-                on_click="ignore",
-            )
-            st.download_button(
-                say("run card"),
-                data=json.dumps(found.card, indent=2, ensure_ascii=False).encode(),
-                file_name="removal.card.json",
-                mime="application/json",
-                key="take-removal.card.json",
-                on_click="ignore",
-            )
+        downloads(found.table, found.card, "removal")
 
 
-def _together(scene: Scene, source: str) -> None:
+def _together(scene: Scene, source: str, evidence: HeadEvidence) -> None:
     """Groups, pairs and curves: measured once they are asked for."""
     folded = st.expander(
         say("Several heads at once: groups, pairs, curves"), key="heads-together", on_change="rerun"
     )
     if not folded.open:
         return
-    items = _items(scene, source)
+    items = sentences.asked(scene, source)[: sentences.REMOVED_ON]
     with folded:
         if len(items) < 2:
             layout.quiet(
                 escape(say("One sentence is too few for this; choose more sentences above."))
             )
             return
-        method = state.removal
+        method, groups = state.removal, _groups(evidence)
         found: Together = run_with_progress(
             lambda task: scene.engine.ask(
-                scene.question.model, together, items, method, task=task, stepped=True
+                scene.question.model, together, items, method, groups, task=task, stepped=True
             ),
             key="heads-together-run",
             label=say("Removing several heads at once ..."),
-            about=(scene.question.model, items, state.removal),
+            about=(scene.question.model, items, method, groups),
         )
-        chart(
-            "removal-curves",
-            say("What is left as more and more heads are removed?"),
-            lambda: _curves(found),
-        )
-        layout.heading(escape(say("Groups: all heads of a block or layer at once")), 3)
-        st.dataframe(_rounded(found.groups), hide_index=True, key="removal-groups")
-        layout.heading(escape(say("Pairs of the twelve strongest")), 3)
-        st.dataframe(_rounded(found.pairs), hide_index=True, key="removal-pairs", height=280)
-        layout.quiet(
-            escape(
-                say(
-                    "Interaction above 0: one head does what the other did, so neither is missed "
-                    "alone. Below 0: both were links of one chain. In nats per token."
-                )
+        _of_several(found)
+
+
+def _groups(evidence: HeadEvidence) -> tuple[Group, ...]:
+    """The heads of each role that two heads or more have."""
+    table = evidence.table
+    found = []
+    for role in ROLE_TEXTS:
+        own = table[[role in roles for roles in table["roles"]]]
+        if len(own) > 1:
+            found.append((role, tuple(own[HEAD].itertuples(index=False, name=None))))
+    return tuple(found)
+
+
+def _of_several(found: Together) -> None:
+    layout.quiet(escape(say("Measured on {count} sentences.", count=found.card["sentences"])))
+    chart(
+        "removal-curves",
+        say("What is left as more and more heads are removed?"),
+        lambda: _curves(found),
+    )
+    orders = [curve.assign(order=order) for order, curve in found.curves.items()]
+    downloads(pd.concat(orders, ignore_index=True), found.card, "removal-curves")
+    layout.heading(escape(say("Groups: all heads of a role, block or layer at once")), 3)
+    st.dataframe(_rounded(found.groups), hide_index=True, key="removal-groups")
+    downloads(found.groups, found.card, "removal-groups")
+    layout.heading(escape(say("Pairs of the twelve strongest")), 3)
+    st.dataframe(_rounded(found.pairs), hide_index=True, key="removal-pairs", height=280)
+    layout.quiet(
+        escape(
+            say(
+                "Interaction above 0: one head does what the other did, so neither is missed "
+                "alone. Below 0: both were links of one chain. In nats per token."
             )
         )
+    )
+    downloads(found.pairs, found.card, "removal-pairs")
 
 
 def _curves(found: Together) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...i18n import say
-from ..session import notices, url_state
+from ..session import notices, url_values
 from ..session.keys import private
 from ..session.state import state
 
@@ -80,7 +80,7 @@ def _refuse(name: str, value: str, allowed: str) -> None:
         say(
             "In the link, tried sets {name} to {value}; it can be {allowed}. It was left out.",
             name=name,
-            value=repr(url_state.shortened(value)),
+            value=repr(url_values.shortened(value)),
             allowed=allowed,
         )
     )
@@ -93,7 +93,7 @@ def opened(names: Sequence[str]) -> str:
             notices.about_link(
                 say(
                     "In the link, lab is {name}, which is not here. It was left out.",
-                    name=repr(url_state.shortened(state.lab)),
+                    name=repr(url_values.shortened(state.lab)),
                 )
             )
         state.lab = names[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ...core.interventions import Intervention
 from ...core.sites import MAPS, Site
@@ -13,6 +14,9 @@ from ..engine.engine import Engine, whole_maps
 from ..engine.model_kind import Kind
 from ..engine.query import Answer, DetailRequest, Question
 from ..engine.task import Task
+
+if TYPE_CHECKING:
+    from ...checkpoints import Model
 
 ORDERS = 6  # seeds that are tried until the words really stand in another order
 
@@ -69,7 +73,33 @@ def seen_of(
         engine.changed(question, answer, edits, own, task) for edits in station.experiments(seen)
     ]
     seen = replace(seen, changed=tuple(changed))
+    if station.ranked:
+        seen = replace(seen, costs=_costs(engine, question, answer, kind, task))
     return _with_sayings(engine, question, station, seen, task) if station.sayings else seen
+
+
+def _costs(
+    engine: Engine, question: Question, answer: Answer, kind: Kind, task: Task | None
+) -> dict[Site, float]:
+    """What the removal of each head costs on this sentence; nothing where that cannot be told."""
+    target = answer.trace.target if kind.translates else None
+    item = question.text if target is None else (question.text, tuple(target.ids))
+    try:
+        found: dict[Site, float] = engine.ask(question.model, removed, item, task=task, long=True)
+    except ValueError:  # a model whose heads cannot be taken apart: the question stands without
+        return {}
+    return found
+
+
+def removed(model: Model, item: str | tuple[str, tuple[int, ...]]) -> dict[Site, float]:
+    """By head what its removal costs on one sentence, in nats per token; it gives its mean."""
+    from ...inference.ablation.ranking import rank
+
+    table = rank(model, [item]).table
+    return {
+        Site(row.stack, row.block, int(row.layer), int(row.head)): float(row.effect)
+        for row in table.itertuples()
+    }
 
 
 def _with_sayings(

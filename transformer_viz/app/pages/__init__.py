@@ -9,6 +9,7 @@ from ...i18n import mark
 from ..page_template import Page
 from . import (
     about,
+    align,
     checkpoint,
     compare,
     explore,
@@ -37,6 +38,7 @@ PAGES: tuple[Page, ...] = (
     Page("heads", mark("Heads"), heads.QUESTION, heads.draw, ASK),
     Page("swap", mark("Swap"), swap.QUESTION, swap.draw, ASK),
     Page("compare", mark("Compare"), compare.QUESTION, compare.draw, ASK),
+    Page("align", mark("Align"), align.QUESTION, align.draw, ASK),
     Page(
         "lessons",
         mark("Lessons"),

@@ -23,7 +23,8 @@ from ..page_template import show
 from ..session import notices, visit, widget_sync
 from ..session.scene import Scene
 from ..session.state import state
-from ..session.url_state import OPPOSITES, VERSUS, WEIGHED, shortened
+from ..session.url_state import OPPOSITES, VERSUS, WEIGHED
+from ..session.url_values import shortened
 from ..ui import layout
 from ..ui.progress import Stopped, run_with_progress
 from ..ui.text_format import changed_words, escape_markdown, spoken

@@ -34,7 +34,7 @@ from ..page_template import show
 from ..session import notices, selection, visit, widget_sync
 from ..session.scene import Scene
 from ..session.state import state
-from ..session.url_state import shortened
+from ..session.url_values import shortened
 from ..ui import layout
 from ..ui.text_format import escape_markdown, spoken
 

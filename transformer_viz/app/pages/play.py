@@ -21,7 +21,7 @@ from ..session import notices, widget_sync
 from ..session.keys import private
 from ..session.scene import Scene
 from ..session.state import state
-from ..session.url_state import shortened
+from ..session.url_values import shortened
 from ..ui import components, layout
 from ..ui.progress import run_with_progress
 from ..ui.text_format import ending, escape_markdown

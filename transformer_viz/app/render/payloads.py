@@ -5,9 +5,9 @@ Each part is a component on the page; a live frame exchanges all of them at once
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from ...components.atlas import atlas_data
+from ...components.atlas import HeadNumber, atlas_data
 from ...components.blob import both_palettes, pack
 from ...components.head_map import head_numbers, map_data
 from ...components.lines import lines_data
@@ -18,15 +18,23 @@ from ..session.scene import Scene
 from . import outcome_html
 
 
-def atlas(scene: Scene) -> bytes:
+def atlas(
+    scene: Scene, numbers: Sequence[HeadNumber] | None = None, sort: str | None = None
+) -> bytes:
     """All heads of the chosen block, or of all blocks side by side.
+
+    Args:
+        scene: what is on the screen.
+        numbers: what heads are sorted and coloured by, where it is not what this run tells.
+        sort: their order; left out, that of the visit's look.
 
     Raises:
         ValueError: two runs whose pictures cannot be compared at a glance; says why.
     """
     (now, before), place, look = scene.shown, scene.place, scene.look
     blocks = now.maps if look.blocks == "all" else (place.map_name,)
-    ranked = look.sort != "change" or before is not None
+    sort = look.sort if sort is None else sort
+    ranked = sort != "change" or before is not None
     return atlas_data(
         now,
         blocks,
@@ -34,8 +42,9 @@ def atlas(scene: Scene) -> bytes:
         before=before,
         opened=(place.map_name, place.layer, place.head),
         overlaid=look.overlay,
-        sort=look.sort if ranked else "layer",
+        sort=sort if ranked else "layer",
         scale=look.scale,
+        numbers=numbers,
     )
 
 

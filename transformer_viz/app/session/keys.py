@@ -86,9 +86,11 @@ class Private:
     tried_later = Slot[dict[int, tuple[int, ...]]]({})  # by station: chosen after the first answer
     turned = Slot((0, False))  # a station, and whether its question is shown while presenting
     # Pages and labs.
+    aligned_picked = Slot[tuple[int | None, int | None]]((None, None))  # Align: row and token
     swapped_about = Slot("")  # the sentence that the other one is a variant of
     heads_file = Slot[Any](None)  # Heads: the sentences of the visitor's file
     heads_file_came = Slot(("", 0))  # the name and size of the file that came last
+    heads_ranked = Slot[dict[object, int]]({})  # by what was asked: sentences that are ranked
     heads_file_refused = Slot("")  # why it was refused
     lab = Slot("")  # the lab that was open last
     other_labs = Slot[dict[str, str]]({})  # what the other labs were left at

@@ -14,6 +14,7 @@ from ...core.head_metrics import shown_metrics
 from ...core.palette import RAMPS
 from ...core.sites import MAPS, STACKS
 from ...i18n import languages, say
+from ...metrics.alignment.linking import SHIFTS
 from ...metrics.head_measures.registry import MEASURES
 from ...metrics.residual.norm_statistics import STATISTICS
 from ..engine import model_names
@@ -27,6 +28,7 @@ from .url_values import (
     listed,
     listed_heads,
     listed_region,
+    map_of,
     number,
     one_of,
     places,
@@ -34,7 +36,6 @@ from .url_values import (
     short,
     switch,
 )
-from .url_values import shortened as shortened
 
 FIRST_TEXT = "The animal didn't cross the street because it was too tired."
 SET = "set"  # in the link, what a visitor changed in the model's config stands by itself
@@ -43,11 +44,12 @@ OVERS = ("weights", "gradients")
 VIEWS = ("map", "lines", "qk")
 BLOCKS = ("one", "all")
 SORTS = ("layer", *(metric.name for metric in shown_metrics()), "change")
-SCALES = ("head", "common")
 GAMMAS = (0.25, 4)  # the least and the most
 SEARCHES = ("greedy", "sample", "beam")
 HEADS_ON = ("stored", "sentence", "file")
-HEADS_BY = ("layer", "effect", *(measure.name for measure in MEASURES))
+HEADS_BY = ("layer", "role", "effect", *(measure.name for measure in MEASURES))
+#: What colours the tiles of an atlas: their weights, or a number of each head.
+SCALES = tuple(dict.fromkeys(("head", "common", *SORTS[1:-1], *HEADS_BY[2:])))
 REMOVALS = ("mean", "zero", "resample", "uniform")
 VERSUS = ("sentence", "edits", "model", "step")
 WEIGHED = ("raw", "content")
@@ -165,7 +167,7 @@ KEYS: tuple[Key, ...] = (
         "scale",
         "head",
         one_of(*SCALES),
-        means="what colours are scaled to: each head, or all heads alike",
+        means="what colours the heads: weights by each head's largest or by all, or a number",
     ),
     Key("ramp", "ink", one_of(*RAMPS), means="the colours"),
     Key("gamma", 1.0, amount(*GAMMAS), "{:g}".format, means="the exponent of the colours"),
@@ -222,6 +224,24 @@ KEYS: tuple[Key, ...] = (
     Key("heads_on", "stored", one_of(*HEADS_ON), means="Heads: the sentences"),
     Key("heads_by", "layer", one_of(*HEADS_BY), means="Heads: what the table is sorted by"),
     Key("removal", "mean", one_of(*REMOVALS), means="Heads: what a removed head gives"),
+    # Align.
+    Key(
+        "aligned", "", map_of, means="Align: the map that is read, layer or layer.head; empty: all"
+    ),
+    Key(
+        "aligned_row",
+        "out",
+        one_of(*SHIFTS),
+        means="Align: the row of a word: the one that writes it (out), or that reads it (in)",
+    ),
+    Key("gold", "", short, means="Align: links drawn by people, such as 0-0 1p2"),
+    Key(
+        "gold_from_one",
+        False,
+        switch,
+        lambda on: "on" if on else "off",
+        means="Align: words of the gold are counted from 1",
+    ),
     # Swap.
     Key("other", "", str, means="Swap, Compare: the other sentence; empty: a proposal"),
     Key("between", "", short, means="Swap: the pair of words, with a comma; empty: a proposal"),

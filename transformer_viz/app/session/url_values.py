@@ -1,4 +1,7 @@
-"""How values are read from the link, and written into it: readers, and their inverses."""
+"""How the words of the link are written: readers that turn a text into a value, and the inverse.
+
+A reader raises ValueError with the rest of a sentence that begins with the key.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ def beam(text: str) -> int:
     return int(text)
 
 
-def parts(text: str) -> list[str]:
+def _parts(text: str) -> list[str]:
     parts = text.split(",") if text else []
     if len(parts) > LISTED:
         raise ValueError(
@@ -57,7 +60,7 @@ def parts(text: str) -> list[str]:
 
 
 def places(text: str) -> tuple[int, ...]:
-    return tuple(sorted({number(part) for part in parts(text)}))
+    return tuple(sorted({number(part) for part in _parts(text)}))
 
 
 def listed(places: tuple[int, ...]) -> str:
@@ -96,7 +99,7 @@ def short(text: str) -> str:
     return text
 
 
-def numbered(text: str, apart: str) -> tuple[int, int]:
+def _numbered(text: str, apart: str) -> tuple[int, int]:
     first, found, second = text.partition(apart)
     if not found:
         raise ValueError(
@@ -109,8 +112,15 @@ def numbered(text: str, apart: str) -> tuple[int, int]:
     return number(first), number(second)
 
 
+def map_of(text: str) -> str:
+    """A layer, or a head as layer.head; empty for all of them."""
+    if text and "." in text:
+        return "{}.{}".format(*_numbered(text, "."))
+    return str(number(text)) if text else ""
+
+
 def heads(text: str) -> tuple[tuple[int, int], ...]:
-    return tuple(dict.fromkeys(numbered(part, ".") for part in parts(text)))
+    return tuple(dict.fromkeys(_numbered(part, ".") for part in _parts(text)))
 
 
 def listed_heads(heads: tuple[tuple[int, int], ...]) -> str:
@@ -126,7 +136,7 @@ def region(text: str) -> tuple[tuple[int, int], tuple[int, int]]:
                 text=repr(shortened(text)),
             )
         )
-    return numbered(rows, "-"), numbered(columns, "-")
+    return _numbered(rows, "-"), _numbered(columns, "-")
 
 
 def listed_region(zoom: tuple[tuple[int, int], tuple[int, int]]) -> str:

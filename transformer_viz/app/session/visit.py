@@ -13,7 +13,7 @@ from ..engine import model_names
 from ..engine.engine import Engine
 from ..engine.trace_jobs import EXAMPLE
 from ..ui.streamlit_private import came_by_history, page_hash
-from . import url_state
+from . import url_state, url_values
 from .keys import private
 from .notices import about_link, complain, rewrite_widget
 
@@ -213,7 +213,7 @@ def _clamp_picture(known: tuple[str, ...]) -> None:
             say(
                 "In the link, picture is {picture}, which is not here; there is {known}. It "
                 "was left out.",
-                picture=repr(url_state.shortened(state["picture"])),
+                picture=repr(url_values.shortened(state["picture"])),
                 known=", ".join(known) or say("none"),
             )
         )

@@ -208,7 +208,10 @@ def note(
     if isinstance(role, SubLayer):
         stack = role.record.stack
     serial = Mark().serial
-    state.capture.norms.append(NormRecord(path, kind, statistics, gain, bias, stack, serial))
+    record = NormRecord(path, kind, statistics, gain, bias, stack, serial)
+    if state.request.sums:
+        record.entered, record.made = x.detach().clone(), out.detach().clone()
+    state.capture.norms.append(record)
 
 
 def carried(state: CaptureState, x: Tensor) -> Any:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ...core.interventions import ScaleResidual
 from ...core.sites import Site
-from ..records import ResidualRecord
+from ..records import ResidualRecord, ResidualSum
 from ..roles import Located, Scores, Stream, SubLayer
 from ..state import CaptureState
 from ..torch_calls import Args, Kwargs, swap, tensors
@@ -89,12 +89,25 @@ def summed(
     if edits:
         scaled = x * edits[-1].value
         args, kwargs = swap(args, {id(x): scaled}), swap(kwargs, {id(x): scaled})
+    parts = kept_parts(state, args, kwargs, x if not edits else scaled)
     out = lend.stream(state, site, func(*args, **kwargs))
+    if parts is not None:
+        state.capture.sums.append(ResidualSum(site, *parts, out.detach().clone()))
     if state.request.residuals:
         note_length(state, site, out)
     if state.request.hidden:
         state.capture.streams[site.stack] = out
     return state.lineage.propagate(out, parents, Stream(site.stack))
+
+
+def kept_parts(
+    state: CaptureState, args: Args, kwargs: Kwargs, x: Tensor
+) -> tuple[Tensor, Tensor] | None:
+    """The stream and what is added to it, before a sum may write over them; None if not wanted."""
+    if not state.request.sums:
+        return None
+    other = next((t for t in tensors(args, kwargs) if t is not x), x)
+    return x.detach().clone(), other.detach().clone()
 
 
 def note_length(state: CaptureState, site: Site, x: Tensor) -> None:

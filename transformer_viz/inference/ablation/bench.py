@@ -12,9 +12,9 @@ from torch import Tensor
 
 from ...checkpoints.common.model import Model
 from ...core.sites import Site
-from ...core.version import __version__
 from ...model import Transformer
 from ..head_means import HeadMeans
+from ..run_card import model_card
 from .batches import Batch, batches, gather
 from .examples import Examples
 from .passes import (
@@ -171,8 +171,7 @@ class Bench:
     def card(self) -> dict[str, object]:
         """What one needs to repeat and to judge the numbers."""
         return {
-            "model": self.model.name,
-            "model_hash": self.model.hash or hash_of(self.model),
+            **model_card(self.model),
             "sentences": len(self.examples),
             "sentences_hash": _sentences_hash(self.examples),
             "rows": int(self.examples.counts.sum()),
@@ -180,10 +179,7 @@ class Bench:
             "method": self.method,
             "replacement": SAID[self.method],
             "seed": self.seed,
-            "dtype": self.model.dtype,
-            "device": self.model.device,
             "runs": "many heads in one pass" if self.in_one_pass else "one run of the probe a head",
-            "version": __version__,
         }
 
 
@@ -210,17 +206,6 @@ def _beside_its_reverse(batch: Batch) -> Batch:
     if batch.segments is not None:
         lengths["segments"] = batch.segments.repeat(2, 1)
     return Batch(**(parts | lengths | {"numbers": (0, 1)}))
-
-
-def hash_of(model: Model) -> str:
-    """SHA-256 of the weights of a model in memory."""
-    made = hashlib.sha256()
-    for name, value in model.module.state_dict().items():
-        if isinstance(value, Tensor):
-            made.update(name.encode())
-            raw = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-            made.update(raw.numpy().tobytes())
-    return made.hexdigest()
 
 
 def _sentences_hash(examples: Examples) -> str:

@@ -5,27 +5,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ...core.trace import Trace
 from ...metrics.alignment.aligning import Alignment, align
-from ...metrics.alignment.error_rate import Gold, LinkCounts, counted, pharaoh
-from ...metrics.alignment.linking import SHIFTS, Links, by_words, links_of
-from ...metrics.alignment.walking import WALKS, cross_rows, mean_map
+from ...metrics.alignment.error_rate import Gold, LinkCounts, pharaoh
+from ...metrics.alignment.judging import Place, judged, places
+from ...metrics.alignment.linking import Links
+from ...metrics.alignment.walking import WALKS, cross_rows
 from ...metrics.statistics import bootstrap
 from ..model_inputs import model_of
+from ..run_card import model_card
 from ..tracing import trace
-
-
-class Place(NamedTuple):
-    """Which map of a run is read; None stands for the mean over all of them."""
-
-    layer: int | None = None
-    head: int | None = None
-
 
 #: Hears how many sentences are done, of how many; what it raises comes out.
 Tell = Callable[[int, int], None]
@@ -111,7 +105,7 @@ def align_corpus(
             raise ValueError(f"Sentence {number + 1}: {error}") from error
         if tell is not None:
             tell(number + 1, len(pairs))
-    return seen.finished(seed)
+    return seen.finished(seed, model_card(model))
 
 
 @dataclass(eq=False)
@@ -158,20 +152,22 @@ class _Seen:
                 "into words that the tokenizer keeps whole."
             )
         one.counts(gold)  # refuses words that are not there
-        self.judged = self.judged or _places(run)
-        target = run.tokens("target")
-        maps = (by_words(mean_map(run, *p), run.source, target, shift) for p, shift in self.judged)
-        self.counts.append([counted(links_of(merged), gold) for merged in maps])
+        self.judged = self.judged or places(run)
+        self.counts.append(judged(run, gold))
 
-    def finished(self, seed: int) -> CorpusAlignment:
-        """All sentences together."""
-        card = self.card | {
-            "sentences": len(self.links),
-            "sentences_hash": hashlib.sha256(" ".join(self.hashes).encode()).hexdigest(),
-            "rows": int(sum(map(len, self.links))),
-            "rows_are": "links",
-            "seed": seed,
-        }
+    def finished(self, seed: int, model: dict[str, Any]) -> CorpusAlignment:
+        """All sentences together; ``model`` is what the card says of it."""
+        card = (
+            self.card
+            | model
+            | {
+                "sentences": len(self.links),
+                "sentences_hash": hashlib.sha256(" ".join(self.hashes).encode()).hexdigest(),
+                "rows": int(sum(map(len, self.links))),
+                "rows_are": "links",
+                "seed": seed,
+            }
+        )
         notes = [f"{self.unread} of {self.words} source words were read by nobody ({self.shift})."]
         if self.odd:
             notes.append(
@@ -194,16 +190,6 @@ def _strange(one: Alignment, texts: tuple[Any, Any]) -> str:
                 f"makes {len(words)}"
             )
     return ""
-
-
-def _places(run: Trace) -> list[tuple[Place, str]]:
-    """Every map that is judged, by both shifts: each head, the mean of each layer, of all."""
-    maps = [
-        Place(block.site.layer, head)
-        for block in run.blocks("cross")
-        for head in (*range(len(block.weights)), None)
-    ]
-    return [(place, shift) for place in [*maps, Place()] for shift in SHIFTS]
 
 
 def _walks(sums: np.ndarray, seed: int) -> pd.DataFrame:

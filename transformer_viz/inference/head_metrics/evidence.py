@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...checkpoints.common.model import Model
-from ...core.version import __version__
 from ...metrics.head_measures.evidence import HeadEvidence
 from ...metrics.head_measures.registry import MEASURES
 from ...metrics.head_measures.role_examples import role_examples
 from ...metrics.head_measures.role_rules import roles
 from ...metrics.head_measures.tables import table_of
+from ..run_card import model_card
 from .pooled import Tell, runs_of
 
 
@@ -33,15 +33,12 @@ def evidence(
     }
     made = hashlib.sha256("\n".join(map(repr, sentences)).encode()).hexdigest()
     card = {
-        "model": model.name,
-        "model_hash": model.hash,
+        **model_card(model),
         "sentences": len(sentences),
         "sentences_hash": made,
         "rows": int(table["entropy_rows"].max()),
         "seed": seed,
-        "dtype": model.dtype,
         "view": "content",
         "measures": [measure.name for measure in MEASURES],
-        "version": __version__,
     }
     return HeadEvidence(table, examples, card)

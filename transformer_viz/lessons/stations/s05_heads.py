@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.sites import MAPS, Site
 from ...core.trace import Trace
 from ...i18n import mark, say
 from ..find_spot import neighbours
@@ -66,13 +67,36 @@ def _ask(seen: Seen) -> Ask:
             count=len(shares),
             rival=Spot("", *rival).label,
             less=share(shares[rival]),
-        ),
+        )
+        + _missed(seen),
         say(
             "In that head a word gives the word just before it {share} of its attention on "
             "average: look for strong cells just below the diagonal.",
             share=share(shares[best]),
         ),
     )
+
+
+def _missed(seen: Seen) -> str:
+    """What the sentence loses without this head, and without the one that it misses most."""
+    own = Site(*MAPS[seen.spot.map_name], seen.spot.layer, seen.spot.head)
+    if own not in seen.costs:
+        return ""
+    order = sorted(seen.costs, key=lambda site: -seen.costs[site])
+    told = say(
+        "And does the model need it? With its mean in its place each word of the output loses "
+        "{cost} nats: rank {rank} of all {count} heads.",
+        cost=f"{seen.costs[own]:+.3f}",
+        rank=order.index(own) + 1,
+        count=len(order),
+    )
+    if order[0] != own:
+        told += " " + say(
+            "It is {head} that this sentence misses most, {cost}.",
+            head=str(order[0]),
+            cost=f"{seen.costs[order[0]]:+.3f}",
+        )
+    return " " + told + " " + say("One sentence is a hint; the page Heads asks many.")
 
 
 STATION = Station(
@@ -103,4 +127,5 @@ STATION = Station(
     find=_find,
     state=_state,
     ask=_ask,
+    ranked=True,
 )

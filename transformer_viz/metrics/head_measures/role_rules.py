@@ -14,6 +14,7 @@ from .tables import NULL, SENTENCES, names_of
 
 LIFT = 0.3  # of the way from chance to 1
 LEAST_ROWS = 20  # asked of a head
+COPYING_CHANCE = 0.05  # more, and the five words that a head raises are too many of all
 LEAST_SENTENCES = 5  # fewer have no interval worth the name
 ALPHA = 1 - LEVEL
 NORMAL = 1.959964  # standard deviations from the middle of a 95 % interval to its ends
@@ -30,7 +31,9 @@ def roles(table: pd.DataFrame) -> pd.DataFrame:
     head may have several. It is given only if all of these hold:
 
     - the score is at least .5 (``positional``: .9), from 20 rows or more;
-    - its lift, ``(score - chance) / (1 - chance)``, is at least .3;
+    - its lift, ``(score - chance) / (1 - chance)``, is at least .3; of ``positional`` also that of
+      its confidence: with a bias of positions (ALiBi) even random weights are largest at one
+      offset, by a hair;
     - of a table of five sentences or more: the lower end of the 95 % interval is above the null,
       and so is the score by Student's t with Holm's correction over heads. The null is the larger
       of chance and the same measure with the ids of words (duplicate, induction) or their rows
@@ -38,7 +41,10 @@ def roles(table: pd.DataFrame) -> pd.DataFrame:
       ``table.attrs``; where they were lost, chance is the null and the next rule holds as well;
     - of one trace, or of fewer sentences: the score lies above chance by more than Hoeffding's
       bound for that many rows, at 5 % over all heads together. Rows of one sentence are not
-      independent, so such a role is a hint.
+      independent, so such a role is a hint;
+    - for ``copying`` chance is .05 at most, which is a vocabulary of 100 words: whether a head
+      raises a word is decided once a word and not once a row, and of few words too many are hit
+      by luck.
 
     ``states`` say how a head looks, beside any role: ``sink`` (more than .3 on the first token or
     on special ones, lift .2), ``spread`` (entropy .9 or more), ``sharp`` (.2 or less, no sink).
@@ -47,6 +53,7 @@ def roles(table: pd.DataFrame) -> pd.DataFrame:
         ValueError: not a table of `metrics`; names the columns that lack.
     """
     wanted = ["stack", "block", "layer", "head", "entropy", "sink", "special"]
+    wanted += ["confidence", "confidence_chance"]
     wanted += [f"{name}{part}" for name in ROLES for part in ("", "_rows", "_chance")]
     lacking = [column for column in wanted if column not in table.columns]
     if lacking:
@@ -73,6 +80,11 @@ def _bears(table: pd.DataFrame, measure: HeadMeasure) -> np.ndarray:
     assert measure.threshold is not None
     lift = (score - chance) / np.where(chance < 1, 1 - chance, np.nan)
     fit = (score >= measure.threshold) & (lift >= LIFT) & (rows >= LEAST_ROWS)
+    if name == "positional":
+        confident, even = (table[f"confidence{part}"].to_numpy() for part in ("", "_chance"))
+        fit &= (confident - even) / np.where(even < 1, 1 - even, np.nan) >= LIFT
+    if name == "copying":
+        fit &= chance <= COPYING_CHANCE
     bound = np.sqrt(math.log(max(1, len(table)) / ALPHA) / (2 * np.maximum(rows, 1)))
     by_rows = fit & (score - bound > chance)
     sentences = table.attrs.get(SENTENCES)

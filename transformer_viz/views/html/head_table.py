@@ -2,72 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ...core.sites import Site
 from ...i18n import mark, say
+from .measure_cells import DASH, MEASURE_TEXTS, bar, measure_cell, unfolding
 
-#: Each measure: what it is called, and how it is asked, with the rows that can be asked.
-MEASURE_TEXTS: dict[str, tuple[str, str]] = {
-    "entropy": (
-        mark("spread"),
-        mark("entropy of a row, divided by that of looking at all its words alike"),
-    ),
-    "confidence": (
-        mark("confidence"),
-        mark("the largest weight of a row, the end of the sentence left out"),
-    ),
-    "distance": (mark("distance"), mark("how far away it looks, of as far as the row allows")),
-    "previous": (mark("previous"), mark("weight on the word before; rows that have one")),
-    "self": (mark("itself"), mark("weight on the word itself")),
-    "next": (mark("next"), mark("weight on the word after; where later words are seen")),
-    "positional": (
-        mark("fixed offset"),
-        mark("share of rows whose largest weight stands at one and the same offset"),
-    ),
-    "sink": (
-        mark("first token"),
-        mark("weight on the first token, which is often parked attention"),
-    ),
-    "special": (mark("special tokens"), mark("weight on start, end and the like")),
-    "null": (
-        mark("does nothing"),
-        mark("share of the parked weight that adds nothing; rows that park over .3"),
-    ),
-    "duplicate": (
-        mark("same word"),
-        mark("weight on other places of the same word; rows whose word stands twice"),
-    ),
-    "induction": (
-        mark("what followed"),
-        mark("weight on what followed the same word before; rows whose word stood earlier"),
-    ),
-    "copying": (
-        mark("copies"),
-        mark(
-            "share of rows in which the word looked at is among the five that the head speaks for"
-        ),
-    ),
-    "ov_copying": (
-        mark("copies, by weights"),
-        mark("from -1 to 1, from the weights alone: does it speak for what it reads?"),
-    ),
-    "monotonicity": (
-        mark("left to right"),
-        mark("share of pairs of target words that look at source words in their order"),
-    ),
-    "diagonality": (
-        mark("diagonal"),
-        mark("how close to the diagonal: 1 on it, 0 as if it looked everywhere, below 0 reversed"),
-    ),
-    "coverage": (mark("coverage"), mark("how much of the source is looked at by some target word")),
-}
 ROLE_TEXTS = {
     "previous": mark("looks at the word before"),
     "self": mark("looks at the word itself"),
@@ -82,8 +27,6 @@ STATE_TEXTS = {
     "spread": mark("looks everywhere"),
     "sharp": mark("looks at one word"),
 }
-DASH = "–"
-BAR = 64  # pixels of a bar from 0 to 1
 
 
 @dataclass(frozen=True)
@@ -99,6 +42,14 @@ class Cost:
     dull: bool
 
 
+@dataclass(frozen=True)
+class Section:
+    """Some rows of a table under a title: their index labels, in order."""
+
+    title: str
+    rows: tuple[int, ...]
+
+
 def head_table(
     table: pd.DataFrame,
     measures: Sequence[str],
@@ -106,12 +57,13 @@ def head_table(
     *,
     opened: Site | None = None,
     addresses: Mapping[Site, str] | None = None,
+    sections: Sequence[Section] | None = None,
 ) -> str:
     """The rows of a table of `roles`, in its order, as HTML.
 
     A measure's cell holds the value, a bar from 0 to 1 with a tick at chance and a line for the
-    95 % interval, and in its title the rows that were asked; a dash where none could be. The bar of
-    a removal begins at 0 and ends at the largest upper end.
+    95 % interval; pressed, it says these in figures, with the rows that were asked; a dash where
+    none could be. The bar of a removal begins at 0 and ends at the largest upper end.
 
     Args:
         table: of `metrics`, with `roles` and `states`.
@@ -119,6 +71,7 @@ def head_table(
         costs: what the removal of each head costs; left out, there is no such column.
         opened: the head whose row is marked.
         addresses: where a click on a head's name leads.
+        sections: groups of its rows, each under a title; a row may stand in several.
     """
     largest = max((cost.high for cost in (costs or {}).values()), default=0.0)
     titles = [say("head"), say("role")]
@@ -130,8 +83,12 @@ def head_table(
         heads += (
             f"<th>{escape(say('without it, nats per token'))}</th><th>{escape(say('rank'))}</th>"
         )
+    wide = 2 + len(measures) + 2 * (costs is not None)
     rows = []
-    for _, row in table.iterrows():
+    for label, row in _in_sections(table, sections):
+        if row is None:
+            rows.append(f'<tr class="tv-section"><th colspan="{wide}">{escape(label)}</th></tr>')
+            continue
         site = Site(row["stack"], row["block"], int(row["layer"]), int(row["head"]))
         cells = f"<th>{_name(site, (addresses or {}).get(site))}</th><td>{roles_of(row)}</td>"
         cells += "".join(f"<td>{measure_cell(row, name)}</td>" for name in measures)
@@ -145,7 +102,26 @@ def head_table(
     )
 
 
-def removal_table(table: pd.DataFrame, opened: Site | None = None) -> str:
+def _in_sections(
+    table: pd.DataFrame, sections: Sequence[Section] | None
+) -> Iterator[tuple[str, pd.Series | None]]:
+    """Titles of sections (without a row), and rows."""
+    if sections is None:
+        yield from (("", row) for _, row in table.iterrows())
+        return
+    for section in sections:
+        count = len(section.rows)
+        one = say("{title}: 1 head", title=section.title)
+        many = say("{title}: {count} heads", title=section.title, count=count)
+        yield one if count == 1 else many, None
+        yield from (("", table.loc[label]) for label in section.rows)
+
+
+def removal_table(
+    table: pd.DataFrame,
+    opened: Site | None = None,
+    addresses: Mapping[Site, str] | None = None,
+) -> str:
     """The rows of a ranking, the costliest first, as HTML: what each removal costs and changes.
 
     Heads that are not told from no effect are greyed. Bars begin at 0; the longest upper end fills
@@ -154,6 +130,7 @@ def removal_table(table: pd.DataFrame, opened: Site | None = None) -> str:
     Args:
         table: of a `Ranking`.
         opened: the head whose row is marked.
+        addresses: where a click on a head's name leads.
     """
     titles = (
         say("head"),
@@ -168,7 +145,8 @@ def removal_table(table: pd.DataFrame, opened: Site | None = None) -> str:
     for (site, cost), row in zip(costs.items(), table.itertuples(), strict=True):
         here = ' class="tv-opened"' if site == opened else ""
         rows.append(
-            f'<tr data-head="{escape(str(site))}"{here}><th>{escape(str(site))}</th>'
+            f'<tr data-head="{escape(str(site))}"{here}>'
+            f"<th>{_name(site, (addresses or {}).get(site))}</th>"
             f"{_cost_cells(cost, largest)}<td>{row.kl:.3f}</td><td>{row.changed:.1%}</td></tr>"
         )
     heads = "".join(f"<th>{escape(title)}</th>" for title in titles)
@@ -186,55 +164,16 @@ def roles_of(row: pd.Series) -> str:
     return escape(named) + quiet
 
 
-def measure_cell(row: pd.Series, name: str) -> str:
-    """One measure of one head: number, bar, tick of chance, interval; a dash where none asked."""
-    value = row[name]
-    if not np.isfinite(value):
-        return f'<span title="{escape(say("no row could be asked"))}">{DASH}</span>'
-    chance = row[f"{name}_chance"]
-    low, high = (float(row.get(f"{name}_{end}", np.nan)) for end in ("low", "high"))
-    told = [say("{count} rows", count=f"{int(row[f'{name}_rows']):,}")]
-    if np.isfinite(chance):
-        told.append(say("chance {chance}", chance=f"{chance:.2f}"))
-    if np.isfinite(low):
-        told.append(say("95 %: {low} to {high}", low=f"{low:.2f}", high=f"{high:.2f}"))
-    return (
-        f'<span class="tv-measure" title="{escape(" · ".join(told))}"><b>{value:.2f}</b>'
-        f"{_bar(value, low, high, None if not np.isfinite(chance) else float(chance))}</span>"
-    )
-
-
-def _bar(value: float, low: float, high: float, tick: float | None, whole: float = 1.0) -> str:
-    """A bar from 0: the interval is a line over it, chance a tick."""
-
-    def x(number: float) -> float:
-        return round(BAR * min(1.0, max(0.0, number / whole)), 1) if whole > 0 else 0.0
-
-    parts = [_span("tv-bar", 0.0, x(value))]
-    if np.isfinite(low) and np.isfinite(high):
-        parts.append(_span("tv-interval", x(low), x(high) - x(low)))
-    if tick is not None:
-        parts.append(_span("tv-chance", x(tick)))
-    return f'<span class="tv-track" style="width:{BAR}px">{"".join(parts)}</span>'
-
-
-def _span(kind: str, left: float, width: float | None = None) -> str:
-    wide = "" if width is None else f";width:{width:.1f}px"
-    return f'<i class="{kind}" style="left:{left:.1f}px{wide}"></i>'
-
-
 def _cost_cells(cost: Cost | None, largest: float) -> str:
     if cost is None:
         return f"<td>{DASH}</td><td>{DASH}</td>"
-    title = say("95 %: {low} to {high}", low=f"{cost.low:+.3f}", high=f"{cost.high:+.3f}")
+    told = [say("95 %: {low} to {high}", low=f"{cost.low:+.3f}", high=f"{cost.high:+.3f}")]
     if cost.dull:
-        title += " · " + say("not told from no effect on these sentences")
-    dull = " tv-dull" if cost.dull else ""
+        told.append(say("not told from no effect on these sentences"))
     ranks = f"{cost.rank} ({cost.rank_low}{DASH}{cost.rank_high})"
-    return (
-        f'<td><span class="tv-measure{dull}" title="{escape(title)}"><b>{cost.effect:+.3f}</b>'
-        f"{_bar(cost.effect, cost.low, cost.high, None, largest)}</span></td><td>{ranks}</td>"
-    )
+    shown = f"<b>{cost.effect:+.3f}</b>{bar(cost.effect, cost.low, cost.high, None, largest)}"
+    cell = unfolding(shown, told, " tv-dull" if cost.dull else "")
+    return f"<td>{cell}</td><td>{ranks}</td>"
 
 
 def _name(site: Site, address: str | None) -> str:

@@ -10,6 +10,7 @@ import { pen } from "../shared/dom.js";
  *   the whole picture */
 /** @typedef {{rows: number[], columns: number[]}} Lit  parts of a tile, from 0 to 1, by block */
 /** @typedef {{slot: Slot, colour: string, thick: number}} Frame */
+/** @typedef {{colour: string, ink: string, text: string}} Fill  a tile of one colour: its number */
 
 /**
  * The tiles that are seen, their names, and the frames of those that are chosen.
@@ -17,7 +18,7 @@ import { pen } from "../shared/dom.js";
  * @param {Layout} layout
  * @param {Window} view
  * @param {{sheets: Sheet[], number: (slot: Slot) => number, label: (slot: Slot) => string,
- *   frames: Frame[], palette: Palette, font: string}} what
+ *   fill: (slot: Slot) => Fill | null, frames: Frame[], palette: Palette, font: string}} what
  */
 export function drawTiles(canvas, layout, view, what) {
   const brush = pen(canvas, view.width, view.height);
@@ -28,11 +29,9 @@ export function drawTiles(canvas, layout, view, what) {
     brush.lineWidth = 1;
     brush.strokeStyle = what.palette.line;
     for (const slot of seenIn(layout, view)) {
-      const sheet = what.sheets[slot.place.block], n = what.number(slot);
-      const x = (n % sheet.columns) * sheet.width;
-      const y = Math.floor(n / sheet.columns) * sheet.height;
-      brush.drawImage(sheet.canvas, x, y, sheet.width, sheet.height,
-        slot.left, slot.top, tile.width, tile.height);
+      const fill = what.fill(slot);
+      if (fill) fillTile(brush, slot, tile, fill);
+      else drawCells(brush, slot, tile, what.sheets[slot.place.block], what.number(slot));
       brush.strokeRect(slot.left - 0.5, slot.top - 0.5, tile.width + 1, tile.height + 1);
     }
     for (const { slot, colour, thick } of what.frames) {
@@ -41,6 +40,38 @@ export function drawTiles(canvas, layout, view, what) {
     if (layout.ranked) rankedNames(brush, layout, view, what);
   });
   sideNames(brush, layout, view, what.palette);
+}
+
+/**
+ * @param {CanvasRenderingContext2D} brush
+ * @param {Slot} slot
+ * @param {{width: number, height: number}} tile
+ * @param {Sheet} sheet
+ * @param {number} n  the tile's number on the sheet
+ */
+function drawCells(brush, slot, tile, sheet, n) {
+  const x = (n % sheet.columns) * sheet.width;
+  const y = Math.floor(n / sheet.columns) * sheet.height;
+  brush.drawImage(sheet.canvas, x, y, sheet.width, sheet.height,
+    slot.left, slot.top, tile.width, tile.height);
+}
+
+/**
+ * A tile in the colour of its number, which is written where there is room.
+ * @param {CanvasRenderingContext2D} brush
+ * @param {Slot} slot
+ * @param {{width: number, height: number}} tile
+ * @param {Fill} fill
+ */
+function fillTile(brush, { left, top }, { width, height }, { colour, ink, text }) {
+  brush.fillStyle = colour;
+  brush.fillRect(left, top, width, height);
+  if (brush.measureText(text).width > width - 4 || height < 16) return;
+  brush.fillStyle = ink;
+  brush.textAlign = "center";
+  brush.textBaseline = "middle";
+  brush.fillText(text, left + width / 2, top + height / 2 + 1);
+  brush.textAlign = "left";
 }
 
 /**

@@ -84,6 +84,29 @@ export function sortable(data, sort) {
 }
 
 /**
+ * The metric whose numbers colour whole tiles; null where tiles show the weights themselves.
+ * @param {AtlasData} data
+ * @param {string} scale  of the choices: a scale of weights, or the name of a metric
+ * @returns {Metric | null}
+ */
+export function colouring(data, scale) {
+  if (data.limit) return null;
+  return data.metrics.find(({ name, signed }) => name === scale && !signed) ?? null;
+}
+
+/**
+ * The least and the largest known number of a metric; nothing where no head has one.
+ * @param {AtlasData} data
+ * @param {Metric} metric
+ * @returns {[number, number] | null}
+ */
+export function rangeOf(data, metric) {
+  const known = placesIn(data).map((place) => numberOf(data, place, metric.name))
+    .filter((number) => !Number.isNaN(number));
+  return known.length ? [Math.min(...known), Math.max(...known)] : null;
+}
+
+/**
  * A metric of a head as it is written; a dash where it is not known.
  * @param {AtlasData} data
  * @param {Place} place

@@ -1,6 +1,6 @@
 // Below the tiles of an atlas: what its colours mean, with the numbers at both ends.
 
-import { metricsOf, numberOf, placesIn } from "./heads.js";
+import { colouring, metricsOf, numberOf, placesIn, rangeOf } from "./heads.js";
 import { element, pen } from "../shared/dom.js";
 import { thresholdWords } from "./tools.js";
 import { tell } from "../shared/i18n.js";
@@ -34,7 +34,8 @@ export class AtlasLegend {
     this.bar.hidden = !least;
     this.most.textContent = least ? most : tell("no numbers");
     this.words.textContent = [
-      ...scaleWords(data, how, most), ...poolWords(data, pooled), data.words,
+      ...scaleWords(data, how, most),
+      ...(colouring(data, how.scale) ? [] : poolWords(data, pooled)), data.words,
     ].filter(Boolean).join(" · ");
     this.paint(legend);
   }
@@ -57,6 +58,11 @@ export class AtlasLegend {
  * @returns {[string, string]}
  */
 function ends(data, how) {
+  const metric = colouring(data, how.scale), range = metric && rangeOf(data, metric);
+  if (metric && range) {
+    const [low, high] = range.map((number) => signed(number, metric.digits, false));
+    return [low, high];
+  }
   if (data.limit) return [signed(-data.limit, 2, false), signed(data.limit, 2, true)];
   const largest = placesIn(data).map((place) => numberOf(data, place, "strongest"))
     .filter((number) => !Number.isNaN(number));
@@ -73,7 +79,8 @@ function ends(data, how) {
  * @returns {string[]}
  */
 function scaleWords(data, how, most) {
-  const said = [];
+  const said = [], metric = colouring(data, how.scale);
+  if (metric) return [tell("colour: {metric}", { metric: metric.heading }), rankWords(data, how.sort)];
   if (data.limit) said.push(tell("change, one scale"));
   else if (!most) return [rankWords(data, how.sort)];
   else if (how.scale === "common") said.push(tell("one scale 0 … {most}", { most }));

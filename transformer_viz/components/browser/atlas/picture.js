@@ -1,16 +1,19 @@
 // The picture of an atlas: a window on all tiles, which may be more than can be seen at once.
 
 import { drawLight, drawTiles } from "./draw.js";
-import { flat, litParts, nameOf, placesIn, ranked, sortable } from "./heads.js";
+import {
+  colouring, flat, litParts, nameOf, numberOf, placesIn, ranked, rangeOf, sortable, written,
+} from "./heads.js";
 import { inLayers, inRank, slotAt } from "./layout.js";
 import { amountColours, fewerCells, largestCells, paintSheet } from "./sheet.js";
-import { changeColours } from "../shared/colour.js";
+import { changeColours, lookup, shade } from "../shared/colour.js";
 import { brushOf, element } from "../shared/dom.js";
 
 /** @typedef {import("./heads.js").AtlasData} AtlasData */
 /** @typedef {import("./heads.js").How} How */
 /** @typedef {import("./heads.js").Place} Place */
 /** @typedef {import("./layout.js").Slot} Slot */
+/** @typedef {import("./draw.js").Fill} Fill */
 /** @typedef {import("../shared/colour.js").Palette} Palette */
 /** @typedef {{slot: Slot, row: number, column: number}} Hit  a cell of a tile */
 /** @typedef {{left: number, top: number, width: number, height: number}} Box */
@@ -38,6 +41,8 @@ export class AtlasPicture {
     this.sheets = [];
     /** @type {number[][]} */
     this.pooled = []; // tokens in a cell that is drawn
+    /** Of tiles that show a number: their colours. @type {((place: Place) => Fill) | null} */
+    this.fill = null;
     /** The colours from the lowest amount to the highest. @type {Uint32Array} */
     this.legend = new Uint32Array();
     this.font = "sans-serif";
@@ -119,6 +124,29 @@ export class AtlasPicture {
     const whole = oneScale ? amounts(common).slice(0, common + 1)
       : amountColours(ramp, { ...how, threshold: 0 })(255);
     this.legend = changes ? changes.slice(1) : whole;
+    this.fill = this.fills(data, how, palette, ramp);
+    if (this.fill) this.legend = lookup(ramp, how);
+  }
+
+  /**
+   * What tiles look like whose colour is a number, from the least to the largest that is known.
+   * @param {AtlasData} data
+   * @param {How} how
+   * @param {Palette} palette
+   * @param {string[]} ramp
+   * @returns {((place: Place) => Fill) | null}
+   */
+  fills(data, { scale, gamma }, palette, ramp) {
+    const metric = colouring(data, scale), range = metric && rangeOf(data, metric);
+    if (!metric || !range) return null;
+    const [least, most] = range, wide = most - least || 1;
+    return (place) => {
+      const number = numberOf(data, place, metric.name), text = written(data, place, metric);
+      if (Number.isNaN(number)) return { colour: palette.paper, ink: palette.quiet, text };
+      const [red, green, blue] = shade(ramp, ((number - least) / wide) ** gamma);
+      const bright = 0.299 * red + 0.587 * green + 0.114 * blue > 140;
+      return { colour: `rgb(${red} ${green} ${blue})`, ink: bright ? "#14171c" : "#fbfaf7", text };
+    };
   }
 
   /**
@@ -131,6 +159,7 @@ export class AtlasPicture {
       sheets: this.sheets, palette, font: this.font,
       number: ({ place }) => flat(data, place),
       label: ({ place }) => this.name(place),
+      fill: ({ place }) => this.fill?.(place) ?? null,
       frames: this.frames(chosen),
     });
   }

@@ -8,7 +8,7 @@ import { tell } from "../shared/i18n.js";
 const scaleNames = () => ({ head: tell("per head"), common: tell("common") });
 const toolHelp = () => ({
   sort: tell("Heads by layer, or ranked by a number of theirs, the highest first."),
-  scale: tell("Each head by its own largest weight, or all heads on one scale."),
+  scale: tell("Weights, each head by its own largest or all on one scale; or a number of each head."),
   ramp: tell("The colours of amounts."),
   gamma: tell("Below 1 weak weights are drawn darker, above 1 paler."),
   threshold: tell("Weights below it are left blank."),
@@ -53,7 +53,9 @@ export class AtlasTools {
   show(how, ramps, change, metrics) {
     const sorts = metrics.map(({ name, title }) => [name, title]);
     offer(this.sort, [["layer", tell("layer")], ...sorts], how.sort);
-    offer(this.scale, Object.entries(scaleNames()), change ? "common" : how.scale);
+    const scales = [...Object.entries(scaleNames()), ...(change ? [] : sorts)];
+    const scale = scales.some(([name]) => name === how.scale) ? how.scale : "head";
+    offer(this.scale, scales, change ? "common" : scale);
     offer(this.ramp, ramps.map((name) => [name, name]), how.ramp);
     this.scale.disabled = this.ramp.disabled = change;
     point(this.gamma, 4 * Math.log2(how.gamma), String(how.gamma));

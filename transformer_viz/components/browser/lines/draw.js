@@ -13,8 +13,8 @@ import { signed } from "../shared/number_format.js";
  */
 /**
  * The words of queries and keys, and which of them are lit, chosen, reached by the keyboard, and
- * linked with those that are lit (null: none is).
- * @typedef {{words: string[][], lit: Set<number>[], chosen: (number | null)[],
+ * linked with those that are lit (null: none is); `unread` are keys that nobody looks at.
+ * @typedef {{words: string[][], lit: Set<number>[], chosen: (number | null)[], unread: Set<number>,
  *   cursor: {side: number, place: number} | null, linked: Set<number>[] | null}} Names
  */
 
@@ -166,7 +166,16 @@ function drawWord(pen, side, place, names, n, palette, down) {
     pen.stroke();
   }
   const linked = !names.linked || names.linked[n].has(place);
-  pen.fillStyle = linked || lit || chosen ? palette.ink : palette.quiet;
+  const unread = n === 1 && names.unread.has(place);
+  if (unread && !chosen && !reached) {
+    pen.setLineDash([3, 3]);
+    box(pen, left, down, width);
+    pen.lineWidth = 1.5;
+    pen.strokeStyle = palette.warm;
+    pen.stroke();
+    pen.setLineDash([]);
+  }
+  pen.fillStyle = (linked && !unread) || lit || chosen ? palette.ink : palette.quiet;
   pen.textAlign = "left";
   pen.textBaseline = "middle";
   pen.fillText(text, left, down + 1);

@@ -226,7 +226,9 @@ export class Lines {
   name() {
     this.sides.forEach((side, n) => {
       const option = /** @type {HTMLElement} */ (side.firstElementChild), place = this.reached[n];
-      option.textContent = this.words(n)[place] ?? "";
+      const word = this.words(n)[place] ?? "";
+      const unread = n === 1 && (this.data.unread ?? []).includes(place);
+      option.textContent = unread ? tell("{word}, read by nobody", { word }) : word;
       set(option, "aria-setsize", String(this.words(n).length));
       set(option, "aria-posinset", String(place + 1));
       set(option, "aria-selected", String(this.chosen()[n] === place));

@@ -3,9 +3,11 @@
 /** @typedef {import("../shared/hover_link.js").Ruler} Ruler */
 /**
  * What lines.py packs. `weights` are float32 [head, query, key]; with `keys` (int32, -1: none) they
- * are [head, query, link] instead, and `beyond` counts what was not sent.
+ * are [head, query, link] instead, and `beyond` counts what was not sent. `unread` are columns that
+ * nobody looks at.
  * @typedef {{part: string, view: string, seq: number, block: string, across: boolean,
- *   height: number, heads: {layer: number, head: number}[], rows: Ruler, columns: Ruler,
+ *   height: number, heads: {layer?: number, head?: number, name?: string}[],
+ *   rows: Ruler, columns: Ruler, unread?: number[],
  *   change: boolean, token: number | null, key: number | null, top: number, threshold: number,
  *   beyond: {links: number, weight: number}, caption: string, note: string,
  *   colours: import("../shared/colour.js").Colours,

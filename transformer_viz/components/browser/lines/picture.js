@@ -92,7 +92,7 @@ export class LinesPicture {
     const ends = [new Set(links.map((link) => link.query)), new Set(links.map((link) => link.key))];
     const names = {
       words: [data.rows.labels, data.columns.labels], lit: pointed ? words : none, chosen, cursor,
-      linked: pointed ? ends : null,
+      linked: pointed ? ends : null, unread: new Set(data.unread ?? []),
     };
     const surface = this.cleared(this.words), seen = this.seen(layout);
     this.all.style.opacity = String(pointed ? FADED : links.length ? BEHIND : 1);

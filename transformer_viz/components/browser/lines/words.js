@@ -9,9 +9,12 @@ import { tell } from "../shared/i18n.js";
 
 const NAMED = 5; // links of a word that are named, of many heads fewer; the others are counted
 
-/** @param {{layer: number, head: number}} head */
-export function headName({ layer, head }) {
-  return `L${layer} H${head}`;
+/**
+ * What lines of one colour are: a head's, or whatever bears a name of its own.
+ * @param {{layer?: number, head?: number, name?: string}} head
+ */
+export function headName({ layer, head, name }) {
+  return name ?? `L${layer} H${head}`;
 }
 
 /**

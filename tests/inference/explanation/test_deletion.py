@@ -1,0 +1,128 @@
+"""The deletion curve against runs with the words masked by hand, and over several sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+import transformer_viz as tv
+from tests.support.witness_models import BOS, EOS, bart
+from transformer_viz.checkpoints.common.model import Model
+from transformer_viz.inference.explanation import hiding
+from transformer_viz.inference.explanation.captions import OVER_WORDS
+from transformer_viz.inference.explanation.deletion import (
+    RANDOM,
+    deletion_curve,
+    words_to_hide,
+)
+from transformer_viz.inference.explanation.explaining import Explainer
+from transformer_viz.inference.explanation.judging import judge
+from transformer_viz.inference.explanation.question import ask
+
+from .test_explain import HELD, SOURCE, WORD, drawn, logits
+
+
+def masked(model: Model, hidden: list[int]) -> float:
+    """ln p of the word with source words masked by the module's own mask."""
+    token = ask(model, SOURCE, WORD, HELD).token
+    seen = torch.ones(1, len(SOURCE), dtype=torch.bool)
+    seen[0, hidden] = False
+    with torch.inference_mode():
+        found = model.module(torch.tensor([SOURCE]), torch.tensor([HELD]), seen)[0, WORD]
+    return float(found.log_softmax(-1)[token])
+
+
+def test_a_curve_hides_the_first_words_of_each_order(build_model: Callable[..., Model]) -> None:
+    model = drawn(build_model)
+    explainer = Explainer(ask(model, SOURCE, WORD, HELD))
+    heard: list[tuple[int, int]] = []
+    curve = deletion_curve(explainer, most=4, draws=6, tell=lambda *done: heard.append(done))
+    full = float(logits(model)[WORD].log_softmax(-1)[explainer.question.token])
+    hideable = [n for places in words_to_hide(explainer.question).values() for _, n in places]
+    for method in OVER_WORDS:
+        table = explainer.answer(method).values
+        own = table[(table["sentence"] == "source") & table["token"].isin(hideable)]
+        order = own.sort_values("value", ascending=False, kind="stable")["token"].tolist()
+        rows = curve.table[curve.table["method"] == method]
+        assert list(rows["hidden"]) == [0, 1, 2, 3, 4]
+        for k, loss in zip(rows["hidden"], rows["loss"], strict=True):
+            assert loss == pytest.approx(full - masked(model, order[:k]), abs=1e-9)
+    chance = curve.table[curve.table["method"] == RANDOM]
+    assert chance["loss"].iloc[0] == 0
+    assert (chance["low"] <= chance["loss"]).all() and (chance["loss"] <= chance["high"]).all()
+    assert heard and heard[-1][0] == heard[-1][1]
+    assert curve.card["draws"] == 6 and curve.best.index[0] in (*OVER_WORDS, RANDOM)
+    again = deletion_curve(explainer, most=4, draws=6)
+    assert again.table.equals(curve.table)
+    other = deletion_curve(explainer, most=4, draws=6, seed=1)
+    assert not other.table.equals(curve.table)
+
+
+def test_one_call_judges_one_method(build_model: Callable[..., Model]) -> None:
+    found = tv.explain(drawn(build_model), SOURCE, WORD, HELD, "removal").deletion(2, draws=4)
+    assert set(found.table["method"]) == {"removal", RANDOM}
+    assert len(found.table) == 6
+
+
+def test_masks_and_edits_hide_the_same(
+    build_model: Callable[..., Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many sets in one pass of the model's own mask, against one run of the probe for each."""
+    question = ask(drawn(build_model), SOURCE, WORD, HELD)
+    sets = [[("source", 1)], [("source", 4), ("source", 2)], [], [("source", n) for n in range(6)]]
+    together = hiding.log_probabilities(question, sets)
+    monkeypatch.setattr(hiding, "_by_mask", lambda *_: False)
+    assert hiding.log_probabilities(question, sets) == pytest.approx(together, abs=1e-9)
+
+
+@pytest.mark.families
+def test_the_word_that_was_copied_is_the_one_that_matters() -> None:
+    """W2: the diagonal head writes source word i at row i; hiding it costs all, others nothing."""
+    made = bart(["uniform", "shift-1", "shift0"], ["shift0", "uniform", "on_eos"])
+    source, held = [5, 9, 7, 4, 11, EOS], [BOS, 5, 9, 7, 4, 11]
+    found = tv.explain(made.module, source, 2, [*held], "removal")
+    assert made.module is not None and found.explainer.question.token == 7
+    table = found.values[found.values["sentence"] == "source"]
+    assert int(table["value"].argmax()) == 2 and table["value"].max() > 5
+    assert table["value"].drop(table.index[2]).abs().max() < 1e-3
+    for method in ("removal", "gradient"):
+        curve = tv.explain(made.module, source, 2, held, method).deletion(3, draws=20)
+        own = curve.table[curve.table["method"] == method].set_index("hidden")
+        chance = curve.table[curve.table["method"] == RANDOM].set_index("hidden")
+        assert own["words"].loc[1] == "7"
+        assert own["loss"].loc[1] == pytest.approx(table["value"].max(), abs=1e-3)
+        assert own["loss"].loc[1] > chance["loss"].loc[1] + 1
+
+
+def test_many_sentences_are_judged_together(build_model: Callable[..., Model]) -> None:
+    """Each mean is that of the sentences' curves; chance is above chance by nothing."""
+    model, generator = drawn(build_model), np.random.default_rng(0)
+    pairs = [(generator.integers(4, 37, 6).tolist(), [2, 9, 13, 30]) for _ in range(5)]
+    heard: list[tuple[int, int]] = []
+    found = judge(model, pairs, most=2, draws=3, tell=lambda *done: heard.append(done))
+    assert heard[-1] == (5, 5) and found.losses.shape == (5, 6, 2)
+    table = found.table.set_index(["method", "hidden"])
+    assert table.loc[("rollout", 2), "loss"] == pytest.approx(found.losses[:, 1, 1].mean())
+    above = (found.losses[:, 1, 1] - found.losses[:, -1, 1]).mean()
+    assert table.loc[("rollout", 2), "above"] == pytest.approx(above)
+    assert (table["low"] <= table["loss"]).all() and (table["loss"] <= table["high"]).all()
+    assert (table.loc[RANDOM][["above", "above_low", "above_high"]] == 0).all(axis=None)
+    assert found.card["sentences"] == 5 and found.card["seed"] == 0
+    assert judge(model, pairs, most=2, draws=3).table.equals(found.table)
+
+
+def test_what_cannot_be_judged_says_so(build_model: Callable[..., Model]) -> None:
+    model = drawn(build_model)
+    with pytest.raises(ValueError, match=r"judges weights, rollout, .*'lens' names no words"):
+        tv.explain(model, SOURCE, WORD, HELD, "lens").deletion()
+    with pytest.raises(ValueError, match="this input has 1 that can be hidden"):
+        tv.explain(model, [5], WORD, HELD, "weights").deletion()
+    with pytest.raises(ValueError, match="None of these sentences"):
+        judge(model, [([5], [2, 9])])
+    core = build_model(decoder_layers=0, source_vocab=0, target_vocab=0)
+    vectors = np.random.default_rng(0).normal(size=(5, 22)).astype(np.float32)
+    with pytest.raises(ValueError, match="no output layer"):
+        tv.explain(core, vectors, 1, method="weights").deletion()

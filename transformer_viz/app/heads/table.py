@@ -1,0 +1,178 @@
+"""The heads of Heads as tiles and as rows: one order, one set of numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from urllib.parse import urlencode
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from ...components.atlas import HeadNumber
+from ...core.sites import MAPS, Site
+from ...i18n import say
+from ...metrics.head_measures.evidence import HeadEvidence
+from ...views.html.head_table import ROLE_TEXTS, Cost, Section, head_table
+from ...views.html.measure_cells import MEASURE_TEXTS
+from ..cards import head_card, overview
+from ..render import payloads
+from ..session import widget_sync
+from ..session.scene import Scene
+from ..session.state import state
+from ..session.url_state import HEADS_BY
+from ..ui import layout
+
+HEAD = ["stack", "block", "layer", "head"]
+#: Columns that always stand; the one that is sorted by is added.
+SHOWN = {"cross": ("diagonality", "coverage", "entropy"), "self": ("previous", "self", "entropy")}
+Costs = Mapping[Site, Cost]
+
+
+def order_name(name: str) -> str:
+    """What heads are sorted by, in words."""
+    names = {"layer": say("layer"), "role": say("role"), "effect": say("what its removal costs")}
+    return names.get(name) or say(MEASURE_TEXTS[name][0])
+
+
+def tiles(scene: Scene, found: HeadEvidence, costs: Costs) -> None:
+    """Every head of the chosen block as a tile, in the table's order, coloured by any number."""
+    numbers = [_number(scene, found.table, name) for name in MEASURE_TEXTS]
+    if costs:
+        numbers.insert(0, _effects(scene, costs))
+    by = state.heads_by if any(one.name == state.heads_by for one in numbers) else "layer"
+    overview.all_heads(scene, lambda: payloads.atlas(scene, numbers, by), _drawn)
+
+
+def _number(scene: Scene, table: pd.DataFrame, name: str) -> HeadNumber:
+    values = _empty(scene)
+    for block, cells in values.items():
+        own = table[(table["stack"] == MAPS[block][0]) & (table["block"] == MAPS[block][1])]
+        cells[own["layer"].to_numpy(int), own["head"].to_numpy(int)] = own[name].to_numpy(float)
+    return HeadNumber(name, order_name(name), values, told=_is_chosen(name))
+
+
+def _effects(scene: Scene, costs: Costs) -> HeadNumber:
+    values = _empty(scene)
+    for site, cost in costs.items():
+        if site.map in values and site.head is not None:
+            values[site.map][site.layer, site.head] = cost.effect
+    return HeadNumber("effect", order_name("effect"), values, told=_is_chosen("effect"), digits=3)
+
+
+def _is_chosen(name: str) -> bool:
+    return name in (state.heads_by, state.scale)
+
+
+def _empty(scene: Scene) -> dict[str, np.ndarray]:
+    run = scene.before
+    return {name: np.full(run.thumbnail(name).shape[:2], np.nan) for name in run.maps}
+
+
+def _drawn(said: object) -> None:
+    """What was chosen at the tiles: their order is the table's, the rest is as elsewhere."""
+    if not isinstance(said, Mapping):
+        return
+    order = said.get("sort")
+    unmoved = order == "layer" and state.heads_by in ("role", "effect")
+    if order in HEADS_BY and not unmoved:
+        widget_sync.choose(heads_by=order)
+    head_card.take_drawing({name: value for name, value in said.items() if name != "sort"})
+
+
+def rows(scene: Scene, found: HeadEvidence, costs: Costs) -> None:
+    """The heads of the chosen block in the chosen order; by role, those of all blocks in groups."""
+    place = scene.place
+    stack, block = MAPS[place.map_name]
+    table = found.table
+    opened = Site(stack, block, place.layer, place.head)
+    sections = None
+    if state.heads_by == "role":
+        sections = _by_role(table)
+        given = {role for roles in table["roles"] for role in roles}
+        columns = [role for role in ROLE_TEXTS if role in given] or list(SHOWN["self"])
+    else:
+        table = table[(table["stack"] == stack) & (table["block"] == block)]
+        table = sorted_heads(table, state.heads_by, costs)
+        columns = list(SHOWN[block])
+        if state.heads_by in MEASURE_TEXTS and state.heads_by not in columns:
+            columns.insert(0, state.heads_by)
+    links = addresses(Site(*head) for head in table[HEAD].itertuples(index=False, name=None))
+    st.html(
+        head_table(table, columns, costs or None, opened=opened, addresses=links, sections=sections)
+    )
+    layout.quiet(
+        say(
+            "Bar: the value, with its 95 % line; orange: chance. Press a number for these in "
+            "figures and the rows asked; press a name to open the head in Explore."
+        )
+    )
+    take(found)
+
+
+def sorted_heads(table: pd.DataFrame, by: str, costs: Costs) -> pd.DataFrame:
+    """The largest first, heads without a value last; by layer, as the model has them."""
+    if by in ("layer", "role") or (by == "effect" and not costs):
+        return table
+    if by == "effect":
+        sites = [Site(*head) for head in table[HEAD].itertuples(index=False, name=None)]
+        values = pd.Series(
+            [costs[site].effect if site in costs else float("nan") for site in sites], table.index
+        )
+    else:
+        values = table[by]
+    order = values.sort_values(ascending=False, kind="stable", na_position="last").index
+    return table.loc[order]
+
+
+def _by_role(table: pd.DataFrame) -> list[Section]:
+    """The heads of each role, the surest first, and those without any."""
+    found = []
+    for role, text in ROLE_TEXTS.items():
+        own = table[[role in roles for roles in table["roles"]]].sort_values(role, ascending=False)
+        if len(own):
+            found.append(Section(say(text), tuple(own.index)))
+    none = table[[not roles for roles in table["roles"]]]
+    return [*found, Section(say("no role found"), tuple(none.index))]
+
+
+def addresses(sites: Iterable[Site]) -> dict[Site, str]:
+    """Where each head is opened: Explore, with all else as it is."""
+    here = st.query_params.to_dict()
+    found = {}
+    for site in sites:
+        there = {"block": site.map, "layer": str(site.layer), "head": str(site.head)}
+        found[site] = f"./?{urlencode(here | there)}"
+    return found
+
+
+def take(found: HeadEvidence) -> None:
+    """Every number of every head, and the card that says what was measured."""
+    panel = layout.unfolding(say("all numbers"), "heads-numbers")
+    if panel is None:
+        return
+    plain = found.table.assign(
+        roles=found.table["roles"].map(", ".join), states=found.table["states"].map(", ".join)
+    )
+    with panel:
+        st.dataframe(plain, hide_index=True, key="heads-table", height=280)
+        downloads(plain, found.card, "heads")
+
+
+def downloads(table: pd.DataFrame, card: Mapping[str, object], name: str) -> None:
+    """A table as CSV, and beside it what was measured."""
+    told = json.dumps(dict(card), indent=2, ensure_ascii=False)
+    with layout.row():
+        for label, data, file, mime in (
+            ("CSV", table.to_csv(index=False), f"{name}.csv", "text/csv"),
+            (say("run card"), told, f"{name}.card.json", "application/json"),
+        ):
+            st.download_button(
+                label,
+                data=data.encode(),
+                file_name=file,
+                mime=mime,
+                key=f"take-{file}",
+                on_click="ignore",
+            )

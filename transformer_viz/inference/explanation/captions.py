@@ -1,0 +1,65 @@
+"""The methods of an explanation: what each can say, and what it cannot."""
+
+from __future__ import annotations
+
+from ...i18n import mark
+
+#: Each method and its caption, in the order in which they are shown.
+CAPTIONS = {
+    "weights": mark(
+        "Mean attention weight of the row that writes the word, over layers and heads. It says "
+        "where the row looked, not what it took from there or whether that mattered; each of "
+        "source and target sums to 1 on its own."
+    ),
+    "rollout": mark(
+        "Attention multiplied through all layers, half of each step the residual stream. It says "
+        "along which ways words could reach the row; values and feed-forward layers are left out, "
+        "and it is not about this output word: another word in the same row gets the same numbers."
+    ),
+    "contribution": mark(
+        "Lengths of the vectors that each word really gave, with values, output projection, "
+        "residual stream and norm, as shares multiplied through the layers. In each block the "
+        "vectors sum to what the block made; feed-forward layers are left out, and it is not about "
+        "this output word."
+    ),
+    "gradient": mark(
+        "Weights times the gradient of this word's logit, carried through the layers, what lowers "
+        "the logit left out. It is about this word; a gradient is a first-order guess, can be 0 "
+        "where a word matters most, and depends on how the weights are written: a bias moved from "
+        "the values into the output projection changes it and not the model."
+    ),
+    "removal": mark(
+        "How many nats the word loses when one input word is hidden from all queries and the model "
+        "runs again. It is measured, for this one change: words that cover for each other each "
+        "show little, and a row keeps what its own residual stream holds."
+    ),
+    "flow": mark(
+        "The most that could flow from each word alone through the attention weights. Never below "
+        "rollout; it does not sum to 1, and it is not about this output word."
+    ),
+    "lens": mark(
+        "What the output layer would say of the stream at this row after each layer, last norm "
+        "included. The last line is the model's own answer; early layers of small models are "
+        "often not readable this way."
+    ),
+    "logits": mark(
+        "The word's logit as a sum: what each head and each feed-forward layer wrote into the "
+        "stream, through the last norm with its scale held. It is the direct part alone: what a "
+        "later layer made of it counts for that layer."
+    ),
+}
+#: Added where they hold.
+LAST_BLOCK = mark(
+    "This model norms after each sum, so its stream starts anew there: what came before the last "
+    "norm is one term."
+)
+WHOLE_VALUES = mark(
+    "In {count} blocks the bias of the values could not be told from them; it is counted with the "
+    "words there."
+)
+SINK = mark("{share} of the last rows' weight went to a sink that is no word.")
+NO_WORD = mark("This model has no output layer; the numbers are of the row {label}.")
+ALL_ROWS = mark("The mean over all rows, since all of them have a part in the class.")
+METHODS = tuple(CAPTIONS)
+#: Those that answer with a number for each input word.
+OVER_WORDS = ("weights", "rollout", "contribution", "gradient", "removal")

@@ -1,0 +1,349 @@
+"""`tv.explain`: what the words of the input had to do with one word of the output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import nn
+
+from ...capture import AttentionRecord, CaptureRequest, probe
+from ...capture.merge_heads import side_by_side
+from ...checkpoints.common.model import Model
+from ...core.sites import Site
+from ...i18n import say
+from ...metrics.attribution.contributions import Contributions, contributions, shares
+from ...metrics.attribution.flow import flow
+from ...metrics.attribution.gradient import Raised, relevance
+from ...metrics.attribution.rollout import Rolled, halved, rolled
+from ...model import Transformer
+from ..ablation.places import Attention, attentions_of, own_attentions
+from ..run_card import hash_of_ids, model_card
+from ..tracing import doubled
+from . import captions, stream_logits
+from .anatomy import Anatomy, dissect
+from .deletion import DRAWS, MOST, DeletionCurve, deletion_curve
+from .hiding import Tell, log_probabilities
+from .question import Question, ask
+
+VERSION = 1  # of these methods: counts up when a number changes its meaning
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """One method's answer to why a row wrote a word.
+
+    ``values`` of ``weights``, ``rollout``, ``contribution``, ``gradient``, ``removal`` and
+    ``flow`` has a row for each token of the source and of the target up to the row: ``sentence``
+    (``source`` or ``target``), ``token``, ``label``, ``special``, ``value``; of ``lens`` a row a
+    layer: ``layer, logit, probability, rank, best``; of ``logits`` a row a term: ``part``
+    (``embedding``, ``earlier``, ``self``, ``cross``, ``feed_forward``, ``bias``), ``layer``,
+    ``head``, ``value``. ``complete`` is how far the parts are from what they must sum to: for
+    ``contribution`` relative, the worst block; for ``logits`` in logits; None where nothing sums
+    up. ``caption`` says what the method can and cannot say, ``card`` what was measured.
+    """
+
+    method: str
+    word: str
+    values: pd.DataFrame
+    complete: float | None
+    caption: str
+    card: dict[str, Any]
+    explainer: Explainer
+
+    def deletion(
+        self, most: int = MOST, *, draws: int = DRAWS, seed: int = 0, tell: Tell | None = None
+    ) -> DeletionCurve:
+        """The test of what the method says: hide the k source words that it names first, against k
+        words by chance; see `DeletionCurve`.
+
+        Args:
+            most: the most words that are hidden.
+            draws: random orders.
+            seed: of these.
+            tell: hears how many of the runs are done, and of how many.
+
+        Raises:
+            ValueError: a method that names no words, a model without output layer, or an input of
+                fewer than two words.
+        """
+        return deletion_curve(
+            self.explainer, (self.method,), most=most, draws=draws, seed=seed, tell=tell
+        )
+
+
+def explain(
+    model: Model | nn.Module,
+    source: Any,
+    word: int = 0,
+    target: Any = None,
+    method: str = "contribution",
+    *,
+    image: Any = None,
+    tell: Tell | None = None,
+) -> Explanation:
+    """What the words of the input had to do with word number ``word`` of the output.
+
+    Args:
+        model: what `load` gave, or a module.
+        source: what the model takes, as in `trace`.
+        word: a number of the target's words, from 0; see `ask` for models without a target.
+        target: the output to be asked about; left out, what the model writes greedily. For a
+            classifier the class.
+        method: ``weights``, the mean attention weight (share of a row, 0..1). ``rollout``, weights
+            and residual stream multiplied through the layers (0..1, rows sum to 1; Abnar and
+            Zuidema 2020). ``contribution``, lengths of the vectors that each word gave, multiplied
+            likewise (0..1, rows sum to 1; Kobayashi et al. 2020, 2021). ``gradient``, weights times
+            the gradient of the word's logit (from 0, no unit; Chefer et al. 2021). ``removal``,
+            nats that the word loses with one input word hidden (below 0: it gains). ``lens``, the
+            output layer after each layer (nostalgebraist 2020). ``logits``, the logit as a sum of
+            heads and feed-forward layers (direct logit attribution). ``flow``, the largest flow
+            from each word, up to 64 tokens.
+        image: a picture beside the text.
+        tell: hears how many of the runs of ``removal`` are done, and of how many.
+
+    Raises:
+        ValueError: another method, no such word, or a model that lacks what the method needs; says
+            what is needed and what can be had instead.
+    """
+    if method not in captions.METHODS:
+        raise ValueError(
+            f"There is no method {method!r}; choose one of {', '.join(captions.METHODS)}."
+        )
+    return Explainer(ask(model, source, word, target, image)).answer(method, tell)
+
+
+class Explainer:
+    """All methods on one question; what several of them need is made once."""
+
+    def __init__(self, question: Question):
+        self.question = question
+
+    def answer(self, method: str, tell: Tell | None = None) -> Explanation:
+        """What one method says; see `explain`."""
+        makers: dict[str, Callable[[], tuple[pd.DataFrame, float | None, list[str]]]] = {
+            "weights": self._weights,
+            "rollout": self._rollout,
+            "contribution": self._contribution,
+            "gradient": self._gradient,
+            "removal": lambda: self._removal(tell),
+            "flow": self._flow,
+            "lens": self._lens,
+            "logits": self._logits,
+        }
+        values, complete, more = makers[method]()
+        q = self.question
+        if q.token is None:
+            more.append(say(captions.NO_WORD, label=q.label))
+        if q.row is None and method in captions.OVER_WORDS and method != "removal":
+            more.append(say(captions.ALL_ROWS))
+        caption = " ".join([say(captions.CAPTIONS[method]), *more])
+        return Explanation(method, q.label, values, complete, caption, self._card(method), self)
+
+    def _card(self, method: str) -> dict[str, Any]:
+        q = self.question
+        source, target, _ = q.read.tensors
+        shown = [None if x is None else x.tolist() for x in (source, target)]
+        return model_card(q.model) | {
+            "sentences": 1,
+            "sentences_hash": hash_of_ids(shown, q.row, q.token),
+            "rows": 1 if q.row is not None else len(q.rows),
+            "method": method,
+            "metric_version": VERSION,
+            "seed": 0,
+        }
+
+    # ---- runs ------------------------------------------------------------------------------------
+
+    @cached_property
+    def records(self) -> list[AttentionRecord]:
+        """Every attention of a clean run with its weights, one a site, in call order."""
+        q = self.question
+        want = CaptureRequest(statistics=False, norms=False, residuals=False, stack=q.lone)
+        with torch.inference_mode(), probe(q.model.module, None, want) as capture:
+            q.read.through(q.model)
+        return _first(capture.attentions, q.model.name)
+
+    @cached_property
+    def attentions(self) -> list[Attention]:
+        """All attentions with the places of their output projections."""
+        q = self.question
+        if isinstance(q.model.module, Transformer) and q.model.takes == "text":
+            return own_attentions(q.model.module)
+        both = doubled(q.read)
+        return attentions_of(q.model, lambda twice: (both if twice else q.read).through(q.model))
+
+    @cached_property
+    def anatomy(self) -> Anatomy:
+        """A clean run taken apart."""
+        q = self.question
+        return dissect(q.model.module, lambda: q.read.through(q.model), self.attentions, q.lone)
+
+    @cached_property
+    def contributions(self) -> dict[Site, Contributions]:
+        """The contributions in each block.
+
+        Raises:
+            ValueError: a block that could not be taken apart; says why.
+        """
+        if self.anatomy.lost:
+            site, why = next(iter(self.anatomy.lost.items()))
+            raise ValueError(
+                f"Contributions need what each key gives through values and output projection, "
+                f"and in {site} of {self.question.model.name!r} {why}. The weights and rollout can "
+                "be had, and where there is an output layer gradient and removal."
+            )
+        return {
+            Site(block.stack, block.block, block.layer): contributions(block)
+            for block in self.anatomy.blocks
+        }
+
+    @cached_property
+    def raised(self) -> list[Raised]:
+        """The weights of every attention, and the gradient of the word's logit in them."""
+        q = self.question
+        token = q.needs_logit("gradient")
+        want = CaptureRequest(
+            statistics=False, norms=False, residuals=False, gradients=True, stack=q.lone
+        )
+        with torch.enable_grad(), probe(q.model.module, None, want) as capture:
+            chosen = q.logits(q.read.through(q.model))[token]
+        records = _first(capture.attentions, q.model.name)
+        flat = [leaf for record in records for leaf in record.leaves]
+        found = torch.autograd.grad(chosen, flat, allow_unused=True)
+        grads = iter(
+            torch.zeros_like(x) if g is None else g for x, g in zip(flat, found, strict=True)
+        )
+        steps = []
+        for record in records:
+            joined = side_by_side([next(grads) for _ in record.leaves], record.along)[0]
+            assert record.weights is not None
+            weights, slope = (
+                x.detach().double().cpu().numpy() for x in (record.weights[0], joined)
+            )
+            slope = slope[..., : weights.shape[-1]]
+            steps.append(Raised(record.stack, record.kind, weights, slope))
+        return steps
+
+    # ---- the methods -----------------------------------------------------------------------------
+
+    def _weights(self) -> tuple[pd.DataFrame, float | None, list[str]]:
+        found: dict[str, list[np.ndarray]] = {}
+        for record in self.records:
+            if record.stack == self.question.stack:
+                assert record.weights is not None
+                mean = record.weights[0].double().nan_to_num().mean(0).cpu().numpy()
+                on_source = record.kind == "cross" or self.question.read.target is None
+                found.setdefault("source" if on_source else "target", []).append(mean)
+        parts = {name: self._row(np.mean(maps, axis=0)) for name, maps in found.items()}
+        return self._table(parts.get("source"), parts.get("target")), None, self._sunk(parts)
+
+    def _sunk(self, parts: dict[str, np.ndarray]) -> list[str]:
+        lost = 1 - min((float(part.sum()) for part in parts.values()), default=1.0)
+        return [say(captions.SINK, share=f"{lost:.0%}")] if lost > 0.005 else []
+
+    def _rollout(self) -> tuple[pd.DataFrame, float | None, list[str]]:
+        return self._rolled(rolled(self._halved())), None, []
+
+    def _halved(self) -> list[Any]:
+        steps = []
+        for record in self.records:
+            assert record.weights is not None
+            weights = record.weights[0].double().cpu().numpy()
+            steps.append(halved(record.stack, record.kind, weights))
+        return steps
+
+    def _flow(self) -> tuple[pd.DataFrame, float | None, list[str]]:
+        row = self.question.row
+        found = flow(self._halved(), 0 if row is None else row)
+        target = None if found.target is None else found.target[0]
+        return self._table(found.source[0], target), None, []
+
+    def _contribution(self) -> tuple[pd.DataFrame, float | None, list[str]]:
+        found = self.contributions
+        steps = [shares(site.stack, site.block, one) for site, one in found.items()]
+        more = []
+        if self.anatomy.whole_values:
+            more.append(say(captions.WHOLE_VALUES, count=len(self.anatomy.whole_values)))
+        worst = max(one.error for one in found.values())
+        return self._rolled(rolled(steps)), worst, more
+
+    def _gradient(self) -> tuple[pd.DataFrame, float | None, list[str]]:
+        return self._rolled(relevance(self.raised), kept=True), None, []
+
+    def _removal(self, tell: Tell | None) -> tuple[pd.DataFrame, float | None, list[str]]:
+        sets: list[frozenset[tuple[str, int]]] = [frozenset()]
+        sets += [frozenset((place,)) for place in self._places()]
+        found = log_probabilities(self.question, sets, tell)
+        loss = found[0] - found[1:]
+        source = sum(name == "source" for name, _ in self._places())
+        target = None if self.question.read.target is None else loss[source:]
+        return self._table(loss[:source], target), None, []
+
+    def _lens(self) -> tuple[pd.DataFrame, float | None, list[str]]:
+        return stream_logits.lens(self.question, self.anatomy), None, []
+
+    def _logits(self) -> tuple[pd.DataFrame, float | None, list[str]]:
+        table, error, anew = stream_logits.direct(self.question, self.anatomy)
+        return table, error, [say(captions.LAST_BLOCK)] if anew else []
+
+    # ---- tables ----------------------------------------------------------------------------------
+
+    def _places(self) -> list[tuple[str, int]]:
+        """Every token that the row can read."""
+        q = self.question
+        source = [("source", n) for n in range(len(q.read.source))]
+        if q.read.target is None:
+            return [place for place in source if place[1] not in q.unseen]
+        return source + [("target", n) for n in range(len(q.read.target)) if n not in q.unseen]
+
+    def _row(self, matrix: np.ndarray) -> np.ndarray:
+        row = self.question.row
+        if row is None or len(matrix) == 1:  # a head that pools has one row alone
+            return np.asarray(matrix.mean(0))
+        return np.asarray(matrix[row])
+
+    def _rolled(self, found: Rolled, kept: bool = False) -> pd.DataFrame:
+        source = self._row(found.source)
+        target = None if found.target is None else self._row(found.target)
+        row = self.question.row
+        if kept and row is not None:  # every token's relevance for itself is 1 before any attention
+            own = source if target is None else target
+            own = own.copy()
+            own[row] -= 1.0
+            source, target = (own, None) if target is None else (source, own)
+        return self._table(source, target)
+
+    def _table(self, source: np.ndarray | None, target: np.ndarray | None) -> pd.DataFrame:
+        """The values beside the tokens that the row can read."""
+        q, rows = self.question, []
+        given = {"source": source, "target": target}
+        for sentence, token in self._places():
+            values = given[sentence]
+            tokens = q.read.source if sentence == "source" else q.read.target
+            assert tokens is not None
+            value = np.nan
+            if values is not None and len(values) > token:
+                value = float(values[token])
+            rows.append((sentence, token, tokens.labels[token], tokens.special[token], value))
+        return pd.DataFrame(rows, columns=["sentence", "token", "label", "special", "value"])
+
+
+def _first(records: list[AttentionRecord], name: str) -> list[AttentionRecord]:
+    """One record a site, in call order.
+
+    Raises:
+        ValueError: no attention was seen.
+    """
+    found: dict[Site, AttentionRecord] = {}
+    for record in records:
+        if record.weights is not None:
+            found.setdefault(record.site, record)
+    if not found:
+        raise ValueError(f"No attention was seen in {name!r}, so no word can be traced back.")
+    return list(found.values())

@@ -1,0 +1,109 @@
+"""R5: the word's probability again, with some words of the input hidden from every query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...capture import probe
+from ...core.edits import BlockKeys
+from ...core.interventions import Edit, Intervention
+from ...model import Transformer
+from ..ablation.places import quiet
+from .question import Question
+
+TOGETHER = 64  # sets of hidden words in one pass
+ROWS = 2048  # of its logits, over all sets
+#: Words to hide: ``(sentence, number of the token)``, sentence ``source`` or ``target``.
+Hidden = frozenset[tuple[str, int]]
+#: Hears how many sets are done, of how many; what it raises comes out.
+Tell = Callable[[int, int], None]
+
+
+def log_probabilities(
+    question: Question, sets: Sequence[Iterable[tuple[str, int]]], tell: Tell | None = None
+) -> np.ndarray:
+    """ln p of the asked word with each set of words hidden: float64 ``[set]``.
+
+    A hidden word is no key of any attention: nobody reads it, and positions stay as they are. What
+    a row holds of its own word stays, since the residual stream is no attention.
+    """
+    token = question.needs_logit("removal")
+    wanted = [frozenset(one) for one in sets]
+    found = np.empty(len(wanted))
+    distinct = list(dict.fromkeys(wanted))
+    known: dict[Hidden, float] = {}
+    together = [one for one in distinct if _by_mask(question, one)]
+    count = max(1, min(TOGETHER, ROWS // max(1, len(question.rows))))
+    for start in range(0, len(together), count):
+        some = together[start : start + count]
+        known |= dict(zip(some, _masked(question, some, token), strict=True))
+        if tell is not None:
+            tell(len(known), len(distinct))
+    for one in distinct:
+        if one not in known:
+            known[one] = _edited(question, one, token)
+            if tell is not None:
+                tell(len(known), len(distinct))
+    found[:] = [known[one] for one in wanted]
+    return found
+
+
+def _by_mask(question: Question, hidden: Hidden) -> bool:
+    """Whether the model's own mask of its source hides just these words: many then share a pass.
+
+    Not where a row would be left with nothing to see, as the first row of a causal model is.
+    """
+    model = question.model
+    if not isinstance(model.module, Transformer) or model.takes != "text":
+        return False
+    some = all(sentence == "source" for sentence, _ in hidden)
+    return some and model.kind != "decoder-only" and len(hidden) < len(question.read.source)
+
+
+def _masked(question: Question, sets: Sequence[Hidden], token: int) -> list[float]:
+    source, target, mask = question.read.tensors
+    model, count = question.model, len(sets)
+    seen = torch.ones(1, source.shape[1], dtype=torch.bool) if mask is None else mask.clone().cpu()
+    if model.pad_id is not None and mask is None:
+        seen &= source.cpu() != model.pad_id
+    seen = seen.repeat(count, 1)
+    for row, hidden in enumerate(sets):
+        seen[row, [n for _, n in hidden]] = False
+    several = [None if x is None else x.repeat(count, 1) for x in (source, target)]
+    with torch.inference_mode():
+        output = model.calls.forward(several[0], several[1], seen.to(source.device))
+    return [_chance(question, output, place, token) for place in range(count)]
+
+
+def _edited(question: Question, hidden: Hidden, token: int) -> float:
+    edit = Intervention(tuple(edits(question, hidden)))
+    with torch.inference_mode(), probe(question.model.module, edit, quiet(question.lone)):
+        output = question.read.through(question.model)
+    return _chance(question, output, 0, token)
+
+
+def edits(question: Question, hidden: Hidden) -> list[Edit]:
+    """The edits that hide these words wherever they are keys."""
+    found: list[Edit] = []
+    two = question.read.target is not None
+    for sentence in ("source", "target"):
+        keys = tuple(sorted(n for name, n in hidden if name == sentence))
+        if not keys:
+            continue
+        if sentence == "target":
+            found.append(BlockKeys(keys=keys, stack="decoder", block="self"))
+        elif two:
+            found.append(BlockKeys(keys=keys, stack="encoder", block="self"))
+            found.append(BlockKeys(keys=keys, stack="decoder", block="cross"))
+        else:
+            found.append(BlockKeys(keys=keys, block="self"))
+    return found
+
+
+def _chance(question: Question, output: Tensor, place: int, token: int) -> float:
+    logits = question.logits(output, place).double()
+    return float(logits.log_softmax(-1)[token])

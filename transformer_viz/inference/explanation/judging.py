@@ -1,0 +1,151 @@
+"""Methods judged over many sentences: who names the words that matter?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from torch import nn
+
+from ...checkpoints.common.model import Model
+from ...metrics.statistics import bootstrap
+from ..model_inputs import model_of
+from ..run_card import hash_of_ids, model_card
+from .captions import OVER_WORDS
+from .deletion import DRAWS, RANDOM, deletion_curve, words_to_hide
+from .explaining import VERSION, Explainer
+from .question import Question, ask
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Methods judged over many sentences.
+
+    ``table`` has a row for each method (``random`` too) and k: ``method``, ``hidden``, ``loss`` in
+    nats with its 95 % interval ``low`` to ``high`` over sentences, and ``above``, how much more
+    than chance on the same sentences, with ``above_low`` and ``above_high``. ``losses`` are
+    ``[sentence, method, k]`` in the order of ``methods`` and ``hidden``; NaN where a sentence has
+    fewer words. ``sentences`` counts those with that many.
+    """
+
+    table: pd.DataFrame
+    losses: np.ndarray
+    methods: tuple[str, ...]
+    hidden: tuple[int, ...]
+    card: dict[str, Any]
+
+
+def judge(
+    model: Model | nn.Module,
+    pairs: Sequence[Any],
+    methods: Sequence[str] = OVER_WORDS,
+    *,
+    most: int = 3,
+    draws: int = DRAWS,
+    seed: int = 0,
+    tell: Callable[[int, int], None] | None = None,
+) -> Judged:
+    """The deletion test over a list of sentences, one output word of each, drawn by seed.
+
+    Args:
+        model: what `load` gave, or a module.
+        pairs: (source, target) pairs, or sources; a target left out is written greedily.
+        methods: of those that give a number for each word.
+        most: the most words that are hidden.
+        draws: random orders a sentence.
+        seed: of the words asked about, and of the orders.
+        tell: hears how many sentences are done, of how many.
+
+    Raises:
+        ValueError: no sentence that could be judged.
+    """
+    ready, names = model_of(model), (*methods, RANDOM)
+    generator = np.random.default_rng(seed)
+    losses, asked = [], []
+    for number, pair in enumerate(pairs):
+        source, target = pair if isinstance(pair, tuple) else (pair, None)
+        draw = int(generator.integers(2**31))
+        question = _drawn(ready, source, target, draw)
+        if question is not None:
+            losses.append(_losses(Explainer(question), names, most, draws, draw))
+            asked.append((source, target, question.number))
+        if tell is not None:
+            tell(number + 1, len(pairs))
+    if not losses:
+        raise ValueError(
+            "None of these sentences has two words to hide and an output word to ask about; give "
+            "longer ones."
+        )
+    found, hidden = np.stack(losses), tuple(range(1, most + 1))
+    card = model_card(ready) | {
+        "sentences": len(losses),
+        "sentences_hash": hash_of_ids(asked),
+        "rows": len(losses),
+        "method": "deletion",
+        "metric_version": VERSION,
+        "draws": draws,
+        "seed": seed,
+    }
+    return Judged(_judged(found, names, hidden, seed), found, names, hidden, card)
+
+
+def _drawn(model: Model, source: Any, target: Any, draw: int) -> Question | None:
+    """One of the output's words with a letter or a digit; None where there is none."""
+    try:
+        first = ask(model, source, 0, target)
+    except ValueError:
+        return None
+    if len(words_to_hide(first)) < 2 or first.token is None:
+        return None
+    if model.gives == "classes" or first.row is None:
+        return first
+    choices = [
+        first.about(word)
+        for word, label in enumerate(first.words)
+        if any(letter.isalnum() for letter in label) and not label.startswith("<")
+    ]
+    if not choices:
+        return None
+    return choices[int(np.random.default_rng(draw).integers(len(choices)))]
+
+
+def _losses(
+    explainer: Explainer, names: Sequence[str], most: int, draws: int, seed: int
+) -> np.ndarray:
+    """``[method, k]``, NaN where there are not so many words or the method is not served."""
+    made = deletion_curve(explainer, names[:-1], most=most, draws=draws, seed=seed).table
+    found = np.full((len(names), most), np.nan)
+    for row in made.itertuples():
+        if row.hidden:
+            found[names.index(row.method), row.hidden - 1] = row.loss
+    return found
+
+
+def _judged(
+    losses: np.ndarray, names: Sequence[str], hidden: Sequence[int], seed: int
+) -> pd.DataFrame:
+    rows = []
+    for n, name in enumerate(names):
+        for k, count in enumerate(hidden):
+            own, chance = losses[:, n, k], losses[:, -1, k]
+            told = np.isfinite(own) & np.isfinite(chance)
+            both = np.stack((own, own - chance), 1)[told]
+            if not len(both):
+                rows.append((name, count, 0, *[np.nan] * 6))
+                continue
+            one = np.ones(len(both))
+            weights = bootstrap.reweightings(len(both), seed=seed)
+            low, high = bootstrap.percentile_interval(bootstrap.pooled_means(both, one, weights))
+            mean = both.mean(0)
+            pair = [v for m, x, y in zip(mean, low, high, strict=True) for v in (m, x, y)]
+            rows.append((name, count, int(told.sum()), *map(float, pair)))
+    return pd.DataFrame(
+        rows,
+        columns=[
+            *("method", "hidden", "sentences", "loss", "low", "high"),
+            *("above", "above_low", "above_high"),
+        ],
+    )

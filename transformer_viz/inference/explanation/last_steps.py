@@ -1,0 +1,134 @@
+"""R4: from the residual stream to the logits, by the model's own last steps.
+
+A run is made again in which the stream at one place is exchanged, so that whatever stands behind
+it (a norm, a head with its own layers, a factor) is the model's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from ...capture import torch_calls
+
+#: Calls of hand-written norms whose result is the scale that is held.
+SCALES = frozenset(("rsqrt", "rsqrt_", "sqrt", "std", "var", "norm", "vector_norm", "reciprocal"))
+
+
+class Exchanged(TorchFunctionMode):
+    """Puts ``given`` where a run makes a tensor of the numbers of ``wanted``, the first time.
+
+    ``hold`` freezes norms behind that place: their scale becomes a constant, noted in ``scales``;
+    with ``replay`` it is taken from there instead of being reckoned.
+    """
+
+    def __init__(
+        self,
+        wanted: Tensor,
+        given: Tensor,
+        *,
+        hold: bool = False,
+        replay: list[Tensor] | None = None,
+    ):
+        super().__init__()
+        self.wanted, self.given, self.hold = wanted, given, hold
+        self.replay = None if replay is None else iter(replay)
+        self.scales: list[Tensor] = []
+        self.done = False
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if self.done:
+            return self._behind(func, args, kwargs)
+        with torch.no_grad():  # what stands before the place has no part in a slope
+            out = func(*args, **kwargs)
+        if (
+            isinstance(out, Tensor)
+            and out.shape == self.wanted.shape
+            and out.dtype == self.wanted.dtype
+            and torch.equal(out, self.wanted)
+        ):
+            self.done = True
+            return self.given.clone()
+        return out
+
+    def _behind(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        if not self.hold:
+            return func(*args, **kwargs)
+        if func in torch_calls.NORMS:
+            return self._norm(func, args, kwargs)
+        out = func(*args, **kwargs)
+        if getattr(func, "__name__", "") in SCALES and isinstance(out, Tensor):
+            return self._held(out)
+        return out
+
+    def _held(self, scale: Tensor) -> Tensor:
+        if self.replay is not None:
+            scale = next(self.replay)
+        scale = scale.detach()
+        self.scales.append(scale)
+        return scale
+
+    def _norm(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Tensor:
+        """PyTorch's own norm with its scale held."""
+        rms = "rms" in getattr(func, "__name__", "")
+        names = ("input", "normalized_shape", "weight") + (() if rms else ("bias",)) + ("eps",)
+        given = dict(zip(names, args, strict=False)) | kwargs
+        x, weight, bias = given["input"], given.get("weight"), given.get("bias")
+        eps = given.get("eps")
+        if eps is None:
+            eps = torch.finfo(x.dtype).eps if rms else 1e-5
+        dims = tuple(range(-len(given["normalized_shape"]), 0))
+        centred = x if rms else x - x.mean(dims, keepdim=True)
+        scale = self._held(torch.rsqrt(centred.square().mean(dims, keepdim=True) + eps))
+        out: Tensor = centred * scale
+        if weight is not None:
+            out = out * weight
+        return out if bias is None else out + bias
+
+
+def through_last_steps(run: Callable[[], Tensor], place: Tensor, streams: list[Tensor]) -> Any:
+    """The output of a run for each of several streams put at ``place``, one after another.
+
+    Raises:
+        LookupError: no tensor of the run has the numbers of ``place``.
+    """
+    for stream in streams:
+        mode = Exchanged(place, stream)
+        with torch.inference_mode(), mode:
+            output = run()
+        if not mode.done:
+            raise LookupError("The last residual sum was not met again.")
+        yield output
+
+
+def direction(
+    run: Callable[[], Tensor], place: Tensor, logit: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, float]:
+    """How a logit depends on the stream at ``place`` while the scales of norms are held.
+
+    Gives the slope ``[batch, token, d_model]`` and the logit of an empty stream. The logit is the
+    product of slope and stream, plus that constant, if and only if what follows is linear then.
+
+    Raises:
+        LookupError: no tensor of the run has the numbers of ``place``.
+    """
+    place = place.clone()
+    leaf = place.clone().requires_grad_()
+    with torch.enable_grad():
+        mode = Exchanged(place, leaf, hold=True)
+        with mode:
+            asked = logit(run())
+        if not mode.done:
+            raise LookupError("The last residual sum was not met again.")
+        (slope,) = torch.autograd.grad(asked, leaf)
+    empty = Exchanged(place, torch.zeros_like(place), hold=True, replay=mode.scales)
+    with torch.no_grad(), empty:
+        constant = float(logit(run()))
+    return slope.detach(), constant

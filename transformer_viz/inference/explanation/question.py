@@ -1,0 +1,206 @@
+"""One word of an output, and the input it was made from: what an explanation is asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ...capture import probe
+from ...checkpoints.common.model import Model
+from ...core.interventions import Intervention
+from ...core.trace_parts import Produced, Tokens
+from ...i18n import mark, say
+from ..ablation.places import quiet
+from ..capture_to_numpy import to_numpy
+from ..model_inputs import Read, model_of, read_source
+from ..outputs import produced_of
+
+#: Said of a model without logits.
+NO_OUTPUT = mark(
+    "The model “{model}” has no output layer, so none of its rows says a word, and {method} asks "
+    "what moves the logit of one. The weights, rollout and contributions of a row can be had."
+)
+
+
+LISTED = 20  # words that a refusal names
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A model, an input as it reads it, and one word of the output.
+
+    ``row`` is the row of the last stack that writes the word (of a classifier that reads one mark,
+    that mark; None where all rows have a part in it); ``token`` the word's id, or the class; None
+    where the model has no output layer. ``label`` is what it is called; ``first`` the row that
+    writes word 0, ``said`` what each row says.
+    """
+
+    model: Model
+    read: Read
+    row: int | None
+    token: int | None
+    label: str
+    number: int
+    first: int = 0
+    said: Produced | None = None
+
+    @property
+    def count(self) -> int:
+        """How many words of the output can be asked about."""
+        return 1 if self.model.gives == "classes" else len(self.rows) - self.first
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What these words are called; of a model without an output layer, its rows."""
+        if self.model.gives == "classes":
+            return (self.label,)
+        return (self.rows if self.said is None else self.said).labels[self.first :]
+
+    def about(self, word: int) -> Question:
+        """The same run, asked about another word of its output.
+
+        Raises:
+            ValueError: no such word; says which there are.
+        """
+        if not _is_number(word) or not 0 <= word < self.count:
+            listed = [f"{n} {x}" for n, x in enumerate(self.words)]
+            shown = ", ".join(listed[:LISTED]) + (", ..." if len(listed) > LISTED else "")
+            raise ValueError(
+                f"There is no word {word!r}; this output has 0 to {self.count - 1}: {shown}."
+            )
+        row = self.first + int(word)
+        token = None if self.said is None else self.said.ids[row]
+        label = self.words[int(word)]
+        return replace(self, row=row, token=token, label=label, number=int(word))
+
+    @property
+    def stack(self) -> str:
+        """The stack whose rows write."""
+        return "encoder" if self.model.kind == "encoder-only" else "decoder"
+
+    @property
+    def rows(self) -> Tokens:
+        """The tokens whose rows write."""
+        return self.read.source if self.read.target is None else self.read.target
+
+    @property
+    def lone(self) -> str:
+        """The stack of a lone self-attention."""
+        return "decoder" if self.model.kind == "decoder-only" else "encoder"
+
+    def needs_logit(self, method: str) -> int:
+        """The token that is asked about.
+
+        Raises:
+            ValueError: the model has no output layer.
+        """
+        if self.token is None:
+            raise ValueError(say(NO_OUTPUT, model=self.model.name, method=method))
+        return self.token
+
+    def logits(self, output: Tensor, place: int = 0) -> Tensor:
+        """The logits ``[vocabulary]`` of the asked row of one of a batch's outputs."""
+        found = output[place]
+        return found if found.dim() == 1 else found[self.row]
+
+    def watched_output(self) -> Tensor:
+        """The output of a run under a probe that keeps nothing: fused attention runs as its
+        formula there, so its numbers are to the bit those of any other watched run."""
+        with probe(self.model.module, None, quiet(self.lone)):
+            return self.read.through(self.model)
+
+    @cached_property
+    def probability(self) -> float:
+        """Of the word, in the clean run."""
+        with torch.inference_mode():
+            logits = self.logits(self.read.through(self.model)).double()
+        return float(logits.softmax(-1)[self.needs_logit("probability")])
+
+    @cached_property
+    def unseen(self) -> frozenset[int]:
+        """Numbers of the target's (or a text's) tokens that the row does not read: later ones."""
+        if self.row is None or self.stack == "encoder":
+            return frozenset()
+        return frozenset(range(self.row + 1, len(self.rows)))
+
+
+def ask(
+    thing: Model | nn.Module,
+    source: Any,
+    word: int = 0,
+    target: Any = None,
+    image: Any = None,
+    masked: Sequence[int] = (),
+) -> Question:
+    """A question about word number ``word`` of the output, from 0.
+
+    With a target the words are its tokens, its start mark not counted; without one, what the model
+    writes greedily. Of a decoder-only model without a target word k is what row k says: the token
+    k + 1 of the text, and behind the last one the model's own choice. Of a masked model the token
+    at this place is masked (and those of ``masked``), and it is asked about what it puts there; a
+    classifier about its class (``target`` names another one), where ``word`` says nothing.
+
+    Raises:
+        ValueError: no such word, or an input that the model does not read; says which there are.
+    """
+    model = model_of(thing)
+    named = model.gives == "classes" and target is not None
+    read = read_source(model, source, None if named else target, Intervention(), None, image=image)
+    if _guesses(model):  # seeing the word itself, it would only repeat it
+        hidden = {*masked, word} if _is_number(word) and 0 <= word < len(read.source) else masked
+        places = tuple(sorted(int(n) for n in hidden))
+        read = read_source(model, source, target, Intervention(), None, places, image)
+    with torch.inference_mode():
+        output = read.through(model)
+    said = _said(model, read, output)
+    if model.gives == "classes":
+        return _of_class(model, read, said, output, target if named else None)
+    first = max(0, read.prompt - 1) if read.prompt is not None else 0
+    return Question(model, read, None, None, "", 0, first, said).about(word)
+
+
+def _guesses(model: Model) -> bool:
+    """Whether a model fills in what is masked."""
+    return model.kind == "encoder-only" and model.gives == "words" and model.mask_id is not None
+
+
+def _is_number(word: object) -> bool:
+    return isinstance(word, int | np.integer) and not isinstance(word, bool)
+
+
+def _said(model: Model, read: Read, output: Tensor) -> Produced | None:
+    """What each row says, None where there is no output layer."""
+    vectors = model.gives == "vectors" or not (read.source.ids or model.takes != "text")
+    if vectors or model.takes == "vectors":
+        return None
+    return produced_of(model, read, to_numpy(output[0]))
+
+
+def _of_class(
+    model: Model, read: Read, said: Produced | None, output: Tensor, named: Any
+) -> Question:
+    if output.dim() != 2 or said is None:
+        raise ValueError(
+            f"The model {model.name!r} judges in a form that is not known, "
+            f"{list(output.shape)}; nothing can be asked about one class."
+        )
+    token = said.ids[0]
+    if named is not None:
+        token = model.labels.index(named) if named in model.labels else named
+        if not isinstance(token, int | np.integer) or not 0 <= token < output.shape[1]:
+            raise ValueError(
+                f"There is no class {named!r}; this model knows "
+                f"{', '.join(model.labels) or f'0 to {output.shape[1] - 1}'}."
+            )
+    label = model.labels[token] if token < len(model.labels) else str(token)
+    marked = bool(read.source.special) and read.source.special[0]
+    row: int | None = 0 if marked else None
+    if model.kind == "decoder-only":
+        row = len(read.source) - 1
+    return Question(model, read, row, int(token), label, 0, 0, said)

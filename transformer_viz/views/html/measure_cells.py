@@ -1,0 +1,162 @@
+"""One number of one head: value, bar, tick of chance, interval, and the rows that were asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+import pandas as pd
+
+from ...i18n import mark, say
+
+#: Each measure: what it is called, and how it is asked, with the rows that can be asked.
+MEASURE_TEXTS: dict[str, tuple[str, str]] = {
+    "entropy": (
+        mark("spread"),
+        mark("entropy of a row, divided by that of looking at all its words alike"),
+    ),
+    "confidence": (
+        mark("confidence"),
+        mark("the largest weight of a row, the end of the sentence left out"),
+    ),
+    "distance": (mark("distance"), mark("how far away it looks, of as far as the row allows")),
+    "previous": (mark("previous"), mark("weight on the word before; rows that have one")),
+    "self": (mark("itself"), mark("weight on the word itself")),
+    "next": (mark("next"), mark("weight on the word after; where later words are seen")),
+    "positional": (
+        mark("fixed offset"),
+        mark("share of rows whose largest weight stands at one and the same offset"),
+    ),
+    "sink": (
+        mark("first token"),
+        mark("weight on the first token, which is often parked attention"),
+    ),
+    "special": (mark("special tokens"), mark("weight on start, end and the like")),
+    "null": (
+        mark("does nothing"),
+        mark("share of the parked weight that adds nothing; rows that park over .3"),
+    ),
+    "duplicate": (
+        mark("same word"),
+        mark("weight on other places of the same word; rows whose word stands twice"),
+    ),
+    "induction": (
+        mark("what followed"),
+        mark("weight on what followed the same word before; rows whose word stood earlier"),
+    ),
+    "copying": (
+        mark("copies"),
+        mark(
+            "share of rows in which the word looked at is among the five that the head speaks for"
+        ),
+    ),
+    "ov_copying": (
+        mark("copies, by weights"),
+        mark("from -1 to 1, from the weights alone: does it speak for what it reads?"),
+    ),
+    "monotonicity": (
+        mark("left to right"),
+        mark("share of pairs of target words that look at source words in their order"),
+    ),
+    "diagonality": (
+        mark("diagonal"),
+        mark("how close to the diagonal: 1 on it, 0 as if it looked everywhere, below 0 reversed"),
+    ),
+    "coverage": (mark("coverage"), mark("how much of the source is looked at by some target word")),
+}
+DASH = "–"
+BAR = 64  # pixels of a bar from 0 to 1
+
+
+def written(value: float) -> str:
+    """Two decimals, and no minus before a nought."""
+    text = f"{value:.2f}"
+    return "0.00" if text == "-0.00" else text
+
+
+def measure_cell(row: pd.Series, name: str) -> str:
+    """One measure of one head: number, bar, tick of chance, interval; a dash where none asked.
+
+    Pressed, it unfolds the same in figures, so that nobody needs to hover.
+    """
+    value = row[name]
+    if not np.isfinite(value):
+        return unfolding(f"<b>{DASH}</b>", [say("no row could be asked")])
+    chance, (low, high) = row[f"{name}_chance"], _interval(row, name)
+    told = [say("{count} rows", count=f"{int(row[f'{name}_rows']):,}")]
+    if np.isfinite(chance):
+        told.append(say("chance {chance}", chance=written(chance)))
+    if np.isfinite(low):
+        told.append(say("95 %: {low} to {high}", low=written(low), high=written(high)))
+    tick = None if not np.isfinite(chance) else float(chance)
+    return unfolding(f"<b>{written(value)}</b>{bar(value, low, high, tick)}", told)
+
+
+def unfolding(shown: str, told: Sequence[str], kind: str = "") -> str:
+    """A number with its bar (``shown`` is HTML); a press shows below what is ``told`` of it."""
+    words = escape(" · ".join(told))
+    return (
+        f'<details class="tv-measure{kind}" title="{words}"><summary>{shown}</summary>'
+        f'<span class="tv-told">{words}</span></details>'
+    )
+
+
+def measure_rows(row: pd.Series, names: Sequence[str], what: str = "measures") -> str:
+    """Some measures of one head, a row each: value, chance, interval, rows asked, the question.
+
+    Args:
+        row: of a table of `metrics`.
+        names: of the registry.
+        what: ``data-what`` of the table.
+    """
+    titles = (say("measure"), say("value"), "", say("chance"), "95 %", say("rows asked"), "")
+    heads = "".join(f"<th>{escape(title)}</th>" for title in titles)
+    rows = "".join(_measure_row(row, name) for name in names)
+    return (
+        f'<div class="tv-heads" data-what="{escape(what)}"><table class="tv-measures"><thead><tr>'
+        f"{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _measure_row(row: pd.Series, name: str) -> str:
+    title, asks = (say(text) for text in MEASURE_TEXTS[name])
+    value, chance, (low, high) = row[name], row[f"{name}_chance"], _interval(row, name)
+    count = int(row[f"{name}_rows"])
+    known = np.isfinite(value)
+    tick = float(chance) if np.isfinite(chance) else None
+    shown = (
+        f"{written(value)}</td><td>{bar(value, low, high, tick)}" if known else f"{DASH}</td><td>"
+    )
+    between = say("{low} to {high}", low=written(low), high=written(high))
+    return (
+        f'<tr data-measure="{name}"><th>{escape(title)}</th><td>{shown}</td>'
+        f"<td>{DASH if tick is None or not known else f'{written(tick)}'}</td>"
+        f"<td>{escape(between) if np.isfinite(low) else DASH}</td>"
+        f"<td>{f'{count:,}' if count else DASH}</td>"
+        f'<td class="tv-asks">{escape(asks)}</td></tr>'
+    )
+
+
+def _interval(row: pd.Series, name: str) -> tuple[float, float]:
+    low, high = (float(row.get(f"{name}_{end}", np.nan)) for end in ("low", "high"))
+    return low, high
+
+
+def bar(value: float, low: float, high: float, tick: float | None, whole: float = 1.0) -> str:
+    """A bar from 0: the interval is a line over it, chance a tick."""
+
+    def x(number: float) -> float:
+        return round(BAR * min(1.0, max(0.0, number / whole)), 1) if whole > 0 else 0.0
+
+    parts = [_span("tv-bar", 0.0, x(value))]
+    if np.isfinite(low) and np.isfinite(high):
+        parts.append(_span("tv-interval", x(low), x(high) - x(low)))
+    if tick is not None:
+        parts.append(_span("tv-chance", x(tick)))
+    return f'<span class="tv-track" style="width:{BAR}px">{"".join(parts)}</span>'
+
+
+def _span(kind: str, left: float, width: float | None = None) -> str:
+    wide = "" if width is None else f";width:{width:.1f}px"
+    return f'<i class="{kind}" style="left:{left:.1f}px{wide}"></i>'
