@@ -38,6 +38,7 @@ MARKS = {
     "Positions": ".st-key-reach",
     "Norms": ".st-key-statistic",
     "Heads": ".st-key-removal",
+    "Why this word?": '[data-what="why-word"]',
     "Swap": ".st-key-swapped",
     "Compare": ".st-key-versus",
     "Align": ".st-key-aligned_row",

@@ -6,6 +6,8 @@ other modules these three measures have no value.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -15,6 +17,8 @@ from ...core.sites import Site
 from ...core.trace_parts import Attention
 from ...metrics.head_measures.values import ov_values
 from ...model import Transformer
+
+SOME = 1024  # words of the vocabulary that are looked at together
 
 
 class OwnWeights:
@@ -29,8 +33,7 @@ class OwnWeights:
     def __init__(self, model: Model):
         self.module = model.module if isinstance(model.module, Transformer) else None
         self.last = "decoder" if model.kind != "encoder-only" else "encoder"
-        self._short: dict[tuple[str, str, int], np.ndarray] = {}
-        self.ov = self._circuits() if self._linear() else {}
+        self._short: dict[tuple[Site, ...], tuple[np.ndarray, ...]] = {}
 
     def beside(self, attention: Attention, first: bool) -> dict[str, Any]:
         """``values``, ``direct`` and ``ov`` of one block in one run, as far as there are any.
@@ -60,6 +63,34 @@ class OwnWeights:
         the last norm held."""
         return self._normed(x) @ self._unembed()
 
+    @property
+    def vocabulary(self) -> int:
+        """How many words the output layer knows."""
+        assert self.module is not None
+        return int(self.module.output.weight.shape[0])
+
+    def among_first(self, x: np.ndarray, token: np.ndarray, top: int) -> np.ndarray:
+        """Whether fewer than ``top`` words have a higher logit in `direct` than ``token``.
+
+        ``x`` ``[some, d_model]``, ``token`` ``[some]``. Rows that so many words are known to
+        surpass are not multiplied with the rest of the vocabulary.
+        """
+        assert self.module is not None
+        words = _array(self.module.output.weight)
+        normed = self._normed(x)
+        level = (normed * words[token]).sum(-1)
+        above, left = np.zeros(len(x), np.int64), np.arange(len(x))
+        for start in range(0, len(words), SOME):
+            part = normed[left] @ words[start : start + SOME].T > level[left, None]
+            own = token[left] - start
+            there = np.flatnonzero((own >= 0) & (own < part.shape[1]))
+            part[there, own[there]] = False
+            above[left] += part.sum(-1)
+            left = left[above[left] < top]
+            if not len(left):
+                break
+        return above < top
+
     def written(self, site: Site, weights: np.ndarray, v: np.ndarray) -> np.ndarray:
         """What the heads of a block write, ``[head, query, d_model]``; value biases left out."""
         block = self._block(site)
@@ -68,22 +99,30 @@ class OwnWeights:
             v = v - _array(block.value.bias).reshape(len(out), 1, -1)
         return weights @ v @ out
 
-    def short_values(self, site: Site, v: np.ndarray) -> np.ndarray:
+    def short_values(self, sites: Sequence[Site], v: np.ndarray) -> np.ndarray:
         """Vectors as long as the values of each key through the output projection.
 
-        ``v`` ``[sentence, head, key, d_v]`` gives the same shape: ``W_O = R^T Q^T`` with
-        orthonormal Q, so ``v R^T`` has every length and angle of ``v W_O`` in d_v numbers.
+        ``v`` ``[sentence, head, key, d_v]`` of the blocks of ``sites`` side by side gives the same
+        shape: ``W_O = R^T Q^T`` with orthonormal Q, so ``v R^T`` has every length and angle of
+        ``v W_O`` in d_v numbers.
         """
-        block = self._block(site)
-        if block.value.bias is not None:
-            v = v - _array(block.value.bias).reshape(v.shape[1], 1, -1)
-        key = (site.stack, site.block, site.layer)
+        key = tuple(sites)
         if key not in self._short:
-            out = _heads(block.output, v.shape[1])  # [head, d_v, d_model]
-            wide = out.shape[1] >= out.shape[2]
-            q_r = out if wide else np.linalg.qr(out.transpose(0, 2, 1))[1].transpose(0, 2, 1)
-            self._short[key] = q_r
-        return v @ self._short[key]
+            made = [self._short_of(site, v.shape[1] // len(sites)) for site in sites]
+            self._short[key] = tuple(map(np.concatenate, zip(*made, strict=True)))
+        bias, short = self._short[key]
+        return (v - bias if bias.any() else v) @ short
+
+    def _short_of(self, site: Site, heads: int) -> tuple[np.ndarray, np.ndarray]:
+        """Value bias ``[head, 1, d_v]`` and R^T ``[head, d_v, d_v]`` of a block."""
+        block = self._block(site)
+        out = _heads(block.output, heads)  # [head, d_v, d_model]
+        wide = out.shape[1] >= out.shape[2]
+        short = out if wide else np.linalg.qr(out.transpose(0, 2, 1))[1].transpose(0, 2, 1)
+        bias = np.zeros((heads, 1, out.shape[1]), np.float32)
+        if block.value.bias is not None:
+            bias += _array(block.value.bias).reshape(heads, 1, -1)
+        return bias, short
 
     def _linear(self) -> bool:
         """Whether what a head writes reaches the logits through the last norm alone."""
@@ -113,9 +152,11 @@ class OwnWeights:
         assert self.module is not None
         return self.module.config.norm_kind == "layer"
 
-    def _circuits(self) -> dict[tuple[str, int], np.ndarray]:
-        """M12 of each self-attention of the last stack, ``[head]``."""
-        assert self.module is not None
+    @cached_property
+    def ov(self) -> dict[tuple[str, int], np.ndarray]:
+        """M12 of each self-attention of the last stack, ``[head]``; nothing where not asked."""
+        if self.module is None or not self._linear():
+            return {}
         stack, found = getattr(self.module, self.last), {}
         embed, unembed = _array(stack.embedding.tokens.weight), self._unembed()
         for number, layer in enumerate(stack.layers):

@@ -10,7 +10,7 @@ from ..head_measures.patterns import OFFSETS
 from ..head_measures.registry import MEASURES, settled
 
 #: Number of the definitions: an atlas of another one is not added to this one.
-METRIC_SET = "1"
+METRIC_SET = "2"
 BINS = 256
 #: Measures that go below 0: their bins part -1..1, those of all others 0..1.
 SIGNED = ("ov_copying", "diagonality")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -52,30 +53,34 @@ def choose(
         draws: their hashes, ``[sentence]``.
         measures: the names on the last axis.
     """
-    found: list[list[Choice]] = [[] for _ in range(scores.shape[1])]
-    if not len(scores):
+    count, heads, names = scores.shape
+    found: list[list[Choice]] = [[] for _ in range(heads)]
+    if not count:
         return found
+    flat = np.ascontiguousarray(
+        scores.reshape(count, heads * names).T
+    )  # [head and measure, sentence]
 
-    def take(order: np.ndarray, there: np.ndarray, most: int, kind: str, band: int) -> None:
-        """The first few along axis 0 of those that are there."""
-        first = there & (np.cumsum(there, axis=0) <= most)
-        for place, head, measure in zip(*np.nonzero(first), strict=True):
-            n = order[place] if order.ndim == 1 else order[place, head, measure]
-            score = float(scores[n, head, measure])
-            draw = 0 if kind == "top" else int(draws[n])
-            found[head].append(
-                Choice(measures[measure], kind, band, int(sentences[n]), score, draw)
-            )
+    def take(order: np.ndarray, left: np.ndarray, none: float, most: int, words: Any) -> None:
+        """The first of the largest above ``none`` along the last axis, again and again."""
+        kind, band = words
+        for _ in range(most):
+            place = left.argmax(1)
+            there = np.flatnonzero(left[np.arange(len(left)), place] > none)
+            for row in there.tolist():
+                n = order[place[row]]
+                name, draw = measures[row % names], 0 if kind == "top" else int(draws[n])
+                one = Choice(name, kind, band, int(sentences[n]), float(flat[row, n]), draw)
+                found[row // names].append(one)
+            left[there, place[there]] = none
 
+    known = np.isfinite(flat)
     by_number = np.argsort(sentences, kind="stable")
-    ranked = scores[by_number]
-    order = np.argsort(-ranked, axis=0, kind="stable")[:TOP]  # NaN comes last
-    there = np.isfinite(np.take_along_axis(ranked, order, 0))
-    take(by_number[order], there, TOP, "top", 0)
+    take(by_number, np.where(known, flat, -np.inf)[:, by_number], -np.inf, TOP, ("top", 0))
     by_draw = np.lexsort((sentences, draws))
-    bands = np.where(np.isfinite(scores), band_of(np.nan_to_num(scores)), -1)[by_draw]
+    bands = np.where(known, band_of(np.nan_to_num(flat)), -1).astype(np.int8)[:, by_draw]
     for band in range(BANDS):
-        take(by_draw, bands == band, TYPICAL, "typical", band)
+        take(by_draw, (bands == band).view(np.int8), 0, TYPICAL, ("typical", band))
     return found
 
 

@@ -1,31 +1,44 @@
 """All measures of many heads in many sentences of one length, in one go.
 
 The same numbers as `tables.measured` gives sentence by sentence: heads of several layers and
-sentences whose masks are the same stand side by side on the head axis, and what looks everywhere
-alike is computed once for all that ask the same rows.
+sentences whose masks are the same stand side by side on the last axis (`heads_last`). What looks
+everywhere alike is computed as one head and counted over the rows that are asked of each.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from ..head_measures.registry import MEASURES, HeadMeasure
 from ..head_measures.rows import GRID, HeadRows, Tally
+from ..head_measures.values import SINK
 from .columns import COLUMNS, PLACES, Sums
-
-BY_IDS = ("duplicate", "induction")  # ask which token stands where
-APART = ("copying", "ov_copying")  # need what only whoever has the model computes
+from .heads_last import Facts, Looks, orders
+from .recurring import by_ids
+from .row_measures import (
+    ASKED,
+    NEAR,
+    VIEWED,
+    ascending,
+    asked_rows,
+    asked_values,
+    covering,
+    diagonal,
+    viewed_rows,
+    viewed_values,
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Stacked:
     """Heads of some sentences of one length under one mask: see `HeadRows` for the parts.
 
-    ``weights`` ``[sentence, head, query, key]`` float32, ``ids`` int ``[sentence, key]`` or None,
-    ``values`` ``[sentence, head, key, any]``: vectors of the length that the values have through
-    the output projection, or None.
+    ``weights`` ``[sentence, head, query, key]`` float32, ``ids`` int ``[sentence, key]`` or None;
+    ``values`` gives ``[sentence * head, key, any]``: vectors of the length that the values have
+    through the output projection; None where nobody knows them.
     """
 
     weights: np.ndarray
@@ -35,97 +48,208 @@ class Stacked:
     ids: np.ndarray | None
     cross: bool
     view: str
-    values: np.ndarray | None = None
+    values: Callable[[], np.ndarray] | None = None
 
-    @property
-    def rows(self) -> HeadRows:
-        """All sentences side by side on the head axis; no ids, as they differ."""
-        sentences, heads = self.weights.shape[:2]
-        values = self.values
-        return HeadRows(
-            self.weights.reshape(sentences * heads, *self.weights.shape[2:]),
-            self.allowed,
-            self.query_special,
-            self.key_special,
-            cross=self.cross,
-            view=self.view,
-            values=None if values is None else values.reshape(-1, *values.shape[2:]),
+    @cached_property
+    def facts(self) -> Facts:
+        """What all heads share."""
+        allowed = self.allowed
+        none = np.zeros((1, *allowed.shape), np.float32)
+        special = (self.query_special, self.key_special)
+        return Facts(HeadRows(none, allowed, *special, cross=self.cross, view=self.view))
+
+    @cached_property
+    def own(self) -> Looks:
+        """The heads of all sentences side by side, sentence by sentence."""
+        sentences, heads, queries, keys = self.weights.shape
+        flat = self.weights.reshape(sentences * heads, queries * keys)
+        raw = flat.T.astype(np.float64, order="C").reshape(queries, keys, -1)
+        if np.isfinite(raw.sum()):
+            return Looks(self.facts, raw)
+        finite: np.ndarray = np.all(np.isfinite(raw), axis=1)
+        return Looks(self.facts, np.where(finite[:, None], raw, 0.0), finite)
+
+    @cached_property
+    def even(self) -> Looks:
+        """One head that looks everywhere alike."""
+        allowed = self.allowed
+        level = allowed / np.maximum(allowed.sum(-1, keepdims=True), 1)
+        return Looks(self.facts, level[..., None])
+
+
+class _Found:
+    """Sums of one stack, ``[column, head]`` float64 of whole numbers, by the names of `Sums`."""
+
+    def __init__(self, heads: int):
+        self.parts = {name: np.zeros((len(COLUMNS), heads)) for name in Sums.__dataclass_fields__}
+
+    def put(self, name: str, measure: str, found: np.ndarray) -> None:
+        """Numbers ``[head]`` or ``[offset, head]`` of a measure."""
+        self.parts[name][PLACES[measure]] = found
+
+    def values(
+        self, measure: str, values: np.ndarray, rows: np.ndarray, by_chance: bool = False
+    ) -> None:
+        """Values ``[row, head]`` over those rows that are asked."""
+        whole = np.rint(values * GRID) * rows
+        self.put("chance_rows" if by_chance else "rows", measure, rows.sum(0))
+        self.put("chance" if by_chance else "total", measure, whole.sum(0))
+        if not by_chance:
+            self.put("squares", measure, np.rint(whole * whole / GRID).sum(0))
+
+    def sums(self, sentences: int) -> Sums:
+        """As `Sums`."""
+        shape = (len(COLUMNS), sentences, -1)
+        return Sums(
+            **{
+                name: np.rint(part).astype(np.int64).reshape(shape).transpose(1, 2, 0)
+                for name, part in self.parts.items()
+            }
         )
 
 
-def measure(stack: Stacked, generators: list[np.random.Generator]) -> Sums:
-    """Every measure but `APART` of each sentence, own, by chance and under the null."""
+def measure(stack: Stacked, draws: np.ndarray) -> Sums:
+    """Every measure of each sentence but copying, own, by chance and under the null.
+
+    ``draws`` ``[sentence]`` uint64 say in what order the null puts rows and ids.
+    """
     sentences, heads = stack.weights.shape[:2]
-    sums = Sums.empty(sentences, heads)
-    rows = stack.rows
-    moved = _moved(stack, rows, generators)
-    even, which = _even(rows)
-    for one in MEASURES:
-        if one.name in APART or one.name in BY_IDS:
-            continue
-        _put(sums.rows, sums.total, sums.squares, one, one.of(rows))
-        if one.name == "null":
-            _put(sums.chance_rows, sums.chance, None, one, _null_by_chance(one, rows))
-            continue
-        by_chance = one.of(even)
-        _put(sums.chance_rows, sums.chance, None, one, Tally(*(part[which] for part in by_chance)))
-        if one.shuffled == "rows":
-            _put(sums.null_rows, sums.null, None, one, one.of(moved))
+    found = _Found(sentences * heads)
+    own, even, facts = stack.own, stack.even, stack.facts
+    spoken = np.broadcast_to(facts.spoken[:, None] * 1.0, own.rows.shape)
+    viewed = facts.chosen[:, None] * own.heeded.astype(np.float64)  # rows of the even heads
+    for names, values, may, rows, usual in (
+        (ASKED, asked_values, asked_rows(facts), own.asked, spoken),
+        (VIEWED, viewed_values, viewed_rows(facts), own.rows, viewed),
+    ):
+        _by_rows(found, names, values(own), may, rows)
+        level = np.rint(values(even)[..., 0] * GRID) * may
+        for place, name in enumerate(names):
+            found.put("chance_rows", name, may[place] @ usual)
+            found.put("chance", name, level[place] @ usual)
+    _positional(found, stack, viewed, draws)
+    if stack.cross:
+        _across(found, own, even, viewed)
+    if stack.values is not None:
+        _null(found, stack, spoken)
+    sums = found.sums(sentences)
     if stack.ids is not None and not stack.cross:
-        for number, generator in enumerate(generators):
-            _by_ids(sums, stack, rows, number, generator)
+        by_ids(sums, own, even, stack.ids, draws)
     return sums
 
 
-def _null_by_chance(one: HeadMeasure, rows: HeadRows) -> Tally:
-    """What even heads with these values give; no work where there are none."""
-    return one.of(rows if rows.values is None else rows.even())
-
-
-def _even(rows: HeadRows) -> tuple[HeadRows, np.ndarray]:
-    """Even heads for each different set of rows, and which of them is each head's."""
-    kinds, which = np.unique(rows.heeded, axis=0, return_inverse=True)
-    first = replace(rows, weights=rows.weights[: len(kinds)], values=None).even()
-    return replace(first, kept=kinds), which.reshape(-1)
-
-
-def _moved(stack: Stacked, rows: HeadRows, generators: list[np.random.Generator]) -> HeadRows:
-    """The rows of words of each sentence in another order."""
-    places = np.flatnonzero(rows.spoken & ~rows.query_special)
-    order = np.tile(np.arange(len(rows.spoken)), (len(generators), 1))
-    for row, generator in zip(order, generators, strict=True):
-        row[places] = generator.permutation(places)
-    weights = np.take_along_axis(stack.weights, order[:, None, :, None], axis=2)
-    return replace(rows, weights=weights.reshape(rows.weights.shape), kept=rows.heeded, values=None)
-
-
-def _by_ids(
-    sums: Sums, stack: Stacked, rows: HeadRows, number: int, generator: np.random.Generator
+def _by_rows(
+    found: _Found, names: tuple[str, ...], values: np.ndarray, may: np.ndarray, rows: np.ndarray
 ) -> None:
-    """Duplicate and induction of one sentence; nothing where no word comes twice."""
-    assert stack.ids is not None
-    ids = stack.ids[number]
-    if len(np.unique(ids)) == len(ids):
+    """Values ``[measure, query, head]`` over the rows that ``may`` and are asked."""
+    values *= GRID
+    np.rint(values, out=values)
+    values *= may[..., None]
+    values *= rows
+    total = values.sum(1)
+    values *= values
+    values /= GRID
+    np.rint(values, out=values)
+    squares = values.sum(1)
+    for place, name in enumerate(names):
+        found.put("rows", name, may[place] @ rows)
+        found.put("total", name, total[place])
+        found.put("squares", name, squares[place])
+
+
+def _positional(found: _Found, stack: Stacked, viewed: np.ndarray, draws: np.ndarray) -> None:
+    """`positional`, and what measures of one offset come to where rows are in another order."""
+    own, facts = stack.own, stack.facts
+    there = facts.offsets.astype(np.float64)
+    total, squares = own.shares(own.rows)
+    found.put("rows", "positional", there @ own.rows)
+    found.put("total", "positional", total)
+    found.put("squares", "positional", squares)
+    row, key, _, share = stack.even.peaks
+    level = np.zeros((len(facts.of.allowed), len(there)))
+    known = facts.column[row, key] >= 0
+    level[row[known], facts.column[row, key][known]] = share[known]
+    found.put("chance_rows", "positional", there @ viewed)
+    found.put("chance", "positional", level.T @ viewed)
+    order = np.repeat(orders(facts, draws, 0).T, stack.weights.shape[1], axis=1)
+    if facts.alike:
+        moved, standing, where = own, order, np.argsort(order, axis=0)
+        rows = own.rows
+    else:
+        raw = np.take_along_axis(own.raw, order[:, None], 0)
+        finite = None if own.finite is None else np.take_along_axis(own.finite, order, 0)
+        moved, standing, where = Looks(facts, raw, finite), None, None
+        rows = moved.asked * viewed
+    found.put("null_rows", "positional", there @ rows)
+    found.put("null", "positional", moved.shares(rows, where)[0])
+    if stack.cross:
         return
-    heads = stack.weights.shape[1]
-    own = replace(rows, weights=stack.weights[number], key_ids=ids, values=None)
-    even, which = _even(own)
-    moved = own.shuffled(generator, "ids")
-    at = slice(number, number + 1)
-    for one in MEASURES:
-        if one.name not in BY_IDS:
-            continue
-        _put(sums.rows[at], sums.total[at], sums.squares[at], one, one.of(own))
-        by_chance = Tally(*(part[which] for part in one.of(even)))
-        _put(sums.chance_rows[at], sums.chance[at], None, one, by_chance)
-        _put(sums.null_rows[at], sums.null[at], None, one, one.of(moved))
-    assert heads == own.heads
+    may = viewed_rows(facts)
+    for name, offset in zip(VIEWED[-len(NEAR) :], NEAR, strict=True):
+        own_rows = rows * may[VIEWED.index(name)][:, None]
+        found.put("null_rows", name, own_rows.sum(0))
+        whole = np.rint(moved.at(offset, standing) * GRID)
+        found.put("null", name, (whole * own_rows).sum(0))
+
+
+def _across(found: _Found, own: Looks, even: Looks, viewed: np.ndarray) -> None:
+    """The measures of cross-attention."""
+    for looks, rows, by_chance in ((own, own.rows, False), (even, viewed, True)):
+        near = diagonal(looks, rows)
+        if near is not None:
+            found.values("diagonality", *near, by_chance)
+        pairs, total, squares = ascending(looks, rows)
+        found.put("chance_rows" if by_chance else "rows", "monotonicity", pairs)
+        found.put("chance" if by_chance else "total", "monotonicity", total)
+        if not by_chance:
+            found.put("squares", "monotonicity", squares)
+        found.values("coverage", *covering(looks), by_chance)
+
+
+def _null(found: _Found, stack: Stacked, spoken: np.ndarray) -> None:
+    """`null`: of heads with a sink row, and of even heads with the same values."""
+    assert stack.values is not None
+    r, own = stack.facts.of, stack.own
+    sinks = r.key_special.copy()
+    sinks[r.first] = True
+    places = np.flatnonzero(sinks)
+    open_sinks = r.allowed[:, places, None]
+    asked = own.asked * ((own.raw[:, places] * open_sinks).sum(1) > SINK)
+    heads = np.flatnonzero(asked.any(0))
+    level = stack.even.raw[..., 0]
+    queries = np.flatnonzero(
+        stack.facts.spoken & ((level[:, places] * open_sinks[..., 0]).sum(1) > SINK)
+    )
+    if not len(heads) and not len(queries):
+        return
+    every = stack.values()
+    if len(heads):
+        weights = np.ascontiguousarray(own.raw[:, :, heads].transpose(2, 0, 1))
+        idle, some = _idle(weights, every[heads], places)
+        values, rows = np.zeros(asked.shape), np.zeros(asked.shape)
+        values[:, heads], rows[:, heads] = idle.T, asked[:, heads] * some.T
+        found.values("null", values, rows)
+    if len(queries):
+        idle, some = _idle(level[queries], every, places)
+        found.values("null", idle.T, spoken[queries] * some.T, by_chance=True)
+
+
+def _idle(
+    weights: np.ndarray, values: np.ndarray, sinks: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The share of each row that does nothing, and whether it writes at all, ``[head, query]``."""
+    whole, part = (
+        np.sqrt(np.square(x).sum(-1))
+        for x in (weights @ values, weights[..., sinks] @ values[:, sinks])
+    )
+    some = whole > 0
+    return np.clip(1 - part / np.where(some, whole, 1.0), 0.0, 1.0), some.astype(np.float64)
 
 
 def put_apart(
     sums: Sums, number: int, heads: slice, name: str, own: Tally, by_chance: Tally
 ) -> None:
-    """One of `APART` of one block in one sentence, to where it belongs."""
+    """A measure that only whoever has the model can compute, of one block in one sentence."""
     place = (slice(number, number + 1), heads, PLACES[name])
     sums.rows[place], sums.total[place], sums.squares[place] = _whole(own)
     sums.chance_rows[place], sums.chance[place] = _whole(by_chance)[:2]
@@ -138,20 +262,3 @@ def _whole(found: Tally) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         for part, unit in ((found.rows, 1), (found.total, GRID), (found.squares, GRID))
     )
     return rows, total, squares
-
-
-def _put(
-    rows: np.ndarray,
-    total: np.ndarray,
-    squares: np.ndarray | None,
-    one: HeadMeasure,
-    found: Tally,
-) -> None:
-    """A tally ``[sentence * head]`` or ``[sentence * head, offset]`` into its columns."""
-    at = PLACES[one.name]
-    shape = (*rows.shape[:2], at.stop - at.start)
-    assert rows.shape[2] == len(COLUMNS)
-    rows[..., at] = np.broadcast_to(found.rows.reshape(*rows.shape[:2], -1), shape)
-    total[..., at] = np.rint(found.total.reshape(*rows.shape[:2], -1) * GRID)
-    if squares is not None:
-        squares[..., at] = np.rint(found.squares.reshape(*rows.shape[:2], -1) * GRID)

@@ -30,16 +30,24 @@ def diagonality(r: HeadRows) -> Tally:
     Positions are counted from 0 to 1. At most 1, uniform 0; a reversed order is below 0 and is not
     cut. Rows of words, three tokens at least on both sides. Cross-attention.
     """
-    real = r.allowed.any(0)
-    if not r.cross or min(r.spoken.sum(), real.sum()) < 3:
+    off = off_diagonal(r)
+    if off is None:
         return nothing(r)
-    i, j = (np.cumsum(there) - 1 for there in (r.spoken, real))
-    off = np.abs((i / i[-1])[:, None] - j / j[-1])
     even = (r.keys * off).sum(-1) / np.maximum(r.count, 1)
     number = np.maximum(r.rows.sum(-1), 1)
     usual = np.where(r.rows, even, 0.0).sum(-1) / number  # [head]
     near = 1 - (r.viewed * off).sum(-1) / np.where(usual > 0, usual, 1.0)[:, None]
     return tally(near, r.rows & (usual > 0)[:, None])
+
+
+def off_diagonal(r: HeadRows) -> np.ndarray | None:
+    """How far each cell is from the diagonal, ``|i/Tq - j/Tk|``, ``[query, key]``; None where it
+    is not asked."""
+    real = r.allowed.any(0)
+    if not r.cross or min(r.spoken.sum(), real.sum()) < 3:
+        return None
+    i, j = (np.cumsum(there) - 1 for there in (r.spoken, real))
+    return np.abs((i / i[-1])[:, None] - j / j[-1])
 
 
 def covered(r: HeadRows) -> np.ndarray:

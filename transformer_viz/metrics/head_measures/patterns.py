@@ -39,9 +39,14 @@ def distance(r: HeadRows) -> Tally:
 
     Range 0..1, about .5 for a uniform head. Rows of words, self-attention.
     """
-    span = np.where(r.keys, np.abs(r.steps), 0).max(-1)
+    span = reach(r)
     far = (r.viewed * np.abs(r.steps)).sum(-1) / np.maximum(span, 1)
     return tally(far, r.rows & (span > 0) & (not r.cross))
+
+
+def reach(r: HeadRows) -> np.ndarray:
+    """How far each row may look, in tokens, ``[query]``."""
+    return np.where(r.keys, np.abs(r.steps), 0).max(-1)
 
 
 def _at(r: HeadRows, weights: np.ndarray, offset: int) -> Tally:
@@ -51,6 +56,15 @@ def _at(r: HeadRows, weights: np.ndarray, offset: int) -> Tally:
 
 def _at_all(r: HeadRows, weights: np.ndarray, offsets: tuple[int, ...] = OFFSETS) -> Tally:
     """The same for several offsets, ``[head, offset]``; one key a row is read, not all summed."""
+    key, there = offset_keys(r, offsets)
+    return tally(weights[:, np.arange(len(r.allowed)), key], r.rows[:, None] & there)
+
+
+def offset_keys(r: HeadRows, offsets: tuple[int, ...] = OFFSETS) -> tuple[np.ndarray, np.ndarray]:
+    """The key that stands at each offset from a row, and whether it may be asked for.
+
+    Both ``[offset, query]``; the key is 0 where none may.
+    """
     queries, keys = r.allowed.shape
     row, step = np.arange(queries), np.array(offsets)[:, None]
     key = row + step  # [offset, query]
@@ -59,7 +73,7 @@ def _at_all(r: HeadRows, weights: np.ndarray, offsets: tuple[int, ...] = OFFSETS
     there &= (r.keys & r.content)[row, key]
     if r.causal:  # the token before row 1 is the first: previous and sink are one
         there &= (step >= 0) | (key != r.first) | (row != r.first + 1)
-    return tally(weights[:, row, key], r.rows[:, None] & there)
+    return key, there
 
 
 def previous(r: HeadRows) -> Tally:
@@ -109,9 +123,13 @@ def sink(r: HeadRows) -> Tally:
     Range 0..1, uniform 1/n_i. Rows of words; under a causal mask from row 2, as the token before
     row 1 is the first. Gu et al. 2024, section 3.
     """
+    return tally(r.weights[..., r.first].astype(np.float64), r.asked & may_sink(r))
+
+
+def may_sink(r: HeadRows) -> np.ndarray:
+    """Rows that may be asked for `sink`, ``[query]``."""
     place = np.arange(len(r.allowed)) - r.first
-    rows = r.asked & r.allowed[:, r.first] & ((place >= 2) | (not r.causal))
-    return tally(r.weights[..., r.first].astype(np.float64), rows)
+    return r.allowed[:, r.first] & ((place >= 2) | (not r.causal))
 
 
 def mass_on(r: HeadRows, keys: np.ndarray) -> Tally:
@@ -119,9 +137,13 @@ def mass_on(r: HeadRows, keys: np.ndarray) -> Tally:
 
     Range 0..1. Rows of words that may look at one of them and at another key. Clark et al. 2019.
     """
-    some = (r.allowed & keys).any(-1) & (r.allowed & ~keys).any(-1)
     on = np.where(r.allowed & keys, r.weights, 0.0).sum(-1, dtype=np.float64)
-    return tally(on, r.asked & some)
+    return tally(on, r.asked & may_choose(r, keys))
+
+
+def may_choose(r: HeadRows, keys: np.ndarray) -> np.ndarray:
+    """Rows that may look at one of some keys and at another key, ``[query]``."""
+    return (r.allowed & keys).any(-1) & (r.allowed & ~keys).any(-1)
 
 
 def special(r: HeadRows) -> Tally:

@@ -12,10 +12,15 @@ MOST = 1 / 4  # of a row's keys may be right; where more are, a head that looks 
 
 def _on(r: HeadRows, right: np.ndarray, rows: np.ndarray) -> Tally:
     """Weight on the right keys, bool ``[query, key]``: added within a row, not averaged."""
+    right, few = few_of(r, right)
+    return tally((r.viewed * right).sum(-1), r.rows & rows & few)
+
+
+def few_of(r: HeadRows, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The right keys that are words, ``[..., query, key]``, and rows with some but not too many."""
     right = right & r.keys & r.content
     number = right.sum(-1)
-    few = (number > 0) & (number <= r.count * MOST)
-    return tally((r.viewed * right).sum(-1), r.rows & rows & few)
+    return right, (number > 0) & (number <= r.count * MOST)
 
 
 def duplicate(r: HeadRows) -> Tally:
@@ -26,8 +31,13 @@ def duplicate(r: HeadRows) -> Tally:
     """
     if r.cross or r.key_ids is None:
         return nothing(r)
-    same = (r.key_ids == r.key_ids[:, None]) & (r.steps != 0)
-    return _on(r, same, np.ones(len(same), bool))
+    return _on(r, *duplicate_keys(r, r.key_ids))
+
+
+def duplicate_keys(r: HeadRows, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The right keys of `duplicate` and its rows, of ids ``[..., key]``."""
+    same = (ids[..., None, :] == ids[..., :, None]) & (r.steps != 0)
+    return same, np.ones(ids.shape, bool)
 
 
 def induction(r: HeadRows) -> Tally:
@@ -38,9 +48,14 @@ def induction(r: HeadRows) -> Tally:
     """
     if r.cross or r.key_ids is None:
         return nothing(r)
-    before = np.roll(r.key_ids, 1)
-    places = np.arange(len(before))
+    return _on(r, *induction_keys(r, r.key_ids))
+
+
+def induction_keys(r: HeadRows, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The right keys of `induction` and its rows, of ids ``[..., key]``."""
+    before = np.roll(ids, 1, -1)
+    places = np.arange(ids.shape[-1])
     real = r.allowed.any(0)
-    after = (before == r.key_ids[:, None]) & (places > 0) & np.roll(real, 1)
-    run = (before == r.key_ids) & (places > r.first)
-    return _on(r, after & (r.steps < 0), ~run)
+    after = (before[..., None, :] == ids[..., :, None]) & (places > 0) & np.roll(real, 1)
+    run = (before == ids) & (places > r.first)
+    return after & (r.steps < 0), ~run

@@ -1,0 +1,102 @@
+"""The measures that give one value a row, for heads side by side: see `heads_last`.
+
+Each is the one of its name in `head_measures`, with the heads on the last axis.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..head_measures.cross import off_diagonal
+from ..head_measures.patterns import OFFSETS, may_choose, may_sink, reach
+from ..head_measures.rows import GRID, TIE
+from .heads_last import Facts, Looks
+
+#: Asked of all rows of words with a choice, and of those with a choice in the view.
+ASKED = ("confidence", "sink", "special")
+VIEWED = ("entropy", "distance", "previous", "self", "next")
+NEAR = (-1, 0, 1)  # offsets of the last three
+LEAST = 1e-300  # where no logarithm is
+
+
+def asked_values(looks: Looks) -> np.ndarray:
+    """Values by `ASKED`, ``[measure, query, head]``."""
+    r, raw = looks.facts.of, looks.raw
+    found = np.zeros((len(ASKED), raw.shape[0], raw.shape[2]))
+    found[0] = (raw * (r.allowed & ~r.ends)[..., None]).max(1)
+    found[1] = raw[:, r.first]
+    for key in np.flatnonzero(r.key_special):
+        found[2] += raw[:, key] * r.allowed[:, key, None]
+    return found
+
+
+def asked_rows(facts: Facts) -> np.ndarray:
+    """Rows that may be asked by `ASKED`, 1 or 0, ``[measure, query]``."""
+    r = facts.of
+    return np.stack(
+        [np.ones(len(r.allowed)), may_sink(r), may_choose(r, r.key_special)]
+    )  # fmt: skip
+
+
+def viewed_values(looks: Looks) -> np.ndarray:
+    """Values by `VIEWED`, ``[measure, query, head]``."""
+    r, viewed = looks.facts.of, looks.viewed
+    p = viewed if r.view == "content" else viewed / np.maximum(viewed.sum(1), LEAST)[:, None]
+    nats = np.maximum(p, LEAST)
+    np.log(nats, out=nats)
+    nats *= p
+    found = np.zeros((len(VIEWED), viewed.shape[0], viewed.shape[2]))
+    np.divide(-nats.sum(1), np.log(np.maximum(r.count, 2))[:, None], out=found[0])
+    if r.cross:
+        return found
+    far = viewed * np.abs(r.steps).astype(np.float64)[..., None]
+    np.divide(far.sum(1), np.maximum(reach(r), 1)[:, None], out=found[1])
+    for place, offset in enumerate(NEAR, 2):
+        found[place] = looks.at(offset)
+    return found
+
+
+def viewed_rows(facts: Facts) -> np.ndarray:
+    """Rows that may be asked by `VIEWED`, 1 or 0, ``[measure, query]``."""
+    r, there = facts.of, facts.offsets
+    near = [there[OFFSETS.index(offset)] & (not r.cross) for offset in NEAR]
+    return np.stack([np.ones(len(there[0]), bool), (reach(r) > 0) & (not r.cross), *near]).astype(
+        np.float64
+    )
+
+
+def diagonal(looks: Looks, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """`diagonality` of each row and whether it is asked, ``[query, head]``; None where never."""
+    r = looks.facts.of
+    off = off_diagonal(r)
+    if off is None:
+        return None
+    even = (r.keys * off).sum(-1) / np.maximum(r.count, 1)
+    usual = (rows * even[:, None]).sum(0) / np.maximum(rows.sum(0), 1)  # [head]
+    far = (looks.viewed * off[..., None]).sum(1)
+    return 1 - far / np.where(usual > 0, usual, 1.0), rows * (usual > 0)
+
+
+def ascending(looks: Looks, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Pairs, sum and squares by `monotonicity`, ``[head]``, in whole numbers of `GRID`."""
+    keys = looks.raw.shape[1]
+    place = np.arange(keys, dtype=np.float64)[:, None]
+    total = looks.viewed.sum(1)
+    mu = (looks.viewed * place).sum(1) / np.where(total > 0, total, 1.0)
+    words, by = np.flatnonzero(looks.facts.chosen), TIE * keys
+    first, later = (words[some] for some in np.triu_indices(len(words), 1))
+    both = rows[first] * rows[later]
+    ahead = mu[later] - mu[first]  # [pair, head]
+    pairs, above = both.sum(0), (both * (ahead > by)).sum(0)
+    level = (both * (np.abs(ahead) <= by)).sum(0)
+    return pairs, (above + level / 2) * GRID, (above + level / 4) * GRID
+
+
+def covering(looks: Looks) -> tuple[np.ndarray, np.ndarray]:
+    """`coverage` of each key and whether it is asked, ``[key, head]``."""
+    r = looks.facts.of
+    rows = r.spoken[:, None] & looks.heeded
+    given = (looks.viewed * rows[:, None]).sum(0)
+    number = rows.sum(0)
+    share = given * r.keys.any(0).sum() / np.maximum(number, 1)
+    return np.minimum(1.0, share), (r.content[:, None] & (number > 0)).astype(np.float64)
