@@ -12,10 +12,10 @@ from ...core.errors import is_fault
 from ...core.interventions import Intervention
 from ...i18n import join_words, mark, say
 from ..cards import comparison, token_chips
+from ..cards.comparison_jobs import Asked, Side, compared
 from ..cards.dock import dock
 from ..cards.edit_chips import said as said_edit
 from ..cards.written import written_freely
-from ..engine.compare_jobs import Asked, Side, compared
 from ..engine.engine import Engine
 from ..engine.query import Question
 from ..labs import snapshots

@@ -12,10 +12,10 @@ from weakref import ref
 from ...core.interventions import Intervention
 from ...core.trace import Trace
 from ...i18n import say, spoken_language
-from . import trace_jobs
-from .engine import Engine
-from .query import DetailRequest, Question
-from .task import Task
+from ..engine import trace_jobs
+from ..engine.engine import Engine
+from ..engine.query import DetailRequest, Question
+from ..engine.task import Task
 
 if TYPE_CHECKING:
     from pathlib import Path
