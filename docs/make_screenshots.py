@@ -75,6 +75,7 @@ SHOTS: tuple[Shot, ...] = (
     ("heads", "heads", {"block": "encoder", "heads_by": "previous", "layer": 2, "head": 3}),
     ("why", "why", {"answer": 3}),
     ("swap", "swap", {"edits": SWAPPED}),
+    ("compare", "compare", {"versus": "step", "moments": "256,16384"}),
     ("align", "align", {"aligned": "2", "aligned_row": "out"}),
     ("checkpoint", "checkpoint", {}),
     ("about", "about", {}),

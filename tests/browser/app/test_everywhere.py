@@ -40,6 +40,7 @@ MARKS = {
     "Heads": ".st-key-removal",
     "Why this word?": '[data-what="why-word"]',
     "Swap": ".st-key-swapped",
+    "Compare": ".st-key-versus",
     "Align": ".st-key-aligned_row",
     "Labs": ".st-key-lab",
 }
@@ -115,6 +116,12 @@ KEPT: dict[str, Any] = {
     "other": "The dog sat on the mat because it was tired.",
     "between": "sie, er",
     "swapped": "stream",
+    "versus": "step",
+    "weighed": "content",
+    "opposite": "match",
+    "beside": "en-de",
+    "moments": "256,4096",
+    "seen": "cross.1.3",
     "lab": "scale",
     "tried": "guess=1",
 }

@@ -11,6 +11,7 @@ from . import (
     about,
     align,
     checkpoint,
+    compare,
     explore,
     heads,
     labs,
@@ -38,6 +39,7 @@ PAGES: tuple[Page, ...] = (
     Page("heads", mark("Heads"), heads.QUESTION, heads.draw, ASK),
     Page("why", mark("Why this word?"), why.QUESTION, why.draw, ASK),
     Page("swap", mark("Swap"), swap.QUESTION, swap.draw, ASK),
+    Page("compare", mark("Compare"), compare.QUESTION, compare.draw, ASK),
     Page("align", mark("Align"), align.QUESTION, align.draw, ASK),
     Page(
         "lessons",

@@ -92,6 +92,12 @@ class State:
     other = Choice[str]()
     between = Choice[str]()
     swapped = Choice[str]()
+    versus = Choice[str]()
+    weighed = Choice[str]()
+    opposite = Choice[str]()
+    beside = Choice[str]()
+    moments = Choice[tuple[int, ...]]()
+    seen = Choice[str]()
     lab = Choice[str]()
     tried = Choice[str]()
 
