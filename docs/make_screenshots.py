@@ -74,6 +74,7 @@ SHOTS: tuple[Shot, ...] = (
     ),
     ("heads", "heads", {"block": "encoder", "heads_by": "previous", "layer": 2, "head": 3}),
     ("swap", "swap", {"edits": SWAPPED}),
+    ("corpus", "corpus", {"atlas": "box", "atlas_by": "entropy", "block": "encoder"}),
     ("align", "align", {"aligned": "2", "aligned_row": "out"}),
     ("checkpoint", "checkpoint", {}),
     ("about", "about", {}),
@@ -115,6 +116,7 @@ STANDS = {
     "about": "h3",
     "lessons": ".st-key-lesson-path, h2",
     "checkpoint": '[data-what="finding-2"]',
+    "corpus": ".st-key-card-corpus-head img",
 }
 WIDTHS = {1440: "", 800: "-800"}
 COLOURS = ("light", "dark")

@@ -125,6 +125,8 @@ def random_state(seed: int) -> dict[str, Any]:
         "other": draw.choice(("", "The dog sat.")),
         "between": draw.choice(("", "a, b")),
         "swapped": draw.choice(("heads", "patterns", "stream")),
+        "atlas": draw.choice(("", "path:runs/nowhere")),
+        "atlas_by": draw.choice(("previous", "entropy")),
         "lab": draw.choice(("", "scale")),
         "tried": draw.choice(("", "guess=0")),
     }

@@ -11,6 +11,7 @@ from . import (
     about,
     align,
     checkpoint,
+    corpus,
     explore,
     heads,
     labs,
@@ -37,6 +38,7 @@ PAGES: tuple[Page, ...] = (
     Page("heads", mark("Heads"), heads.QUESTION, heads.draw, ASK),
     Page("swap", mark("Swap"), swap.QUESTION, swap.draw, ASK),
     Page("align", mark("Align"), align.QUESTION, align.draw, ASK),
+    Page("corpus", mark("Corpus"), corpus.QUESTION, corpus.draw, ASK, framed=False),
     Page(
         "lessons",
         mark("Lessons"),

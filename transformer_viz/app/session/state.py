@@ -92,6 +92,8 @@ class State:
     other = Choice[str]()
     between = Choice[str]()
     swapped = Choice[str]()
+    atlas = Choice[str]()
+    atlas_by = Choice[str]()
     lab = Choice[str]()
     tried = Choice[str]()
 

@@ -243,6 +243,21 @@ KEYS: tuple[Key, ...] = (
     Key("other", "", str, means="Swap: the other sentence; empty: a proposal"),
     Key("between", "", short, means="Swap: the pair of words, with a comma; empty: a proposal"),
     Key("swapped", "heads", one_of(*KINDS), means="Swap: what is taken from the other run"),
+    # Corpus.
+    Key(
+        "atlas",
+        "",
+        str,
+        model_names.public_name,
+        means="Corpus: the open atlas: a folder on the server (path:...), an upload of this visit, "
+        "or `box`, made of the sentences in the box; empty: none",
+    ),
+    Key(
+        "atlas_by",
+        "previous",
+        one_of(*(measure.name for measure in MEASURES)),
+        means="Corpus: the measure that colours and sorts the heads",
+    ),
     # Labs.
     Key("lab", "", short, means="Labs: the open lab; empty: the first"),
     Key("tried", "", short, means="Labs: what was set in it, as name=value;..."),
