@@ -73,6 +73,7 @@ SHOTS: tuple[Shot, ...] = (
         },
     ),
     ("heads", "heads", {"block": "encoder", "heads_by": "previous", "layer": 2, "head": 3}),
+    ("why", "why", {"answer": 3}),
     ("swap", "swap", {"edits": SWAPPED}),
     ("corpus", "corpus", {"atlas": "box", "atlas_by": "entropy", "block": "encoder"}),
     ("align", "align", {"aligned": "2", "aligned_row": "out"}),

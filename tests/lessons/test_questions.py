@@ -293,6 +293,21 @@ def test_what_becomes_of_the_pronoun_without_the_famous_head(asked: Asked, model
     assert [asked("limits", text)[1].lab for text in TEXTS[1:]] == ["", ""]  # there is no "it"
 
 
+@pytest.mark.parametrize("text", TEXTS)
+def test_words_are_hidden_in_the_class_own_sentence(asked: Asked, model: Model, text: str) -> None:
+    """Station 10: of the pronoun, else of the longest word, as tv.explain measures it."""
+    seen, ask = asked("limits", text)
+    assert seen.hidden is not None and ask.row is not None
+    produced, target = seen.clean.produced, seen.clean.target
+    assert produced is not None and target is not None
+    assert produced.labels[ask.row] == seen.hidden.word
+    found = tv.explain(model, text, ask.row, list(target.ids), "weights").deletion().table
+    for name in ("weights", "random"):
+        row = found[(found["method"] == name) & (found["hidden"] == seen.hidden.count)]
+        assert seen.hidden.losses[name] == pytest.approx(row["loss"].item(), abs=1e-4)
+        assert f"{seen.hidden.losses[name]:.2f}" in ask.why
+
+
 @pytest.mark.parametrize("station", STATIONS, ids=lambda station: station.name)
 def test_a_hint_does_not_give_the_answer_away(asked: Asked, station: Station) -> None:
     for text in TEXTS:

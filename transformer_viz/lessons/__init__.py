@@ -3,13 +3,14 @@
 Everything here is a pure function of traces; `pages.lessons` shows it.
 """
 
-from .lesson_types import Ask, Exercise, Notes, NotHere, Saying, Seen, Spot, Station
+from .lesson_types import Ask, Exercise, Hidden, Notes, NotHere, Saying, Seen, Spot, Station
 from .station_list import STATIONS, numbered
 
 __all__ = [
     "STATIONS",
     "Ask",
     "Exercise",
+    "Hidden",
     "NotHere",
     "Notes",
     "Saying",

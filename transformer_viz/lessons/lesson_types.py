@@ -42,6 +42,19 @@ class Spot:
         return {"stack": stack, "block": block, "layer": self.layer, "head": self.head}
 
 
+@dataclass(frozen=True)
+class Hidden:
+    """A word of the output and how many nats it loses while ``count`` source words are hidden.
+
+    ``losses`` by who named the words: a method of `tv.explain`, or ``random`` for the mean of
+    random ones.
+    """
+
+    word: str
+    count: int
+    losses: Mapping[str, float]
+
+
 @dataclass(frozen=True, eq=False)
 class Seen:
     """What a question is answered from: runs of the very model, on the very sentence.
@@ -50,7 +63,8 @@ class Seen:
     station's experiments, held to the same words; ``vectors`` is the spot's layer with q and k;
     ``said`` is what the model wrote for each of the station's sayings; ``text`` is the sentence as
     it was typed, ``mixed`` the same words in another order. ``costs`` is what the removal of each
-    head costs on this sentence, in nats per token, where the station asks for it.
+    head costs on this sentence, in nats per token, where the station asks for it; ``hidden`` what
+    hiding words did, where it asks for that and the sentence has enough of them.
     """
 
     text: str
@@ -60,6 +74,7 @@ class Seen:
     changed: tuple[Trace, ...] = ()
     said: tuple[str, ...] = ()
     mixed: str = ""
+    hidden: Hidden | None = None
     costs: Mapping[Site, float] = field(default_factory=dict)
 
 
@@ -81,7 +96,8 @@ class Ask:
     """A question to predict: its options, which one is right in this run, and why, in numbers.
 
     ``hint`` is one sentence for who was wrong at first: it helps on without giving away the option.
-    ``lab`` is the lab that goes on where the reason ends, by its name in the link.
+    ``lab`` is the lab that goes on where the reason ends, by its name in the link; ``row``
+    the output word that the page Why this word goes on with.
     """
 
     question: str
@@ -91,6 +107,7 @@ class Ask:
     hint: str
     exercise: Exercise | None = None
     lab: str = ""
+    row: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.right < len(self.options) or len(set(self.options)) < len(self.options):
@@ -137,7 +154,8 @@ class Station:
     where a translation was typed; ``translates`` whether only a translator can show it; ``first``
     what is said before an option is chosen; ``looks`` whether nothing is to be changed yet, so that
     the controls stay folded; ``deed`` the name of a button that does the first experiment;
-    ``ranked`` whether all heads are ranked by their removal on the sentence.
+    ``ranked`` whether all heads are ranked by their removal on the sentence; ``hides`` the row
+    whose word is asked about while source words are hidden.
     """
 
     name: str
@@ -161,6 +179,7 @@ class Station:
     first: str = PREDICT
     looks: bool = False
     deed: str = ""
+    hides: Callable[[Trace], int] | None = None
     ranked: bool = False
 
     def map_name(self, maps: tuple[str, ...]) -> str | None:

@@ -39,6 +39,7 @@ MARKS = {
     "Positions": ".st-key-reach",
     "Norms": ".st-key-statistic",
     "Heads": ".st-key-removal",
+    "Why this word?": '[data-what="why-word"]',
     "Swap": ".st-key-swapped",
     "Align": ".st-key-aligned_row",
     "Labs": ".st-key-lab",

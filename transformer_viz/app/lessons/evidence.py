@@ -9,15 +9,18 @@ from ...core.interventions import Intervention
 from ...core.sites import MAPS, Site
 from ...core.trace import Trace
 from ...i18n import say
-from ...lessons import NotHere, Saying, Seen, Spot, Station
+from ...lessons import Hidden, NotHere, Saying, Seen, Spot, Station
 from ..engine.engine import Engine, whole_maps
 from ..engine.model_kind import Kind
 from ..engine.query import Answer, DetailRequest, Question
 from ..engine.task import Task
+from ..engine.why_jobs import deleted
 
 if TYPE_CHECKING:
     from ...checkpoints import Model
 
+HIDDEN = 2  # source words at once
+MOST_HIDDEN = 64  # tokens of a sentence whose words are hidden one by one
 ORDERS = 6  # seeds that are tried until the words really stand in another order
 
 
@@ -73,6 +76,8 @@ def seen_of(
         engine.changed(question, answer, edits, own, task) for edits in station.experiments(seen)
     ]
     seen = replace(seen, changed=tuple(changed))
+    if station.hides is not None:
+        seen = replace(seen, hidden=_hidden(engine, question, station, answer.trace, task))
     if station.ranked:
         seen = replace(seen, costs=_costs(engine, question, answer, kind, task))
     return _with_sayings(engine, question, station, seen, task) if station.sayings else seen
@@ -100,6 +105,26 @@ def removed(model: Model, item: str | tuple[str, tuple[int, ...]]) -> dict[Site,
         Site(row.stack, row.block, int(row.layer), int(row.head)): float(row.effect)
         for row in table.itertuples()
     }
+
+
+def _hidden(
+    engine: Engine, question: Question, station: Station, trace: Trace, task: Task | None
+) -> Hidden | None:
+    """What one word loses when the source words that methods name first are hidden; None where the
+    sentence has too few words, or too many to hide each."""
+    assert station.hides is not None
+    target, produced = trace.target, trace.produced
+    if target is None or produced is None or len(trace.source) > MOST_HIDDEN:
+        return None
+    row = station.hides(trace)
+    words = (question.text, tuple(target.ids), row, ())
+    try:
+        table = engine.ask(question.model, deleted, *words, task=task, stepped=True).table
+    except ValueError:
+        return None
+    count = min(HIDDEN, int(table["hidden"].max()))
+    losses = table[table["hidden"] == count].set_index("method")["loss"]
+    return Hidden(produced.labels[row], count, {str(n): float(x) for n, x in losses.items()})
 
 
 def _with_sayings(

@@ -102,6 +102,13 @@ def lab_address(name: str) -> str:
     return f"labs?{urlencode(kept | {'lab': name})}"
 
 
+def why_address(row: int) -> str:
+    """The address of Why this word for one word of the sentence and model of now."""
+    here = ("station", "predicted", "edits")
+    kept = {key: text for key, text in st.query_params.to_dict().items() if key not in here}
+    return f"why?{urlencode(kept | {'answer': row})}"
+
+
 def open_station_state(scene: Scene) -> None:
     """Bring the page into the state that the station begins with, once, and draw it anew.
 

@@ -188,6 +188,8 @@ def _question(asked: Ask, number: int, station: Station, seen: Seen) -> None:
                 _show(number)
             if solved and asked.lab:
                 st.link_button(say("open the lab"), navigation.lab_address(asked.lab))
+            if solved and asked.row is not None:
+                st.link_button(say("the deletion curve"), navigation.why_address(asked.row))
 
 
 def _show(number: int) -> None:

@@ -21,6 +21,7 @@ from . import (
     positions,
     step_inside,
     swap,
+    why,
 )
 
 #: The menus of the navigation, in their order there.
@@ -36,6 +37,7 @@ PAGES: tuple[Page, ...] = (
     ),
     Page("norms", mark("Norms"), norms.QUESTION, norms.draw, SEE, has_map=True),
     Page("heads", mark("Heads"), heads.QUESTION, heads.draw, ASK),
+    Page("why", mark("Why this word?"), why.QUESTION, why.draw, ASK),
     Page("swap", mark("Swap"), swap.QUESTION, swap.draw, ASK),
     Page("align", mark("Align"), align.QUESTION, align.draw, ASK),
     Page("corpus", mark("Corpus"), corpus.QUESTION, corpus.draw, ASK, framed=False),

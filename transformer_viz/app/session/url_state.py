@@ -114,7 +114,12 @@ KEYS: tuple[Key, ...] = (
         "special", True, switch, lambda on: "on" if on else "off", means="special tokens are shown"
     ),
     Key("scope", "head", one_of(*SCOPES), means="what a change applies to"),
-    Key("answer", 0, number, means="the target row whose candidates are shown"),
+    Key(
+        "answer",
+        0,
+        number,
+        means="the target row whose candidates are shown, and the word that is asked about",
+    ),
     # Positions and Norms, and the order of the words.
     Key("stack", "encoder", one_of(*STACKS), means="Positions, Norms: whose sentence"),
     Key("place", 0, number, means="Positions: the position"),

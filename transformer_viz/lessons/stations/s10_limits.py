@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ...i18n import mark, say
 from ...metrics.attention.map_cells import axes
 from ...metrics.output.pronouns import pronoun_row
 from ..find_spot import of_it, telling
-from ..lesson_types import Ask, Notes, Seen, Spot, Station
+from ..lesson_types import Ask, Hidden, Notes, Seen, Spot, Station
 from ..number_format import quoted, rough, share
 
 BOUNDS = (0.1, 0.8, 1.25)  # of the new probability in shares of the old one
@@ -44,7 +45,38 @@ def log_probability(trace: Trace) -> float:
     return float(np.log(np.maximum(chances, 1e-300)).sum())
 
 
+def hides(trace: Trace) -> int:
+    """The row that is asked about while words are hidden: of the pronoun, else of the longest
+    word."""
+    row = pronoun_row(trace)
+    if row is not None:
+        return row
+    assert trace.produced is not None
+    lengths = [0 if label.startswith("<") else len(label) for label in trace.produced.labels]
+    return lengths.index(max(lengths))
+
+
 def _ask(seen: Seen) -> Ask:
+    asked = _of_a_head(seen)
+    if seen.hidden is None:
+        return asked
+    return replace(asked, why=f"{asked.why} {_deletion(seen.hidden)}", row=hides(seen.clean))
+
+
+def _deletion(hidden: Hidden) -> str:
+    """The same test of words, measured on this sentence."""
+    nats = {name: f"{hidden.losses[name]:.2f}" for name in ("weights", "removal", "random")}
+    return say(
+        "Words can be tested likewise: {word} loses {weights} nats without the {count} source "
+        "words that the raw weights name first, {removal} without the {count} whose removal costs "
+        "most one by one, {random} without {count} by chance.",
+        word=quoted(hidden.word),
+        count=hidden.count,
+        **nats,
+    )
+
+
+def _of_a_head(seen: Seen) -> Ask:
     if of_it(seen.clean, seen.spot.map_name) == seen.spot:
         return _of_the_pronoun(seen)
     spot, (silent,) = seen.spot, seen.changed
@@ -201,7 +233,8 @@ STATION = Station(
     ),
     do=mark(
         "Switch heads off, one by one. Which one does the translation need most? Where your "
-        "sentence has an “it”, the lab “Who is “it”?” tries all of them."
+        "sentence has an “it”, the lab “Who is “it”?” tries all of them. The page “Why this word?” "
+        "does the same with words: its deletion curve judges five ways to explain one."
     ),
     notes=Notes(
         say=mark(
@@ -222,4 +255,5 @@ STATION = Station(
     translates=True,
     experiments=_experiments,
     deed=mark("switch it off for me"),
+    hides=hides,
 )

@@ -1,0 +1,119 @@
+"""The runs behind Why this word: all methods on one word of the output, and the deletion curve.
+
+Plain functions of a model, which import torch when they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from ...checkpoints import Model
+    from ...inference.explanation.question import Question
+
+Ids = tuple[int, ...]
+#: The methods with a number for each word, in the order in which they stand side by side.
+OVER_WORDS = ("weights", "rollout", "contribution", "gradient", "removal")
+METHODS = (*OVER_WORDS, "lens", "logits")
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What one method says, without the run that it was read from; see `Explanation`."""
+
+    method: str
+    values: pd.DataFrame
+    complete: float | None
+    caption: str
+    card: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """All methods on one word: ``found`` by method, and of the others the sentence why not.
+
+    ``word`` is what the word is called, ``probability`` the model's own, None without an output
+    layer.
+    """
+
+    word: str
+    probability: float | None
+    found: dict[str, Answer]
+    refused: dict[str, str]
+
+
+def answers(
+    model: Model,
+    text: str,
+    target: Ids | int | None,
+    word: int,
+    masked: Ids,
+    language: str,
+    tell: Callable[[int, int], None],
+) -> Answers:
+    """Every method's answer.
+
+    Args:
+        target: ids of the decoder's input, start mark included; of a classifier the class; None
+            where the text itself is all.
+        language: of the captions, which are remembered with the numbers.
+
+    Raises:
+        ValueError: no such word.
+    """
+    from ...inference.explanation.explaining import Explainer
+
+    question = _asked(model, text, target, word, masked)
+    explainer = Explainer(question)
+    found, refused = {}, {}
+    for number, method in enumerate(METHODS):
+        tell(number, len(METHODS))
+        try:
+            made = explainer.answer(method)
+        except ValueError as error:
+            refused[method] = str(error)
+            continue
+        found[method] = Answer(method, made.values, made.complete, made.caption, made.card)
+    tell(len(METHODS), len(METHODS))
+    known = question.token is not None
+    return Answers(question.label, question.probability if known else None, found, refused)
+
+
+@dataclass(frozen=True, eq=False)
+class Deleted:
+    """A deletion curve: its table and card; see `DeletionCurve`."""
+
+    table: pd.DataFrame
+    card: dict[str, Any]
+
+
+def deleted(
+    model: Model,
+    text: str,
+    target: Ids | int | None,
+    word: int,
+    masked: Ids,
+    tell: Callable[[int, int], None],
+) -> Deleted:
+    """The deletion curves of all methods with a number for each word.
+
+    Raises:
+        ValueError: no output layer, or fewer than two words.
+    """
+    from ...inference.explanation.deletion import deletion_curve
+    from ...inference.explanation.explaining import Explainer
+
+    explainer = Explainer(_asked(model, text, target, word, masked))
+    made = deletion_curve(explainer, OVER_WORDS, tell=tell)
+    return Deleted(made.table, made.card)
+
+
+def _asked(model: Model, text: str, target: Ids | int | None, word: int, masked: Ids) -> Question:
+    from ...inference.explanation.question import ask
+
+    held = list(target) if isinstance(target, tuple) else target
+    return ask(model, text, word, held, masked=masked)

@@ -1,0 +1,328 @@
+"""Why this word: several answers to what the input had to do with one word of the output."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from html import escape
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from ... import views
+from ...components import Picked
+from ...i18n import mark, say, spoken_language
+from ...views.charts.curves import Curve
+from ...views.html.word_answers import WordValues, direct_table, lens_table, word_answers
+from ..cards import token_chips
+from ..cards.dock import dock
+from ..cards.plotly_chart import chart
+from ..cards.written import written_freely
+from ..engine.engine import Engine
+from ..engine.why_jobs import METHODS, OVER_WORDS, Answers, Deleted, Ids, answers, deleted
+from ..page_template import show
+from ..session import notices, visit, widget_sync
+from ..session.scene import Scene
+from ..session.state import state
+from ..ui import layout
+from ..ui.progress import Stopped, run_with_progress
+from ..ui.text_format import escape_markdown, spoken
+
+QUESTION = mark("What had the input to do with this word?")
+TITLES = {
+    "weights": mark("Raw weights"),
+    "rollout": mark("Rollout"),
+    "contribution": mark("Contributions"),
+    "gradient": mark("Gradient × attention"),
+    "removal": mark("Removal"),
+    "lens": mark("What each layer would have said (logit lens)"),
+    "logits": mark("Who wrote the logit directly?"),
+    "random": mark("by chance, mean of 20 orders"),
+}
+#: How each method's numbers are written, and what they are.
+UNITS = {
+    "weights": ("{:.3f}", mark("of the row")),
+    "rollout": ("{:.3f}", mark("of the row")),
+    "contribution": ("{:.3f}", mark("of the row")),
+    "gradient": ("{:.3f}", mark("(no unit)")),
+    "removal": ("{:.2f}", mark("nats")),
+}
+MOST_TOKENS = 256  # of source and target, each with a run of its own
+
+#: What is asked: text, held target or class, number of the word, masks.
+Asked = tuple[str, Ids | int | None, int, Ids]
+
+
+def draw(engine: Engine) -> None:
+    """The page Why this word."""
+    show(engine, _body)
+
+
+def _body(scene: Scene) -> Callable[[], None] | None:
+    asked = _asked(scene)
+    rows = token_chips.rows_for_stack(scene, scene.kind.stacks[-1], _lit(scene, asked), "column")
+    written = token_chips.sentences(scene, rows, lambda chip: _pick(scene, chip))
+    layout.heading(escape(say(QUESTION)))
+    refused = _lacks(scene)
+    if refused or asked is None:
+        st.info(refused or say("This output has no word that could be asked about."))
+    else:
+        try:
+            _explained(scene, asked)
+        except Stopped:  # says so itself, and offers to go on
+            pass
+        except (ValueError, LookupError) as error:
+            st.info(escape_markdown(spoken(error)))
+    return written_freely(scene, written, dock(scene, live=False, comparing=False))
+
+
+def _lacks(scene: Scene) -> str | None:
+    """Why the model at hand cannot be asked here, and what can be had instead."""
+    kind = scene.kind
+    if kind.takes != "text" or kind.eyes or (kind.pairs and scene.question.second):
+        return say(
+            "This page asks about the words of one text, and the model at hand reads something "
+            "else. Choose a model that reads one text, such as en-de; tv.explain serves the others."
+        )
+    if kind.fills and not scene.question.masked:
+        return say("This model guesses what stands behind a mask: click a word above to mask it.")
+    tokens = len(scene.before.source) + len(scene.before.target or ())
+    if tokens > MOST_TOKENS:
+        return say(
+            "This text and its output have {count} tokens, and each is hidden once; the page asks "
+            "about at most {most}. Shorten the text, or use transformer-viz explain.",
+            count=tokens,
+            most=MOST_TOKENS,
+        )
+    return None
+
+
+def _asked(scene: Scene) -> Asked | None:
+    """The question of the visit; the chosen word is brought to what there is."""
+    kind, before = scene.kind, scene.before
+    text, masked = scene.question.text, scene.question.masked
+    if kind.gives == "classes":
+        return text, state.chosen, 0, ()
+    if kind.fills:
+        if not masked:
+            return None
+        if state.answer not in masked:
+            state.answer = masked[0]
+        return text, None, state.answer, masked
+    rows = before.source if before.target is None else before.target
+    if not len(rows):
+        return None
+    target = None if before.target is None else tuple(before.target.ids)
+    notices.clamp_index("answer", len(rows), mark("word"))
+    return text, target, state.answer, ()
+
+
+def _lit(scene: Scene, asked: Asked | None) -> int:
+    """The number of the chip that is lit: of the word in question, which stands one row later."""
+    if asked is None or scene.kind.gives == "classes":
+        return -1
+    return asked[2] if scene.kind.fills else asked[2] + 1
+
+
+def _pick(scene: Scene, chip: Picked) -> None:
+    """In a callback: a word of the output was clicked."""
+    if scene.kind.fills:
+        token_chips.toggle_mask(scene.before.source)(chip)
+    elif scene.before.target is None or chip.side == "target":
+        widget_sync.choose(answer=max(0, chip.token - 1))
+
+
+def _explained(scene: Scene, asked: Asked) -> None:
+    found = _answered(scene, asked)
+    _choice(scene, asked, found)
+    st.html(word_answers([_column(found, method) for method in OVER_WORDS]))
+    layout.quiet(
+        escape(
+            say(
+                "Five questions, not five answers to one: where they differ, none is wrong. The "
+                "deletion curve below is the judge they share. Each column has its own scale; "
+                "marks such as the start are greyed."
+            )
+        )
+    )
+    _deletion(scene, asked)
+    with st.container(key="pictures-why"):
+        left, right = st.columns(layout.WIDER_LEFT[::-1])
+    for place, method, made in (
+        (left, "lens", lambda table: lens_table(table, found.word)),
+        (right, "logits", direct_table),
+    ):
+        with place.container(border=True, height="stretch", key=f"card-why-{method}"):
+            _below(found, method, made)
+    _take(found)
+
+
+def _answered(scene: Scene, asked: Asked) -> Answers:
+    language = spoken_language()  # the thread that works has no session
+    found: Answers = run_with_progress(
+        lambda task: scene.engine.ask(
+            scene.question.model, answers, *asked, language, task=task, stepped=True
+        ),
+        key="why",
+        label=say("Asking one method after the other ..."),
+        about=(scene.question.model, asked),
+    )
+    return found
+
+
+def _choice(scene: Scene, asked: Asked, found: Answers) -> None:
+    """Which word it is about, with its probability, and a box that chooses another."""
+    said = say("“{word}”", word=found.word)
+    if found.probability is not None:
+        said += " " + say("probability {share}", share=f"{found.probability:.1%}")
+    if scene.changes:
+        said += " · " + say("of the clean run: changes have no part in it")
+    with layout.row("center", gap="medium", key="why-word"):
+        st.html(f'<p class="tv-say" data-what="why-word">{escape(said)}</p>', width="content")
+        words = _words(scene)
+        if len(words) > 1:
+            notices.rewrite_widget("answer")
+            st.selectbox(
+                say("the word in question"),
+                list(words),
+                key="answer",
+                format_func=words.__getitem__,
+                label_visibility="collapsed",
+                width=layout.NAME_WIDTH,
+            )
+    if not scene.kind.fills and scene.kind.gives != "classes":
+        layout.quiet(escape(say("Click a word of the output above, or choose it here.")))
+
+
+def _words(scene: Scene) -> dict[int, str]:
+    """The words that can be asked about, by number."""
+    before = scene.before
+    if scene.kind.gives == "classes":
+        return {}
+    if scene.kind.fills:
+        return {n: before.source.labels[n] for n in scene.question.masked}
+    rows = before.source if before.target is None else before.target
+    labels = rows.labels if before.produced is None else before.produced.labels
+    return dict(enumerate(labels))
+
+
+def _column(found: Answers, method: str) -> WordValues:
+    form, unit = UNITS[method]
+    one = found.found.get(method)
+    if one is None:
+        return WordValues(method, say(TITLES[method]), "", missing=found.refused[method])
+    caption = one.caption + _complete(one.complete)
+    return WordValues(method, say(TITLES[method]), caption, one.values, form, say(unit))
+
+
+def _complete(error: float | None) -> str:
+    if error is None:
+        return ""
+    return " " + say("Measured: the sum misses by {error}.", error=f"{max(error, 1e-9):.0e}")
+
+
+def _below(found: Answers, method: str, made: Callable[[pd.DataFrame], str]) -> None:
+    layout.heading(escape(say(TITLES[method])), 3)
+    one = found.found.get(method)
+    if one is None:
+        layout.quiet(escape(found.refused[method]))
+        return
+    st.html(f'<div data-what="why-{method}">{made(one.values)}</div>')
+    layout.quiet(escape(one.caption + _complete(one.complete)))
+
+
+def _deletion(scene: Scene, asked: Asked) -> None:
+    """The deletion curve, once it is asked for."""
+    folded = st.expander(
+        say("Who names the words that matter? The deletion curve"),
+        key="why-deletion",
+        on_change="rerun",
+    )
+    if not folded.open:
+        return
+    with folded:
+        try:
+            found: Deleted = run_with_progress(
+                lambda task: scene.engine.ask(
+                    scene.question.model, deleted, *asked, task=task, stepped=True
+                ),
+                key="why-deleted",
+                label=say("Hiding words ..."),
+                about=(scene.question.model, asked, "deleted"),
+            )
+        except ValueError as error:
+            if isinstance(error, Stopped):
+                return
+            st.info(escape_markdown(spoken(error)))
+            return
+        chart(
+            "why-curve",
+            say("What does the word lose when the words that a method names first are hidden?"),
+            lambda: _curve(found.table),
+        )
+        _downloads("deletion", found.table, found.card)
+
+
+def _curve(table: pd.DataFrame) -> Any:
+    """A line a method, and chance with the band of its orders."""
+    lines = []
+    for method, part in table.groupby("method", sort=False):
+        if method == "random":
+            continue
+        lines.append(Curve(say(TITLES[str(method)]), part["hidden"], part["loss"]))
+    chance = table[table["method"] == "random"]
+    for column, name in (
+        ("loss", say(TITLES["random"])),
+        ("low", say("chance, 2.5 %")),
+        ("high", say("chance, 97.5 %")),
+    ):
+        lines.append(Curve(name, chance["hidden"], chance[column], dashed=True))
+    return views.curves(
+        lines,
+        say("source words hidden"),
+        say("nats that the word loses"),
+        say(
+            "Higher sooner is better. Removal was measured with these very runs, so with one word "
+            "hidden no other can be above it."
+        ),
+        dark=visit.dark(),
+    )
+
+
+def _take(found: Answers) -> None:
+    """Every number, and the card that says what was measured."""
+    panel = layout.unfolding(say("all numbers"), "why-numbers")
+    if panel is None:
+        return
+    parts = [
+        one.values.assign(method=method) for method in METHODS if (one := found.found.get(method))
+    ]
+    numbers = pd.concat(parts, ignore_index=True)
+    numbers = numbers[["method", *(name for name in numbers.columns if name != "method")]]
+    card = dict(next(iter(found.found.values())).card)
+    card |= {"method": list(found.found), "word": found.word}
+    with panel:
+        st.dataframe(numbers, hide_index=True, key="why-table", height=280)
+        _downloads("why", numbers, card)
+
+
+def _downloads(name: str, table: pd.DataFrame, card: dict[str, Any]) -> None:
+    with layout.row():
+        for label, data, ending, mime in (
+            ("CSV", table.to_csv(index=False), "csv", "text/csv"),
+            (
+                say("run card"),
+                json.dumps(card, indent=2, ensure_ascii=False),
+                "card.json",
+                "application/json",
+            ),
+        ):
+            st.download_button(
+                label,
+                data=data.encode(),
+                file_name=f"{name}.{ending}",
+                mime=mime,
+                key=f"take-{name}.{ending}",
+                on_click="ignore",
+            )

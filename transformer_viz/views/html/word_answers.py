@@ -1,0 +1,174 @@
+"""What had each word of the input to do with one word of the output, as several methods see it?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+import pandas as pd
+
+from ...i18n import mark, say
+
+DASH = "–"
+PARTS = {
+    "embedding": mark("embedding"),
+    "earlier": mark("before the last norm"),
+    "feed_forward": mark("feed-forward"),
+    "bias": mark("biases"),
+}
+DEEPEST = 60  # per cent of the accent colour under the strongest word
+
+
+@dataclass(frozen=True, eq=False)
+class WordValues:
+    """One method's column: ``values`` of an `Explanation` with a row a token.
+
+    ``title`` and ``caption`` are said already; ``form`` writes a number, ``unit`` says of what;
+    ``missing`` says why there are none.
+    """
+
+    method: str
+    title: str
+    caption: str
+    values: pd.DataFrame | None = None
+    form: str = "{:.3f}"
+    unit: str = ""
+    missing: str = ""
+
+
+def word_answers(columns: Sequence[WordValues]) -> str:
+    """Columns side by side as HTML: words coloured by their value, a bar and the number.
+
+    Each method has a scale of its own, from 0 to its largest number, for source and target alike;
+    what lies below 0 has the other colour.
+    """
+    return f'<div class="tv-why">{"".join(map(_column, columns))}</div>'
+
+
+def _column(one: WordValues) -> str:
+    head = f'<h3 class="tv-question">{escape(one.title)}</h3>'
+    if one.values is None:
+        body = f'<p class="tv-why-none">{escape(one.missing)}</p>'
+    else:  # the caption stands below, so that the words of all columns are in line
+        body = _words(one, one.values) + f'<p class="tv-quiet">{escape(one.caption)}</p>'
+    return f'<section data-what="why-{escape(one.method)}">{head}{body}</section>'
+
+
+def _words(one: WordValues, values: pd.DataFrame) -> str:
+    numbers = values["value"].to_numpy(float)
+    most = float(np.nanmax(np.abs(numbers), initial=0.0))
+    told = say("longest bar: {value} {unit}", value=one.form.format(most), unit=one.unit)
+    rows = []
+    for sentence, part in values.groupby("sentence", sort=False):
+        if len(values["sentence"].unique()) > 1:
+            name = say("source") if sentence == "source" else say("target so far")
+            rows.append(f'<tr><td colspan="3" class="tv-quiet">{escape(name)}</td></tr>')
+        rows += [
+            _row(str(row.label), float(row.value), bool(row.special), most, one.form)
+            for row in part.itertuples()
+        ]
+    return (
+        f'<p class="tv-quiet tv-why-scale">{escape(told.strip())}</p>'
+        f"<table><tbody>{''.join(rows)}</tbody></table>"
+    )
+
+
+def _row(label: str, value: float, special: bool, most: float, form: str) -> str:
+    if not np.isfinite(value):
+        return f"<tr><th>{escape(label)}</th><td></td><td>{DASH}</td></tr>"
+    share = abs(value) / most if most else 0.0
+    quiet = ' class="tv-dull"' if special else ""
+    return (
+        f'<tr{quiet}><th><span style="{_tint(value, share)}">{escape(label)}</span></th>'
+        f'<td><i class="{"tv-more" if value >= 0 else "tv-less"}" '
+        f'style="width:{100 * share:.1f}%"></i></td><td>{_number(value, form)}</td></tr>'
+    )
+
+
+def _number(value: float, form: str) -> str:
+    """A number without the sign of a zero."""
+    written = form.format(value)
+    return written if float(written) else form.format(0.0)
+
+
+def _tint(value: float, share: float) -> str:
+    colour = "accent" if value >= 0 else "warm"
+    return f"background: color-mix(in srgb, var(--tv-{colour}) {DEEPEST * share:.0f}%, transparent)"
+
+
+def lens_table(values: pd.DataFrame, word: str) -> str:
+    """What the output layer would say after each layer, as HTML: the most probable word there, and
+    the probability and rank of the asked one."""
+    titles = (
+        say("layers done"),
+        say("most probable there"),
+        say("“{word}” there", word=word),
+        say("rank"),
+    )
+    rows = "".join(
+        f"<tr><th>{row.layer}</th><td>{escape(str(row.best))}</td>"
+        f'<td><span class="tv-measure"><b>{row.probability:.1%}</b><span class="tv-track" '
+        f'style="width:64px"><i class="tv-bar" style="left:0;width:{64 * row.probability:.1f}px">'
+        f"</i></span></span></td><td>{row.rank:,}</td></tr>"
+        for row in values.itertuples()
+    )
+    return _table(titles, rows)
+
+
+def direct_table(values: pd.DataFrame) -> str:
+    """The logit as a sum, as HTML: a row a layer, a column for each head and feed-forward layer,
+    each cell coloured on one scale; what belongs to no layer stands above and below."""
+    layers = sorted({int(n) for n in values["layer"] if n >= 0})
+    heads = values[values["head"] >= 0]
+    columns = [
+        (str(part), int(head))
+        for part in ("self", "cross")
+        for head in sorted(heads[heads["part"] == part]["head"].unique())
+    ]
+    wholes = [p for p in ("self", "cross") if ((values["part"] == p) & (values["head"] < 0)).any()]
+    columns = [(part, -1) for part in (*wholes, "feed_forward", "bias")] + columns
+    most = float(values["value"].abs().max()) or 1.0
+    titles = [say("layer"), say("sum"), *(_named(part, head) for part, head in columns)]
+    sums = values.groupby(["part", "layer", "head"])["value"].sum()
+    rows = ""
+    for part in ("embedding", "earlier"):
+        if (part, -1, -1) in sums.index:
+            rows += _alone(say(PARTS[part]), float(sums[part, -1, -1]), len(columns))
+    for layer in layers:
+        cells = [sums.get((part, layer, head)) for part, head in columns]
+        told = "".join(_cell(None if x is None else float(x), most) for x in cells)
+        total = float(values[values["layer"] == layer]["value"].sum())
+        rows += f"<tr><th>L{layer}</th><td><b>{total:+.2f}</b></td>{told}</tr>"
+    if ("bias", -1, -1) in sums.index:
+        rows += _alone(say("output layer"), float(sums["bias", -1, -1]), len(columns))
+    rows += _alone(say("the logit"), float(values["value"].sum()), len(columns))
+    return _table(titles, rows)
+
+
+def _named(part: str, head: int) -> str:
+    if part in PARTS:
+        return say(PARTS[part])
+    name = say("self") if part == "self" else say("cross")
+    return name if head < 0 else f"{name} H{head}"
+
+
+def _cell(value: float | None, most: float) -> str:
+    if value is None:
+        return f"<td>{DASH}</td>"
+    return f'<td style="{_tint(value, abs(value) / most)}">{value:+.2f}</td>'
+
+
+def _alone(name: str, value: float, columns: int) -> str:
+    return (
+        f'<tr><th>{escape(name)}</th><td><b>{value:+.2f}</b></td><td colspan="{columns}"></td></tr>'
+    )
+
+
+def _table(titles: Sequence[str], rows: str) -> str:
+    heads = "".join(f"<th>{escape(title)}</th>" for title in titles)
+    return (
+        f'<div class="tv-heads"><table><thead><tr>{heads}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
+    )
