@@ -14,6 +14,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import streamlit as st
 
+from transformer_viz import settings
 from transformer_viz.app import pages
 from transformer_viz.app.engine.engine import Engine
 from transformer_viz.app.page_run import page_run
@@ -29,8 +30,8 @@ def main() -> None:
     """Draw the chosen page inside the common frame."""
     st.set_page_config(page_title="transformer viz", layout="wide")
     engine = engine_for(
-        os.environ.get("TRANSFORMER_VIZ_MODEL", "en-de"),
-        os.environ.get("TRANSFORMER_VIZ_MODELS", ""),
+        settings.MODEL.text,
+        settings.MODELS.text,
     )
     with page_run(engine, pages.PAGES) as chosen:
         chosen.run()

@@ -45,7 +45,12 @@ def gpt2_fused() -> tuple[nn.Module, Forward]:
     return _gpt2("sdpa")
 
 
-def _gpt2(attention: str) -> tuple[nn.Module, Forward]:
+def gpt2_long() -> tuple[nn.Module, Forward]:
+    """The same, fused, with positions for the longest texts that are measured."""
+    return _gpt2("sdpa", 32768)
+
+
+def _gpt2(attention: str, longest: int = LONGEST) -> tuple[nn.Module, Forward]:
     from transformers import GPT2Config, GPT2Model
 
     torch.manual_seed(0)
@@ -56,7 +61,7 @@ def _gpt2(attention: str) -> tuple[nn.Module, Forward]:
         vocab_size=VOCABULARY,
         bos_token_id=None,
         eos_token_id=None,
-        n_positions=LONGEST,
+        n_positions=longest,
         attn_implementation=attention,
         use_cache=False,
     )
@@ -68,6 +73,7 @@ SHAPES: dict[str, Callable[[], tuple[nn.Module, Forward]]] = {
     "reference": reference,
     "gpt2_eager": gpt2_eager,
     "gpt2_fused": gpt2_fused,
+    "gpt2_long": gpt2_long,
 }
 
 

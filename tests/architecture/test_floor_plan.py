@@ -22,6 +22,7 @@ PACKAGE = ROOT / "transformer_viz"
 
 #: Every room and its floor. Rooms of one floor may import each other, but not in a circle.
 FLOORS: dict[str, float] = {
+    "settings": -1,
     "core": 0,
     "i18n": 0,
     "model": 1,
@@ -59,7 +60,8 @@ FLOORS: dict[str, float] = {
     "inference/head_metrics": 3,
     "inference/corpus": 3.2,
     "corpus": 3.3,
-    "views/numbers": 4,
+    "views/csv_text": 4,
+    "views/numbers": 4.1,
     "views/html": 4.2,
     "views/charts": 4.2,
     "views/evidence": 4.25,

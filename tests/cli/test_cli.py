@@ -23,6 +23,7 @@ import transformer_viz as tv
 from tests.support.paths import ROOT
 from tests.support.pictured import picture, pictured_folder
 from tests.support.speech import speech_folder
+from transformer_viz import settings
 from transformer_viz.cli.main import main
 from transformer_viz.cli.terminal import OneSentence
 from transformer_viz.inference import inspection
@@ -341,22 +342,53 @@ def test_a_checkpoint_without_config_is_opened_by_its_words(tmp_path: Path) -> N
     assert line == tv.translate(tv.load(folder), "5 6 7 3")[0].text
 
 
+def started(monkeypatch: pytest.MonkeyPatch, *words: str) -> dict[str, str]:
+    """The environment in which the app would be started."""
+    for setting in settings.SETTINGS:
+        monkeypatch.delenv(setting.variable, raising=False)
+    seen: dict[str, str] = {}
+    monkeypatch.setattr(os, "execve", lambda program, words, names: seen.update(names))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    answer("app", "--port", str(port), *words)
+    return seen
+
+
 @pytest.mark.parametrize("folder", [None, "more"])
 def test_app_names_the_folders_below_which_paths_may_be_opened(
     folder: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "more").mkdir()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TRANSFORMER_VIZ_ROOTS", raising=False)
-    seen: dict[str, str] = {}
-    monkeypatch.setattr(os, "execve", lambda program, words, names: seen.update(names))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    answer("app", "--port", str(port), *(("--models", folder) if folder else ()))
+    seen = started(monkeypatch, *(("--models", folder) if folder else ()))
     whole = tmp_path / folder if folder else tmp_path
     assert seen["TRANSFORMER_VIZ_ROOTS"] == str(whole)
     assert seen.get("TRANSFORMER_VIZ_MODELS") == (str(whole) if folder else None)
+    assert "TRANSFORMER_VIZ_PATHS" not in seen
+
+
+def test_others_open_no_paths_unless_a_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "more").mkdir()
+    monkeypatch.chdir(tmp_path)
+    public = started(monkeypatch, "--host", "0.0.0.0")
+    assert public["TRANSFORMER_VIZ_PATHS"] == "off"
+    monkeypatch.chdir(tmp_path)
+    named = started(monkeypatch, "--host", "0.0.0.0", "--models", "more")
+    assert "TRANSFORMER_VIZ_PATHS" not in named
+    closed = started(
+        monkeypatch, "--no-paths", "--no-uploads", "--name", "a.example", "--name", "b"
+    )
+    assert closed["TRANSFORMER_VIZ_PATHS"] == closed["TRANSFORMER_VIZ_UPLOADS"] == "off"
+    assert closed["TRANSFORMER_VIZ_NAMES"] == "a.example,b"
+
+
+def test_app_lists_its_settings_and_refuses_a_wrong_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "TRANSFORMER_VIZ_FORWARDS=2" in answer("app", "--settings")
+    monkeypatch.setenv("TRANSFORMER_VIZ_FORWARDS", "many")
+    assert "TRANSFORMER_VIZ_FORWARDS is 'many'" in refusal("app", "--settings")
 
 
 def test_translate_answers_line_by_line(translator: str) -> None:

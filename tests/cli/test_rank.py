@@ -87,7 +87,7 @@ def test_means_are_stored_for_edits(pairs: str, tmp_path: Path) -> None:
     from transformer_viz.core.interventions import Intervention, MeanHead
 
     folder = tmp_path / "copy"
-    shutil.copytree(PRETRAINED / "en-de-small", folder)
+    shutil.copytree(PRETRAINED / "en-de-small", folder, ignore=shutil.ignore_patterns("means-*"))
     said = answer("rank", str(folder), pairs, "--keep-means")
     (stored,) = folder.glob("means-*.safetensors")
     name = stored.stem.removeprefix("means-")

@@ -34,6 +34,12 @@ BESIDE |= {
 #: What lends parts of another run, which a report never does; `tests/inference/patching` holds it
 #: to runs that are hooked by hand.
 BESIDE |= {"donations.py", "handlers/lend.py"}
+#: What is kept in the place of a matrix, which a report never holds; `tests/capture/tiles` holds it
+#: to the matrices of the same pass.
+BESIDE |= {
+    "handlers/fused_tiles.py",
+    *(f"tiles/{name}.py" for name in ("__init__", "bias", "edges", "factors", "written_out")),
+}
 #: What no report sees, and why: docs/how-the-proof-works.md.
 NOT_SEEN = {"heads of a list all first"}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -88,6 +90,29 @@ def test_first_weights_depend_on_the_seed_alone() -> None:
     assert torch.equal(before, torch.get_rng_state())
     weights = [next(module.parameters()) for module in (one, same, other)]
     assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
+
+
+def test_first_weights_are_those_of_a_seeded_process_while_others_draw() -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        witness = Transformer(_config("pre")).state_dict()
+    ended = threading.Event()
+
+    def draw() -> None:
+        while not ended.is_set():
+            torch.rand(3)
+            torch.manual_seed(7)
+
+    with torch.random.fork_rng(devices=[]), ThreadPoolExecutor(2) as others:
+        for _ in range(2):
+            others.submit(draw)
+        try:
+            modules = [fresh(_config("pre"), 5) for _ in range(40)]
+        finally:
+            ended.set()
+    for module in modules:
+        found = module.state_dict()
+        assert all(torch.equal(found[name], weights) for name, weights in witness.items())
 
 
 def test_post_norm_is_the_more_uneven_one_where_it_is_deep() -> None:

@@ -375,14 +375,13 @@ def test_a_model_in_double_precision_is_traced() -> None:
 
 
 def test_a_run_that_would_fill_the_memory_is_refused_before_it_begins(tiny_model, monkeypatch):
-    monkeypatch.setattr("transformer_viz.inference.tracing.memory", lambda: 2000)
+    memory = "transformer_viz.inference.long_texts.estimate.memory"
+    monkeypatch.setattr(memory, lambda: 2000)
     trace(tiny_model, SOURCE, TARGET, keep=(), check=False)  # statistics are small
     with pytest.raises(ValueError, match=r"GB of maps for \d+ tokens.*Give a shorter input"):
         trace(tiny_model, SOURCE, TARGET)
     site = Site("encoder", "self", 0)
-    monkeypatch.setattr(
-        "transformer_viz.inference.tracing.memory", lambda: 2 * 2 * len(SOURCE) ** 2 * 4
-    )
+    monkeypatch.setattr(memory, lambda: 2 * 2 * len(SOURCE) ** 2 * 4)
     trace(tiny_model, SOURCE, TARGET, only=(site,), check=False)
     with pytest.raises(ValueError, match="GB of maps"):
         trace(tiny_model, SOURCE, TARGET, check=False)

@@ -14,8 +14,9 @@ from .records import AttentionRecord
 from .refusals import refuse_checkpointing
 from .roles import Mark, Scores
 from .score_scale import scale_of
-from .site_numbering import Source
+from .site_numbering import Seen, Source
 from .state import CaptureState
+from .tiles.written_out import Draft
 
 
 def heads_of(
@@ -42,7 +43,7 @@ def begin(
     x: Tensor,
     keys: int,
     pair: tuple[Tensor | None, Tensor | None],
-    hidden: Tensor | None = None,
+    seen: Seen | None = None,
 ) -> AttentionRecord:
     """Find the place of an attention that starts; ``x`` are its masked scores or weights, ``pair``
     its queries and keys where there are any."""
@@ -59,9 +60,10 @@ def begin(
         offset, first_key = state.numbering.rows((path, depth), (queries, keys), front)
         state.offset, memory = offset, front.memory if front else 0
     offset += first_row
-    if path not in state.numbering.stacks and hidden is None:
+    if path not in state.numbering.stacks and seen is None:
         hidden = first <= MASK_SCORE
-    stack = state.numbering.stack(path, kind, hidden, offset - first_key + memory)
+        seen = Seen.all(hidden)
+    stack = state.numbering.stack(path, kind, seen, offset - first_key + memory)
     place = state.numbering.place(stack, kind, depth, path, heads, source, rows)
     record = AttentionRecord(path, kind, stack, place.layer, heads=heads)
     record.shape, record.origin = (queries, keys), q_origin
@@ -92,6 +94,7 @@ def keep(
     layout: Layout,
     scores: Tensor | None,
     role: Scores,
+    plan: Plan | None = None,
 ) -> None:
     """Keep scores, q, k, their scale and a relative bias where they are asked for."""
     if scores is not None and (state.request.scores(record.site) or state.request.check):
@@ -100,7 +103,12 @@ def keep(
         record.q = vectors(state, role.q, role.q_labels, record.heads, layout)
         record.k = vectors(state, role.k, role.k_labels, record.heads, layout)
         record.scale, record.cap = scale_of(role)
-    if state.request.positions and role.bias is not None:
+    if state.request.tiles(record.site):
+        q = vectors(state, role.q, role.q_labels, record.heads, layout)
+        k = vectors(state, role.k, role.k_labels, record.heads, layout)
+        whole = None if scores is None else layout.canonical(scores).detach()
+        record.draft = Draft(whole, q, k, role, layout, plan)
+    if state.shows_bias(record) and role.bias is not None:
         bias = layout.canonical(role.bias.expand(tuple(layout.shape)))[0]
         state.capture.positions[f"bias.{record.site.map}.{record.layer}"] = bias.detach()
 

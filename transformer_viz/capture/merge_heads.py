@@ -90,6 +90,8 @@ def joined(
 ) -> dict[str, Any]:
     """Tensors of two records side by side, along the given dimension and filled as given."""
     parts: dict[str, Any] = {"rebuilt": None, "leaves": (*first.leaves, *second.leaves)}
+    parts["untiled"] = first.untiled or second.untiled
+    parts["tiles"] = () if parts["untiled"] else (*first.tiles, *second.tiles)
     for name, (dim, fill) in how.items():
         pair = getattr(first, name), getattr(second, name)
         missing = pair[0] is None or pair[1] is None

@@ -27,7 +27,8 @@ def _none(site: Site) -> bool:
 class CaptureRequest:
     """What to keep. Statistics and a thumbnail of every head are there unless switched off.
 
-    ``weights``, ``scores``, ``qkv`` say for a block's site whether to keep its matrices;
+    ``weights``, ``scores``, ``qkv`` say for a block's site whether to keep its matrices; ``tiles``
+    whether to keep what any tile of its maps is computed from, which grows with the length;
     ``statistics``, ``norms``, ``residuals``, ``positions`` switch those records; ``hidden``
     keeps the residual stream, ``sums`` the vectors of every residual sum and norm, ``gradients``
     makes the weights differentiable, ``check`` rebuilds each block's output in float64, ``lend``
@@ -39,6 +40,7 @@ class CaptureRequest:
     weights: Callable[[Site], bool] = _all
     scores: Callable[[Site], bool] = _none
     qkv: Callable[[Site], bool] = _none
+    tiles: Callable[[Site], bool] = _none
     statistics: bool = True
     norms: bool = True
     residuals: bool = True
@@ -50,6 +52,11 @@ class CaptureRequest:
     lend: bool = False
     stack: str = "encoder"
     special: dict[str, tuple[bool, ...]] = field(default_factory=dict)
+
+    @property
+    def tiled(self) -> bool:
+        """Whether tiles are asked for of any block."""
+        return self.tiles is not _none
 
 
 NUMBER = re.compile(r"\.(\d+)\b")  # of a layer, in a module's path
@@ -69,6 +76,8 @@ class AttentionRecord:
     where it was not checked. ``offset`` and ``first_key`` are the absolute positions of the first
     query and key. ``leaves`` collect the gradients of the weights, one a call that made some of the
     heads, or (``along``) of the rows. ``statistics`` hold one ``[batch, head]`` tensor a name.
+    ``tiles`` are the `Factors` of its heads and rows, ``untiled`` says why there are none, and
+    ``draft`` is what they are made of until the weights have met their values.
     """
 
     path: str
@@ -91,6 +100,9 @@ class AttentionRecord:
     thumbnail: Tensor | None = None
     rebuilt: float | None = None
     proof: Any = None
+    tiles: tuple[Any, ...] = ()
+    untiled: str = ""
+    draft: Any = None
     start: int = 0
     offset: int = 0
     first_key: int = 0

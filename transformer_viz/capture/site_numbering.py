@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .roles import Front
 
+SAMPLE = 512  # rows and columns of a long mask that tell whether it is causal
 CROSS_WORDS = ("cross", "multihead_attn", "encoder_attn", "src_attn", "enc_attn", "encdec")
 
 
@@ -109,7 +110,7 @@ class Numbering:
         self.seen[place] = offset + queries
         return offset, offset + queries - keys if grown else 0
 
-    def stack(self, path: str, kind: str, hidden: Tensor | None, offset: int) -> str:
+    def stack(self, path: str, kind: str, seen: Seen | None, offset: int) -> str:
         """``decoder`` for cross-attention and where later words are hidden, else by name.
 
         Where some later words are hidden and others are not, as by a decoder that reads a picture
@@ -118,10 +119,10 @@ class Numbering:
         if kind == "cross":
             return "decoder"
         if path not in self.stacks:
-            causal = None if hidden is None else looks_causal(hidden, offset)
+            causal = None if seen is None else looks_causal(seen, offset)
             if causal is None:
                 return named_stack(path) or self.lone
-            both_ways = self.lone if hides_later(hidden, offset) else "encoder"
+            both_ways = self.lone if hides_later(seen, offset) else "encoder"
             self.stacks[path] = "decoder" if causal else named_stack(path) or both_ways
         return self.stacks[path]
 
@@ -181,18 +182,44 @@ def siblings(path: str, other: str) -> bool:
     return path != other and re.sub(r"\d+$", "", path) == re.sub(r"\d+$", "", other)
 
 
-def hides_later(hidden: Tensor | None, offset: int) -> bool:
-    """Whether a mask ``[query, key]`` hides a later key from a row and shows it to another one."""
-    return hidden is not None and bool((hidden & ~hidden.all(0)).triu(1 + offset).any())
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """A mask, true where hidden, bool ``[row, column]``, at these places of queries and keys."""
+
+    hidden: Tensor
+    rows: Tensor
+    columns: Tensor
+
+    @classmethod
+    def all(cls, hidden: Tensor) -> Seen:
+        return cls(hidden, *(torch.arange(size, device=hidden.device) for size in hidden.shape))
+
+    def later(self, offset: int) -> Tensor:
+        """The cells whose key comes after their query, bool ``[row, column]``."""
+        return self.columns > self.rows[:, None] + offset
 
 
-def looks_causal(hidden: Tensor, offset: int) -> bool | None:
-    """Whether a mask ``[query, key]`` (true = hidden) hides all later keys; None: cannot tell."""
-    queries, keys = hidden.shape
-    if queries < 2:
+def hides_later(seen: Seen | None, offset: int) -> bool:
+    """Whether a mask hides a later key from a row and shows it to another one."""
+    if seen is None:
+        return False
+    return bool((seen.hidden & ~seen.hidden.all(0) & seen.later(offset)).any())
+
+
+def sampled(size: int) -> Tensor:
+    """The places of an axis at which a mask is looked at: all of a short one, of others those at
+    the beginning, as a narrow window shows only between neighbours, and some along the whole."""
+    if size <= 2 * SAMPLE:
+        return torch.arange(size)
+    spread = torch.linspace(0, size - 1, SAMPLE).round().long()
+    return torch.cat((torch.arange(SAMPLE), spread)).unique()
+
+
+def looks_causal(seen: Seen, offset: int) -> bool | None:
+    """Whether a mask hides all later keys; None: cannot tell."""
+    if len(seen.rows) < 2:
         return None
-    later = torch.ones(queries, keys, dtype=torch.bool, device=hidden.device).triu(1 + offset)
-    padding = hidden.all(0)
+    later, padding = seen.later(offset), seen.hidden.all(0)
     if not bool((later & ~padding).any()):
         return None
-    return bool((hidden | ~later).all())
+    return bool((seen.hidden | ~later).all())

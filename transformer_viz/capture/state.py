@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from ..core.interventions import Edit, Intervention
 from .donations import Donation, Giving
 from .edit_plan import SCORE_EDITS
 from .lineage import Lineage
 from .module_names import Names
-from .records import Capture, CaptureRequest
+from .records import AttentionRecord, Capture, CaptureRequest
 from .site_numbering import Numbering
+from .tiles.bias import Small, small
+from .tiles.factors import fits
 from .torch_calls import Args, Kwargs
 
 Handlers = Mapping[Any, Callable[..., Any]]  # torch function -> what is done when it is called
@@ -54,11 +56,30 @@ class CaptureState:
         self.unconfirmed: dict[int, str] = {}
         self.layers: dict[str, int] = {}
         self.running: Any = None
+        self.biases: dict[int, tuple[Tensor, Small | None]] = {}
 
     @property
     def request(self) -> CaptureRequest:
         """What is to be kept."""
         return self.capture.request
+
+    def shows_bias(self, record: AttentionRecord) -> bool:
+        """Whether a relative bias is kept: as large as the maps, it is not where they are large."""
+        return self.request.positions and (
+            not self.request.tiled or fits(record.heads, *record.shape)
+        )
+
+    def small_bias(self, whole: Tensor, bias: Tensor, visible: Tensor | None) -> Small | None:
+        """A bias ``[head or 1, query or 1, key]`` in little space; ``whole`` is the tensor that it
+        is of, which layers may share.
+
+        Raises:
+            ValueError: there is no little space for it.
+        """
+        known = self.biases.get(id(whole))
+        if known is None:
+            known = self.biases[id(whole)] = whole, small(bias.detach(), visible)
+        return known[1]
 
     def call(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
         """Make a torch call as it is and pass the marks on: for calls that need no special care."""
@@ -68,3 +89,4 @@ class CaptureState:
         """Leave no mark on any tensor, and keep no frame of the model alive."""
         self.lineage.forget()
         self.running = None
+        self.biases.clear()

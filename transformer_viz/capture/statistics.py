@@ -25,7 +25,7 @@ class Statistics:
     def __init__(self, queries: int, keys: int, offset: int):
         self.queries, self.keys, self.offset = queries, keys, offset
         self.sums: dict[str, Tensor] = {}
-        self.pooled: list[Tensor] = []
+        self.pooled: Tensor | None = None
         self.stride = cells(queries)
 
     def add(self, weights: Tensor, first: int) -> None:
@@ -42,7 +42,7 @@ class Statistics:
         rows = Rows(keys, w, bits, *places)
         for metric in HEAD_METRICS:
             self._combine(metric, metric.of_rows(rows))
-        self.pooled.append(thumbnail(keys, self.stride))
+        self._pool(keys, first)
 
     def _combine(self, metric: HeadMetric, values: Tensor) -> None:
         axes, before = tuple(range(2, values.dim())), self.sums.get(metric.name)
@@ -53,6 +53,19 @@ class Statistics:
             value = values.amax(axes) if axes else values
             self.sums[metric.name] = value if before is None else torch.maximum(before, value)
 
+    def _pool(self, w: Tensor, first: int) -> None:
+        """The largest weight under each cell of the thumbnail so far; rows may begin anywhere."""
+        if self.pooled is None:
+            side = math.ceil(self.queries / self.stride), math.ceil(self.keys / cells(self.keys))
+            self.pooled = w.new_zeros(*w.shape[:2], *side)
+        begun = min(-first % self.stride, w.shape[2])  # rows that belong to a cell begun before
+        for part, row in ((w[:, :, :begun], first), (w[:, :, begun:], first + begun)):
+            if part.shape[2]:
+                small = pooled(pooled(part, 2, self.stride), 3, cells(self.keys))
+                cell = row // self.stride
+                place = self.pooled[:, :, cell : cell + small.shape[2], : small.shape[3]]
+                torch.maximum(place, small, out=place)
+
     def result(self) -> dict[str, Tensor]:
         """Each statistic, ``[batch, head]`` float32."""
         return {
@@ -62,7 +75,8 @@ class Statistics:
 
     def thumbnail(self) -> Tensor:
         """uint8 ``[batch, head, <=64, <=64]``, max-pooled, 255 = weight 1."""
-        return self.pooled[0] if len(self.pooled) == 1 else torch.cat(self.pooled, dim=2)
+        assert self.pooled is not None
+        return (self.pooled.clamp(0, 1) * 255).round().to(torch.uint8)
 
 
 @lru_cache(maxsize=16)
@@ -101,10 +115,9 @@ def cells(size: int) -> int:
     return math.ceil(size / SIDE)
 
 
-def thumbnail(w: Tensor, stride: int = 0) -> Tensor:
-    """Weights ``[batch, head, query, key]`` in small; ``stride`` rows a cell, if only some of all
-    rows are given."""
-    w = pooled(pooled(w, 2, stride or cells(w.shape[2])), 3, cells(w.shape[3]))
+def thumbnail(w: Tensor) -> Tensor:
+    """Weights ``[batch, head, query, key]`` in small."""
+    w = pooled(pooled(w, 2, cells(w.shape[2])), 3, cells(w.shape[3]))
     return (w.clamp(0, 1) * 255).round().to(torch.uint8)
 
 
@@ -114,6 +127,6 @@ def shrunk(thumbnail: Tensor) -> Tensor:
 
 
 def block_rows(queries: int, about: int = 256) -> int:
-    """How many rows to take at once: about so many, and whole cells of the thumbnail."""
-    stride = cells(queries)
-    return max(1, about // stride) * stride
+    """How many rows to take at once: about so many, and whole cells of the thumbnail where they
+    are so many at least."""
+    return about // cells(queries) * cells(queries) or max(1, about)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ..core.trace import Trace
 
-KEEP = ("weights", "scores", "qkv", "hidden", "gradients")
+KEEP = ("weights", "scores", "qkv", "hidden", "gradients", "tiles")
 
 
 def known_checkpoint(path: str) -> str:
@@ -174,13 +174,14 @@ def recipe_data(recipe: Path, folder: str | None) -> Path | None:
     return None if folder is None else Path(folder)
 
 
-def kept_parts(words: tuple[str, ...]) -> tuple[str, ...]:
-    """What a trace should keep, from options that may be repeated or hold a list."""
-    kept = tuple(part for word in words for part in word.replace(",", " ").split()) or ("weights",)
+def kept_parts(words: tuple[str, ...]) -> tuple[str, ...] | None:
+    """What a trace should keep, from options that may be repeated or hold a list; None without any:
+    then the weights, or the tiles of a long text."""
+    kept = tuple(part for word in words for part in word.replace(",", " ").split())
     for part in kept:
         if part not in KEEP:
             raise ValueError(f"--keep knows {', '.join(KEEP)}; got {part!r}.")
-    return kept
+    return kept or None
 
 
 def read_intervention(text: str | None) -> Intervention:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..corpus.sentence_file import sentences
+from ..views.csv_text import csv_text
 from .arguments import known_checkpoint, new_file, read_intervention, stored_run
 from .options import load_model
 from .swap import card_beside
@@ -85,7 +86,7 @@ def compare(
     counter.close()
     for table, frame in zip(tables, (found.heads, found.matched), strict=True):
         if table is not None:
-            frame.to_csv(table, index=False)
+            table.write_text(csv_text(frame), encoding="utf-8")
             card = json.dumps(found.card, indent=2, ensure_ascii=False) + "\n"
             card_beside(table).write_text(card, encoding="utf-8")
     click.echo("\n".join(lines(found)))

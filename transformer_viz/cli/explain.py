@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..views.csv_text import csv_text
 from .arguments import new_file, one_question
 from .options import input_options, load_model, model_path, set_option
 from .swap import card_beside
@@ -80,7 +81,7 @@ def explain(
         curve = found.deletion(seed=seed) if deletion else None
     counter.close()
     if table is not None:
-        found.values.to_csv(table, index=False)
+        table.write_text(csv_text(found.values), encoding="utf-8")
         card = json.dumps(found.card, indent=2, ensure_ascii=False) + "\n"
         card_beside(table).write_text(card, encoding="utf-8")
     click.echo("\n".join(lines(found)))

@@ -7,9 +7,6 @@ its progress to stderr. Bad input is answered with one sentence and exit code 2.
 from __future__ import annotations
 
 import json
-import os
-import socket
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,13 +33,13 @@ from .explain import explain
 from .match import match
 from .options import input_options, intervention_option, load_model, model_path, set_option
 from .rank import rank
+from .serve import app
 from .swap import swap
 from .terminal import OneSentence, after_a_second, inspected, line_by_line
 
 if TYPE_CHECKING:
     from ..checkpoints.common.model import Model
 
-ARENAS = "2"  # of the C library: one a thread would each keep what a long text once took
 SENSES = {"image": "a picture", "audio": "a sound"}  # by what a model takes
 NUMBERS, PRINTED = ("csv", "npz", "safetensors"), ("svg", "png", "pdf")
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,57 +56,6 @@ def main(context: click.Context) -> None:
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
-
-
-@main.command()
-@click.option("--model", metavar="PATH", help="The model to show first.")
-@click.option(
-    "--models",
-    metavar="DIR",
-    help="A folder of further checkpoints to offer, below which paths may be opened.",
-)
-@click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True)
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-def app(model: str | None, models: str | None, port: int, host: str) -> None:
-    """Start the app and keep it running until Ctrl-C."""
-    # Set here: the app starts in another folder, where "the working directory" means its own.
-    surroundings = {"TRANSFORMER_VIZ_ROOTS": str(Path.cwd())} | os.environ
-    if model is not None:
-        surroundings["TRANSFORMER_VIZ_MODEL"] = known_checkpoint(model)
-    if models is not None:
-        if not Path(models).is_dir():
-            raise ValueError(
-                f"There is no folder {models!r}; --models names a folder of checkpoints."
-            )
-        whole = str(Path(models).resolve())
-        surroundings |= {"TRANSFORMER_VIZ_MODELS": whole, "TRANSFORMER_VIZ_ROOTS": whole}
-    _require_free(host, port)
-    surroundings = (
-        {"MALLOC_ARENA_MAX": ARENAS}
-        | surroundings
-        | {
-            "STREAMLIT_SERVER_ADDRESS": host,
-            "STREAMLIT_SERVER_PORT": str(port),
-            "STREAMLIT_SERVER_HEADLESS": "true",
-            "STREAMLIT_BROWSER_GATHER_USAGE_STATS": "false",
-        }
-    )
-    words = [sys.executable, "-m", "transformer_viz.app.live.server"]
-    os.chdir(ROOT)  # Streamlit reads .streamlit/config.toml from where it is started
-    os.execve(sys.executable, words, surroundings)
-
-
-def _require_free(host: str, port: int) -> None:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise ValueError(
-                f"Cannot listen on {host}:{port} ({error.strerror}); is the app running already? "
-                f"Choose another port with --port {port + 1 if port < 65535 else port - 1}."
-            ) from error
 
 
 @main.command()
@@ -371,6 +317,7 @@ def train(
     click.echo(f"{made}: look inside with transformer-viz app --model {made}")
 
 
+main.add_command(app)
 main.add_command(atlas)
 main.add_command(align)
 main.add_command(compare)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..corpus.sentence_file import sentences
+from ..views.csv_text import csv_text
 from .arguments import new_file
 from .options import load_model, model_path, set_option
 from .terminal import Counter
@@ -62,7 +63,7 @@ def rank(
     )
     counter.close()
     if table is not None:
-        ranking.table.to_csv(table, index=False)
+        table.write_text(csv_text(ranking.table), encoding="utf-8")
     click.echo("\n".join(lines(ranking)))
     if keep_means:
         folder = model.folder or Path(path).resolve().parent

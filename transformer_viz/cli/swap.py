@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..core.interventions import Intervention
+from ..views.csv_text import csv_text
 from .arguments import new_file
 from .options import load_model, model_path, set_option
 from .terminal import Counter
@@ -64,7 +65,7 @@ def swap(
     )
     counter.close()
     if table is not None:
-        found.table.to_csv(table, index=False)
+        table.write_text(csv_text(found.table), encoding="utf-8")
         card = json.dumps(found.card, indent=2, ensure_ascii=False) + "\n"
         card_beside(table).write_text(card, encoding="utf-8")
     click.echo("\n".join(lines(found)))

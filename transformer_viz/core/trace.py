@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +13,7 @@ import pandas as pd
 
 from .interventions import Intervention
 from .sites import MAPS
+from .tiles import MOST_CELLS, Matrix, Tiles
 from .trace_file import load_fields, save_trace
 from .trace_parts import Attention, Produced, Report, Tokens, read_only
 
@@ -40,6 +43,7 @@ class Trace:
     intervention: Intervention = field(default_factory=Intervention)
     hiddens: dict[str, np.ndarray] = field(default_factory=dict)
     output: np.ndarray | None = None
+    tiles: tuple[Tiles, ...] = ()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write this trace to one safetensors file (see :mod:`transformer_viz.core.trace_file`)."""
@@ -71,22 +75,102 @@ class Trace:
             LookupError: a map the model lacks, or one whose matrices were not kept; names what is.
         """
         self.thumbnail(block)
-        found = tuple(a for a in self.attentions if a.site.map == block)
-        if not found:
+        layers = sorted({one.site.layer for one in self._kept(block)})
+        if not layers:
             raise LookupError(
                 f"The matrices of {block!r} were not kept in this trace; trace again with "
-                'keep=("weights",).'
+                f'keep=("weights",).{self._untiled(block)}'
             )
-        return tuple(sorted(found, key=lambda a: a.site.layer))
+        self._refuse_large(block, self._tiled(block))
+        return tuple(self.block(block, layer) for layer in layers)
 
     def block(self, block: str, layer: int) -> Attention:
-        """The kept attention of one layer of a map."""
-        kept = {a.site.layer: a for a in self.blocks(block)}
+        """The kept attention of one layer of a map; of tiles it is built on demand.
+
+        Raises:
+            LookupError: a layer of which nothing was kept, or tiles of a map that is larger than
+                what is built on demand; names what there is.
+        """
+        self.thumbnail(block)
+        kept = {one.site.layer: one for one in self._kept(block)}
+        if not kept:
+            self.blocks(block)
         if layer not in kept:
             raise LookupError(
                 f"{block!r} has no layer {layer} in this trace; it has {sorted(kept)}."
             )
-        return kept[layer]
+        found = kept[layer]
+        if isinstance(found, Attention):
+            return found
+        self._refuse_large(block, [found])
+        return Attention(found.whole(), found.site, found.query, found.key)
+
+    def _kept(self, block: str) -> list[Attention | Tiles]:
+        """What there is of a map: its weights, or else its tiles, a layer each."""
+        kept: list[Attention | Tiles] = [a for a in self.attentions if a.site.map == block]
+        return [*kept, *self._tiled(block)]
+
+    def _tiled(self, block: str) -> list[Tiles]:
+        """The layers of a map of which there are tiles and no weights."""
+        whole = {a.site.layer for a in self.attentions if a.site.map == block}
+        return [t for t in self.tiles if t.site.map == block and t.site.layer not in whole]
+
+    @staticmethod
+    def _refuse_large(block: str, tiles: Sequence[Tiles]) -> None:
+        cells = sum(one.heads * math.prod(one.shape) for one in tiles)
+        if cells > MOST_CELLS:
+            raise LookupError(
+                f"The matrices of {block!r} would take {4 * cells / 1e6:,.0f} MB, and at most "
+                f"{4 * MOST_CELLS / 1e6:,.0f} MB are built on demand. Ask for a part with "
+                f"tile({block!r}, layer, head, rows=, columns=), or for the whole in small with "
+                "level."
+            )
+
+    def tile(
+        self,
+        block: str,
+        layer: int,
+        head: int,
+        rows: slice = slice(None),
+        columns: slice = slice(None),
+    ) -> np.ndarray:
+        """Some rows and columns of one head's map, float32 ``[row, column]``: the very weights that
+        the whole matrix has there, under all edits, of texts of any length.
+
+        Raises:
+            LookupError: a map or a layer that the model lacks, or of which neither tiles nor
+                weights were kept; says why.
+            ValueError: a head, rows or columns that the map does not have; says what it has.
+        """
+        return self._tiles(block, layer).tile(head, rows, columns)
+
+    def level(self, block: str, layer: int, head: int, cells: int = 512) -> np.ndarray:
+        """The whole map of one head in at most ``cells`` x ``cells``, max-pooled, float32.
+
+        Raises:
+            LookupError, ValueError: as of :meth:`tile`.
+        """
+        return self._tiles(block, layer).level(head, cells)
+
+    def _tiles(self, block: str, layer: int) -> Tiles:
+        self.thumbnail(block)
+        for one in self._kept(block):
+            if one.site.layer == layer:
+                if isinstance(one, Tiles):
+                    return one
+                return Tiles(one.site, one.query, one.key, (Matrix(one.weights),))
+        raise LookupError(
+            f"Neither tiles nor weights of {block!r} layer {layer} were kept in this trace; trace "
+            f'again with keep=("tiles",).{self._untiled(block, layer)}'
+        )
+
+    def _untiled(self, block: str, layer: int | None = None) -> str:
+        """Why a map has no tiles, where they were asked for."""
+        said = self.manifest.get("untiled", {})
+        for place, why in said.items():
+            if place == f"{block}.{layer}" or (layer is None and place.startswith(f"{block}.")):
+                return f" Tiles cannot be had of {place}: {why}."
+        return ""
 
     @property
     def patches(self) -> np.ndarray | None:

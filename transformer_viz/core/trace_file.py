@@ -5,6 +5,9 @@ Names of the tensors, with their axes:
 - ``attention.{map}.{layer}`` ``[head, query, key]`` (``map`` is encoder, decoder or cross), and in
   the same way ``scores``, ``q``, ``k``, ``v``, ``gradients``, where they were kept; a block of
   which one head alone was kept has ``.{head}`` behind it
+- in the place of ``attention``, where tiles were kept: ``q.{map}.{layer}.part{n}`` ``[head, query,
+  width]``, ``k...`` ``[key head, key, width]``, and ``rows...`` ``.log_sum`` ``[head, query]``,
+  ``.edges``, ``.ends``, ``.bias`` and the like, which `core/tiles/maps.py` explains
 - ``thumbnail.{map}`` ``[layer, head, query, key]``; ``logits`` ``[position, vocabulary]``;
   ``output`` ``[token, d_model]``
 - ``hidden.{stack}.{layer}`` ``[token, d_model]``; ``positions.{name}``
@@ -23,6 +26,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,6 +37,8 @@ import safetensors.numpy
 
 from .interventions import Intervention
 from .sites import Site
+from .tiles import Tiles
+from .tiles.arrays import read, written
 from .trace_parts import Attention, KernelRun, Produced, Report, Tokens, read_only
 
 FORMAT = 1
@@ -87,6 +93,8 @@ class TraceFields(Protocol):
     def hiddens(self) -> dict[str, np.ndarray]: ...
     @property
     def output(self) -> np.ndarray | None: ...
+    @property
+    def tiles(self) -> tuple[Tiles, ...]: ...
 
 
 def save_trace(trace: TraceFields, path: str | os.PathLike[str]) -> None:
@@ -106,16 +114,16 @@ def save_trace(trace: TraceFields, path: str | os.PathLike[str]) -> None:
     arrays: Arrays = {}
     words = _describe(trace, arrays)
     text = json.dumps(words, ensure_ascii=False, default=_plain)
-    partial = path.with_name(path.name + ".part")
+    half = path.with_name(path.name + ".part")
     contents = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     try:
-        partial.touch()
-        mode = partial.stat().st_mode
-        safetensors.numpy.save_file(contents, partial, metadata={"trace": text})
-        partial.chmod(mode)  # safetensors lets nobody else read what it writes
-        os.replace(partial, path)
+        half.touch()
+        mode = half.stat().st_mode
+        safetensors.numpy.save_file(contents, half, metadata={"trace": text})
+        half.chmod(mode)  # safetensors lets nobody else read what it writes
+        os.replace(half, path)
     except BaseException:
-        partial.unlink(missing_ok=True)
+        half.unlink(missing_ok=True)
         raise
 
 
@@ -166,6 +174,7 @@ def _describe(trace: TraceFields, arrays: Arrays) -> dict[str, Any]:
         _put(arrays, f"bias.{site}", bias)
     _put(arrays, "logits", trace.logits)
     _put(arrays, "output", trace.output)
+    tiles = written(trace.tiles, partial(_put, arrays))
     return {
         "format": FORMAT,
         "source": dataclasses.asdict(trace.source),
@@ -187,6 +196,7 @@ def _describe(trace: TraceFields, arrays: Arrays) -> dict[str, Any]:
         "hiddens": {stack: len(states) for stack, states in trace.hiddens.items()},
         "positions": list(trace.positions),
         "gains": list(trace.gains),
+        "tiles": tiles,
     }
 
 
@@ -209,6 +219,7 @@ def _rebuild(fields: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
         "positions": {name: arrays[f"positions.{name}"] for name in fields["positions"]},
         "logits": arrays.get("logits"),
         "output": arrays.get("output"),
+        "tiles": read(fields.get("tiles", ()), arrays),  # older files lack them
         "report": _report(fields["report"]),
         "manifest": fields["manifest"],
         "intervention": Intervention.from_json(fields["intervention"]),

@@ -14,8 +14,10 @@ from torch import Tensor
 
 from ..capture import AttentionRecord, Capture, NormRecord
 from ..capture.site_numbering import named_stack
+from ..capture.tiles import Factors
 from ..core.head_metrics import HEAD_METRICS
 from ..core.sites import MAPS, Site
+from ..core.tiles import Bias, Part, Tiles, Visible
 from ..core.trace_parts import Attention, read_only
 
 NORM_COLUMNS = ("mean", "std", "rms", "input_norm", "output_norm", "output_mean")
@@ -72,13 +74,13 @@ def attentions_of(
     gradients: list[np.ndarray] | None,
 ) -> tuple[Attention, ...]:
     """The blocks whose matrices were asked for, as numpy; the proof may have needed more."""
-    if not set(MATRICES) & set(words):
-        return ()
+    wanted = bool(set(MATRICES) & set(words))
     found = dict(zip(map(id, capture.attentions), gradients or [], strict=False))
     return tuple(
         _attention(record, record.weights, words, kind, found.get(id(record)))
         for record in ordered(capture)
         if record.weights is not None and _asked_for(record, only)
+        if wanted or ("tiles" in words and record.untiled)
     )
 
 
@@ -86,6 +88,14 @@ def _asked_for(record: AttentionRecord, only: Sequence[Site] | None) -> bool:
     """Whether a block is among the sites that were named; where none was, all of them are."""
     block = (record.stack, record.kind, record.layer)
     return only is None or any((site.stack, site.block, site.layer) == block for site in only)
+
+
+def sides(record: AttentionRecord, kind: str) -> tuple[str, str]:
+    """The sentences of rows and columns."""
+    # A decoder-only model has one sentence, its source; every other decoder writes the target.
+    on_source = record.stack == "encoder" or kind == "decoder-only"
+    query = "source" if on_source else "target"
+    return query, "source" if on_source or record.kind == "cross" else "target"
 
 
 def _attention(
@@ -96,13 +106,12 @@ def _attention(
     gradients: np.ndarray | None,
 ) -> Attention:
     """One block as numpy, with what else was asked for of it."""
-    # A decoder-only model has one sentence, its source; every other decoder writes the target.
-    on_source = record.stack == "encoder" or kind == "decoder-only"
+    query, key = sides(record, kind)
     made = Attention(
         weights=to_numpy(weights[0]),
         site=record.site,
-        query="source" if on_source else "target",
-        key="source" if on_source or record.kind == "cross" else "target",
+        query=query,
+        key=key,
         scores=_array(record.scores) if "scores" in words else None,
         gradients=gradients,
     )
@@ -110,6 +119,48 @@ def _attention(
         return made
     q, k, v = map(_array, (record.q, record.k, record.v))
     return replace(made, q=q, k=k, v=v, scale=record.scale, cap=record.cap)
+
+
+def tiles_of(capture: Capture, only: Sequence[Site] | None, kind: str) -> tuple[Tiles, ...]:
+    """The blocks of which tiles were asked for and can be had."""
+    return tuple(
+        Tiles(record.site, *sides(record, kind), tuple(_part(one) for one in record.tiles))
+        for record in ordered(capture)
+        if record.tiles and _asked_for(record, only)
+    )
+
+
+def untiled(capture: Capture, only: Sequence[Site] | None) -> dict[str, dict[str, str]]:
+    """A note of the blocks that have no tiles although they were asked for, and why."""
+    said = {
+        f"{record.site.map}.{record.site.layer}": record.untiled
+        for record in ordered(capture)
+        if record.untiled and _asked_for(record, only)
+    }
+    return {"untiled": said} if said else {}
+
+
+def _part(factors: Factors) -> Part:
+    visible = bias = None
+    if factors.edges is not None:
+        visible = Visible(*(read_only(x.cpu().numpy()) for x in factors.edges))
+    if factors.bias is not None:
+        bias = Bias(factors.bias[0], to_numpy(factors.bias[1]), factors.q.shape[1])
+    return Part(
+        q=to_numpy(factors.q),
+        k=to_numpy(factors.k),
+        log_sum=read_only(factors.log_sum.cpu().numpy()),
+        sharpness=read_only(np.array(factors.sharpness)),
+        gain=read_only(np.array(factors.gain)),
+        scale=factors.scale,
+        cap=factors.cap,
+        bias=bias,
+        visible=visible,
+        blank=None if factors.blank is None else to_numpy(factors.blank),
+        only=None if factors.only is None else read_only(factors.only.cpu().numpy()),
+        first_head=factors.first_head,
+        first_row=factors.first_row,
+    )
 
 
 def _array(x: Tensor | None) -> np.ndarray | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -19,6 +18,7 @@ from ..capture.records import AttentionRecord
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..core.sites import Site
+from ..core.tiles import LONG
 from ..core.trace import Trace
 from ..core.trace_parts import Report
 from .capture_to_numpy import (
@@ -30,17 +30,18 @@ from .capture_to_numpy import (
     norms_of,
     residuals_of,
     thumbnails_of,
+    tiles_of,
     to_numpy,
+    untiled,
 )
 from .donors import Lender, lends
+from .long_texts import refuse_flood
 from .model_inputs import Read, Source, read_source
 from .outputs import gradients_of, logits_of, produced_of, vectors_of
 from .proof.prove import Changed, Proof, prove
 
-KEEP = ("weights", "scores", "qkv", "hidden", "gradients")
-PROOF = 14  # copies of all maps that a proof holds at its height (measured at 900 tokens)
+KEEP = ("weights", "scores", "qkv", "hidden", "gradients", "tiles")
 MOST_CHANGED = 12  # tokens of a text that may be exchanged, one at a time
-MAX_MEMORY_SHARE = 0.5  # of the memory that the maps of a run may take
 
 
 def trace(
@@ -50,11 +51,11 @@ def trace(
     *,
     image: Any = None,
     intervention: Intervention | None = None,
-    keep: Iterable[str] = ("weights",),
+    keep: Iterable[str] | None = None,
     only: Sequence[Site] | None = None,
     produced: Sequence[int] | None = None,
     masked: Sequence[int] = (),
-    check: bool = True,
+    check: bool | None = None,
 ) -> Trace:
     """Everything that happened when one sentence went through the model once.
 
@@ -71,24 +72,31 @@ def trace(
             text names its place (``<image>``, as the model's own processor has it), or else at the
             beginning; its patches are tokens ``image 3,5``, by row and column from 0.
         intervention: what to change; None or the empty one is the clean run.
-        keep: of ``weights``, ``scores``, ``qkv``, ``hidden``, ``gradients``; head statistics and
-            thumbnails are always there, and the weights come with anything but ``hidden``.
+        keep: of ``weights``, ``scores``, ``qkv``, ``hidden``, ``gradients``, ``tiles``; head
+            statistics and thumbnails are always there, and the weights come with anything but
+            ``hidden`` and ``tiles``. Tiles are queries, keys and a number a row in the place of the
+            weights, from which ``trace.tile`` computes any part of a map. Left out: the weights,
+            and of more than 1,024 tokens the tiles.
         only: keep matrices of these sites alone (a site's head is ignored); None keeps all.
         produced: the tokens the target rows are asked about; left out, the next input token and,
             for the last row, the most probable one (of a masked model: at masked places the most
             probable one, elsewhere the token itself; of a classifier: the most probable class).
             Holds the clean run's words under an edit.
         masked: numbers of source tokens (from 0) that a masked model is to guess.
-        check: also prove the capture on a clean run of the same input (twenty or so more passes).
+        check: also prove the capture on a clean run of the same input (twenty or so more passes,
+            which hold all maps). Left out: up to 1,024 tokens.
 
     Raises:
         ValueError: an input the model cannot read, an unknown word in ``keep``, an edit that
             matches no place, maps that the memory does not hold; each says what to do.
     """
     intervention = intervention or Intervention()
-    words = _words(keep)
+    words = None if keep is None else _words(keep)
     read = read_source(model, source, target, intervention, produced, masked, image)
-    _refuse_flood(model, read, words, only, check)
+    long = max(len(read.source), len(read.target or ())) > LONG
+    words = (("tiles",) if long else ("weights",)) if words is None else words
+    check = not long if check is None else check
+    refuse_flood(model, read, words, only, check)
     request = capture_request(model, words, only, read, check and not intervention)
     capture, output, leaves = _watch(model, read, intervention, request, words)
     logits = logits_of(model, read, output, intervention)
@@ -103,6 +111,7 @@ def trace(
         heads=heads_of(capture),
         thumbnails=thumbnails_of(capture),
         attentions=attentions_of(capture, words, only, model.kind, gradients),
+        tiles=tiles_of(capture, only, model.kind),
         norms=norms_of(capture),
         gains=gains_of(capture),
         residuals=residuals_of(capture),
@@ -110,7 +119,9 @@ def trace(
         logits=logits,
         output=vectors_of(model, output),
         report=report,
-        manifest=_manifest(model, intervention, words) | _of_the_picture(model, read),
+        manifest=_manifest(model, intervention, words)
+        | _of_the_picture(model, read)
+        | untiled(capture, only),
         intervention=intervention,
         hiddens=hidden_of(capture) if "hidden" in words else {},
     )
@@ -141,7 +152,7 @@ def capture_request(
     special = {lone: read.source.special}
     if read.target is not None:
         special["decoder"] = read.target.special
-    return CaptureRequest(
+    request = CaptureRequest(
         weights=of(next(filter(MATRICES.__contains__, words), "weights")),
         scores=of("scores"),
         qkv=of("qkv"),
@@ -152,6 +163,7 @@ def capture_request(
         stack=lone,
         special=special,
     )
+    return replace(request, tiles=of("tiles")) if "tiles" in words else request
 
 
 def _watch(
@@ -288,38 +300,6 @@ def _rebuilt(record: AttentionRecord) -> float | None:
     again = torch.softmax(record.scores.double(), -1).nan_to_num(0.0)
     off = float((again - record.weights.double().nan_to_num(0.0)).abs().max())
     return max(record.rebuilt, off)
-
-
-def _refuse_flood(
-    model: Model, read: Read, words: tuple[str, ...], only: Sequence[Site] | None, check: bool
-) -> None:
-    """Refuse a run whose maps would fill the machine's memory before it begins.
-
-    Raises:
-        ValueError: says how much it would take and what to do.
-    """
-    source, target = len(read.source), len(read.target or ())
-    rows = max(source, target)
-    encoder, decoder = (int(model.config.get(f"{s}_layers") or 0) for s in ("encoder", "decoder"))
-    kinds = len(set(MATRICES) & set(words)) + PROOF * check
-    cells = encoder * source**2 + decoder * (target * (source + target) or source**2)
-    if only is not None and not check:
-        cells = len(only) * rows**2
-    needed = cells * int(model.config.get("heads") or 0) * 4 * kinds
-    if needed > MAX_MEMORY_SHARE * memory():
-        raise ValueError(
-            f"This run would keep about {needed / 1e9:,.0f} GB of maps for {rows:,} tokens, and "
-            f"the machine has {memory() / 1e9:,.0f}. Give a shorter input, or keep less: "
-            "check=False and only= with a few sites."
-        )
-
-
-def memory() -> int:
-    """The bytes of memory of this machine; where it does not say, more than any has."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError):
-        return 2**60
 
 
 @cache

@@ -14,6 +14,7 @@ from ..core.version import __version__
 from ..i18n import say
 from ..metrics.attention.map_cells import Cells, cells
 from ..metrics.attention.map_difference import difference, require_same_words
+from .csv_text import csv_text
 
 
 def manifest(trace: Trace, before: Trace | None = None, **picture: Any) -> dict[str, Any]:
@@ -92,8 +93,7 @@ def csv_numbers(
         was = cells(before, block, layer, head, words=words, special=special)
         table["before"] = _padded(was, now.weights.shape).reshape(-1)
         table["change"] = difference(now, was).reshape(-1)
-    text: str = pd.DataFrame(table).to_csv(index=False, lineterminator="\n")
-    return text
+    return csv_text(pd.DataFrame(table))
 
 
 def npz_numbers(

@@ -66,14 +66,14 @@ def heatmap(app: AppTest) -> dict[str, Any]:
 
 
 def opened(visit: Visit, **link: str) -> AppTest:
-    app = visit("corpus", **({"atlas": "path:atlas", "model": MODEL} | link))
+    app = visit("corpus", **({"corpus": "path:atlas", "model": MODEL} | link))
     assert not app.exception, told(app)
     return app
 
 
 def test_the_page_shows_the_numbers_of_the_folder(root: Path, visit: Visit) -> None:
     place = {"block": "cross", "layer": "1", "head": "2"}
-    app = opened(visit, atlas_by="coverage", **place)
+    app = opened(visit, corpus_by="coverage", **place)
     atlas: AtlasFolder = open_atlas(root / "atlas")
     head = ("decoder", "cross", 1, 2)
     assert f"{MODEL} on 9 sentences of pairs.tsv" in said(app, "corpus")
@@ -100,15 +100,15 @@ def test_a_head_is_chosen_and_another_measure(root: Path, visit: Visit) -> None:
     app = opened(visit, block="encoder")
     app.selectbox(key="corpus-head").select((2, 3)).run()
     assert "encoder L2 H3" in said(app, "corpus-head")
-    app.selectbox(key="atlas_by").select("induction").run()
-    assert not app.exception and app.query_params["atlas_by"] in ("induction", ["induction"])
+    app.selectbox(key="corpus_by").select("induction").run()
+    assert not app.exception and app.query_params["corpus_by"] in ("induction", ["induction"])
     assert "what followed" in html(app)
     app.button(key="atlas-other").click().run()
     assert app.button(key="atlas-make").label and not app.exception
 
 
 def test_nothing_open_says_how_one_is_made(root: Path, visit: Visit) -> None:
-    app = opened(visit, atlas="")
+    app = opened(visit, corpus="")
     label = app.button(key="atlas-make").label.replace("\\", "")
     assert label == f"Measure the 500 sentences in the box on {MODEL}"
     assert app.code[0].value == opening.COMMAND
@@ -123,7 +123,7 @@ def test_sentences_in_the_box_are_measured_on_the_page(
     monkeypatch.setattr(making, "PRETRAINED", root)
     monkeypatch.setattr(making, "SENTENCES", "pairs.tsv")
     monkeypatch.setattr(making, "SHARD", 4)  # as the fixture's
-    app = opened(visit, atlas="")
+    app = opened(visit, corpus="")
     app.button(key="atlas-make").click().run()
     assert f"{MODEL} on 9 sentences of sentences.tsv" in said(app, "corpus")
     grid = heatmap(app)
@@ -175,11 +175,11 @@ def test_what_cannot_be_opened_is_said_by_name(
 
 
 def test_paths_elsewhere_and_uploads_of_others_are_refused(root: Path, visit: Visit) -> None:
-    app = opened(visit, atlas="path:/etc")
+    app = opened(visit, corpus="path:/etc")
     assert "outside of what may be opened here" in app.error[0].value
-    app = opened(visit, atlas="upload:atlas")
+    app = opened(visit, corpus="upload:atlas")
     assert "uploaded in another visit" in app.error[0].value
-    app = opened(visit, atlas="upload:../../etc")
+    app = opened(visit, corpus="upload:../../etc")
     assert "uploaded in another visit" in app.error[0].value
 
 
@@ -192,7 +192,7 @@ def zipped(folder: Path, names: tuple[str, ...]) -> bytes:
 
 
 def test_a_zip_of_three_files_suffices(root: Path, visit: Visit) -> None:
-    app = opened(visit, atlas="")
+    app = opened(visit, corpus="")
     content = zipped(root / "atlas", opening.FILES)
     app.file_uploader(key="atlas-zip").upload("mine.zip", content).run()
     assert not app.exception and not app.error, told(app)
@@ -200,7 +200,7 @@ def test_a_zip_of_three_files_suffices(root: Path, visit: Visit) -> None:
 
 
 def test_a_zip_of_something_else_is_refused(root: Path, visit: Visit) -> None:
-    app = opened(visit, atlas="")
+    app = opened(visit, corpus="")
     content = zipped(root / "atlas", opening.FILES[1:])
     app.file_uploader(key="atlas-zip").upload("mine.zip", content).run()
     assert "mine.zip is no atlas of a corpus" in app.error[0].value.replace("\\", "")
@@ -219,6 +219,6 @@ def test_a_worker_may_still_be_making_it(root: Path, visit: Visit) -> None:
     plan = make_plan(model, corpus(root), size=4)
     settle_plan(plan, root / "young")
     Scanner(plan, str(corpus(root)), str(root / "young"), model)(2)
-    app = opened(visit, atlas="path:young")
+    app = opened(visit, corpus="path:young")
     expected = "lacks atlas.parquet, examples.parquet: 1 of 9 sentences"
     assert expected in app.error[0].value.replace("\\", "")

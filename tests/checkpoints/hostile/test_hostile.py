@@ -185,6 +185,12 @@ TOKENIZERS = {
             * 40,
         }
     ),
+    "a pattern that takes hours": tokenizer(
+        decoder={"type": "Replace", "pattern": {"Regex": "(?:a|a){20}[bc]"}, "content": ""}
+    ),
+    "two hundred thousand pieces made up": {
+        "tokenizer_config.json": '{"tokenizer_class": "T5Tokenizer", "extra_ids": 200000}'
+    },
     "a billion pieces made up": {
         "tokenizer_config.json": '{"tokenizer_class": "ByT5Tokenizer", "extra_ids": 1000000000}'
     },

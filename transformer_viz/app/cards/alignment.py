@@ -15,6 +15,7 @@ from ...i18n import join_words, say
 from ...metrics.alignment.aligning import Alignment
 from ...metrics.alignment.error_rate import Gold, gold_of
 from ...metrics.alignment.judging import Place, judged_table
+from ...views.csv_text import csv_text
 from ...views.html.measure_cells import measure_rows
 from ..session import widget_sync
 from ..session.keys import private
@@ -206,7 +207,7 @@ def take(found: Alignment) -> None:
     with layout.row():
         for label, data, name, mime in (
             ("Pharaoh", found.pharaoh(), "links.pharaoh", "text/plain"),
-            ("CSV", found.links.to_csv(index=False), "links.csv", "text/csv"),
+            ("CSV", csv_text(found.links), "links.csv", "text/csv"),
             (say("run card"), card, "links.card.json", "application/json"),
         ):
             st.download_button(

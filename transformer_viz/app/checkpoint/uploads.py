@@ -14,6 +14,7 @@ from typing import IO
 
 import streamlit as st
 
+from ...checkpoints.files import upload_rooms
 from ...i18n import say
 from ..engine import model_names
 from ..engine.engine import Engine
@@ -34,7 +35,7 @@ class UploadFolder:
         self.name = f"{model_names.UPLOAD}{secrets.token_hex(8)}/"
         self.open = True
         self.engine = engine
-        self.folder = Path(tempfile.mkdtemp(prefix="transformer-viz-"))
+        self.folder = Path(tempfile.mkdtemp(dir=upload_rooms.folder()))
         self._remove = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         self._uploads: list[tuple[str, Path]] = []
         self._count = 0
@@ -48,8 +49,9 @@ class UploadFolder:
             used: the upload that the visit looks at, which stays however many come after it.
 
         Raises:
-            ValueError: files that are refused; says why.
+            ValueError: files that are refused, or more than a visit or the server takes; says why.
         """
+        upload_rooms.require_space(self.folder, sum(_length(content) for _, content in files))
         from ...checkpoints.files.unpacking import place_files, unpack
 
         zips = [file for file, _ in files if file.lower().endswith(".zip")]
@@ -146,6 +148,10 @@ def _title(name: str) -> str:
 def _weighs(file: tuple[str, IO[bytes]]) -> tuple[bool, int]:
     """By which the file with the weights is told from those beside it."""
     name, content = file
+    return not name.lower().endswith(BESIDE), _length(content)
+
+
+def _length(content: IO[bytes]) -> int:
     length = content.seek(0, 2)
     content.seek(0)
-    return not name.lower().endswith(BESIDE), length
+    return length

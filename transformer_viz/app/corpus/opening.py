@@ -64,7 +64,7 @@ def choices(engine: Engine) -> None:
 
 
 def _take(name: str) -> None:
-    state.atlas = name
+    state.corpus = name
     del private.atlas_error
 
 
@@ -140,7 +140,7 @@ def chosen(engine: Engine) -> AtlasFolder | None:
         ValueError: it is not there, not finished, foreign or half-written; says which file.
         Stopped: the visitor stopped the making of it.
     """
-    name = state.atlas
+    name = state.corpus
     if not name:
         return None
     if name == BOX:

@@ -82,7 +82,7 @@ def _choices(atlas: AtlasFolder, place: Site) -> None:
         st.selectbox(
             say("measure"),
             [measure.name for measure in MEASURES],
-            key="atlas_by",
+            key="corpus_by",
             format_func=lambda name: say(MEASURE_TEXTS[name][0]),
             width=layout.NAME_WIDTH,
         )
@@ -105,7 +105,7 @@ def _choices(atlas: AtlasFolder, place: Site) -> None:
             on_change=_head,
             width=layout.NAME_WIDTH,
         )
-    layout.quiet(escape(say(MEASURE_TEXTS[state.atlas_by][1])))
+    layout.quiet(escape(say(MEASURE_TEXTS[state.corpus_by][1])))
 
 
 def _head() -> None:
@@ -117,7 +117,7 @@ def _block() -> None:
 
 
 def _grid(table: pd.DataFrame, own: pd.DataFrame, place: Site) -> None:
-    by = state.atlas_by
+    by = state.corpus_by
     size = int(own["layer"].max()) + 1, int(own["head"].max()) + 1
     values = np.full(size, np.nan)
     values[own["layer"].to_numpy(int), own["head"].to_numpy(int)] = own[by].to_numpy(float)
@@ -147,7 +147,7 @@ def _choose(layer: int, head: int) -> None:
 
 def _rows(own: pd.DataFrame, place: Site) -> None:
     """The heads of the block, the largest first."""
-    by = state.atlas_by
+    by = state.corpus_by
     ordered = sorted_heads(own, by, {})
     st.html(head_table(ordered, [by], opened=place))
     layout.quiet(
@@ -162,7 +162,7 @@ def _one(atlas: AtlasFolder, table: pd.DataFrame, place: Site, engine: Engine) -
     """The chosen head: roles, measures, in how many sentences how much, and which sentences."""
     head = (place.stack, place.block, place.layer, place.head or 0)
     row = table.iloc[atlas.heads.index(head)]
-    by = state.atlas_by
+    by = state.corpus_by
     name = say(MEASURE_TEXTS[by][0])
     layout.heading(f"{escape(str(place))}: {roles_of(row)}", 3, what="corpus-head")
     with st.expander(say("all {count} measures of this head", count=len(MEASURE_TEXTS))):
@@ -224,7 +224,7 @@ def _model(atlas: AtlasFolder, engine: Engine) -> tuple[str, str]:
 
 def _example(one: HeadExample, place: Site, model: str) -> None:
     """One sentence with the head's map of it; the sentence opens in Explore."""
-    left_out = ("edits", "target", "atlas", "atlas_by")
+    left_out = ("edits", "target", "corpus", "corpus_by")
     link = {k: v for k, v in st.query_params.to_dict().items() if k not in left_out}
     there = {"model": model, "text": one.text, "block": place.map, "layer": place.layer}
     there |= {"head": place.head} | ({"target": one.target} if one.target else {})

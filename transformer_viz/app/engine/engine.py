@@ -6,7 +6,6 @@ first question of a visit, so a picture stands before torch does.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
@@ -18,6 +17,7 @@ from weakref import ref
 
 import numpy as np
 
+from ... import settings
 from ...core.interventions import Intervention
 from ...core.sites import MAPS, Site
 from ...core.trace import Trace
@@ -53,7 +53,7 @@ class Engine:
         self.shelf = Shelf(first, further)
         self.models = Models(self.shelf)
         self.cache = Cache(limit)
-        places = int(os.environ.get("TRANSFORMER_VIZ_FORWARDS", 2))
+        places = settings.FORWARDS.number
         self.gate = RunSlots(places)
         # A run that may take many passes goes through both: where there are two places, one is
         # left for a slider's frame.

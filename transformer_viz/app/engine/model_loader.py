@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import threading
 import traceback
 from collections import OrderedDict
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ... import settings
 from ...i18n import say
 from .memory import give_back
 from .model_catalog import Shelf, Shelved
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from ...checkpoints import Model
 
 PAINTING = 1.5  # seconds that a browser may need for its first picture on a busy machine
-MAX_LOADED_MODELS = (
-    24  # models that stay loaded at most: a class looks at tiny ones and snapshots side by side
-)
 BYTES = 4_000_000_000  # of all their weights together; the newest one stays in any case
 
 
@@ -54,9 +51,9 @@ class Loading:
 class Models:
     """Loads the models of a shelf in the background and forgets those not used for longest."""
 
-    def __init__(self, shelf: Shelf, most: int = MAX_LOADED_MODELS, limit: int = BYTES) -> None:
+    def __init__(self, shelf: Shelf, most: int | None = None, limit: int = BYTES) -> None:
         self.shelf = shelf
-        self.most = int(os.environ.get("TRANSFORMER_VIZ_MODELS_KEPT", most))
+        self.most = settings.MODELS_KEPT.number if most is None else most
         self.limit = limit
         self._loadings: OrderedDict[str, Loading] = OrderedDict()
         self._lock = threading.Lock()

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ... import settings
 from ...i18n import say
 
 PATH, UPLOAD, MORE = "path:", "upload:", "//"
@@ -89,7 +90,7 @@ def public_name(name: str) -> str:
 
 def roots() -> tuple[Path, ...]:
     """The folders below which a visitor may open a path: those that the operator named."""
-    given = os.environ.get("TRANSFORMER_VIZ_ROOTS", "").split(os.pathsep)
+    given = settings.ROOTS.text.split(os.pathsep)
     return tuple(Path(folder) for folder in given if folder) or (Path.cwd(),)
 
 
@@ -112,10 +113,12 @@ def find_below(text: str) -> Path:
     """The file or folder below the roots that a text names, links in it followed.
 
     Raises:
-        ValueError: outside of the roots, or not there; names the roots.
+        ValueError: outside of the roots, or not there; names the roots. No paths are opened here.
     """
     from ...checkpoints.files.unpacking import allowed
 
+    if not settings.PATHS.on:
+        raise ValueError(say("This server opens no paths. Upload the checkpoint instead."))
     return allowed(text, roots())
 
 

@@ -14,6 +14,7 @@ from ...components.atlas import HeadNumber
 from ...core.sites import MAPS, Site
 from ...i18n import say
 from ...metrics.head_measures.evidence import HeadEvidence
+from ...views.csv_text import csv_text
 from ...views.html.head_table import ROLE_TEXTS, Cost, Section, head_table
 from ...views.html.measure_cells import MEASURE_TEXTS
 from ..cards import head_card, overview
@@ -165,7 +166,7 @@ def downloads(table: pd.DataFrame, card: Mapping[str, object], name: str) -> Non
     told = json.dumps(dict(card), indent=2, ensure_ascii=False)
     with layout.row():
         for label, data, file, mime in (
-            ("CSV", table.to_csv(index=False), f"{name}.csv", "text/csv"),
+            ("CSV", csv_text(table), f"{name}.csv", "text/csv"),
             (say("run card"), told, f"{name}.card.json", "application/json"),
         ):
             st.download_button(

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +26,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from streamlit.web.cli import configurator_options
 
+from ...checkpoints.files import upload_rooms
 from ...core.errors import is_fault
 from ..engine.task import Abandoned
+from .allowed_hosts import AllowedHosts
 from .asset_bundles import Joined
 from .registry import EXCHANGE, PATH
 
@@ -42,7 +46,18 @@ HEADERS = {
 def application() -> st.App:
     """The app with its further address."""
     EXCHANGE.is_open = True
-    return st.App(APP, routes=routes(), middleware=[Middleware(Joined)])
+    middleware = [Middleware(AllowedHosts), Middleware(Joined)]
+    return st.App(APP, routes=routes(), middleware=middleware, lifespan=_tidy)
+
+
+@asynccontextmanager
+async def _tidy(app: st.App) -> AsyncIterator[None]:
+    """No uploads of a server that was killed at the start, and none of this one at the end."""
+    await anyio.to_thread.run_sync(upload_rooms.sweep)
+    try:
+        yield
+    finally:
+        await anyio.to_thread.run_sync(upload_rooms.clear)
 
 
 def routes() -> list[Route]:

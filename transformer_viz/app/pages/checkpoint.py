@@ -11,6 +11,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
+from ... import settings
 from ...core.errors import is_fault
 from ...i18n import mark, say
 from ..checkpoint import config_table, facts, uploads
@@ -46,8 +47,10 @@ def _body(engine: Engine, name: str) -> None:
         left, right = st.columns([5, 13])
         with left.container(border=True, key="card-models"):
             _box(engine, name)
-            _path()
-            _drop(engine)
+            if settings.PATHS.on:
+                _path()
+            if settings.UPLOADS.on:
+                _drop(engine)
         with right:
             _understood(engine, name)
 

@@ -67,4 +67,4 @@ def _opened(engine: Engine) -> AtlasFolder | None:
 
 
 def _close() -> None:
-    state.atlas = ""
+    state.corpus = ""

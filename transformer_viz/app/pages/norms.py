@@ -24,6 +24,7 @@ from ...metrics.residual.outliers import (
     outstanding_gains,
     outstanding_tokens,
 )
+from ...views.csv_text import csv_text
 from ..cards import token_chips
 from ..cards.dock import dock
 from ..cards.overview import sentence
@@ -247,7 +248,7 @@ def _table(scene: Scene, stack: str) -> None:
             layout.heading(say("All numbers"), fit=True)
             st.download_button(
                 "CSV",
-                data=table.to_csv(index=False).encode(),
+                data=csv_text(table).encode(),
                 file_name=f"norms-{stack}.csv",
                 mime="text/csv",
                 key="norm-csv",

@@ -9,6 +9,7 @@ from html import escape
 import streamlit as st
 
 from ...i18n import join_words, mark, say
+from ...views.csv_text import csv_text
 from ..cards import swap_grids, token_chips
 from ..cards.dock import dock
 from ..cards.swap_grids import Asked
@@ -292,7 +293,7 @@ def _take(asked: Asked, found: dict[str, Grid]) -> None:
         st.dataframe(numbers, hide_index=True, key="swap-table", height=280)
         with layout.row():
             for kind, data, mime in (
-                ("CSV", numbers.to_csv(index=False), "text/csv"),
+                ("CSV", csv_text(numbers), "text/csv"),
                 (
                     say("run card"),
                     json.dumps(card, indent=2, ensure_ascii=False),

@@ -19,11 +19,15 @@ from ..axes.layout import Layout
 from ..edit_plan import Plan
 from ..records import AttentionRecord
 from ..roles import Context, Packed
+from ..site_numbering import Seen, sampled
 from ..state import CaptureState
 from ..statistics import Statistics, block_rows
+from ..tiles import fits
+from ..tiles.bias import Small
 from ..torch_calls import Args, Kwargs
 from ..torch_function_mode import CaptureMode
 from . import lend
+from .fused_tiles import add_rows, keeper
 from .score_bias import parts, relative
 from .weighted_sum import finish
 
@@ -143,7 +147,7 @@ def on_fused(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any:
     shape = (*query.shape[:-1], key.shape[-2])
     lead = replace(rows, shape=shape)
     mask = Mask(state, given["attn_mask"], given["is_causal"], lead)
-    first = mask.hidden_2d(q.shape[2], k.shape[2])
+    first = mask.sample(q.shape[2], k.shape[2])
     probe_rows = torch.empty(1, q.shape[1], 1, 1, device="meta").expand(1, -1, *shape[-2:])
     layout = Layout(("b", "h", "q", "k"), tuple(probe_rows.shape), None)
     q_origin = state.lineage.origin(query)
@@ -208,6 +212,7 @@ class Mask:
         layout: Layout,
     ):
         self.causal, self.bias, self.hidden, self.changed = causal, None, None, False
+        self.keys = layout.shape[-1]
         if mask is None:
             return
         if mask.dtype == torch.bool:
@@ -238,6 +243,15 @@ class Mask:
             hidden = later if hidden is None else hidden | later
         return hidden
 
+    def small(self, state: CaptureState, lifted: bool) -> Small | None:
+        """The bias of the first item in little space, also of cells that are seen only where the
+        causal mask is ``lifted``; layers often share one."""
+        if self.bias is None:
+            return None
+        visible = None if self.hidden is None or lifted else ~self.hidden[0]
+        bias = self.bias[0].expand(-1, -1, self.keys)
+        return state.small_bias(self.bias, bias, visible)
+
     def added(self, first: int, last: int) -> Tensor | None:
         if self.bias is None or self.bias.shape[2] == 1:
             return self.bias
@@ -249,14 +263,20 @@ class Mask:
             return torch.zeros(1, 1, 1, keys, dtype=torch.bool, device=like.device)
         return self.hidden.all(-2, keepdim=True)
 
-    def hidden_2d(self, queries: int, keys: int) -> Tensor:
-        """The first head's mask, bool ``[query, key]``, to tell whether it is causal."""
-        like = torch.empty(0) if self.hidden is None else self.hidden
-        hidden = self.rows(0, queries, keys, like)
-        if hidden is None:
-            return torch.zeros(queries, keys, dtype=torch.bool)
-        hidden = hidden[0, 0] if hidden.dim() == 4 else hidden
-        return hidden.expand(queries, keys)
+    def sample(self, queries: int, keys: int) -> Seen:
+        """The first head's mask, whole or at some places, to tell whether it is causal."""
+        rows, columns = sampled(queries), sampled(keys)
+        if queries != keys and len(rows) < queries:  # cached: the diagonal is among the columns
+            columns = torch.cat((columns, rows + keys - queries)).clamp(min=0).unique()
+        hidden = torch.zeros(len(rows), len(columns), dtype=torch.bool)
+        if self.hidden is not None:
+            mine = self.hidden[0, 0]
+            device = mine.device
+            mine = mine[rows.to(device)] if len(mine) > 1 else mine
+            hidden = hidden | mine[:, columns.to(device)].cpu()
+        if self.causal:
+            hidden = hidden | (columns > rows[:, None])
+        return Seen(hidden, rows, columns)
 
 
 def attend(
@@ -276,12 +296,17 @@ def attend(
     request, site = state.request, record.site
     whole = request.weights(site) or request.scores(site) or request.gradients or request.check
     queries, keys = q.shape[2], k.shape[2]
+    tiles = keeper(state, record, plan, q, k, scale, mask)
+    whole = whole or (bool(record.untiled) and fits(record.heads, queries, keys))
     step = queries if whole else block_rows(queries, BLOCK // max(1, q.shape[1] * keys))
     statistics = Statistics(queries, keys, record.offset - record.first_key)
     outs = []
     for first in range(0, queries, max(1, step)):
         rows = slice(first, min(first + step, queries))
         scores, weights = rows_of(state, plan, record, q, k, scale, mask, rows)
+        if tiles is not None:
+            add_rows(tiles, plan, mask, scores, weights, rows)
+        weights = weights if plan is None else plan.scaled(weights)
         lent = lend.patterns(state, record, weights, first)
         weights = weights if lent is None else lent
         if request.statistics:
@@ -300,7 +325,9 @@ def attend(
     if request.qkv(site):
         record.q, record.k, record.v = q.detach(), k.detach(), v.detach()
         record.scale = float(scale)
-    if request.positions and mask.bias is not None:
+    if tiles is not None:
+        record.tiles = (tiles.result(record.first_head, record.first_row),)
+    if state.shows_bias(record) and mask.bias is not None:
         shape = (1, record.heads, queries, keys)
         bias = mask.bias[:1].expand(shape)[0]
         state.capture.positions[f"bias.{record.site.map}.{record.layer}"] = bias.detach()
@@ -341,4 +368,4 @@ def rows_of(
     if hidden is not None and not mask.causal:  # a row with nothing to see is zero in PyTorch
         empty = (given == float("-inf")).all(-1, keepdim=True)
         weights = weights.masked_fill(empty, 0.0)
-    return given, weights if plan is None else plan.scaled(weights)
+    return given, weights

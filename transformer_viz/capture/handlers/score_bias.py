@@ -22,7 +22,7 @@ from .positions import change, moved, stack_here, uses_positions
 
 def parts_matter(state: CaptureState) -> bool:
     """Whether anybody asks in this run what of a sum is mask and what is bias."""
-    return state.shapes_scores or uses_positions(state)
+    return state.shapes_scores or uses_positions(state) or state.request.tiled
 
 
 def biased(

@@ -136,7 +136,7 @@ def attention(
         out = layout.original(weights).to(out_type(func, args, kwargs, x))
     else:
         out = func(*args, **kwargs)
-    keep(state, record, layout, scores, role)
+    keep(state, record, layout, scores, role, plan)
     return state.lineage.propagate(out, [x], Weights(role, x, labels, record, path=path, plan=plan))
 
 

@@ -13,15 +13,20 @@ from .. import torch_calls
 from ..attention_site import begin, heads_of, keep, plan_of, positions_of, vectors
 from ..axes.atoms import FEATURES, ITEMS, Axes, kind_of, letters
 from ..axes.layout import Layout, oriented, shared_labels
+from ..donations import PATTERNS
 from ..edit_plan import Plan
 from ..records import AttentionRecord
 from ..roles import Context, Scores, Weights
 from ..score_scale import scale_of
+from ..site_numbering import Seen
 from ..state import CaptureState
 from ..statistics import Statistics
+from ..tiles import Factors, confirmed, fits
 from ..torch_calls import Args, Kwargs, swap, tensors
 from . import lend
 from .softmax import edited
+
+LENT = "weights of another run stand in the place of its own"
 
 
 def gather(
@@ -131,12 +136,21 @@ def confirm(state: CaptureState, record: AttentionRecord, weights: Tensor) -> No
         statistics.add(weights, 0)
         record.measured(statistics)
     record.shape = (weights.shape[2], weights.shape[3])
+    if record.draft is not None:
+        lent = state.giving.of(PATTERNS, record.site)
+        found = LENT if lent else confirmed(record, record.draft, weights)
+        record.draft = None
+        if isinstance(found, Factors):
+            record.tiles = (found,)
+        else:
+            record.untiled = found
     finish(state, record, weights)
 
 
 def finish(state: CaptureState, record: AttentionRecord, weights: Tensor | None) -> None:
     """The last step of every attention: it counts from now on, and the next one gets a place."""
-    if weights is not None and (state.request.weights(record.site) or state.request.check):
+    wanted = state.request.weights(record.site) or state.request.check
+    if weights is not None and (wanted or (record.untiled and fits(record.heads, *record.shape))):
         record.weights = weights.detach()
     state.numbering.last[record.stack, record.kind].confirmed = True
     state.capture.attentions.append(record)
@@ -277,7 +291,7 @@ def found(
     layout = Layout(labels, tuple(p.shape), heads, axes)
     keys = p.shape[labels.index("k")]
     given = role.given if role.given.shape == p.shape and form != "custom" else p
-    hidden = layout.canonical(p)[0, 0] == 0
+    hidden = Seen.all(layout.canonical(p)[0, 0] == 0)
     pair = (scores.q, scores.k) if product else (given, v)
     record = begin(state, path, q_origin, scores.depth, layout, given, keys, pair, hidden)
     plan = plan_of(state, record)
@@ -285,7 +299,7 @@ def found(
         changed, weights = rebuilt(state, plan, layout, role, p, record, form)
         given = given if changed is None else changed
         p = layout.original(weights).to(p.dtype)
-    keep(state, record, layout, None if form == "custom" else given, scores)
+    keep(state, record, layout, None if form == "custom" else given, scores, plan)
     return record, layout, p
 
 

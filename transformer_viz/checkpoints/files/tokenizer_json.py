@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from .regex_cost import is_cheap
+
 MAX_GROWTH = 4096  # times its length that a text may grow while it is cut into pieces
 MAX_TEMPLATE = 64  # special tokens that a tokenizer may put around one text
 MAX_PADDED = 2**16  # tokens to which it may pad one
 
 
 def refuse_steps(path: Path) -> None:
-    """Refuse a ``tokenizer.json`` whose steps would fill the memory with a short text.
+    """Refuse a ``tokenizer.json`` that would fill the memory, or take hours, with a short text.
 
     Raises:
         ValueError: says which do.
@@ -21,6 +23,9 @@ def refuse_steps(path: Path) -> None:
     growth = 1
     whole = read_object(path)
     for step in _steps([whole.get(part) for part in ("normalizer", "pre_tokenizer", "decoder")]):
+        written = _regex(step)
+        if written is not None and not is_cheap(written):
+            raise ValueError(f"its pattern {written[:60]!r} may take very long on some texts")
         growth *= _growth(step)
         if growth > MAX_GROWTH:
             raise ValueError(f"its steps may make a text {MAX_GROWTH:,} times as long and more")
@@ -51,6 +56,13 @@ def _steps(part: Any) -> Iterator[dict[str, Any]]:
         part = list(part.values())
     for inner in part if isinstance(part, list) else ():
         yield from _steps(inner)
+
+
+def _regex(step: dict[str, Any]) -> str | None:
+    """The regular expression of one step, None where it has none."""
+    pattern = step.get("pattern")
+    found = pattern.get("Regex") if isinstance(pattern, dict) else None
+    return None if found is None else str(found)
 
 
 def _growth(step: dict[str, Any]) -> int:

@@ -19,7 +19,8 @@ VOCABULARIES = (
 GENERATION = "generation_config.json"
 MAX_BESIDE = 2**26  # bytes of any file of a tokenizer
 WRITTEN = (".json", ".txt", ".model", ".spm", ".bpe", ".vocab", ".jinja")  # how their names end
-MAX_EXTRA = 2**20  # of any number of pieces that a tokenizer is told to make up
+MAX_NUMBER = 2**20  # of any number that is no length
+MAX_EXTRA = 2**12  # pieces that a tokenizer is told to make up: each costs, and T5 has 100
 
 
 def open_tokenizer(transformers: Any, folder: Path, size: int | None) -> tuple[Any, str]:
@@ -61,8 +62,9 @@ def refuse_growth(folder: Path) -> None:
             raise ValueError(f"{file.name} has more than {MAX_BESIDE:,} bytes")
     words = read_object(folder / "tokenizer_config.json")
     for word, value in words.items():
-        if "length" not in word and isinstance(value, int) and value > MAX_EXTRA:
-            raise ValueError(f"it asks for {word}={value:,}, and {MAX_EXTRA:,} are the most")
+        most = MAX_EXTRA if "extra" in word else MAX_NUMBER
+        if "length" not in word and isinstance(value, int) and value > most:
+            raise ValueError(f"it asks for {word}={value:,}, and {most:,} are the most")
     refuse_steps(folder / "tokenizer.json")
 
 

@@ -5,19 +5,20 @@ Xiong et al. 2020, "On Layer Normalization in the Transformer Architecture", sec
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
+from ...checkpoints.common.fill_weights import DRAWS
 from ...model import ModelConfig, Transformer
 
 Pair = tuple[tuple[int, ...], tuple[int, ...]]  # source ids; target ids with their end token
 STACKS = ("encoder", "decoder")
-_drawing = threading.Lock()  # the random numbers of first weights are the process's own
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,27 @@ def beginning(
 
 
 def fresh(config: ModelConfig, seed: int) -> Transformer:
-    """A model with the first weights of a seed; the process's random numbers go on as they were."""
-    with _drawing, torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    """A model with the first weights of a seed, whatever else draws random numbers meanwhile."""
+    with _DrawnFrom(torch.Generator().manual_seed(seed)):
         return Transformer(config).eval()
+
+
+class _DrawnFrom(TorchFunctionMode):
+    """First weights are drawn from a generator of their own, and not from that of the process."""
+
+    def __init__(self, generator: torch.Generator):
+        super().__init__()
+        self.generator = generator
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        own = {"generator": self.generator} if getattr(func, "__name__", "") in DRAWS else {}
+        return func(*args, **{**(kwargs or {}), **own})
 
 
 def loss_of(module: Transformer, pairs: Sequence[Pair]) -> Tensor:

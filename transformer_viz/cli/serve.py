@@ -1,0 +1,110 @@
+"""``transformer-viz app``: the server, with the settings of whoever runs it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from ipaddress import ip_address
+from pathlib import Path
+
+import click
+
+from .. import settings
+from .arguments import known_checkpoint
+
+ARENAS = "2"  # of the C library: one a thread would each keep what a long text once took
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@click.command()
+@click.option("--model", metavar="PATH", help="The model to show first.")
+@click.option(
+    "--models",
+    metavar="DIR",
+    help="A folder of further checkpoints to offer, below which paths may be opened.",
+)
+@click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="A name by which browsers reach it, as behind a proxy; * is any. May be given often.",
+)
+@click.option("--no-paths", is_flag=True, help="Visitors open no paths on the server.")
+@click.option("--no-uploads", is_flag=True, help="Visitors bring no checkpoints.")
+@click.option("--settings", "listed", is_flag=True, help="List the settings and end.")
+def app(
+    model: str | None,
+    models: str | None,
+    port: int,
+    host: str,
+    names: tuple[str, ...],
+    no_paths: bool,
+    no_uploads: bool,
+    listed: bool,
+) -> None:
+    """Start the app and keep it running until Ctrl-C.
+
+    On an address that others can reach, paths below --models may be opened, and none without it.
+    """
+    settings.check()
+    if listed:
+        click.echo(settings.listing())
+        return
+    chosen: dict[str, str] = {}
+    if model is not None:
+        chosen[settings.MODEL.variable] = known_checkpoint(model)
+    if models is not None:
+        if not Path(models).is_dir():
+            raise ValueError(
+                f"There is no folder {models!r}; --models names a folder of checkpoints."
+            )
+        whole = str(Path(models).resolve())
+        chosen |= {settings.MODELS.variable: whole, settings.ROOTS.variable: whole}
+    named = settings.ROOTS.text or chosen.get(settings.ROOTS.variable)
+    if no_paths or (not named and not is_loopback(host)):
+        chosen[settings.PATHS.variable] = settings.OFF
+    if no_uploads:
+        chosen[settings.UPLOADS.variable] = settings.OFF
+    if names:
+        chosen[settings.NAMES.variable] = ",".join((*names, settings.NAMES.text)).strip(",")
+    _require_free(host, port)
+    # Set here: the app starts in another folder, where "the working directory" means its own.
+    surroundings = (
+        {settings.ROOTS.variable: str(Path.cwd()), "MALLOC_ARENA_MAX": ARENAS}
+        | os.environ
+        | chosen
+        | {
+            "STREAMLIT_SERVER_ADDRESS": host,
+            "STREAMLIT_SERVER_PORT": str(port),
+            "STREAMLIT_SERVER_HEADLESS": "true",
+            "STREAMLIT_BROWSER_GATHER_USAGE_STATS": "false",
+        }
+    )
+    words = [sys.executable, "-m", "transformer_viz.app.live.server"]
+    os.chdir(ROOT)  # Streamlit reads .streamlit/config.toml from where it is started
+    os.execve(sys.executable, words, surroundings)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _require_free(host: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise ValueError(
+                f"Cannot listen on {host}:{port} ({error.strerror}); is the app running already? "
+                f"Choose another port with --port {port + 1 if port < 65535 else port - 1}."
+            ) from error

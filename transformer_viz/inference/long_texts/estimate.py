@@ -1,0 +1,82 @@
+"""What a run takes of the memory, told before it begins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from ...checkpoints.common.model import Model
+from ...core.sites import Site
+from ...core.tiles import LONG
+from ...model import Transformer
+from ..model_inputs import Read
+
+PROOF = 14  # copies of all maps that a proof holds at its height (measured at 900 tokens)
+WRITTEN = 4  # copies of one layer's maps where a model writes them itself
+MAX_MEMORY_SHARE = 0.5  # of the memory that a run may take
+MATRICES = ("weights", "scores", "qkv", "gradients")  # each of them is kept beside the weights
+FUSED = ("sdpa", "flash", "flex")  # beginnings of Transformers' names for fused attention
+
+
+def needed(
+    model: Model, read: Read, words: tuple[str, ...], only: Sequence[Site] | None, check: bool
+) -> int:
+    """About how many bytes a run takes beside its model."""
+    source, target = len(read.source), len(read.target or ())
+    rows = max(source, target)
+    encoder, decoder = (int(model.config.get(f"{s}_layers") or 0) for s in ("encoder", "decoder"))
+    heads, width = (int(model.config.get(name) or 0) for name in ("heads", "d_model"))
+    kinds = len(set(MATRICES) & set(words)) + PROOF * check
+    cells = encoder * source**2 + decoder * (target * (source + target) or source**2)
+    if only is not None and not check:
+        cells = len(only) * rows**2
+    bytes_ = cells * heads * 4 * kinds
+    if "tiles" in words:
+        layers = encoder + decoder * (2 if target else 1) if only is None else len(only)
+        bytes_ += layers * rows * (2 * width * 4 + heads * 8)
+    if rows > LONG and writes_maps(model):
+        bytes_ += WRITTEN * rows**2 * heads * 4
+    return bytes_
+
+
+def writes_maps(model: Model) -> bool:
+    """Whether a model is known to build a layer's maps in full, whatever is kept of them."""
+    config = getattr(model.module, "config", None)
+    way = getattr(config, "_attn_implementation", None)
+    if isinstance(way, str):
+        return not way.startswith(FUSED)
+    return isinstance(model.module, Transformer)
+
+
+def refuse_flood(
+    model: Model, read: Read, words: tuple[str, ...], only: Sequence[Site] | None, check: bool
+) -> None:
+    """Refuse a run that would fill the machine's memory before it begins.
+
+    Raises:
+        ValueError: says how much it would take and what to do.
+    """
+    asked = needed(model, read, words, only, check)
+    if asked <= MAX_MEMORY_SHARE * memory():
+        return
+    rows = max(len(read.source), len(read.target or ()))
+    told = f"about {asked / 1e9:,.0f} GB of maps for {rows:,} tokens"
+    has = f"and the machine has {memory() / 1e9:,.0f}"
+    if needed(model, read, (), only, False) > MAX_MEMORY_SHARE * memory():
+        raise ValueError(
+            f"This model builds the maps of a layer in full: {told}, {has}. Give a shorter input, "
+            "or load it with fused attention where it has that."
+        )
+    less = "" if "tiles" in words else 'keep=("tiles",), '
+    raise ValueError(
+        f"This run would keep {told}, {has}. Give a shorter input, or keep less: {less}check=False "
+        "and only= with a few sites."
+    )
+
+
+def memory() -> int:
+    """The bytes of memory of this machine; where it does not say, more than any has."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError):
+        return 2**60

@@ -1,0 +1,117 @@
+"""What whoever runs the app may set: environment variables, each with a default and one sentence.
+
+``transformer-viz app --settings`` lists them.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+PREFIX = "TRANSFORMER_VIZ_"
+ON, OFF = "on", "off"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: its name without the prefix, its default, what it is.
+
+    ``least`` is the smallest number allowed; without it the setting is a text. ``choices`` are the
+    only words allowed, where there are any.
+    """
+
+    name: str
+    default: str
+    about: str
+    least: int | None = None
+    choices: tuple[str, ...] = ()
+
+    @property
+    def variable(self) -> str:
+        """The name of the environment variable."""
+        return PREFIX + self.name
+
+    @property
+    def text(self) -> str:
+        """Its value as it stands in the environment, or the default.
+
+        Raises:
+            ValueError: a value that it cannot have; says which it may have.
+        """
+        found = os.environ.get(self.variable, "").strip() or self.default
+        if self.choices and found not in self.choices:
+            raise ValueError(
+                f"{self.variable} is {found[:80]!r}; it must be {' or '.join(self.choices)}."
+            )
+        if self.least is not None and not _is_number(found, self.least):
+            raise ValueError(
+                f"{self.variable} is {found[:80]!r}; it must be a whole number, {self.least} or "
+                "more."
+            )
+        return found
+
+    @property
+    def number(self) -> int:
+        """The same as a number.
+
+        Raises:
+            ValueError: no number, or one that is too small.
+        """
+        return int(self.text)
+
+    @property
+    def on(self) -> bool:
+        """Whether a setting of on or off is on."""
+        return self.text == ON
+
+
+MODEL = Setting("MODEL", "en-de", "the model to show first: a name in the box, a folder or a file")
+MODELS = Setting("MODELS", "", "a folder of further checkpoints to offer")
+ROOTS = Setting(
+    "ROOTS",
+    "",
+    f"folders below which visitors may open paths, with {os.pathsep!r} between them; left out, the "
+    "folder where the app was started",
+)
+PATHS = Setting("PATHS", ON, "whether visitors may open paths on the server", choices=(ON, OFF))
+UPLOADS = Setting("UPLOADS", ON, "whether visitors may bring checkpoints", choices=(ON, OFF))
+VISIT_MB = Setting("VISIT_MB", "1000", "megabytes that the uploads of one visit may hold", 1)
+UPLOADS_MB = Setting("UPLOADS_MB", "8000", "megabytes that the uploads of all visits may hold", 1)
+NAMES = Setting(
+    "NAMES",
+    "",
+    "names besides this machine's own by which browsers reach the app, with commas; * is any name",
+)
+FORWARDS = Setting("FORWARDS", "2", "runs that may compute at once", 1)
+MODELS_KEPT = Setting(
+    "MODELS_KEPT",
+    "24",
+    "models that stay loaded at most: a class looks at tiny ones and at snapshots side by side",
+    1,
+)
+
+SETTINGS = (
+    *(MODEL, MODELS, ROOTS, PATHS, UPLOADS, VISIT_MB, UPLOADS_MB),
+    *(NAMES, FORWARDS, MODELS_KEPT),
+)
+
+
+def check() -> None:
+    """Read every setting once.
+
+    Raises:
+        ValueError: the first that cannot have its value; says what it may be.
+    """
+    for setting in SETTINGS:
+        _ = setting.text
+
+
+def listing() -> str:
+    """Every setting with its value and its sentence, as text."""
+    return "\n".join(
+        f"{setting.variable}={setting.text}\n    {setting.about}" for setting in SETTINGS
+    )
+
+
+def _is_number(text: str, least: int) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 16 and int(text) >= least

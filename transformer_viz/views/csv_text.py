@@ -1,0 +1,40 @@
+"""Tables as CSV text that a spreadsheet shows and never computes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BEGINS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for the beginning of a formula
+
+
+def csv_text(table: pd.DataFrame) -> str:
+    """A table as CSV, without its index; lines end with a line feed.
+
+    A text that a spreadsheet would take for a formula gets an apostrophe before it (OWASP, CSV
+    injection); numbers, and single signs such as a dash, stay as they are.
+    """
+    from pandas.api.types import is_numeric_dtype  # here: the command line starts without pandas
+
+    plain = table.copy()
+    for column in plain.columns:
+        if not is_numeric_dtype(plain[column]):
+            plain[column] = plain[column].map(_inert)
+    text: str = plain.rename(columns=_inert).to_csv(index=False, lineterminator="\n")
+    return text
+
+
+def _inert(value: Any) -> Any:
+    """A cell, with an apostrophe before it if it is text that could be a formula."""
+    if not isinstance(value, str):
+        return value
+    text = value.replace("\r", " ")  # it would end the line, as the writer does not quote it
+    if len(value) < 2 or not value.startswith(BEGINS):
+        return text
+    try:
+        float(value)
+    except ValueError:
+        return f"'{text}"
+    return value
