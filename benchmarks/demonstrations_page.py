@@ -309,6 +309,10 @@ def special(found: Found) -> str:
         "\nAt least one head with more than half on special tokens: "
         + "; ".join(f"{name.partition(',')[0]} {_verdict(one['special'] > 0)}"
                     for name, one in models.items())
+        + ". With more than half on the end mark alone, as Clark found it: "
+        + _verdict(any(one["end"] for one in models.values()))
+        + "; what these heads look at is the first token"
+        * (not any(one["end"] for one in models.values()) and found["given"])
         + ". That *before* and *after* are not swapped is held on a witness whose heads are "
         "written by hand (`tests/inference/heads/test_pitfalls.py`).\n",
     ]  # fmt: skip
