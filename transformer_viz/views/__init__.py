@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from .charts.wavelengths import wavelengths as wavelengths
     from .evidence.compared_heads import compared_atlas as compared_atlas
     from .evidence.compared_heads import compared_map as compared_map
+    from .evidence.measure_grid import measure_grid as measure_grid
+    from .evidence.sentence_counts import sentence_counts as sentence_counts
     from .evidence.swap_grid import swap_grid as swap_grid
     from .export.atlas import atlas as atlas
     from .export.html_report import report as report
@@ -65,6 +67,8 @@ FURTHER_MODULES = {
     "printed": ".paper.figure_file",
     "curves": ".charts.curves",
     "head_cost": ".charts.head_cost",
+    "measure_grid": ".evidence.measure_grid",
+    "sentence_counts": ".evidence.sentence_counts",
     "swap_grid": ".evidence.swap_grid",
     "compared_atlas": ".evidence.compared_heads",
     "compared_map": ".evidence.compared_heads",

@@ -126,6 +126,8 @@ def random_state(seed: int) -> dict[str, Any]:
         "other": draw.choice(("", "The dog sat.")),
         "between": draw.choice(("", "a, b")),
         "swapped": draw.choice(("heads", "patterns", "stream")),
+        "corpus": draw.choice(("", "path:runs/nowhere")),
+        "corpus_by": draw.choice(("previous", "entropy")),
         "versus": draw.choice(VERSUS),
         "weighed": draw.choice(("raw", "content")),
         "opposite": draw.choice(("place", "match")),

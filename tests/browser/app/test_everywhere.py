@@ -28,6 +28,7 @@ PATHS = {page.title: page.path for page in PAGES}
 STANDS = {
     "About": "text=Attention is not Explanation",
     "Checkpoint": '[data-what="finding-2"]',
+    "Corpus": ".st-key-card-atlas",
     "Lessons": ".st-key-begin",
 }
 #: What belongs to a page with a footer alone.
@@ -116,6 +117,8 @@ KEPT: dict[str, Any] = {
     "other": "The dog sat on the mat because it was tired.",
     "between": "sie, er",
     "swapped": "stream",
+    "corpus": "path:runs/atlas",
+    "corpus_by": "entropy",
     "versus": "step",
     "weighed": "content",
     "opposite": "match",

@@ -12,6 +12,7 @@ from . import (
     align,
     checkpoint,
     compare,
+    corpus,
     explore,
     heads,
     labs,
@@ -41,6 +42,7 @@ PAGES: tuple[Page, ...] = (
     Page("swap", mark("Swap"), swap.QUESTION, swap.draw, ASK),
     Page("compare", mark("Compare"), compare.QUESTION, compare.draw, ASK),
     Page("align", mark("Align"), align.QUESTION, align.draw, ASK),
+    Page("corpus", mark("Corpus"), corpus.QUESTION, corpus.draw, ASK, framed=False),
     Page(
         "lessons",
         mark("Lessons"),

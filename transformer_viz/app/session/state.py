@@ -92,6 +92,8 @@ class State:
     other = Choice[str]()
     between = Choice[str]()
     swapped = Choice[str]()
+    corpus = Choice[str]()
+    corpus_by = Choice[str]()
     versus = Choice[str]()
     weighed = Choice[str]()
     opposite = Choice[str]()

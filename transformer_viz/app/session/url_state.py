@@ -251,6 +251,21 @@ KEYS: tuple[Key, ...] = (
     Key("other", "", str, means="Swap, Compare: the other sentence; empty: a proposal"),
     Key("between", "", short, means="Swap: the pair of words, with a comma; empty: a proposal"),
     Key("swapped", "heads", one_of(*KINDS), means="Swap: what is taken from the other run"),
+    # Corpus.
+    Key(
+        "corpus",
+        "",
+        str,
+        model_names.public_name,
+        means="Corpus: the open atlas: a folder on the server (path:...), an upload of this visit, "
+        "or `box`, made of the sentences in the box; empty: none",
+    ),
+    Key(
+        "corpus_by",
+        "previous",
+        one_of(*(measure.name for measure in MEASURES)),
+        means="Corpus: the measure that colours and sorts the heads",
+    ),
     # Compare.
     Key("versus", "sentence", one_of(*VERSUS), means="Compare: what stands on the second side"),
     Key("weighed", "raw", one_of(*WEIGHED), means="Compare: weights as they are, or words only"),
