@@ -75,6 +75,8 @@ SHOTS: tuple[Shot, ...] = (
     ("heads", "heads", {"block": "encoder", "heads_by": "previous", "layer": 2, "head": 3}),
     ("why", "why", {"answer": 3}),
     ("swap", "swap", {"edits": SWAPPED}),
+    ("corpus", "corpus", {"corpus": "box", "corpus_by": "entropy", "block": "encoder"}),
+    ("compare", "compare", {"versus": "step", "moments": "256,16384"}),
     ("align", "align", {"aligned": "2", "aligned_row": "out"}),
     ("checkpoint", "checkpoint", {}),
     ("about", "about", {}),
@@ -116,6 +118,7 @@ STANDS = {
     "about": "h3",
     "lessons": ".st-key-lesson-path, h2",
     "checkpoint": '[data-what="finding-2"]',
+    "corpus": ".st-key-card-corpus-head img",
 }
 WIDTHS = {1440: "", 800: "-800"}
 COLOURS = ("light", "dark")

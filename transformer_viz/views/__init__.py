@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from .charts.position_waves import position_waves as position_waves
     from .charts.stream_length import stream_length as stream_length
     from .charts.wavelengths import wavelengths as wavelengths
+    from .evidence.compared_heads import compared_atlas as compared_atlas
+    from .evidence.compared_heads import compared_map as compared_map
+    from .evidence.measure_grid import measure_grid as measure_grid
+    from .evidence.sentence_counts import sentence_counts as sentence_counts
     from .evidence.swap_grid import swap_grid as swap_grid
     from .export.atlas import atlas as atlas
     from .export.html_report import report as report
@@ -63,7 +67,11 @@ FURTHER_MODULES = {
     "printed": ".paper.figure_file",
     "curves": ".charts.curves",
     "head_cost": ".charts.head_cost",
+    "measure_grid": ".evidence.measure_grid",
+    "sentence_counts": ".evidence.sentence_counts",
     "swap_grid": ".evidence.swap_grid",
+    "compared_atlas": ".evidence.compared_heads",
+    "compared_map": ".evidence.compared_heads",
 }
 __all__ = ["VIEWS", "Picture", "View", *VIEW_MODULES, *FURTHER_MODULES]
 

@@ -275,3 +275,21 @@ def with_file(shown: Visit, monkeypatch: pytest.MonkeyPatch, content: bytes) -> 
     monkeypatch.setattr(upload, "file", lambda: True)
     monkeypatch.setattr(Private, "heads_file", property(lambda self: given))
     return shown(heads_on="file")
+
+
+@pytest.mark.shipped
+def test_groups_of_roles_stand_beside_those_of_blocks_and_layers() -> None:
+    model = tv.load("en-de-small", device="cpu")
+    pairs = sentences.in_the_box()[:3]
+    heads = (("encoder", "self", 0, 0), ("encoder", "self", 1, 1))
+    found = jobs.together(model, pairs, "zero", (("previous", heads),), lambda done, of: None)
+    ranking = tv.rank(model, list(pairs), "zero")
+    first = found.groups.iloc[0]
+    assert (first["role"], first["heads"]) == ("previous", 2)
+    alone = ranking.group(heads)
+    for name in ("effect", "low", "high", "sum"):
+        assert first[name] == pytest.approx(alone[name], abs=1e-6)
+    rest = found.groups[found.groups["role"].isna()]
+    assert len(rest) == len(ranking.groups) and found.card["sentences"] == 3
+    named = removal._named(found.groups)
+    assert first["role"] in set(named["role"]) and "all" in set(named["layer"])

@@ -28,6 +28,7 @@ from transformer_viz.core.interventions import (
 from transformer_viz.core.palette import RAMPS
 from transformer_viz.core.sites import MAPS, STACKS
 from transformer_viz.i18n import languages
+from transformer_viz.metrics.head_measures.registry import MEASURES
 from transformer_viz.metrics.residual.norm_statistics import STATISTICS
 
 TEXT = strategies.text(strategies.characters(exclude_categories=["Cs"]), max_size=60)
@@ -113,6 +114,14 @@ FULL = {
     "other": "Noch ein Satz.",
     "between": "es, sie",
     "swapped": "stream",
+    "corpus": "path:runs/atlas",
+    "corpus_by": "entropy",
+    "versus": "step",
+    "weighed": "content",
+    "opposite": "match",
+    "beside": "en-mlm",
+    "moments": (256, 4096),
+    "seen": "cross.1.3",
     "lab": "scale",
     "tried": "guess=1;d=64",
 }
@@ -142,6 +151,11 @@ STATES = strategies.fixed_dictionaries(
         "statistic": strategies.sampled_from([s.name for s in STATISTICS]),
         "reach": strategies.sampled_from(list(REACHES)),
         "swapped": strategies.sampled_from(list(url_state.KINDS)),
+        "corpus_by": strategies.sampled_from([one.name for one in MEASURES]),
+        "versus": strategies.sampled_from(url_state.VERSUS),
+        "weighed": strategies.sampled_from(url_state.WEIGHED),
+        "opposite": strategies.sampled_from(url_state.OPPOSITES),
+        "moments": strategies.sets(NUMBER).map(lambda numbers: tuple(sorted(numbers))),
         "aligned": strategies.just("")
         | NUMBER.map(str)
         | PAIR.map(lambda pair: "{}.{}".format(*pair)),
@@ -164,6 +178,7 @@ STATES = strategies.fixed_dictionaries(
         "search": strategies.sampled_from(url_state.SEARCHES),
         "drawing": strategies.integers(10, 500).map(lambda n: n / 100),
         **dict.fromkeys(("number", "branch", "gold", "other", "between", "lab", "tried"), TEXT),
+        **dict.fromkeys(("beside", "corpus", "seen"), TEXT),
         **dict.fromkeys(("present", "pooled", "gold_from_one"), strategies.booleans()),
         "words": strategies.booleans(),
         "special": strategies.booleans(),

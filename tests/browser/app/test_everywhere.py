@@ -28,6 +28,7 @@ PATHS = {page.title: page.path for page in PAGES}
 STANDS = {
     "About": "text=Attention is not Explanation",
     "Checkpoint": '[data-what="finding-2"]',
+    "Corpus": ".st-key-card-atlas",
     "Lessons": ".st-key-begin",
 }
 #: What belongs to a page with a footer alone.
@@ -40,6 +41,7 @@ MARKS = {
     "Heads": ".st-key-removal",
     "Why this word?": '[data-what="why-word"]',
     "Swap": ".st-key-swapped",
+    "Compare": ".st-key-versus",
     "Align": ".st-key-aligned_row",
     "Labs": ".st-key-lab",
 }
@@ -115,6 +117,14 @@ KEPT: dict[str, Any] = {
     "other": "The dog sat on the mat because it was tired.",
     "between": "sie, er",
     "swapped": "stream",
+    "corpus": "path:runs/atlas",
+    "corpus_by": "entropy",
+    "versus": "step",
+    "weighed": "content",
+    "opposite": "match",
+    "beside": "en-de",
+    "moments": "256,4096",
+    "seen": "cross.1.3",
     "lab": "scale",
     "tried": "guess=1",
 }

@@ -129,6 +129,8 @@ def test_two_texts_without_a_word_in_common() -> None:
     assert not found.any_same
     # as many words between two marks: counterparts by their places alone, and nothing is the same
     assert not common_words(pieces("▁A|▁dog|</s>"), pieces("▁The|▁cat|</s>")).any_same
+    # nor is it a word in common that both end with a stop
+    assert not common_words(pieces("▁A|▁dog|.|</s>"), pieces("▁The|▁cat|▁sat|.|</s>")).any_same
 
 
 def test_sides_exchange() -> None:

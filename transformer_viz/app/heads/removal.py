@@ -51,7 +51,7 @@ SAID = {
     ),
 }
 #: Sentences of the first numbers, which stand soon, and of each further step; then all of them.
-STEPS = (8, 32, 128, 512)
+STEPS = (4, 16, 64, 256)
 SHOWN = 20  # heads
 
 
@@ -271,7 +271,7 @@ def _of_several(found: Together) -> None:
     orders = [curve.assign(order=order) for order, curve in found.curves.items()]
     downloads(pd.concat(orders, ignore_index=True), found.card, "removal-curves")
     layout.heading(escape(say("Groups: all heads of a role, block or layer at once")), 3)
-    st.dataframe(_rounded(found.groups), hide_index=True, key="removal-groups")
+    st.dataframe(_named(_rounded(found.groups)), hide_index=True, key="removal-groups")
     downloads(found.groups, found.card, "removal-groups")
     layout.heading(escape(say("Pairs of the twelve strongest")), 3)
     st.dataframe(_rounded(found.pairs), hide_index=True, key="removal-pairs", height=280)
@@ -308,6 +308,17 @@ def _curves(found: Together) -> Any:
         say("nats per token"),
         say("More loss than at random: the ranking finds what matters, also together."),
         dark=visit.dark(),
+    )
+
+
+def _named(groups: pd.DataFrame) -> pd.DataFrame:
+    """Groups with "all" where they hold every block, layer or role."""
+    names = [name for name in ("role", "stack", "block", "layer") if name in groups]
+    return groups.assign(
+        **{
+            name: [say("all") if pd.isna(value) else str(value) for value in groups[name]]
+            for name in names
+        }
     )
 
 

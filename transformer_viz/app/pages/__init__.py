@@ -11,6 +11,8 @@ from . import (
     about,
     align,
     checkpoint,
+    compare,
+    corpus,
     explore,
     heads,
     labs,
@@ -38,7 +40,9 @@ PAGES: tuple[Page, ...] = (
     Page("heads", mark("Heads"), heads.QUESTION, heads.draw, ASK),
     Page("why", mark("Why this word?"), why.QUESTION, why.draw, ASK),
     Page("swap", mark("Swap"), swap.QUESTION, swap.draw, ASK),
+    Page("compare", mark("Compare"), compare.QUESTION, compare.draw, ASK),
     Page("align", mark("Align"), align.QUESTION, align.draw, ASK),
+    Page("corpus", mark("Corpus"), corpus.QUESTION, corpus.draw, ASK, framed=False),
     Page(
         "lessons",
         mark("Lessons"),

@@ -92,6 +92,8 @@ class Private:
     heads_file_came = Slot(("", 0))  # the name and size of the file that came last
     heads_ranked = Slot[dict[object, int]]({})  # by what was asked: sentences that are ranked
     heads_file_refused = Slot("")  # why it was refused
+    atlas_error = Slot(("", ""))  # Corpus: where an atlas was refused, and why
+    atlas_came = Slot("")  # the zip that came last
     lab = Slot("")  # the lab that was open last
     other_labs = Slot[dict[str, str]]({})  # what the other labs were left at
     widened = Slot(False)  # the width of the beam was chosen on the page itself

@@ -51,6 +51,9 @@ HEADS_BY = ("layer", "role", "effect", *(measure.name for measure in MEASURES))
 #: What colours the tiles of an atlas: their weights, or a number of each head.
 SCALES = tuple(dict.fromkeys(("head", "common", *SORTS[1:-1], *HEADS_BY[2:])))
 REMOVALS = ("mean", "zero", "resample", "uniform")
+VERSUS = ("sentence", "edits", "model", "step")
+WEIGHED = ("raw", "content")
+OPPOSITES = ("place", "match")
 DRAWS = (0.1, 5)  # temperatures of the output at which words may be drawn
 
 
@@ -245,9 +248,48 @@ KEYS: tuple[Key, ...] = (
         means="Align: words of the gold are counted from 1",
     ),
     # Swap.
-    Key("other", "", str, means="Swap: the other sentence; empty: a proposal"),
+    Key("other", "", str, means="Swap, Compare: the other sentence; empty: a proposal"),
     Key("between", "", short, means="Swap: the pair of words, with a comma; empty: a proposal"),
     Key("swapped", "heads", one_of(*KINDS), means="Swap: what is taken from the other run"),
+    # Corpus.
+    Key(
+        "corpus",
+        "",
+        str,
+        model_names.public_name,
+        means="Corpus: the open atlas: a folder on the server (path:...), an upload of this visit, "
+        "or `box`, made of the sentences in the box; empty: none",
+    ),
+    Key(
+        "corpus_by",
+        "previous",
+        one_of(*(measure.name for measure in MEASURES)),
+        means="Corpus: the measure that colours and sorts the heads",
+    ),
+    # Compare.
+    Key("versus", "sentence", one_of(*VERSUS), means="Compare: what stands on the second side"),
+    Key("weighed", "raw", one_of(*WEIGHED), means="Compare: weights as they are, or words only"),
+    Key("opposite", "place", one_of(*OPPOSITES), means="Compare: what each head stands beside"),
+    Key(
+        "beside",
+        "",
+        str,
+        model_names.public_name,
+        means="Compare: the other model; empty: the first that fits",
+    ),
+    Key(
+        "moments",
+        (),
+        places,
+        listed,
+        means="Compare: two steps of the training; empty: the first and the last",
+    ),
+    Key(
+        "seen",
+        "",
+        short,
+        means="Compare: the head, as map.layer.head; empty: the most different one",
+    ),
     # Labs.
     Key("lab", "", short, means="Labs: the open lab; empty: the first"),
     Key("tried", "", short, means="Labs: what was set in it, as name=value;..."),

@@ -65,8 +65,11 @@ class CommonWords:
 
     @property
     def any_same(self) -> bool:
-        """Whether a word, and not only a special token, is the same on both sides."""
-        return any(word.same and not word.special for word in self.shared)
+        """Whether a word is the same on both sides; of two texts a mark such as a stop is none."""
+        return any(
+            word.same and not word.special and (self.how != "words" or _has_letters(word.label_a))
+            for word in self.shared
+        )
 
     def members(self, side: str, tokens: int) -> np.ndarray:
         """Which token of a side (``a`` or ``b``) is in which shared word, 0 and 1
@@ -75,6 +78,10 @@ class CommonWords:
         for row, word in enumerate(self.shared):
             table[row, list(getattr(word, side))] = 1
         return table
+
+
+def _has_letters(text: str) -> bool:
+    return any(c.isalnum() for c in text)
 
 
 def common_words(a: Tokens, b: Tokens) -> CommonWords:

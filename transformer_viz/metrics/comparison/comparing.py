@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...core.sites import MAPS
+from ...core.sites import MAPS, called
 from ...core.trace import Trace
 from ...core.trace_parts import read_only
 from ...core.version import __version__
+from ...i18n import say
 from ...preprocessing.tokenizers import numbered
 from ..head_measures.rows import VIEWS, Tally, tally
 from ..head_measures.tables import blocks_of, interval, measured, table_of
@@ -24,6 +25,7 @@ from .pairing import CLEAR, Costs, paired
 from .shared_maps import SharedBlock, SharedMap, shared_maps
 
 Pairs = Sequence[tuple[Trace, Trace]]
+Place = tuple[int, int]  # layer, head
 ELSEWHERE = "elsewhere"  # the last column of shared maps
 
 
@@ -92,6 +94,45 @@ class Comparison:
         columns = (*_names(one.columns.shared), ELSEWHERE)
         return HeadMaps(read_only(a), read_only(b), _names(one.rows.shared), columns)
 
+    def pairs(self, block: str, matched: bool = False) -> dict[Place, Place]:
+        """The heads of a map of the first side, (layer, head), and those they are put beside: of
+        the same place, or the matched ones; a head that has none is left out."""
+        stack, kind = MAPS[block]
+        table = self.matched if matched else self.heads
+        table = table[(table["stack"] == stack) & (table["block"] == kind)]
+        if matched:
+            table = table[table["other_head"].notna()]
+            others = zip(table["other_layer"], table["other_head"], strict=True)
+        else:
+            others = zip(table["layer"], table["head"], strict=True)
+        own = zip(table["layer"], table["head"], strict=True)
+        return {
+            (int(a), int(b)): (int(c), int(d)) for (a, b), (c, d) in zip(own, others, strict=True)
+        }
+
+    def divergence(self, block: str, place: Place, matched: bool = False) -> float:
+        """The divergence of one head, (layer, head), from that of its place or its match."""
+        stack, kind = MAPS[block]
+        table = self.matched if matched else self.heads
+        row = table[
+            (table["stack"] == stack)
+            & (table["block"] == kind)
+            & (table["layer"] == place[0])
+            & (table["head"] == place[1])
+        ]
+        return float(row["divergence"].iloc[0]) if len(row) else float("nan")
+
+    def limit(self, matched: bool = False) -> float:
+        """The largest weight that was added or taken in any head: one scale for all pictures."""
+        return max(
+            (
+                self.maps(one.name, *own, other).limit
+                for one in self.shared
+                for own, other in self.pairs(one.name, matched).items()
+            ),
+            default=0.0,
+        )
+
     @cached_property
     def measures(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """What the heads of each side do, as `tv.metrics` measures runs, in the view asked for."""
@@ -134,19 +175,27 @@ def _in_common(a: Trace, b: Trace, view: str) -> tuple[SharedMap, ...]:
     maps = shared_maps(a, b, view)
     if not maps:
         raise ValueError(
-            f"The two sides have no attention map in common: one has {_listed(a.maps)}, the other "
-            f"{_listed(b.maps)}. Compare two models of one kind."
+            say(
+                "The two sides have no attention map in common: one has {ours}, the other "
+                "{theirs}. Compare two models of one kind.",
+                ours=_listed(a.maps),
+                theirs=_listed(b.maps),
+            )
         )
     if not any(one.rows.any_same for one in maps):
         raise ValueError(
-            f"The two sides read no word in common: {_text(a)} and {_text(b)}. Give sentences that "
-            "share words, or the same sentence to both."
+            say(
+                "The two sides read no word in common: {ours} and {theirs}. Give sentences that "
+                "share words, or the same sentence to both.",
+                ours=_text(a),
+                theirs=_text(b),
+            )
         )
     return maps
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names) or "none"
+    return ", ".join(map(called, names)) or say("none")
 
 
 def _text(trace: Trace) -> str:

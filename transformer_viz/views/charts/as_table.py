@@ -14,10 +14,11 @@ def as_table(picture: go.Figure) -> pd.DataFrame:
     """What a picture shows, as rows and columns under the names that stand along its sides.
 
     A map becomes rows and columns of its cells; curves become one column each, by what stands
-    along the horizontal axis. A name that occurs again gets a number.
+    along the horizontal axis; bars one column by the names that they carry. A name that occurs
+    again gets a number.
 
     Raises:
-        ValueError: a picture that has neither.
+        ValueError: a picture that has none of them.
     """
     for trace in picture.data:
         if trace.type == "heatmap":
@@ -27,6 +28,8 @@ def as_table(picture: go.Figure) -> pd.DataFrame:
                 for side, count in zip("yx", cells.shape, strict=True)
             )
             return pd.DataFrame(cells, index=down, columns=across)
+        if trace.type == "bar":
+            return pd.DataFrame({trace.name: np.asarray(trace.y)}, index=list(trace.customdata))
     curves = [c for c in picture.data if c.type == "scatter" and c.name and c.hovertemplate]
     if not curves:
         raise ValueError("This picture has no cells and no curves that a table could hold.")

@@ -1,0 +1,224 @@
+"""Corpus in Streamlit's own test runner: the numbers of the folder, and what cannot be opened."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlparse
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import transformer_viz as tv
+from transformer_viz.app.corpus import making, opening
+from transformer_viz.corpus.engines import run
+from transformer_viz.corpus.folder import AtlasFolder, open_atlas
+from transformer_viz.corpus.plan import make_plan, read_plan, settle_plan
+from transformer_viz.corpus.worker import Scanner
+
+from ...support.page_content import array, charts, html, said, told
+
+pytestmark = [pytest.mark.app, pytest.mark.shipped]
+Visit = Callable[..., AppTest]
+PAIRS = [
+    (f"The {one} sees the {other} in the garden.", f"Das ist {number} im Garten und im Haus.")
+    for number, (one, other) in enumerate(
+        (a, b) for a in ("cat", "dog", "bird") for b in ("man", "friend", "teacher")
+    )
+]
+MODEL = "en-de-small"
+
+
+def corpus(folder: Path) -> Path:
+    path = folder / "pairs.tsv"
+    path.write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    model = tv.load(MODEL, device="cpu")
+    plan = make_plan(model, corpus(folder), size=4)
+    settle_plan(plan, folder / "atlas")
+    run(plan, corpus(folder), folder / "atlas", model)
+    return folder / "atlas"
+
+
+@pytest.fixture
+def root(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder below which paths may be opened, with a copy of the atlas."""
+    shutil.copytree(whole, tmp_path / "atlas")
+    monkeypatch.setenv("TRANSFORMER_VIZ_ROOTS", str(tmp_path))
+    monkeypatch.setenv("TRANSFORMER_VIZ_MODEL", MODEL)
+    return tmp_path
+
+
+def heatmap(app: AppTest) -> dict[str, Any]:
+    traces = charts(app)["corpus-grid"]["data"]
+    return next(trace for trace in traces if trace["type"] == "heatmap")
+
+
+def opened(visit: Visit, **link: str) -> AppTest:
+    app = visit("corpus", **({"corpus": "path:atlas", "model": MODEL} | link))
+    assert not app.exception, told(app)
+    return app
+
+
+def test_the_page_shows_the_numbers_of_the_folder(root: Path, visit: Visit) -> None:
+    place = {"block": "cross", "layer": "1", "head": "2"}
+    app = opened(visit, corpus_by="coverage", **place)
+    atlas: AtlasFolder = open_atlas(root / "atlas")
+    head = ("decoder", "cross", 1, 2)
+    assert f"{MODEL} on 9 sentences of pairs.tsv" in said(app, "corpus")
+    own = atlas.table[(atlas.table["block"] == "cross")]
+    grid = heatmap(app)
+    assert array(grid["z"]).reshape(-1) == pytest.approx(own["coverage"].to_numpy())
+    counts, _ = atlas.histogram(head, "coverage")
+    assert np.array_equal(array(charts(app)["corpus-counts"]["data"][0]["y"]), counts)
+    assert counts.sum() == 9
+    row = own[(own["layer"] == 1) & (own["head"] == 2)].iloc[0]
+    assert f"<b>{row['coverage']:.2f}</b>" in html(app)
+    assert "cross L1 H2" in said(app, "corpus-head")
+    found = atlas.examples(head, "coverage")
+    text = html(app)
+    assert len(found) > 3 and all(one.text in text for one in found)
+    links = [piece.split('"')[0] for piece in text.split('href="')[1:]]
+    first = parse_qs(urlparse(links[-len(found)].replace("&amp;", "&")).query)
+    assert first["text"] == [found[0].text] and first["target"] == [found[0].target]
+    assert first["model"] == [MODEL] and first["block"] == ["cross"]
+    assert (first["layer"], first["head"]) == (["1"], ["2"])
+
+
+def test_a_head_is_chosen_and_another_measure(root: Path, visit: Visit) -> None:
+    app = opened(visit, block="encoder")
+    app.selectbox(key="corpus-head").select((2, 3)).run()
+    assert "encoder L2 H3" in said(app, "corpus-head")
+    app.selectbox(key="corpus_by").select("induction").run()
+    assert not app.exception and app.query_params["corpus_by"] in ("induction", ["induction"])
+    assert "what followed" in html(app)
+    app.button(key="atlas-other").click().run()
+    assert app.button(key="atlas-make").label and not app.exception
+
+
+def test_nothing_open_says_how_one_is_made(root: Path, visit: Visit) -> None:
+    app = opened(visit, corpus="")
+    label = app.button(key="atlas-make").label.replace("\\", "")
+    assert label == f"Measure the 500 sentences in the box on {MODEL}"
+    assert app.code[0].value == opening.COMMAND
+    app.text_input(key="atlas-path").set_value("atlas").run()
+    assert f"{MODEL} on 9 sentences" in said(app, "corpus")
+
+
+def test_sentences_in_the_box_are_measured_on_the_page(
+    root: Path, visit: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus(root)
+    monkeypatch.setattr(making, "PRETRAINED", root)
+    monkeypatch.setattr(making, "SENTENCES", "pairs.tsv")
+    monkeypatch.setattr(making, "SHARD", 4)  # as the fixture's
+    app = opened(visit, corpus="")
+    app.button(key="atlas-make").click().run()
+    assert f"{MODEL} on 9 sentences of sentences.tsv" in said(app, "corpus")
+    grid = heatmap(app)
+    own = open_atlas(root / "atlas").table
+    assert array(grid["z"]).reshape(-1) == pytest.approx(
+        own[own["block"] == "cross"]["previous"].to_numpy(), nan_ok=True
+    )
+
+
+def halve(atlas: Path) -> str:
+    path = atlas / "atlas.parquet"
+    path.write_bytes(path.read_bytes()[:-100])
+    return "atlas/atlas.parquet is half-written"
+
+
+def strange(atlas: Path) -> str:
+    plan = read_plan(atlas)
+    (atlas / "plan.json").write_text(replace(plan, seed=9).to_json(), encoding="utf-8")
+    return "atlas/atlas.parquet is a part of another atlas"
+
+
+def unfinished(atlas: Path) -> str:
+    for path in (atlas / "atlas.parquet", atlas / "parts" / "part-00001.parquet"):
+        path.unlink()
+    return "This atlas lacks atlas.parquet: 5 of 9 sentences are in finished parts."
+
+
+def foreign(atlas: Path) -> str:
+    (atlas / "examples.parquet").unlink()
+    (atlas / "parts" / "notes.txt").write_text("mine")
+    return "notes.txt is half-written or no part"
+
+
+def none(atlas: Path) -> str:
+    (atlas / "plan.json").unlink()
+    return "holds no atlas of a corpus: it has no plan.json"
+
+
+@pytest.mark.parametrize("harm", [halve, strange, unfinished, foreign, none])
+def test_what_cannot_be_opened_is_said_by_name(
+    harm: Callable[[Path], str], root: Path, visit: Visit
+) -> None:
+    expected = harm(root / "atlas")
+    app = opened(visit)
+    (error,) = app.error
+    assert expected in error.value.replace("\\", ""), error.value
+    assert str(root) not in error.value
+    assert app.button(key="atlas-make") is not None  # another one may be chosen
+
+
+def test_paths_elsewhere_and_uploads_of_others_are_refused(root: Path, visit: Visit) -> None:
+    app = opened(visit, corpus="path:/etc")
+    assert "outside of what may be opened here" in app.error[0].value
+    app = opened(visit, corpus="upload:atlas")
+    assert "uploaded in another visit" in app.error[0].value
+    app = opened(visit, corpus="upload:../../etc")
+    assert "uploaded in another visit" in app.error[0].value
+
+
+def zipped(folder: Path, names: tuple[str, ...]) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
+        for name in names:
+            file.write(folder / name, f"atlas/{name}")
+    return content.getvalue()
+
+
+def test_a_zip_of_three_files_suffices(root: Path, visit: Visit) -> None:
+    app = opened(visit, corpus="")
+    content = zipped(root / "atlas", opening.FILES)
+    app.file_uploader(key="atlas-zip").upload("mine.zip", content).run()
+    assert not app.exception and not app.error, told(app)
+    assert f"{MODEL} on 9 sentences" in said(app, "corpus")
+
+
+def test_a_zip_of_something_else_is_refused(root: Path, visit: Visit) -> None:
+    app = opened(visit, corpus="")
+    content = zipped(root / "atlas", opening.FILES[1:])
+    app.file_uploader(key="atlas-zip").upload("mine.zip", content).run()
+    assert "mine.zip is no atlas of a corpus" in app.error[0].value.replace("\\", "")
+
+
+def test_a_model_that_is_not_here_is_said(root: Path, visit: Visit) -> None:
+    app = opened(visit, model="en-de-small")
+    assert "is not among those here" not in html(app)
+    plan = read_plan(root / "atlas")
+    assert plan.model == MODEL
+
+
+def test_a_worker_may_still_be_making_it(root: Path, visit: Visit) -> None:
+    """A folder with a plan and one part."""
+    model = tv.load(MODEL, device="cpu")
+    plan = make_plan(model, corpus(root), size=4)
+    settle_plan(plan, root / "young")
+    Scanner(plan, str(corpus(root)), str(root / "young"), model)(2)
+    app = opened(visit, corpus="path:young")
+    expected = "lacks atlas.parquet, examples.parquet: 1 of 9 sentences"
+    assert expected in app.error[0].value.replace("\\", "")

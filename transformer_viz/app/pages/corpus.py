@@ -1,0 +1,70 @@
+"""Corpus: what does each head do over many sentences?"""
+
+from __future__ import annotations
+
+from html import escape
+
+import streamlit as st
+
+from ...corpus.folder import AtlasFolder
+from ...i18n import mark, say
+from ..corpus import opening, shown
+from ..engine.engine import Engine
+from ..page_template import notices_above
+from ..session.state import state
+from ..ui import layout
+from ..ui.progress import Stopped
+from ..ui.text_format import escape_markdown, spoken
+
+QUESTION = mark("What does each head do over many sentences?")
+
+
+def draw(engine: Engine) -> None:
+    """The page Corpus."""
+    with notices_above(engine):
+        _body(engine)
+
+
+def _body(engine: Engine) -> None:
+    layout.heading(escape(say(QUESTION)))
+    found = _opened(engine)
+    if found is None:
+        layout.quiet(
+            escape(
+                say(
+                    "An atlas holds, for every head, seventeen measures over all sentences of a "
+                    "file, how they are spread, and the sentences that show each best and "
+                    "typically."
+                )
+            )
+        )
+        opening.choices(engine)
+        return
+    card = found.card
+    with layout.row("center", spread=True, key="corpus-open"):
+        said = say(
+            "{model} on {count} sentences of {corpus}",
+            model=card["model"],
+            count=f"{card['read']:,}",
+            corpus=card["corpus"],
+        )
+        if card["refused"]:
+            said += " " + say("({count} that it cannot read left out)", count=card["refused"])
+        layout.heading(escape(said), 3, what="corpus")
+        st.button(say("another atlas"), key="atlas-other", on_click=_close)
+    shown.card(found, engine)
+
+
+def _opened(engine: Engine) -> AtlasFolder | None:
+    """The chosen atlas; or None, and on the page why it cannot be shown."""
+    try:
+        return opening.chosen(engine)
+    except Stopped:  # says so itself, and offers to go on
+        pass
+    except (ValueError, LookupError, OSError) as error:
+        st.error(escape_markdown(spoken(error)))
+    return None
+
+
+def _close() -> None:
+    state.corpus = ""
