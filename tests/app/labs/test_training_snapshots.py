@@ -12,13 +12,16 @@ from click.testing import CliRunner
 
 import transformer_viz as tv
 from tests.support.head_formulas import entropy
+from transformer_viz.app.heads.jobs import measured as head_measures
 from transformer_viz.app.labs.experiments.training_snapshots import (
     SnapshotResult,
     answer,
     entropies,
 )
+from transformer_viz.app.labs.measure_curves import GROUPS, lines_of
 from transformer_viz.app.labs.snapshots import MODEL, Moment, logged, measured
 from transformer_viz.checkpoints.common.bundled import PRETRAINED, SNAPSHOTS
+from transformer_viz.metrics.head_measures.registry import MEASURES
 from transformer_viz.training.evaluate import bleu
 from transformer_viz.training.snapshots import forced_loss, main, measure, moments
 
@@ -106,3 +109,30 @@ def test_the_answer_is_the_moment_from_which_on_the_text_stays(
     found = SnapshotResult(tuple(Moment(s, "", 0, 0) for s in steps), tuple(texts), {}, np.zeros(4))
     assert found.first.step == first
     assert answer(found) == option
+
+
+@pytest.mark.shipped
+def test_the_lines_of_a_head_are_the_measures_of_each_snapshot() -> None:
+    """Against `tv.metrics` on the same sentence and translation."""
+    source, target = PAIRS[0]
+    names = [MODEL + end for end in ("/step-1", "/step-1024", "")]
+    tables = [
+        head_measures(tv.load(name), ((source, target),), lambda done, of: None).table
+        for name in names
+    ]
+    rows = lines_of(tables, "cross", 2, 1)
+    for number, name in enumerate(names):
+        model = tv.load(name)
+        table = tv.metrics(tv.trace(model, source, target, check=False))
+        here = (table["block"] == "cross") & (table["layer"] == 2) & (table["head"] == 1)
+        wanted = table[here].iloc[0]
+        for column in ("entropy", "sink", "diagonality", "coverage"):
+            assert rows[column][number] == pytest.approx(wanted[column], abs=1e-5)
+            assert rows[f"{column}_rows"][number] == wanted[f"{column}_rows"]
+            assert rows[f"{column}_chance"][number] == pytest.approx(wanted[f"{column}_chance"])
+
+
+def test_every_measure_stands_in_one_picture() -> None:
+    shown = [name for _, group in GROUPS.values() for name in group]
+    assert sorted(shown) == sorted(column.name for column in MEASURES)
+    assert max(len(group) for _, group in GROUPS.values()) <= 8  # colours cannot tell more apart

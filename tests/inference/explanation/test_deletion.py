@@ -97,6 +97,20 @@ def test_the_word_that_was_copied_is_the_one_that_matters() -> None:
         assert own["loss"].loc[1] > chance["loss"].loc[1] + 1
 
 
+@pytest.mark.shipped
+def test_with_one_word_hidden_nothing_is_above_removal() -> None:
+    """Words of several pieces are hidden whole, and removal's order is that of whole words."""
+    model, text = tv.load("en-de-small", device="cpu"), "Tom's neighbours unexpectedly emigrated."
+    explainer = Explainer(ask(model, text, 3))
+    words = words_to_hide(explainer.question)
+    assert any(len(places) > 1 for places in words.values())
+    table = deletion_curve(explainer, most=1).table.query("hidden == 1").set_index("method")
+    alone = hiding.log_probabilities(explainer.question, [(), *words.values()])
+    best = float((alone[0] - alone[1:]).max())
+    assert table.loc["removal", "loss"] == pytest.approx(best, abs=1e-5)
+    assert (table["loss"] <= best + 1e-5).all() and (table["high"] <= best + 1e-5).all()
+
+
 def test_many_sentences_are_judged_together(build_model: Callable[..., Model]) -> None:
     """Each mean is that of the sentences' curves; chance is above chance by nothing."""
     model, generator = drawn(build_model), np.random.default_rng(0)

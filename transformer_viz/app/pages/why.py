@@ -14,6 +14,7 @@ from ... import views
 from ...components import Picked
 from ...i18n import mark, say, spoken_language
 from ...views.charts.curves import Curve
+from ...views.csv_text import csv_text
 from ...views.html.word_answers import WordValues, direct_table, lens_table, word_answers
 from ..cards import token_chips
 from ..cards.dock import dock
@@ -310,7 +311,7 @@ def _take(found: Answers) -> None:
 def _downloads(name: str, table: pd.DataFrame, card: dict[str, Any]) -> None:
     with layout.row():
         for label, data, ending, mime in (
-            ("CSV", table.to_csv(index=False), "csv", "text/csv"),
+            ("CSV", csv_text(table), "csv", "text/csv"),
             (
                 say("run card"),
                 json.dumps(card, indent=2, ensure_ascii=False),

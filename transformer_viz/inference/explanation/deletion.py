@@ -104,11 +104,12 @@ def deletion_curve(
             )
     orders = {}
     for method in methods:
+        if method == "removal":
+            orders[method] = ordered(_removed(question, words, tell))
+            continue
         try:
             values = explainer.answer(method).values
         except ValueError:
-            if method == "removal":
-                raise
             continue
         orders[method] = ordered(_scores(values, words))
     count = min(most, len(words) - 1)
@@ -138,6 +139,14 @@ def _scores(values: pd.DataFrame, words: dict[int, list[tuple[str, int]]]) -> di
     tokens = [(word, token) for word, places in words.items() for _, token in places]
     numbers = np.array([source.get(token, np.nan) for _, token in tokens])
     return by_words(numbers, [word for word, _ in tokens])
+
+
+def _removed(
+    question: Question, words: dict[int, list[tuple[str, int]]], tell: Tell | None
+) -> dict[int, float]:
+    """What each word costs with all of its tokens hidden at once: no order begins better."""
+    found = log_probabilities(question, [(), *words.values()], tell)
+    return {word: float(found[0] - x) for word, x in zip(words, found[1:], strict=True)}
 
 
 def _tokens(

@@ -24,6 +24,7 @@ from .. import head_map, held_runs, lab_state
 from ..bench import Bench
 from ..lab import Lab
 from ..learning_curves import curves
+from ..measure_curves import measure_curves
 from ..snapshots import Moment, measured
 
 BOUNDS = (100, 1000, 10_000)  # updates, between the options
@@ -59,9 +60,10 @@ def experiment(bench: Bench) -> SnapshotResult:
         block = bench.choose("block", say("attention"), options, "cross")
     now = steps.index(step)
     _said(found, now)
-    _attention(bench, traces[now], block, step)
+    place = _attention(bench, traces[now], block, step)
     curves(bench, moments, found.entropies, now)
     _table(bench, found, now)
+    measure_curves(bench, moments, (_sentence(bench), texts[-1]), place, now)
     return found
 
 
@@ -117,7 +119,8 @@ def _said(found: SnapshotResult, now: int) -> None:
     st.html(f'<p class="tv-lab-say" data-what="said">{escape(said)}</p>')
 
 
-def _attention(bench: Bench, trace: Trace, block: str, step: int) -> None:
+def _attention(bench: Bench, trace: Trace, block: str, step: int) -> tuple[str, int, int]:
+    """The atlas and the open head; gives back its map, layer and number."""
     layers, heads = trace.thumbnail(block).shape[:2]
     names = [f"L{r}H{c}" for r in range(layers) for c in range(heads)]
     chosen = lab_state.valid_setting("head", names, names[-heads])
@@ -133,6 +136,7 @@ def _attention(bench: Bench, trace: Trace, block: str, step: int) -> None:
     with right:
         layout.heading(f"L{layer} H{head}", 3)
         head_map.head(bench, "head", trace, block, layer, head)
+    return block, layer, head
 
 
 def _open(said: object) -> None:

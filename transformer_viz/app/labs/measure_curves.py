@@ -1,0 +1,178 @@
+"""What one head does, in its measures, over the updates of a training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from ... import views
+from ...core.sites import MAPS, called
+from ...i18n import mark, say
+from ...views.charts.curves import Curve
+from ...views.html.measure_cells import DASH, MEASURE_TEXTS
+from ..heads.jobs import measured
+from ..ui import layout
+from ..ui.progress import run_with_progress
+from .bench import Bench
+from .snapshots import Moment
+
+#: The measures in three pictures, each with the question that they share.
+GROUPS = {
+    "looks": (
+        mark("Where does it look?"),
+        ("previous", "self", "next", "positional", "distance", "diagonality", "monotonicity"),
+    ),
+    "parks": (
+        mark("How sharply does it look, and does it park?"),
+        ("entropy", "confidence", "sink", "special", "null", "coverage"),
+    ),
+    "finds": (
+        mark("What does it find, and pass on?"),
+        ("duplicate", "induction", "copying", "ov_copying"),
+    ),
+}
+
+
+def measured_at(
+    bench: Bench, moments: Sequence[Moment], source: str, target: str
+) -> list[pd.DataFrame]:
+    """The measures of every head at every moment, on one sentence with one target held."""
+    engine, items = bench.scene.engine, ((source, target),)
+
+    def work(task: Any) -> list[pd.DataFrame]:
+        tables = []
+        for number, moment in enumerate(moments):
+            found = engine.ask(moment.name, measured, items, task=task, stepped=True)
+            tables.append(found.table)
+            task.step(number + 1, len(moments))
+        return tables
+
+    return run_with_progress(
+        work,
+        key="lab-learning-measures",
+        label=say("Measuring the heads of every snapshot ..."),
+        about=items,
+    )
+
+
+def lines_of(tables: Sequence[pd.DataFrame], block: str, layer: int, head: int) -> pd.DataFrame:
+    """The rows of one head, a row a moment."""
+    stack, kind = MAPS[block]
+    rows = []
+    for table in tables:
+        here = (table["stack"] == stack) & (table["block"] == kind)
+        here &= (table["layer"] == layer) & (table["head"] == head)
+        rows.append(table[here].iloc[0])
+    return pd.DataFrame(rows).reset_index(drop=True)
+
+
+def measure_curves(
+    bench: Bench,
+    moments: Sequence[Moment],
+    texts: tuple[str, str],
+    place: tuple[str, int, int],
+    now: int,
+) -> None:
+    """Three pictures side by side, and the numbers of the present moment with their chance.
+
+    Args:
+        bench: the lab's.
+        moments: the snapshots.
+        texts: the sentence, and the translation that every snapshot is given.
+        place: map, layer and head.
+        now: the number of the moment to mark.
+    """
+    block, layer, head = place
+    name = f"{called(block)} L{layer} H{head}"
+    layout.heading(say("How do the measures of {head} move while it learns?", head=name), 3)
+    if not texts[1]:
+        layout.quiet(say("It writes nothing at the end, so there are no words to hold."))
+        return
+    rows = lines_of(measured_at(bench, moments, *texts), block, layer, head)
+    steps = np.array([moment.step for moment in moments])
+    for column, (key, (question, names)) in zip(st.columns(3), GROUPS.items(), strict=True):
+        with column:
+            _picture(bench, key, say(question), rows, steps, names, now)
+    layout.quiet(
+        say(
+            "On this sentence and the final translation, special tokens left out; the table has "
+            "chance beside each number. One sentence has no interval."
+        )
+    )
+    _table(bench, rows, now)
+
+
+def _picture(
+    bench: Bench,
+    key: str,
+    question: str,
+    rows: pd.DataFrame,
+    steps: np.ndarray,
+    names: Sequence[str],
+    now: int,
+) -> None:
+    known = [name for name in names if rows[name].notna().any()]
+    lines = [
+        Curve(say(MEASURE_TEXTS[name][0]), steps, rows[name].to_numpy(float), marked=now)
+        for name in known
+    ]
+    if not lines:
+        layout.heading(question, 3)
+        layout.quiet(say("None of these can be asked of this head on this sentence."))
+        return
+    least = min(0.0, float(np.nanmin(rows[known].to_numpy(float))))
+    silent = [say(MEASURE_TEXTS[name][0]) for name in names if name not in known]
+    caption = say("Without a unit, at most 1.")
+    if len(known) == 1:  # one line has no legend
+        caption = f"{say(MEASURE_TEXTS[known[0]][0])} · {caption}"
+    if silent:
+        caption += " " + say("Nobody could be asked: {names}.", names=", ".join(silent))
+    bench.chart(
+        f"measures-{key}",
+        question,
+        lambda: views.curves(
+            lines,
+            say("updates"),
+            say("share"),
+            caption,
+            log="x",
+            least=least,
+            most=1,
+            height=360,
+            dark=bench.dark,
+        ),
+    )
+
+
+def _table(bench: Bench, rows: pd.DataFrame, now: int) -> None:
+    """The present moment: value, chance and rows of each measure that has one, and its way."""
+    first, row, last = rows.iloc[0], rows.iloc[now], rows.iloc[-1]
+    names = [name for _, group in GROUPS.values() for name in group]
+    lines = [
+        (
+            say(MEASURE_TEXTS[name][0]),
+            *(_number(one[name]) for one in (first, row, last)),
+            _number(row[f"{name}_chance"]),
+            f"{int(row[f'{name}_rows']):,}",
+        )
+        for name in names
+        if rows[name].notna().any()
+    ]
+    heads = (
+        say("measure"),
+        say("at first"),
+        say("here"),
+        say("at the end"),
+        say("chance"),
+        say("rows"),
+    )
+    with st.container(key="fold-measures"):
+        bench.table(heads, lines)
+
+
+def _number(value: float) -> str:
+    return DASH if np.isnan(value) else f"{value:.2f}"
