@@ -1,6 +1,6 @@
 """`make bench`: run the benchmarks named, or all of them, and write RESULTS.md.
 
-    python -m benchmarks.run [capture memory path atlas start slider base] [--quick]
+    python -m benchmarks.run [capture memory long path atlas start slider base] [--quick]
 
 Exit code 1 where a budget is missed.
 """
@@ -21,6 +21,7 @@ from benchmarks import report
 BENCHMARKS = {
     "capture": ("capture", "overhead"),
     "memory": ("capture", "memory"),
+    "long": ("long_texts", "long_texts"),
     "path": ("path", "small_model"),
     "atlas": ("atlas", "atlas"),
     "start": ("start", "start"),

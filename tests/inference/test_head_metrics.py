@@ -253,6 +253,19 @@ def test_what_cannot_be_measured_is_said(make_box: None = None) -> None:
         tv.roles(trace.heads[HEAD])
 
 
+@pytest.mark.families
+def test_what_is_told_on_the_way_is_the_table_of_these() -> None:
+    """As `tv.rank` does: how many, of how many, and at 8, 16 and all what is known so far."""
+    heard: list[tuple[int, int, pd.DataFrame | None]] = []
+    prompts = repeats(19)
+    table = tv.metrics(w1()[1], prompts, tell=lambda *told: heard.append(told))
+    assert [(done, of) for done, of, _ in heard] == [(n, 19) for n in range(1, 20)]
+    tables = {done: so_far for done, _, so_far in heard if so_far is not None}
+    assert list(tables) == [8, 16, 19]
+    pd.testing.assert_frame_equal(tables[19], table)
+    pd.testing.assert_frame_equal(tables[8], tv.metrics(w1()[1], prompts[:8]))
+
+
 def test_a_trace_takes_its_view_as_second_word() -> None:
     from tests.views.conftest import make_trace
 
@@ -287,10 +300,8 @@ SENTENCES = [
 @pytest.mark.parametrize("name", ["en-de", "en-lm", "en-mlm"])
 def test_no_role_takes_half_of_a_trained_model(name: str) -> None:
     """P15; and some heads have one."""
-    heard: list[int] = []
     model = tv.load(name, device="cpu")
-    table = tv.metrics(model, SENTENCES, tell=lambda done, of: heard.append(done))
-    assert heard == list(range(1, len(SENTENCES) + 1))
+    table = tv.metrics(model, SENTENCES)
     told = tv.roles(table)["roles"]
     shares = told.explode().value_counts() / len(told)
     assert shares.max() <= 0.5 and (told.map(len) == 0).mean() > 0.5

@@ -294,7 +294,8 @@ def twin(model: nn.Module, kind: str, seed: int = 0) -> Witness:
             else:
                 assert kind == "rotated", kind
                 for head in range(HEADS):
-                    turn, _ = torch.linalg.qr(torch.randn(wide, wide, generator=generator))
+                    drawn = torch.randn(wide, wide, generator=generator, dtype=torch.float64)
+                    turn = torch.linalg.qr(drawn)[0].to(weight.dtype)
                     weight[:, :2, head], bias[:2, head] = (
                         weight[:, :2, head] @ turn,
                         bias[:2, head] @ turn,

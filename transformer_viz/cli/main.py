@@ -114,7 +114,11 @@ def trace(path: str, out: str, words: tuple[str, ...], **given: Any) -> None:
         found = run(model, source, target=aim, intervention=intervention, keep=keep, **beside)
         found.save(out)
     maps = ", ".join(f"{name} {found.layers(name)} layers" for name in found.maps)
-    click.echo(f"{out}: {maps}; capture report {found.report.status}")
+    kept = "; tiles in the place of matrices" if found.tiles else ""
+    told = f"capture report {found.report.status}"
+    if found.report.output_difference is None:
+        told = "the capture of so long a text was not proved"
+    click.echo(f"{out}: {maps}{kept}; {told}")
 
 
 def _beside(model: Model, path: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from torch import nn
 import transformer_viz as tv
 from tests.metrics.comparison.test_common_words import TEXTS, trained
 from tests.support import witness_models
-from tests.support.removal_witnesses import HEADS, random_gpt2
+from tests.support.witness_models import HEADS, random_gpt2
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import Intervention, ScaleHead, Temperature
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 import transformer_viz as tv
+from tests.support.witness_models import TWINS, random_gpt2, twin
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import BlockKeys, Intervention
 from transformer_viz.i18n import catalogue
@@ -260,30 +261,19 @@ def test_each_caption_says_what_it_cannot_say(build_model: Callable[..., Model])
 
 
 @pytest.mark.families
-@pytest.mark.parametrize("twin", ["bias_moved", "value_scaled"])
-def test_twins_of_one_function_get_one_answer(twin: str) -> None:
-    """P17, P18 (W5b, W5c): a bias moved behind the projection; one head's values ten times as
-    long and its rows of W_O a tenth."""
-    from tests.support.removal_witnesses import bias_moved, random_gpt2
-
-    plain, other = random_gpt2().double(), random_gpt2().double()
-    if twin == "bias_moved":
-        bias_moved(other)
-    else:
-        with torch.no_grad():
-            attention = other.transformer.h[1].attn
-            width = attention.embed_dim // attention.num_heads
-            start = 2 * attention.embed_dim + width
-            attention.c_attn.weight[:, start : start + width] *= 10
-            attention.c_attn.bias[start : start + width] *= 10
-            attention.c_proj.weight[width : 2 * width] /= 10
+@pytest.mark.parametrize("kind", [kind for kind in TWINS if kind != "permuted"])
+def test_twins_of_one_function_get_one_answer(kind: str) -> None:
+    """P17, P18 (W5b, W5c, W5e): a bias moved behind the projection; one head's values ten times
+    as long and its rows of W_O a tenth; queries and keys turned."""
+    plain = random_gpt2().double()
+    other = twin(plain, kind).module
     text = [5, 9, 11, 5, 9, 30, 2, 7]
     for method in captions.METHODS:
         a, b = (tv.explain(model, text, 6, method=method) for model in (plain, other))
         column = "logit" if method == "lens" else "value"
         left, right = (one.values[column].to_numpy() for one in (a, b))
         same = left == pytest.approx(right, abs=1e-5)
-        depends = method == "gradient" and twin == "bias_moved"
+        depends = method == "gradient" and kind == "bias"
         assert same != depends, method
         if depends:  # the slope of a weight counts the bias that every key brings
             assert "depends on how the weights are written" in a.caption

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.support.removal_witnesses import importance, random_gpt2, repeats
+from tests.support.witness_models import importance, random_gpt2, second_halves
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.inference.ablation.bench import Bench
 from transformer_viz.inference.ablation.examples import read_examples
@@ -62,7 +62,7 @@ def test_importance_is_the_slope_of_a_gate() -> None:
 def test_the_integral_over_gates_is_complete() -> None:
     """P25 (W4, gain 4): the sum is L(all on) - L(all off), and two heads that need each other
     share it unevenly."""
-    found, rest = integrated_gates(bench(importance(gain=4.0), repeats(4)), steps=64)
+    found, rest = integrated_gates(bench(importance(gain=4.0).module, second_halves(4)), steps=64)
     assert abs(rest) <= 0.01 * abs(found.sum()) and found.sum() < -1
     assert found[0] < 0 and found[4] < 0 and abs(found[0] - found[4]) > 0.1
     others = np.delete(found, [0, 4])

@@ -28,7 +28,7 @@ def measured(
     """The measures of every head, its roles, and the sentences that show them."""
     from ...inference.head_metrics.evidence import evidence
 
-    return evidence(model, list(sentences), tell)
+    return evidence(model, list(sentences), lambda done, of, _: tell(done, of))
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,8 +22,6 @@ from ..ui.progress import run_with_progress
 from . import removal, sentences
 from .jobs import Item, Removals, SmallMap, maps_of
 
-ABREAST = 3  # maps side by side
-
 
 def card(scene: Scene, found: HeadEvidence, source: str, ranked: Removals | None) -> None:
     """The selected head: its roles, its switch, every measure, and where a role shows."""
@@ -78,11 +76,8 @@ def _examples(scene: Scene, found: HeadEvidence, source: str, number: int, role:
     chosen = tuple(items[one] for one in (*best, *typical))
     maps = _maps(scene, chosen, role)
     titles = [say("most")] * len(best) + [say("typically")] * len(typical)
-    for first in range(0, len(chosen), ABREAST):
-        with st.container(key=f"pictures-examples-{role}-{first}"):
-            for column, n in zip(st.columns(ABREAST), range(first, len(chosen)), strict=False):
-                with column:
-                    _example(scene, chosen[n], maps[n], titles[n], role)
+    drawn = (_example(scene, *one, role) for one in zip(chosen, maps, titles, strict=True))
+    st.html(f'<div class="tv-examples">{"".join(drawn)}</div>')
 
 
 def _maps(scene: Scene, chosen: Sequence[Item], role: str) -> Sequence[SmallMap]:
@@ -99,8 +94,8 @@ def _maps(scene: Scene, chosen: Sequence[Item], role: str) -> Sequence[SmallMap]
     return found
 
 
-def _example(scene: Scene, item: Item, one: SmallMap, title: str, role: str) -> None:
-    """One sentence with the head's map of it; the sentence opens in Explore."""
+def _example(scene: Scene, item: Item, one: SmallMap, title: str, role: str) -> str:
+    """One sentence with the head's map of it, as HTML; the sentence opens in Explore."""
     place = scene.place
     text = str(item if isinstance(item, str) else item[0])
     link = {
@@ -111,7 +106,7 @@ def _example(scene: Scene, item: Item, one: SmallMap, title: str, role: str) -> 
     there = {"text": text, "block": place.map_name, "layer": place.layer, "head": place.head}
     href = escape(f"./?{urlencode(link | there)}")
     picture = small_map(one.weights, one.rows, one.columns, dark=visit.dark())
-    st.html(
-        f'<p class="tv-say" data-what="example-{role}"><span class="tv-quiet">{escape(title)}'
-        f'</span> <a href="{href}" target="_self">{escape(text)}</a></p>{picture}'
+    return (
+        f'<div><p class="tv-say" data-what="example-{role}"><span class="tv-quiet">{escape(title)}'
+        f'</span> <a href="{href}" target="_self">{escape(text)}</a></p>{picture}</div>'
     )

@@ -172,10 +172,8 @@ def fits(heads: int, queries: int, keys: int) -> bool:
 
 
 def owned(x: Tensor) -> Tensor:
-    """A float32 copy that holds no larger tensor alive, on the device of the model."""
-    x = x.detach().float()
-    alone = x.is_contiguous() and x.untyped_storage().nbytes() == x.numel() * x.element_size()
-    return x if alone else x.clone(memory_format=torch.contiguous_format)
+    """A float32 copy: it holds no larger tensor alive, and the model may overwrite its own."""
+    return torch.empty(x.shape, device=x.device).copy_(x.detach())
 
 
 def lone_keys(k: Tensor) -> Tensor:

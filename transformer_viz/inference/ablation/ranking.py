@@ -19,6 +19,7 @@ from ...core.trace_parts import read_only
 from ...metrics.statistics import bootstrap
 from ...metrics.statistics.significance import bootstrap_p, holm
 from ..head_means import HeadMeans, remember
+from ..head_metrics.telling import Tell
 from ..model_inputs import model_of
 from .bench import Bench, Removal
 from .examples import read_examples
@@ -31,9 +32,6 @@ POINTS = 11  # of a curve
 ALPHA = 0.05
 ROUNDING = 1e-6  # nats a token: what is smaller, the order of sums in float32 makes
 
-#: Hears how many sentences are measured, of how many, and the table so far (None while the
-#: references and the replacements are prepared). What it raises comes out, and nothing is kept.
-Tell = Callable[[int, int, pd.DataFrame | None], None]
 #: A head: ``(stack, block, layer, head)``, or the `Site` of one.
 Head = Site | tuple[str, str, int, int]
 
@@ -299,7 +297,8 @@ def rank(
             ``zero``: nothing; ``resample``: what it gave in another sentence of like length, four
             seeded permutations; ``uniform``: as if it looked at all visible keys alike.
         tell: hears, after each few sentences, how many are done, of how many, and the table of
-            these. What it raises comes out here.
+            these; None while references and replacements are prepared. What it raises comes out
+            here.
         seed: of permutations, masks and reweightings.
 
     Raises:

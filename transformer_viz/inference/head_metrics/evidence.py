@@ -13,7 +13,8 @@ from ...metrics.head_measures.role_examples import role_examples
 from ...metrics.head_measures.role_rules import roles
 from ...metrics.head_measures.tables import table_of
 from ..run_card import model_card
-from .pooled import Tell, runs_of
+from .pooled import runs_of
+from .telling import Tell
 
 
 def evidence(
@@ -24,7 +25,7 @@ def evidence(
     Raises:
         ValueError: no sentences, or one that the model cannot read.
     """
-    runs = list(runs_of(model, sentences, tell, "content", seed))
+    runs = runs_of(model, sentences, tell, "content", seed)
     table = roles(table_of(runs, seed if len(runs) > 1 else None))
     examples = {
         (row, role): role_examples(runs, row, role)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,9 +16,9 @@ from ...metrics.head_measures.tables import Block, blocks_of, measured, table_of
 from ..model_inputs import model_of, source_and_target
 from ..tracing import trace
 from .own_weights import OwnWeights
+from .telling import Tell
 
-#: Hears how many sentences of how many are done; what it raises ends the measurement.
-Tell = Callable[[int, int], None]
+FIRST = 8  # sentences of the first table that is told; the next ones are of twice as many
 
 
 def metrics(
@@ -47,7 +47,8 @@ def metrics(
         thing: a trace with its weights; a model that `load` gave; or a module.
         sentences: of a model: texts, lists of ids, or tuples (source, target); a source alone is
             decoded greedily where the model has a decoder.
-        tell: called after each sentence with the number of those done, and of all.
+        tell: hears, after each sentence, how many are done, of how many, and the table of these
+            where their number has doubled, else None. What it raises comes out here.
         view: ``content`` leaves special tokens out and divides by what remains; ``raw`` takes
             weights as they are. Confidence, sink, special and null are raw in both.
         seed: of the bootstrap and of the orders that the null is made of.
@@ -69,21 +70,25 @@ def metrics(
             "Heads are measured on a list of sentences, or of (source, target) pairs; give some."
         )
     model = model_of(thing)
-    return table_of(list(runs_of(model, sentences, tell, view, seed)), seed)
+    return table_of(runs_of(model, sentences, tell, view, seed), seed)
 
 
 def runs_of(
     model: Model, sentences: Sequence[Any], tell: Tell | None, view: str, seed: int
-) -> Iterator[list[Block]]:
-    """All measures of each sentence's blocks, one sentence after the other, also under the null."""
-    own = OwnWeights(model)
+) -> list[list[Block]]:
+    """All measures of each sentence's blocks, also under the null."""
+    own, runs = OwnWeights(model), list[list[Block]]()
     for number, sentence in enumerate(sentences):
         source, target = source_and_target(model, sentence)
         run = trace(model, source, target, keep=("weights", "scores", "qkv"), check=False)
         generator = np.random.default_rng((seed, number))
-        yield [
+        blocks = [
             measured(one.site, replace(rows, **own.beside(one, number == 0)), generator)
             for one, rows in blocks_of(run, view)
         ]
+        runs.append(blocks)
         if tell is not None:
-            tell(number + 1, len(sentences))
+            done = len(runs)
+            worth = done == len(sentences) or (done >= FIRST and not done & (done - 1))
+            tell(done, len(sentences), table_of(runs, seed) if worth else None)
+    return runs
