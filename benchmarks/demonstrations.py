@@ -248,22 +248,24 @@ def special(given: argparse.Namespace) -> Found:
     found = {"en-mlm, in the box": _beside(measured)}
     if given.bert is not None:
         model = tv.load(str(given.bert), device="cpu")
-        ends = np.mean([_on_end(tv.trace(model, one, check=False)) for one in sentences], 0)
-        found[f"{given.bert.name}, weights {model.hash[:12]}"] = _beside(
-            tv.metrics(model, sentences), int((ends > 0.5).sum())
-        )
+        ends = np.mean([_on_ends(tv.trace(model, one, check=False)) for one in sentences], 0)
+        first, end = (int((mass > 0.5).sum()) for mass in ends)
+        measured = tv.metrics(model, sentences)
+        found[f"{given.bert.name}, weights {model.hash[:12]}"] = _beside(measured, first, end)
     return {"models": found, "sentences": SPECIAL, "given": given.bert is not None}
 
 
-def _on_end(run: Trace) -> np.ndarray:
-    """The weight that words give to the last token, mean over them, ``[layer, head]``."""
+def _on_ends(run: Trace) -> np.ndarray:
+    """What words give to the first token and to the last, mean over them, ``[2, layer, head]``."""
     words = ~np.array(run.source.special, bool)
-    return np.stack([block.weights[:, words, -1].mean(-1) for block in run.blocks("encoder")])
+    mean = [block.weights[:, words].mean(1) for block in run.blocks("encoder")]
+    return np.stack(mean)[..., [0, -1]].transpose(2, 0, 1)
 
 
-def _beside(measured: pd.DataFrame, end: int | None = None) -> Found:
+def _beside(measured: pd.DataFrame, first: int | None = None, end: int | None = None) -> Found:
     return {
         "heads": len(measured),
+        "first": first,
         "end": end,
         "special": int((measured["special"] > 0.5).sum()),
         "first_special": _of_best(measured, "special"),

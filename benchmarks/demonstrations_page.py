@@ -291,16 +291,20 @@ def special(found: Found) -> str:
     lines = [
         "## D8 Heads that look at [SEP], and beside the word\n",
         f"Clark et al. 2019, figure 2, on {found['sentences']} sentences (500 for the model in the "
-        "box). How many heads give more than half of their weight to special tokens and to the end "
-        f"mark alone, and the heads with most on the word before and after.{said}\n",
+        "box). How many heads give more than half of their weight to special tokens, to the first "
+        "token and to the end mark alone, and the heads with most on the word before and "
+        f"after.{said}\n",
         table(
-            ["model", "heads", "special > .5", "end mark > .5", "previous", "next"],
+            [
+                *("model", "heads", "special > .5", "first token > .5", "end mark > .5"),
+                *("previous", "next"),
+            ],
             (
                 [
                     name,
                     str(one["heads"]),
                     str(one["special"]),
-                    "–" if one["end"] is None else str(one["end"]),
+                    *("–" if one[n] is None else str(one[n]) for n in ("first", "end")),
                     *(f"{one[n]['head']} {one[n]['share']:.2f}" for n in ("previous", "next")),
                 ]
                 for name, one in models.items()
@@ -311,8 +315,6 @@ def special(found: Found) -> str:
                     for name, one in models.items())
         + ". With more than half on the end mark alone, as Clark found it: "
         + _verdict(any(one["end"] for one in models.values()))
-        + "; what these heads look at is the first token"
-        * (not any(one["end"] for one in models.values()) and found["given"])
         + ". That *before* and *after* are not swapped is held on a witness whose heads are "
         "written by hand (`tests/inference/heads/test_pitfalls.py`).\n",
     ]  # fmt: skip
