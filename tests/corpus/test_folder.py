@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -101,7 +102,11 @@ def test_the_folder_has_the_files_of_the_contract(whole: Path) -> None:
 
 
 @pytest.mark.shipped
-def test_two_workers_make_the_same(whole: Path, tmp_path: Path) -> None:
+def test_two_workers_make_the_same(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Streamlit's test runner leaves the app as the main module, which new processes would run."""
+    monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
     same(whole, made(tmp_path, "two", workers=2))
 
 
@@ -234,6 +239,7 @@ def test_the_table_is_that_of_metrics(whole: Path) -> None:
             a, b = (t[column].to_numpy(float) for t in (atlas.table, witness))
             assert np.allclose(a, b, atol=1e-6, rtol=0, equal_nan=True), column
     assert atlas.card["read"] == atlas.card["sentences"] == 23 and atlas.card["refused"] == 0
+    assert atlas.card["rows"] == max(witness[name].max() for name in witness if "_rows" in name)
     assert len(tv.roles(atlas.table)) == len(witness)
 
 

@@ -90,9 +90,11 @@ class AtlasFolder:
 
     @cached_property
     def card(self) -> Mapping[str, object]:
-        """The run card: the plan, and how many sentences were read and could not be."""
+        """The run card: the plan, how many sentences were read and could not be, and the most rows
+        that any measure asked of a head."""
         words = opened(self.path / ATLAS, self.plan)
         read = {"read": int(words["sentences"]), "refused": int(words["refused"])}
+        read["rows"] = int(self._sums[1].n.max(initial=0))
         return self.plan.card() | read
 
     def histogram(self, head: Head, measure: str) -> tuple[np.ndarray, np.ndarray]:

@@ -94,6 +94,7 @@ def test_the_page_shows_the_numbers_of_the_folder(root: Path, visit: Visit) -> N
     assert first["text"] == [found[0].text] and first["target"] == [found[0].target]
     assert first["model"] == [MODEL] and first["block"] == ["cross"]
     assert (first["layer"], first["head"]) == (["1"], ["2"])
+    assert first["corpus"] == ["path:atlas"]  # the way back finds it open
 
 
 def test_a_head_is_chosen_and_another_measure(root: Path, visit: Visit) -> None:

@@ -224,7 +224,7 @@ def _model(atlas: AtlasFolder, engine: Engine) -> tuple[str, str]:
 
 def _example(one: HeadExample, place: Site, model: str) -> None:
     """One sentence with the head's map of it; the sentence opens in Explore."""
-    left_out = ("edits", "target", "corpus", "corpus_by")
+    left_out = ("edits", "target")
     link = {k: v for k, v in st.query_params.to_dict().items() if k not in left_out}
     there = {"model": model, "text": one.text, "block": place.map, "layer": place.layer}
     there |= {"head": place.head} | ({"target": one.target} if one.target else {})
