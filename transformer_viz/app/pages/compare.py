@@ -39,7 +39,8 @@ WITH = {
 }
 WEIGHTS = {"raw": mark("as they are"), "content": mark("words only")}
 BESIDE = {"place": mark("the same place"), "match": mark("the most alike")}
-OTHER, MODEL, STEPS = "compare-other", "compare-model", "compare-steps"  # keys of widgets
+OTHER, MODEL = "compare-other", "compare-model"  # keys of widgets
+EARLY, LATE = "compare-early", "compare-late"
 
 
 @dataclass(frozen=True)
@@ -266,18 +267,21 @@ def _steps(scene: Scene) -> Sides | None:
         )
         chosen = state.moments = ()
     early, late = chosen or (steps[0], steps[-1])
-    widget_sync.show({STEPS: (early, late)})
-    st.select_slider(
-        say("after how many updates"),
-        steps,
-        key=STEPS,
-        format_func=lambda step: f"{step:,}",
-        on_change=_steps_chosen,
-        width=560,
-    )
-    if early == late:
-        st.info(say("Both sides are the same step now; pull the two ends apart."))
-        return None
+    with layout.row("bottom"):
+        for key, label, step, some in (
+            (EARLY, say("first side, after updates"), early, [s for s in steps if s < late]),
+            (LATE, say("second side, after updates"), late, [s for s in steps if s > early]),
+        ):
+            widget_sync.show({key: step})
+            st.selectbox(
+                label,
+                some,
+                key=key,
+                format_func=lambda step: f"{step:,}",
+                on_change=_step_chosen,
+                args=(key, early, late),
+                width=layout.NAME_WIDTH,
+            )
     sides = [
         Side(Question(moments[step].name, scene.question.text, beam=1)) for step in (early, late)
     ]
@@ -291,9 +295,10 @@ def _steps(scene: Scene) -> Sides | None:
     return Sides(asked, titles, words)
 
 
-def _steps_chosen() -> None:
-    early, late = (int(step) for step in st.session_state[STEPS])
-    widget_sync.moved(STEPS, lambda: setattr(state, "moments", (early, late)))
+def _step_chosen(key: str, early: int, late: int) -> None:
+    step = int(st.session_state[key])
+    pair = (step, late) if key == EARLY else (early, step)
+    widget_sync.moved(key, lambda: setattr(state, "moments", pair))
 
 
 def _held(scene: Scene, name: str) -> str:

@@ -73,6 +73,8 @@ def compared_atlas(
             "tickvals": middle_y,
             "ticktext": [f"L{layer}" for layer in layers],
         },
+        xaxis2={"overlaying": "x", "range": [-1, canvas.shape[1]], "visible": False},
+        yaxis2={"overlaying": "y", "range": [canvas.shape[0], -1], "visible": False},
         hovermode="closest",
     )
     picture.add_trace(_numbers(comparison, block, matched, layers, heads))
@@ -115,7 +117,8 @@ def compared_atlas(
     data = np.array(
         [[*place, np.nan_to_num(value)] for place, value in zip(places, bits, strict=True)]
     )
-    clicks = clickable(x, y, data, 0.62 * HIGH, "%{text}: %{customdata[2]:.3f}", text=names)
+    hover = "%{text}: %{customdata[2]:.3f}"
+    clicks = clickable(x, y, data, 0.62 * HIGH, hover, text=names, **OVERLAY)
     picture.add_trace(clicks)
     small = max(comparison.maps(block, *places[0], pairs[places[0]]).a.shape) <= TILE
     return captioned(picture, _caption(block, limit, matched, small))
