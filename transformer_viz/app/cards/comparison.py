@@ -14,6 +14,7 @@ import streamlit as st
 from ... import views
 from ...core.sites import MAPS, called, map_name
 from ...i18n import ENGLISH, join_words, mark, say, speaking
+from ...views.csv_text import csv_text
 from ..session import notices, visit, widget_sync
 from ..session.state import state
 from ..session.url_values import shortened
@@ -311,7 +312,7 @@ def take(found: Comparison) -> None:
         st.dataframe(table, hide_index=True, key="compare-table", height=280)
         with layout.row():
             for label, data, name, mime in (
-                ("CSV", table.to_csv(index=False), "compare.csv", "text/csv"),
+                ("CSV", csv_text(table), "compare.csv", "text/csv"),
                 (say("run card"), card, "compare.card.json", "application/json"),
             ):
                 st.download_button(
