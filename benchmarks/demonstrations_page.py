@@ -69,7 +69,8 @@ def induction(found: Found) -> str:
         + _verdict(all(one["accuracy"] > 0.95 and one["control"] < 0.75 for one in seeds))
         + ". A head of layer 1 with more than .6 of induction, and none of .5 with one layer: "
         + _verdict(all(one["induction"] > 0.6 and one["control_induction"] < 0.5 for one in seeds))
-        + f". Both in the same steps: {near} steps apart at most, of {found['steps']}. A head of "
+        + f". Both in the same steps: {near} steps apart at most, of {found['steps']}, looked at "
+        f"every {found['every']}. A head of "
         "layer 0 with more than .6 on the token before: "
         + _verdict(all(one["previous"] > 0.6 for one in seeds))
         + "; several heads of that layer share the work.\n",
@@ -166,9 +167,9 @@ def pruning(found: Found) -> str:
                 for n, removed in enumerate(steps)
             ),
         ),
-        f"\nLeast first, {kept} of {count} heads ({kept / count:.0%}) can go within {NEAR} nats; "
-        f"at least 20 % was expected: {_verdict(kept >= 0.2 * count)}. Most first, the first "
-        f"{steps[1]} cost {second[0]:.2f} nats, by chance {second[1]:.2f}: "
+        f"\nLeast first, {kept} of {count} heads ({kept / count:.0%}) can go within {NEAR} nats "
+        f"by the mean; at least 20 % was expected: {_verdict(kept >= 0.2 * count)}. Most first, "
+        f"the first {steps[1]} cost {second[0]:.2f} nats, by chance {second[1]:.2f}: "
         f"{_verdict(second[0] > second[1])}. Random lies between the two at every step: "
         + _verdict(
             all(

@@ -42,6 +42,12 @@ SHOWN = 8  # heads on the page
 TOGETHER = (1, 2, 3, 4)  # so many of the strongest heads are swapped at once
 ALPHA = 0.05
 GOAL = 0.7  # of the pairs in which a head is to look at another noun
+#: The kinds of pairs in `pronouns.tsv`: what differs between the two sentences.
+KINDS = {
+    "one": "a property in the same sentence (too tired / too wide)",
+    "two": "a property in a second sentence",
+    "single": "the noun itself",
+}
 #: Where the stream is swapped: each place at all its tokens at once.
 PLACES = ("the changed word", "it", "all other words", "all words")
 
@@ -161,6 +167,7 @@ def swapped(model: Model, asked: Sequence[PairOf], head: Sequence[int]) -> dict[
     sites: list[tuple[str, int, int]] = []
     streams: list[np.ndarray] = []
     runs: list[Swap] = []
+    told: list[PairOf] = []
     for one in asked:
         found = tv.swap(
             model, one.first.english, one.second.english, one.words, target=one.first.before
@@ -171,9 +178,13 @@ def swapped(model: Model, asked: Sequence[PairOf], head: Sequence[int]) -> dict[
         heads.append(np.array([found.parts[p][row, column] for p, row, column in sites]))
         streams.append(np.array(list(_stream(found, one))))
         runs.append(found)
+        told.append(one)
         click.echo(f"{len(runs)} pairs swapped", err=True)
     grid = np.stack(heads)
     order = np.argsort(-grid.mean(0))
+    kinds = np.array([one.first.kind for one in told])
+    alike = np.array([not one.bench.question.lone[0] for one in runs])
+    stream = np.stack(streams)
     number = sites.index(("encoder", head[0], head[1]))
     said = {
         "told_apart": len(runs),
@@ -181,8 +192,20 @@ def swapped(model: Model, asked: Sequence[PairOf], head: Sequence[int]) -> dict[
         "pictured": _head(sites[number], grid[:, number], grid)
         | {"place": int(np.where(order == number)[0][0]) + 1, "of": len(sites)},
         "together": [],
-        "stream": np.stack(streams).mean(0).round(3).tolist(),
-        "unmatched": sum(bool(one.bench.question.lone[0]) for one in runs),
+        "kinds": {
+            kind: {
+                "pairs": int((kinds == kind).sum()),
+                "heads": [
+                    _head(sites[n], grid[kinds == kind][:, n], grid[kinds == kind])
+                    for n in order[:SHOWN]
+                ],
+            }
+            for kind in KINDS
+            if (kinds == kind).any()
+        },
+        "stream": stream[alike].mean(0).round(3).tolist(),
+        "unmatched": int((~alike).sum()),
+        "unmatched_stream": stream[~alike].mean(0).round(3).tolist() if (~alike).any() else [],
     }
     for count in TOGETHER:
         few = [sites[n] for n in order[:count]]
@@ -259,6 +282,7 @@ def page(kept: dict[str, Any], names: Sequence[str]) -> str:
     head = f"encoder L{picture['head'][0]} H{picture['head'][1]}"
     edge, by_chance = picture["edge"], picture["random"]
     chance = sign_test(picture["only_edge"], picture["only_random"])
+    by = found["kinds"]
     lines = [
         INTRODUCTION.format(pairs=found["pairs"]) + f"Model `{names[-1]}`, weights "
         f"`{found['card']['model_hash'][:12]}`.\n",
@@ -295,19 +319,30 @@ def page(kept: dict[str, Any], names: Sequence[str]) -> str:
         "\nSeveral of these together, from the first: "
         + ", ".join(f"{one['heads']}: {one['moved']:+.2f}" for one in found["together"])
         + ".\n",
-        f"The head of the picture, {head}, moves it by {found['pictured']['moved']:+.3f} "
+        "Pairs differ in kind, and a mean over all kinds need be like none of them:\n",
+        table(
+            ["head", *(f"{KINDS[kind]}: {one['pairs']} pairs" for kind, one in by.items())],
+            (
+                [one["head"], *(_moved(by[kind]["heads"][n]) for kind in by)]
+                for n, one in enumerate(found["heads"])
+            ),
+        ),
+        f"\nThe head of the picture, {head}, moves it by {found['pictured']['moved']:+.3f} "
         f"({found['pictured']['low']:+.3f} to {found['pictured']['high']:+.3f}): place "
         f"{found['pictured']['place']} of {found['pictured']['of']}.\n",
         "## Where it stands\n",
         "The encoder's residual stream is taken from the other sentence, behind one layer, at the "
-        'word that differs, at "it", at all other words, or at all of them (which must give 1 '
-        "where every token has a counterpart"
+        'word that differs, at "it", at all other words, or at all of them, which must give 1; '
+        f"mean of the {found['told_apart'] - found['unmatched']} pairs where every token has a "
+        "counterpart."
         + (
-            f"; {found['unmatched']} of the pairs have tokens without one"
+            f" In the other {found['unmatched']} the word that differs has another number of "
+            "pieces, so a part of it cannot be taken over: behind the last layer all words give "
+            f"{found['unmatched_stream'][-1][-1]:+.2f} there."
             if found["unmatched"]
             else ""
         )
-        + ").\n",
+        + "\n",
         table(
             ["behind", *PLACES],
             (
@@ -327,6 +362,10 @@ def sign_test(one: int, other: int) -> float:
     return min(1.0, 2 * tail)
 
 
+def _moved(one: dict[str, Any]) -> str:
+    return f"{one['moved']:+.2f} ({one['low']:+.2f} to {one['high']:+.2f})"
+
+
 def _reached(yes: bool) -> str:
     return "reached" if yes else "not reached"
 
@@ -335,12 +374,17 @@ def verdict(found: dict[str, Any]) -> str:
     """What the figures say together, whichever way they fell."""
     last = found["stream"][-1]
     places = dict(zip(PLACES, last, strict=True))
-    first = found["heads"][0]
+    strongest = {
+        kind: max(one["heads"], key=lambda head: head["moved"])
+        for kind, one in found["kinds"].items()
+    }
     carried = max(("the changed word", "it", "all other words"), key=lambda name: places[name])
     name = f"“{carried}”" if carried == "it" else carried
     return (
-        f"So the head that carries most is {first['head']}, and behind the last encoder layer most "
-        f"of what decides stands at {name} ({places[carried]:+.2f}; at “it” {places['it']:+.2f}). "
+        "So the head that carries most is "
+        + ", ".join(f"{one['head']} ({KINDS[kind]})" for kind, one in strongest.items())
+        + f". Behind the last encoder layer most of what decides stands at {name} "
+        f"({places[carried]:+.2f}; at “it” {places['it']:+.2f}). "
         "A swap shows what is enough to turn the pronoun in these pairs, not all that takes part: "
         "a part that others can stand in for moves little when it is swapped alone."
     )

@@ -24,6 +24,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     upload_rooms.folder.cache_clear()
 
 
+@pytest.mark.process
 def test_the_folder_of_a_server_that_was_killed_is_swept(tmp_path: Path) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()

@@ -58,6 +58,6 @@ def test_what_is_refused(tmp_path: Path) -> None:
         "explain", "en-de-small", TEXT, "--word", "99"
     )
     assert "is a folder" in refusal("explain", "en-de-small", TEXT, "--out", str(tmp_path))
-    assert "names no words" in refusal(
+    assert "is not judged" in refusal(
         "explain", "en-de-small", TEXT, "--method", "lens", "--deletion"
     )

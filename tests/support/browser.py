@@ -21,6 +21,7 @@ from tests.support.paths import ROOT
 from transformer_viz.app.pages import PAGES
 
 PATIENCE = 60  # seconds that a start may take on a busy machine
+ELSEWHERE = "class.example"  # a name by which another machine would call this one
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -87,7 +88,7 @@ def running_app(script: str | None = None) -> Iterator[str]:
         script: what Streamlit runs instead, a path below the project's folder.
     """
     port = str(free_port())
-    words = [sys.executable, "-m", "transformer_viz", "app", "--port", port]
+    words = [sys.executable, "-m", "transformer_viz", "app", "--port", port, "--name", ELSEWHERE]
     if script is not None:
         words = [sys.executable, "-m", "streamlit", "run", script, "--server.port", port]
     with tempfile.TemporaryFile() as out:

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..capture import Capture, CaptureRequest, probe
 from ..capture.donations import Donation
@@ -90,6 +90,12 @@ def trace(
         ValueError: an input the model cannot read, an unknown word in ``keep``, an edit that
             matches no place, maps that the memory does not hold; each says what to do.
     """
+    given: object = model
+    if isinstance(given, nn.Module):
+        raise ValueError(
+            f"tv.trace takes what tv.load gave; got a {type(given).__name__}. Open it with "
+            "tv.load(module), or watch it as it is with tv.probe(module)."
+        )
     intervention = intervention or Intervention()
     words = None if keep is None else _words(keep)
     read = read_source(model, source, target, intervention, produced, masked, image)

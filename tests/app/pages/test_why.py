@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -67,6 +68,11 @@ def test_the_numbers_are_the_librarys(shown: Visit) -> None:
     logits = library(3, "logits").values["value"]
     assert f"<b>{logits.sum():+.2f}</b>" in said(app, "why-logits")
     assert "“die”" in said(app, "why-word")
+    removal = library(3, "removal")
+    words = removal.values[~removal.values["special"]].nlargest(2, "value")
+    verdict, before = said(app, "why-verdict"), lens["probability"].iloc[-1]
+    for label, lost in zip(words["label"], words["value"], strict=True):
+        assert f"“{label}”" in verdict and f"{before * math.exp(-lost):.1%}" in verdict
 
 
 @pytest.mark.shipped

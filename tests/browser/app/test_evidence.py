@@ -80,6 +80,19 @@ def test_rank_open_remove_swap_and_come_back(page: Page, url: str) -> None:
     expect(off).to_have_text("switch it on again")
     visit_page(page, "Align")
     expect(page.locator(".st-key-card-links")).to_contain_text("With the changes below")
+
+    # compares two steps of the training of the smaller sister, and the link finds that too
+    visit_page(page, "Compare")
+    still(page)
+    page.get_by_text("two steps of a training", exact=True).click()
+    matched = page.locator("[data-what=matched]")
+    expect(matched).to_be_visible(timeout=60_000)
+    expect(page).to_have_url(re.compile("versus=step"))
+    still(page)
+    go(page, page.url)
+    expect(matched).to_be_visible(timeout=60_000)
+    expect(page.get_by_text(re.compile(r"^after \d+ update")).first).to_be_visible()
+    expect(chip).to_contain_text(f"cross L{layer} H{head}")
     assert page.get_by_test_id("stException").count() == 0
 
 

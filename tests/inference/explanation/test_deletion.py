@@ -130,7 +130,7 @@ def test_many_sentences_are_judged_together(build_model: Callable[..., Model]) -
 
 def test_what_cannot_be_judged_says_so(build_model: Callable[..., Model]) -> None:
     model = drawn(build_model)
-    with pytest.raises(ValueError, match=r"judges weights, rollout, .*'lens' names no words"):
+    with pytest.raises(ValueError, match=r"judges weights, rollout, .*'lens' is not judged"):
         tv.explain(model, SOURCE, WORD, HELD, "lens").deletion()
     with pytest.raises(ValueError, match="this input has 1 that can be hidden"):
         tv.explain(model, [5], WORD, HELD, "weights").deletion()

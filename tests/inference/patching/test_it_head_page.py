@@ -21,6 +21,11 @@ def test_the_page_is_what_was_measured() -> None:
     assert moved == sorted(moved, reverse=True)
     assert all(one["low"] <= one["moved"] <= one["high"] for one in found["heads"])
     assert found["together"][0]["moved"] == moved[0]
+    kinds = found["kinds"].values()
+    assert sum(one["pairs"] for one in kinds) == found["told_apart"]
+    for place, mean in enumerate(moved):  # the kinds add up to the whole
+        total = sum(one["pairs"] * one["heads"][place]["moved"] for one in kinds)
+        assert total / found["told_apart"] == pytest.approx(mean, abs=1e-3)
 
 
 def test_disappointment_is_printed_too() -> None:

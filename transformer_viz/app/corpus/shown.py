@@ -24,6 +24,7 @@ from ..engine.engine import Engine
 from ..heads.table import downloads, sorted_heads
 from ..session import visit, widget_sync
 from ..session.state import state
+from ..session.url_state import FIRST_MEASURE
 from ..ui import layout
 
 ABREAST = 3  # maps side by side
@@ -60,9 +61,10 @@ def place_of(atlas: AtlasFolder) -> Site:
 def card(atlas: AtlasFolder, engine: Engine) -> None:
     """The whole atlas on a page."""
     place = place_of(atlas)
-    _choices(atlas, place)
     table = told(atlas)
     own = table[(table["stack"] == place.stack) & (table["block"] == place.block)]
+    _ask_what_can_be_asked(own)
+    _choices(atlas, place)
     with st.container(key="pictures-corpus"):
         left, right = st.columns((5, 9))
         with left.container(border=True, height="stretch", key="card-grid"):
@@ -73,6 +75,14 @@ def card(atlas: AtlasFolder, engine: Engine) -> None:
         _one(atlas, table, place, engine)
     with st.container(border=True, key="card-corpus-card"):
         _take(atlas, table)
+
+
+def _ask_what_can_be_asked(own: pd.DataFrame) -> None:
+    """The page opens on a measure that heads of this block have: cross-attention has no token
+    before, so the usual first one would show dashes alone."""
+    asked = [measure.name for measure in MEASURES if own[measure.name].notna().any()]
+    if state.corpus_by == FIRST_MEASURE and asked and FIRST_MEASURE not in asked:
+        state.corpus_by = asked[0]
 
 
 def _choices(atlas: AtlasFolder, place: Site) -> None:

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from ...inference.explanation.question import Question
 
 Ids = tuple[int, ...]
-#: The methods with a number for each word, in the order in which they stand side by side.
-OVER_WORDS = ("weights", "rollout", "contribution", "gradient", "removal")
+#: The methods with a number for each word, in the order in which they stand side by side: first
+#: the one that is measured on the word itself.
+OVER_WORDS = ("removal", "weights", "gradient", "contribution", "rollout")
 METHODS = (*OVER_WORDS, "lens", "logits")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from html import escape
 from typing import Any
@@ -49,6 +50,7 @@ UNITS = {
     "gradient": ("{:.3f}", mark("(no unit)")),
     "removal": ("{:.2f}", mark("nats")),
 }
+LEAST = 0.1  # nats that a word must cost to be said to decide: a tenth of the probability
 MOST_TOKENS = 256  # of source and target, each with a run of its own
 
 #: What is asked: text, held target or class, number of the word, masks.
@@ -137,6 +139,7 @@ def _pick(scene: Scene, chip: Picked) -> None:
 def _explained(scene: Scene, asked: Asked) -> None:
     found = _answered(scene, asked)
     _choice(scene, asked, found)
+    _verdict(found)
     st.html(word_answers([_column(found, method) for method in OVER_WORDS]))
     layout.quiet(
         escape(
@@ -194,6 +197,40 @@ def _choice(scene: Scene, asked: Asked, found: Answers) -> None:
             )
     if not scene.kind.fills and scene.kind.gives != "classes":
         layout.quiet(escape(say("Click a word of the output above, or choose it here.")))
+
+
+def _verdict(found: Answers) -> None:
+    """What the removal of single words says, in one sentence and in probabilities."""
+    removal = found.found.get("removal")
+    if removal is None or found.probability is None:
+        return
+    words = removal.values[~removal.values["special"]]
+    most = words.sort_values("value", ascending=False)[["label", "value"]].head(2)
+    if len(most) < 2:
+        return
+    (first, one), (second, other) = most.itertuples(index=False)
+    if one < LEAST:
+        said = say(
+            "No single word decides: without any one of them “{word}” keeps {share} or more.",
+            word=found.word,
+            share=_share(found.probability, one),
+        )
+    else:
+        said = say(
+            "“{word}” hangs most on “{first}”: without that word its probability is {share}; "
+            "without “{second}” it is {other}.",
+            word=found.word,
+            first=first,
+            share=_share(found.probability, one),
+            second=second,
+            other=_share(found.probability, other),
+        )
+    st.html(f'<p class="tv-say" data-what="why-verdict">{escape(said)}</p>')
+
+
+def _share(probability: float, lost: float) -> str:
+    """The probability that is left when the word loses so many nats."""
+    return f"{probability * math.exp(-lost):.1%}"
 
 
 def _words(scene: Scene) -> dict[int, str]:

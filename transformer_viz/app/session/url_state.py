@@ -37,6 +37,7 @@ from .url_values import (
     switch,
 )
 
+FIRST_MEASURE = "previous"  # the measure that Corpus opens on
 FIRST_TEXT = "The animal didn't cross the street because it was too tired."
 SET = "set"  # in the link, what a visitor changed in the model's config stands by itself
 COMPARES = ("now", "before", "difference")
@@ -262,7 +263,7 @@ KEYS: tuple[Key, ...] = (
     ),
     Key(
         "corpus_by",
-        "previous",
+        FIRST_MEASURE,
         one_of(*(measure.name for measure in MEASURES)),
         means="Corpus: the measure that colours and sorts the heads",
     ),

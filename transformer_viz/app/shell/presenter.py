@@ -55,7 +55,8 @@ def enlarged(figure: Any) -> Any:
     axis = {"tickfont_size": LETTERS, "title_font_size": LETTERS}
     figure.update_xaxes(**axis).update_yaxes(**axis)
     figure.update_annotations(font_size=LETTERS)
-    figure.update_traces(textfont_size=LETTERS, selector={"type": "heatmap"})  # in the cells
+    for words in ({"type": "heatmap"}, {"type": "scatter", "mode": "text"}):  # in and under cells
+        figure.update_traces(textfont_size=LETTERS, selector=words)
     if figure.layout.height:
         figure.update_layout(height=1.2 * figure.layout.height)
     return figure

@@ -70,8 +70,8 @@ def read_examples(model: Model, pairs: Sequence[Any], seed: int, pause: Pause) -
         ValueError: none came, one has no row to ask about, or the model says nothing that could
             be compared; says what is needed.
     """
-    if isinstance(pairs, str) or not len(pairs):
-        got = "one text" if isinstance(pairs, str) else "none"
+    if isinstance(pairs, str) or not len(pairs) or isinstance(pairs[0], int):
+        got = "one text" if isinstance(pairs, str) else "one list of ids" if len(pairs) else "none"
         raise ValueError(
             "Heads are ranked on a list of sentences, or of (source, target) pairs; got "
             f"{got}. Give a few dozen at least: an interval needs many."

@@ -44,8 +44,9 @@ CAPTIONS = {
     ),
     "logits": mark(
         "The word's logit as a sum: what each head and each feed-forward layer wrote into the "
-        "stream, through the last norm with its scale held. It is the direct part alone: what a "
-        "later layer made of it counts for that layer."
+        "stream, through the last norm with its scale held. The bias of the values is the same for "
+        "all words and stands with the biases of its layer, not with its heads. It is the direct "
+        "part alone: what a later layer made of it counts for that layer."
     ),
 }
 #: Added where they hold.

@@ -100,7 +100,7 @@ def deletion_curve(
     for method in methods:
         if method not in OVER_WORDS:
             raise ValueError(
-                f"The deletion curve judges {', '.join(OVER_WORDS)}; {method!r} names no words."
+                f"The deletion curve judges {', '.join(OVER_WORDS)}; {method!r} is not judged."
             )
     orders = {}
     for method in methods:

@@ -65,9 +65,15 @@ def metrics(
         return table_of([[measured(one.site, rows) for one, rows in blocks_of(thing, view)]])
     if view not in VIEWS:
         raise ValueError(f"There is no view {view!r}; choose of {', '.join(VIEWS)}.")
-    if sentences is None or isinstance(sentences, str) or not len(sentences):
+    if (
+        sentences is None
+        or isinstance(sentences, str)
+        or not len(sentences)
+        or isinstance(sentences[0], int)
+    ):
         raise ValueError(
-            "Heads are measured on a list of sentences, or of (source, target) pairs; give some."
+            "Heads are measured on a list of sentences, of lists of ids, or of (source, target) "
+            "pairs; give some."
         )
     model = model_of(thing)
     return table_of(runs_of(model, sentences, tell, view, seed), seed)

@@ -223,12 +223,24 @@ def _about(made: Question, wanted: list[int] | None, words: Words | None) -> Que
             f"“{_name(made.model, wanted[0])}”; name two that begin differently."
         )
     told = tuple(
-        word if isinstance(word, str) else _name(made.model, token)
-        for word, token in zip(words or wanted, wanted, strict=True)
+        _told(made.model, word, token) for word, token in zip(words or wanted, wanted, strict=True)
     )
     return Question(
         **(vars(made) | {"wanted": (wanted[0], wanted[1]), "words": (told[0], told[1])})
     )
+
+
+def _told(model: Model, word: Any, token: int) -> str:
+    """What is measured: a word, or the piece that it begins with where it has several."""
+    name = _name(model, token)
+    if not isinstance(word, str) or word.strip() == name:
+        return name
+    if not name.strip() or not word.strip().casefold().startswith(name.strip().casefold()):
+        raise ValueError(
+            f"{word!r} begins with the piece “{name}” in this vocabulary, which holds no letter of "
+            "it and says nothing of it; name another word, or the id of a piece."
+        )
+    return f"{name}… ({word.strip()})"
 
 
 def _row(output: Tensor, row: int | None) -> Tensor:

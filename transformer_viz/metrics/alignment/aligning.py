@@ -145,6 +145,11 @@ def align(
 
 def _alignable(trace: Trace) -> None:
     """Refuse a run in which no target looks at words of a source."""
+    given: object = trace
+    if not isinstance(given, Trace):
+        raise ValueError(
+            f"An alignment reads a trace, tv.trace(model, text); got a {type(given).__name__}."
+        )
     if "cross" not in trace.maps:
         raise LookupError(
             "An alignment reads cross-attention, and this model has none: its maps are "

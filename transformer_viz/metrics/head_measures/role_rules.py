@@ -55,6 +55,10 @@ def roles(table: pd.DataFrame) -> pd.DataFrame:
     wanted = ["stack", "block", "layer", "head", "entropy", "sink", "special"]
     wanted += ["confidence", "confidence_chance"]
     wanted += [f"{name}{part}" for name in ROLES for part in ("", "_rows", "_chance")]
+    whole: object = table
+    if not isinstance(whole, pd.DataFrame):
+        got = type(whole).__name__
+        raise ValueError(f"Roles are told from a table of tv.metrics; got a {got}.")
     lacking = [column for column in wanted if column not in table.columns]
     if lacking:
         raise ValueError(
