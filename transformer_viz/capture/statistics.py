@@ -76,7 +76,7 @@ class Statistics:
     def thumbnail(self) -> Tensor:
         """uint8 ``[batch, head, <=64, <=64]``, max-pooled, 255 = weight 1."""
         assert self.pooled is not None
-        return (self.pooled.clamp(0, 1) * 255).round().to(torch.uint8)
+        return greys(self.pooled)
 
 
 @lru_cache(maxsize=16)
@@ -117,8 +117,12 @@ def cells(size: int) -> int:
 
 def thumbnail(w: Tensor) -> Tensor:
     """Weights ``[batch, head, query, key]`` in small."""
-    w = pooled(pooled(w, 2, cells(w.shape[2])), 3, cells(w.shape[3]))
-    return (w.clamp(0, 1) * 255).round().to(torch.uint8)
+    return greys(pooled(pooled(w, 2, cells(w.shape[2])), 3, cells(w.shape[3])))
+
+
+def greys(small: Tensor) -> Tensor:
+    """Pooled weights as uint8: 255 is a weight of 1."""
+    return (small.clamp(0, 1) * 255).round().to(torch.uint8)
 
 
 def shrunk(thumbnail: Tensor) -> Tensor:
