@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from html import escape
 
 import numpy as np
@@ -23,6 +22,7 @@ from ..session.state import state
 from ..session.url_values import WRITTEN
 from ..ui import components, layout
 from ..ui.text_format import escape_markdown, spoken
+from .downloads import card_file, text_file
 from .head_card import take_drawing
 
 GOLD = "align-gold"  # the key of the typed gold
@@ -203,18 +203,7 @@ def take(found: Alignment) -> None:
     layout.quiet(
         escape(say("Pharaoh text: source word, target word, both from 0, as fast_align writes it."))
     )
-    card = json.dumps(found.card, indent=2, ensure_ascii=False)
     with layout.row():
-        for label, data, name, mime in (
-            ("Pharaoh", found.pharaoh(), "links.pharaoh", "text/plain"),
-            ("CSV", csv_text(found.links), "links.csv", "text/csv"),
-            (say("run card"), card, "links.card.json", "application/json"),
-        ):
-            st.download_button(
-                label,
-                data=data.encode(),
-                file_name=name,
-                mime=mime,
-                key=f"take-{name}",
-                on_click="ignore",
-            )
+        text_file("Pharaoh", found.pharaoh(), "links.pharaoh", key="take-links.pharaoh")
+        text_file("CSV", csv_text(found.links), "links.csv", key="take-links.csv")
+        card_file(found.card, "links")

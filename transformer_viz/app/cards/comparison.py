@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -14,11 +13,11 @@ import streamlit as st
 from ... import views
 from ...core.sites import MAPS, called, map_name
 from ...i18n import ENGLISH, join_words, mark, say, speaking
-from ...views.csv_text import csv_text
 from ..session import notices, visit, widget_sync
 from ..session.state import state
 from ..session.url_values import shortened
 from ..ui import layout
+from .downloads import table_files
 from .plotly_chart import chart, clicked
 
 if TYPE_CHECKING:
@@ -307,19 +306,6 @@ def take(found: Comparison) -> None:
             columns={"divergence": "matched_divergence", "same": "matched_same"}
         )
         table = found.heads.merge(counterpart, how="outer", on=["stack", "block", "layer", "head"])
-        card = json.dumps(found.card, indent=2, ensure_ascii=False)
     with panel:
         st.dataframe(table, hide_index=True, key="compare-table", height=280)
-        with layout.row():
-            for label, data, name, mime in (
-                ("CSV", csv_text(table), "compare.csv", "text/csv"),
-                (say("run card"), card, "compare.card.json", "application/json"),
-            ):
-                st.download_button(
-                    label,
-                    data=data.encode(),
-                    file_name=name,
-                    mime=mime,
-                    key=f"take-{name}",
-                    on_click="ignore",
-                )
+        table_files(table, found.card, "compare")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
+import pandas as pd
 import streamlit as st
 
 from ...i18n import mark, say, speaking
+from ...views.csv_text import csv_text
 from ...views.export.file_formats import FORMATS, exported
 from ..session.scene import Scene, scene_at
 from ..ui import layout
@@ -25,6 +28,8 @@ TYPES = {
     "npz": "application/octet-stream",
     "safetensors": "application/octet-stream",
     "html": "text/html",
+    "json": "application/json",
+    "pharaoh": "text/plain",
 }
 
 
@@ -38,6 +43,32 @@ def take(scene: Scene) -> None:
         _row(scene, say("Everything"), {"html": "report", "safetensors": "run"})
         st.markdown(f"**{say('The link')}**")
         st.code(address(), language=None, wrap_lines=True)
+
+
+def table_files(table: pd.DataFrame, card: Mapping[str, object], name: str) -> None:
+    """A table as CSV, and beside it the card that says what was measured."""
+    with layout.row():
+        text_file("CSV", csv_text(table), f"{name}.csv", key=f"take-{name}.csv")
+        card_file(card, name)
+
+
+def card_file(card: Mapping[str, object], name: str) -> None:
+    """The card that says what was measured, as JSON."""
+    told = json.dumps(dict(card), indent=2, ensure_ascii=False)
+    file = f"{name}.card.json"
+    text_file(say("run card"), told, file, key=f"take-{file}")
+
+
+def text_file(label: str, text: str, file_name: str, *, key: str) -> None:
+    """A button that gives a text as a file; its ending says what kind it is."""
+    st.download_button(
+        label,
+        data=text.encode(),
+        file_name=file_name,
+        mime=TYPES[file_name.rpartition(".")[2]],
+        key=key,
+        on_click="ignore",
+    )
 
 
 def picture(scene: Scene) -> str:

@@ -19,9 +19,10 @@ from ...metrics.head_measures.role_rules import roles
 from ...views.html.head_table import head_table, roles_of
 from ...views.html.measure_cells import MEASURE_TEXTS, measure_rows
 from ...views.html.small_map import small_map
+from ..cards.downloads import table_files
 from ..cards.plotly_chart import chart, clicked
 from ..engine.engine import Engine
-from ..heads.table import downloads, sorted_heads
+from ..heads.table import sorted_heads
 from ..session import visit, widget_sync
 from ..session.state import state
 from ..session.url_state import FIRST_MEASURE
@@ -258,7 +259,7 @@ def _take(atlas: AtlasFolder, table: pd.DataFrame) -> None:
     """Every number, and the card that says what was measured on what."""
     plain = table.assign(roles=table["roles"].map(", ".join), states=table["states"].map(", ".join))
     with layout.row("center"):
-        downloads(plain, atlas.card, "corpus")
+        table_files(plain, atlas.card, "corpus")
     panel = layout.unfolding(say("what was measured"), "corpus-card")
     if panel is not None:
         with panel:

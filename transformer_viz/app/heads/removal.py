@@ -17,6 +17,7 @@ from ...i18n import mark, say
 from ...metrics.head_measures.evidence import HeadEvidence
 from ...views.charts.curves import Curve
 from ...views.html.head_table import ROLE_TEXTS, removal_table
+from ..cards.downloads import table_files
 from ..cards.plotly_chart import chart
 from ..session import visit
 from ..session.keys import private
@@ -28,7 +29,7 @@ from ..ui.streamlit_private import is_in_fragment
 from ..ui.text_format import escape_markdown, spoken
 from . import sentences
 from .jobs import Group, Item, Removals, Together, ranked, together
-from .table import HEAD, addresses, downloads
+from .table import HEAD, addresses
 
 METHODS = {
     "mean": mark("its mean"),
@@ -221,7 +222,7 @@ def _take(found: Removals) -> None:
         return
     with panel:
         st.dataframe(found.table, hide_index=True, key="removal-table", height=280)
-        downloads(found.table, found.card, "removal")
+        table_files(found.table, found.card, "removal")
 
 
 def _together(scene: Scene, source: str, evidence: HeadEvidence) -> None:
@@ -269,10 +270,10 @@ def _of_several(found: Together) -> None:
         lambda: _curves(found),
     )
     orders = [curve.assign(order=order) for order, curve in found.curves.items()]
-    downloads(pd.concat(orders, ignore_index=True), found.card, "removal-curves")
+    table_files(pd.concat(orders, ignore_index=True), found.card, "removal-curves")
     layout.heading(escape(say("Groups: all heads of a role, block or layer at once")), 3)
     st.dataframe(_named(_rounded(found.groups)), hide_index=True, key="removal-groups")
-    downloads(found.groups, found.card, "removal-groups")
+    table_files(found.groups, found.card, "removal-groups")
     layout.heading(escape(say("Pairs of the twelve strongest")), 3)
     st.dataframe(_rounded(found.pairs), hide_index=True, key="removal-pairs", height=280)
     layout.quiet(
@@ -283,7 +284,7 @@ def _of_several(found: Together) -> None:
             )
         )
     )
-    downloads(found.pairs, found.card, "removal-pairs")
+    table_files(found.pairs, found.card, "removal-pairs")
 
 
 def _curves(found: Together) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlencode
 
@@ -14,10 +13,10 @@ from ...components.atlas import HeadNumber
 from ...core.sites import MAPS, Site
 from ...i18n import say
 from ...metrics.head_measures.evidence import HeadEvidence
-from ...views.csv_text import csv_text
 from ...views.html.head_table import ROLE_TEXTS, Cost, Section, head_table
 from ...views.html.measure_cells import MEASURE_TEXTS
 from ..cards import head_card, overview
+from ..cards.downloads import table_files
 from ..render import payloads
 from ..session import widget_sync
 from ..session.scene import Scene
@@ -158,22 +157,4 @@ def take(found: HeadEvidence) -> None:
     )
     with panel:
         st.dataframe(plain, hide_index=True, key="heads-table", height=280)
-        downloads(plain, found.card, "heads")
-
-
-def downloads(table: pd.DataFrame, card: Mapping[str, object], name: str) -> None:
-    """A table as CSV, and beside it what was measured."""
-    told = json.dumps(dict(card), indent=2, ensure_ascii=False)
-    with layout.row():
-        for label, data, file, mime in (
-            ("CSV", csv_text(table), f"{name}.csv", "text/csv"),
-            (say("run card"), told, f"{name}.card.json", "application/json"),
-        ):
-            st.download_button(
-                label,
-                data=data.encode(),
-                file_name=file,
-                mime=mime,
-                key=f"take-{file}",
-                on_click="ignore",
-            )
+        table_files(plain, found.card, "heads")

@@ -21,8 +21,7 @@ from ..session import notices
 from ..session.scene import Scene
 from ..session.state import state
 from ..ui import layout
-from ..ui.progress import Stopped, run_with_progress
-from ..ui.text_format import escape_markdown, spoken
+from ..ui.progress import explained, run_with_progress
 
 QUESTION = mark("Which word of the source does each word of the translation look at?")
 ROWS = {"out": mark("row that writes the word"), "in": mark("row that reads it")}
@@ -41,12 +40,8 @@ def _body(scene: Scene) -> Callable[[], None] | None:
     if refused:
         st.info(refused)
     else:
-        try:
+        with explained():
             _aligned(scene)
-        except Stopped:  # says so itself, and offers to go on
-            pass
-        except (ValueError, LookupError) as error:
-            st.info(escape_markdown(spoken(error)))
     return written_freely(scene, written, dock(scene, live=False, comparing=False))
 
 

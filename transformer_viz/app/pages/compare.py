@@ -8,7 +8,6 @@ from html import escape
 
 import streamlit as st
 
-from ...core.errors import is_fault
 from ...core.interventions import Intervention
 from ...i18n import join_words, mark, say
 from ..cards import comparison, token_chips
@@ -26,8 +25,8 @@ from ..session.state import state
 from ..session.url_state import OPPOSITES, VERSUS, WEIGHED
 from ..session.url_values import shortened
 from ..ui import layout
-from ..ui.progress import Stopped, run_with_progress
-from ..ui.text_format import changed_words, escape_markdown, spoken
+from ..ui.progress import explained, run_with_progress
+from ..ui.text_format import changed_words
 from .swap import TYPED, VARIANTS
 
 QUESTION = mark("What is different, head by head, and on which words?")
@@ -61,14 +60,8 @@ def _body(scene: Scene) -> Callable[[], None] | None:
     rows = token_chips.rows_for_stack(scene, scene.kind.stacks[0], -1, "column")
     written = token_chips.sentences(scene, rows, lambda chip: None)
     layout.heading(escape(say(QUESTION)))
-    try:
+    with explained():
         _comparison(scene)
-    except Stopped:  # says so itself, and offers to go on
-        pass
-    except (ValueError, LookupError) as error:
-        if is_fault(error):
-            raise
-        st.info(escape_markdown(spoken(error)))
     return written_freely(scene, written, dock(scene, live=False, comparing=False))
 
 

@@ -21,8 +21,7 @@ from ..session.scene import Scene
 from ..session.state import state
 from ..session.url_state import HEADS_BY
 from ..ui import layout
-from ..ui.progress import Stopped, run_with_progress
-from ..ui.text_format import escape_markdown, spoken
+from ..ui.progress import explained, run_with_progress
 
 QUESTION = mark("What is each head for, and what happens without it?")
 Later = Callable[[], None] | None
@@ -46,12 +45,8 @@ def _body(scene: Scene) -> Later:
             )
         )
     else:
-        try:
+        with explained():
             sharpen = _measured(scene)
-        except Stopped:  # says so itself, and offers to go on
-            pass
-        except (ValueError, LookupError) as error:
-            st.info(escape_markdown(spoken(error)))
     return _both(written_freely(scene, written, dock(scene, live=False, comparing=False)), sharpen)
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from html import escape
 
 import streamlit as st
 
 from ...i18n import join_words, mark, say
-from ...views.csv_text import csv_text
 from ..cards import swap_grids, token_chips
 from ..cards.dock import dock
+from ..cards.downloads import table_files
 from ..cards.swap_grids import Asked
 from ..cards.written import written_freely
 from ..engine.engine import Engine
@@ -23,8 +22,8 @@ from ..session.scene import Scene
 from ..session.state import state
 from ..session.url_state import FIRST_TEXT
 from ..ui import layout
-from ..ui.progress import Stopped, run_with_progress
-from ..ui.text_format import changed_words, escape_markdown, spoken
+from ..ui.progress import explained, run_with_progress
+from ..ui.text_format import changed_words
 
 QUESTION = mark("Which part of the run carries the difference between two sentences?")
 #: Another end for sentences that are often tried.
@@ -70,12 +69,8 @@ def _body(scene: Scene) -> Callable[[], None] | None:
     if refused:
         st.info(refused)
     else:
-        try:
+        with explained():
             _experiment(scene)
-        except Stopped:  # says so itself, and offers to go on
-            pass
-        except (ValueError, LookupError) as error:
-            st.info(escape_markdown(spoken(error)))
     return written_freely(scene, written, dock(scene, live=False, comparing=False))
 
 
@@ -291,21 +286,4 @@ def _take(asked: Asked, found: dict[str, Grid]) -> None:
     card = dict(next(iter(found.values())).card) | {"swaps": len(numbers)}
     with panel:
         st.dataframe(numbers, hide_index=True, key="swap-table", height=280)
-        with layout.row():
-            for kind, data, mime in (
-                ("CSV", csv_text(numbers), "text/csv"),
-                (
-                    say("run card"),
-                    json.dumps(card, indent=2, ensure_ascii=False),
-                    "application/json",
-                ),
-            ):
-                ending = "csv" if mime == "text/csv" else "card.json"
-                st.download_button(
-                    kind,
-                    data=data.encode(),
-                    file_name=f"swap-{asked.what}.{ending}",
-                    mime=mime,
-                    key=f"swap-{ending}",
-                    on_click="ignore",
-                )
+        table_files(numbers, card, f"swap-{asked.what}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from html import escape
@@ -15,10 +14,10 @@ from ... import views
 from ...components import Picked
 from ...i18n import mark, say, spoken_language
 from ...views.charts.curves import Curve
-from ...views.csv_text import csv_text
 from ...views.html.word_answers import WordValues, direct_table, lens_table, word_answers
 from ..cards import token_chips
 from ..cards.dock import dock
+from ..cards.downloads import table_files
 from ..cards.plotly_chart import chart
 from ..cards.written import written_freely
 from ..engine.engine import Engine
@@ -28,8 +27,7 @@ from ..session import notices, visit, widget_sync
 from ..session.scene import Scene
 from ..session.state import state
 from ..ui import layout
-from ..ui.progress import Stopped, run_with_progress
-from ..ui.text_format import escape_markdown, spoken
+from ..ui.progress import explained, run_with_progress
 
 QUESTION = mark("What had the input to do with this word?")
 TITLES = {
@@ -71,12 +69,8 @@ def _body(scene: Scene) -> Callable[[], None] | None:
     if refused or asked is None:
         st.info(refused or say("This output has no word that could be asked about."))
     else:
-        try:
+        with explained():
             _explained(scene, asked)
-        except Stopped:  # says so itself, and offers to go on
-            pass
-        except (ValueError, LookupError) as error:
-            st.info(escape_markdown(spoken(error)))
     return written_freely(scene, written, dock(scene, live=False, comparing=False))
 
 
@@ -279,27 +273,21 @@ def _deletion(scene: Scene, asked: Asked) -> None:
     )
     if not folded.open:
         return
-    with folded:
-        try:
-            found: Deleted = run_with_progress(
-                lambda task: scene.engine.ask(
-                    scene.question.model, deleted, *asked, task=task, stepped=True
-                ),
-                key="why-deleted",
-                label=say("Hiding words ..."),
-                about=(scene.question.model, asked, "deleted"),
-            )
-        except ValueError as error:
-            if isinstance(error, Stopped):
-                return
-            st.info(escape_markdown(spoken(error)))
-            return
+    with folded, explained():
+        found: Deleted = run_with_progress(
+            lambda task: scene.engine.ask(
+                scene.question.model, deleted, *asked, task=task, stepped=True
+            ),
+            key="why-deleted",
+            label=say("Hiding words ..."),
+            about=(scene.question.model, asked, "deleted"),
+        )
         chart(
             "why-curve",
             say("What does the word lose when the words that a method names first are hidden?"),
             lambda: _curve(found.table),
         )
-        _downloads("deletion", found.table, found.card)
+        table_files(found.table, found.card, "deletion")
 
 
 def _curve(table: pd.DataFrame) -> Any:
@@ -342,25 +330,4 @@ def _take(found: Answers) -> None:
     card |= {"method": list(found.found), "word": found.word}
     with panel:
         st.dataframe(numbers, hide_index=True, key="why-table", height=280)
-        _downloads("why", numbers, card)
-
-
-def _downloads(name: str, table: pd.DataFrame, card: dict[str, Any]) -> None:
-    with layout.row():
-        for label, data, ending, mime in (
-            ("CSV", csv_text(table), "csv", "text/csv"),
-            (
-                say("run card"),
-                json.dumps(card, indent=2, ensure_ascii=False),
-                "card.json",
-                "application/json",
-            ),
-        ):
-            st.download_button(
-                label,
-                data=data.encode(),
-                file_name=f"{name}.{ending}",
-                mime=mime,
-                key=f"take-{name}.{ending}",
-                on_click="ignore",
-            )
+        table_files(numbers, card, "why")

@@ -7,8 +7,9 @@ visitor has done anything else: then the work is told to stop, and the newest wi
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from typing import TypeVar
 
 import streamlit as st
@@ -18,7 +19,7 @@ from ...i18n import say, speaking, spoken_language
 from ..engine.task import POLL, Task
 from . import layout
 from .streamlit_private import is_in_fragment, is_rerun_wanted
-from .text_format import escape_markdown
+from .text_format import escape_markdown, spoken
 
 T = TypeVar("T")
 SILENT = 0.3  # seconds in which nothing is shown: most work ends before them
@@ -65,6 +66,20 @@ def run_with_progress(
         return run.result()
     finally:
         task.abandon()  # does nothing if it is done; else the visitor has moved on
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """What comes inside is shown; where it cannot be had, a sentence says why.
+
+    A stop by the visitor says so itself, and offers to go on.
+    """
+    try:
+        yield
+    except Stopped:
+        pass
+    except (ValueError, LookupError) as error:
+        st.info(escape_markdown(spoken(error)))
 
 
 def _begin(work: Callable[[Task], T], task: Task, language: str) -> Future[T]:
