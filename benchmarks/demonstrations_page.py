@@ -6,7 +6,7 @@ from collections.abc import Callable
 from statistics import mean
 from typing import Any
 
-from benchmarks.it_head import sign_test, table
+from benchmarks.it_head_page import sign_test, table
 
 Found = dict[str, Any]
 NEAR = 0.1  # nats a token that a pruned model may lose in D4

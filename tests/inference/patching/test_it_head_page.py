@@ -7,13 +7,13 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import it_head
+from benchmarks import it_head, it_head_page
 from benchmarks.pronouns import read
 
 
 def test_the_page_is_what_was_measured() -> None:
     kept = json.loads(it_head.KEPT.read_text(encoding="utf-8"))
-    assert it_head.PAGE.read_text(encoding="utf-8") == it_head.page(kept, list(kept))
+    assert it_head.PAGE.read_text(encoding="utf-8") == it_head_page.page(kept, list(kept))
     found = kept[list(kept)[-1]]
     assert found["pairs"] == len(it_head.pairs(read())) and 0 < found["told_apart"] <= 60
     assert len(found["heads"]) == it_head.SHOWN
@@ -35,15 +35,15 @@ def test_disappointment_is_printed_too() -> None:
     picture = kept[name]["picture"]
     for turned, said in ((0, "not reached"), (picture["pairs"], "reached")):
         changed = {name: kept[name] | {"picture": picture | {"turned": turned}}}
-        first = it_head.page(changed, [name]).split("## Its link")[0]
+        first = it_head_page.page(changed, [name]).split("## Its link")[0]
         assert f"**{said}**" in first
 
 
 def test_an_uneven_count_by_the_binomial() -> None:
-    assert it_head.sign_test(0, 0) == 1
-    assert it_head.sign_test(1, 0) == 1
-    assert it_head.sign_test(6, 0) == pytest.approx(2 / 64)
-    assert it_head.sign_test(3, 3) == 1
+    assert it_head_page.sign_test(0, 0) == 1
+    assert it_head_page.sign_test(1, 0) == 1
+    assert it_head_page.sign_test(6, 0) == pytest.approx(2 / 64)
+    assert it_head_page.sign_test(3, 3) == 1
     draws = np.random.default_rng(0).integers(0, 2, (200_000, 9)).sum(1)
     uneven = np.mean(np.minimum(draws, 9 - draws) <= 1)
-    assert it_head.sign_test(8, 1) == pytest.approx(float(uneven), abs=0.005)
+    assert it_head_page.sign_test(8, 1) == pytest.approx(float(uneven), abs=0.005)
