@@ -135,7 +135,7 @@ def of_model(name: str, stored: dict[str, Any]) -> list[str]:
         f"{state} {int(table['states'].map(lambda given, state=state: state in given).sum())}"
         for state in ("sink", "spread", "sharp")
     )
-    dull = int(ranked["contains_zero"].sum())
+    dull = int((~ranked["significant"].astype(bool)).sum())
     lines += [
         f"\nStates: {states}.\n",
         f"Removal ({ranking['card']['method']}): halves of the sentences rank alike to "

@@ -61,7 +61,7 @@ RANKING = pd.DataFrame(
         "rank_high": [1, 2],
         "kl": [0.2, 0.0],
         "changed": [0.125, 0.0],
-        "contains_zero": [False, True],
+        "significant": [True, False],
     }
 )
 

@@ -80,7 +80,7 @@ def lines(ranking: Ranking) -> list[str]:
         name = f"{row.stack} {row.block} L{row.layer} H{row.head}"
         span = f"{row.low:.4f} to {row.high:.4f}"
         place = f"{row.rank} ({row.rank_low}-{row.rank_high})"
-        told = "" if not row.contains_zero else "  not told from none"
+        told = "" if row.significant else "  not told from none"
         rows.append(
             f"{place:>9}  {name:<18}{row.effect:8.4f}  {span:>18}  {row.kl:7.4f}  "
             f"{row.changed:7.1%}{told}"

@@ -45,6 +45,14 @@ class Trace:
     output: np.ndarray | None = None
     tiles: tuple[Tiles, ...] = ()
 
+    def __repr__(self) -> str:
+        """What it is in one line; its numbers are in its fields."""
+        words = [f"{len(self.source)} source tokens"]
+        if self.target is not None:
+            words.append(f"{len(self.target)} target tokens")
+        words.append(f"{len(self.heads)} heads in {len(self.attentions)} attentions")
+        return f"<Trace of {self.manifest.get('model', 'a model')}: {', '.join(words)}>"
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write this trace to one safetensors file (see :mod:`transformer_viz.core.trace_file`)."""
         save_trace(self, path)

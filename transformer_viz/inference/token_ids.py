@@ -69,11 +69,18 @@ def refuse_padding(intervention: Intervention | None, why: str) -> None:
 
 
 def vocabulary_ids(model: Model, side: str, ids: Iterable[SupportsIndex]) -> list[int]:
-    """Whole numbers that the vocabulary of a side knows.
+    """Whole numbers that the vocabulary of a side knows; of a batch of one, those of its row.
 
     Raises:
         ValueError: something else; names the first of it.
     """
+    shape = tuple(getattr(ids, "shape", ()))
+    if len(shape) == 2:  # as tokenizers give them with return_tensors
+        if shape[0] != 1:
+            raise ValueError(
+                f"The {side} is a batch of {shape[0]} rows of ids; give one row, such as ids[0]."
+            )
+        (ids,) = ids  # type: ignore[assignment]
     try:
         numbers = [operator.index(token) for token in ids]
     except TypeError as error:

@@ -320,5 +320,6 @@ def test_what_is_refused(build_model: Callable[..., Model], tiny_model: Model) -
 
 
 def test_every_caption_is_there_in_chinese() -> None:
-    for text in (*captions.CAPTIONS.values(), captions.LAST_BLOCK, captions.WHOLE_VALUES):
+    added = (captions.LAST_BLOCK, captions.WHOLE_VALUES, captions.WHOLE_BLOCKS)
+    for text in (*captions.CAPTIONS.values(), *added):
         assert text in catalogue("zh")

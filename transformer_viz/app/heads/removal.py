@@ -193,7 +193,7 @@ def _draw(scene: Scene, found: Removals) -> None:
 
 
 def _told(found: Removals) -> str:
-    dull = int(found.table["contains_zero"].sum())
+    dull = int((~found.table["significant"]).sum())
     told = [
         say(
             "On {sentences} sentences, {rows} target tokens, teacher forced.",

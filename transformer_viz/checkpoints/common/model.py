@@ -156,6 +156,13 @@ class Model:
         """The words of the config that nothing on disk says for certain."""
         return tuple(word for word, origin in self.provenance.items() if origin in GUESSES)
 
+    def __repr__(self) -> str:
+        """What it is in one line; ``print(model.module)`` lists the layers."""
+        return (
+            f"<Model {self.name}: {self.kind}, {self.layout}, takes {self.takes}, gives "
+            f"{self.gives}, {self.parameters:,} parameters on {self.device}>"
+        )
+
     @property
     def parameters(self) -> int:
         """How many numbers the model learned; shared tables count once."""

@@ -163,13 +163,13 @@ def _heads_of(before: Tensor, after: Tensor, heads: int) -> Tensor | None:
     told = top.abs() > tolerance
     factor = y.gather(0, largest)[0] / torch.where(told, top, torch.ones_like(top))
     head = (factor.round().long() - 2).clamp(0, heads - 1)
-    if bool(((y - (head + 2) * x).abs() > tolerance * (head + 2)).any()):
+    usual = torch.arange(x.shape[1], device=x.device) * heads // x.shape[1]
+    if x.shape[1] % heads == 0 and torch.equal(head[told], usual[told]):
+        head = usual
+    elif not bool(told.all()):
         return None
-    if x.shape[1] % heads == 0:
-        usual = torch.arange(x.shape[1], device=x.device) // (x.shape[1] // heads)
-        if torch.equal(head[told], usual[told]):
-            return usual
-    return head if bool(told.all()) else None
+    left = (y - (head + 2) * x).abs()
+    return None if bool((left > tolerance * (head + 2)).any()) else head
 
 
 def _time_first(alone: Tensor, both: Tensor) -> bool | None:

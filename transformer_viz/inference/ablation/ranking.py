@@ -45,8 +45,8 @@ class Ranking:
     references became more probable); ``rank`` from 1, and between which ranks it stands in 95 % of
     the draws, ``rank_low`` to ``rank_high``; ``kl``, the divergence from the clean run in nats a
     token; ``changed``, the share of tokens whose most probable word became another;
-    ``contains_zero``, whether the effect cannot be told from none after Holm's correction for all
-    heads (or is no more than rounding). ``effects`` are the sums of each sentence,
+    ``significant``, whether the effect can be told from none after Holm's correction for all heads
+    (and is more than rounding). ``effects`` are the sums of each sentence,
     ``[sentence, head]`` in the order of ``heads``, and ``counts`` the tokens of each. ``card`` says
     what was measured.
     """
@@ -57,6 +57,15 @@ class Ranking:
     effects: np.ndarray
     counts: np.ndarray
     bench: Bench
+
+    def __repr__(self) -> str:
+        """What it is in one line; the numbers are in ``table``."""
+        told = int(self.table["significant"].sum())
+        sentences = f"{len(self.counts)} sentence{'s' * (len(self.counts) != 1)}"
+        return (
+            f"<Ranking of {len(self.heads)} heads on {sentences}, by removal to "
+            f"{self.card['method']}: {told} told from no effect>"
+        )
 
     @cached_property
     def split_half(self) -> float:
@@ -222,7 +231,7 @@ class Ranking:
                 "Zero is no property of the function alone: a bias moved from the values into the "
                 "output projection changes this ranking and not the model."
             )
-        dull = int(self.table["contains_zero"].sum())
+        dull = int((~self.table["significant"]).sum())
         if dull:
             said.append(
                 f"{dull} of {len(self.heads)} heads cannot be told from no effect on these "
@@ -350,8 +359,8 @@ def head_table(
     draws = bootstrap.pooled_means(sums, tokens, weights)
     low, high = bootstrap.percentile_interval(draws)
     best, worst = bootstrap.rank_interval(draws)
-    none = holm(bootstrap_p(effect, draws, len(tokens))) >= ALPHA
-    none |= np.abs(effect) < ROUNDING
+    told = holm(bootstrap_p(effect, draws, len(tokens))) < ALPHA
+    told &= np.abs(effect) >= ROUNDING
     table = pd.DataFrame(
         {
             "stack": [site.stack for site in heads],
@@ -366,7 +375,7 @@ def head_table(
             "rank_high": worst,
             "kl": bootstrap.pooled_means(costs.kl[done], tokens),
             "changed": bootstrap.pooled_means(costs.changed[done], tokens),
-            "contains_zero": none,
+            "significant": told,
         }
     )
     return table.sort_values("rank", ignore_index=True)

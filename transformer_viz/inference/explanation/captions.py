@@ -58,6 +58,10 @@ WHOLE_VALUES = mark(
     "In {count} blocks the bias of the values could not be told from them; it is counted with the "
     "words there."
 )
+WHOLE_BLOCKS = mark(
+    "The heads of {blocks} could not be told apart here, so each of these attentions is one term "
+    "without a head."
+)
 SINK = mark("{share} of the last rows' weight went to a sink that is no word.")
 NO_WORD = mark("This model has no output layer; the numbers are of the row {label}.")
 ALL_ROWS = mark("The mean over all rows, since all of them have a part in the class.")

@@ -16,7 +16,7 @@ from ...capture import AttentionRecord, CaptureRequest, probe
 from ...capture.merge_heads import side_by_side
 from ...checkpoints.common.model import Model
 from ...core.sites import Site
-from ...i18n import say
+from ...i18n import join_words, say
 from ...metrics.attribution.contributions import Contributions, contributions, shares
 from ...metrics.attribution.flow import flow
 from ...metrics.attribution.gradient import Raised, relevance
@@ -31,6 +31,7 @@ from .deletion import DRAWS, MOST, DeletionCurve, deletion_curve
 from .hiding import Tell, log_probabilities
 from .question import Question, ask
 
+BLOCKS = ("self", "cross")
 VERSION = 1  # of these methods: counts up when a number changes its meaning
 
 
@@ -55,6 +56,10 @@ class Explanation:
     caption: str
     card: dict[str, Any]
     explainer: Explainer
+
+    def __repr__(self) -> str:
+        """What it is in one line; the numbers are in ``values``."""
+        return f"<Explanation of {self.word!r} by {self.method}: {len(self.values)} values>"
 
     def deletion(
         self, most: int = MOST, *, draws: int = DRAWS, seed: int = 0, tell: Tell | None = None
@@ -92,7 +97,10 @@ def explain(
     Args:
         model: what `load` gave, or a module.
         source: what the model takes, as in `trace`.
-        word: a number of the target's words, from 0; see `ask` for models without a target.
+        word: the number of a token of the output, from 0, as ``trace`` names them (a long word may
+            be several); `Explanation.word` says which it is. Of a decoder-only model given a text
+            it counts the rows: word k is what row k says, the text's own token k + 1, and behind
+            the last one the model's choice. See `ask` for masked models and classifiers.
         target: the output to be asked about; left out, what the model writes greedily. For a
             classifier the class.
         method: ``weights``, the mean attention weight (share of a row, 0..1). ``rollout``, weights
@@ -290,7 +298,12 @@ class Explainer:
 
     def _logits(self) -> tuple[pd.DataFrame, float | None, list[str]]:
         table, error, anew = stream_logits.direct(self.question, self.anatomy)
-        return table, error, [say(captions.LAST_BLOCK)] if anew else []
+        more = [say(captions.LAST_BLOCK)] if anew else []
+        whole = table[table["part"].isin(BLOCKS) & (table["head"] < 0)]
+        if len(whole):
+            named = [f"{row.part} L{row.layer}" for row in whole.itertuples()]
+            more.append(say(captions.WHOLE_BLOCKS, blocks=join_words(named)))
+        return table, error, more
 
     # ---- tables ----------------------------------------------------------------------------------
 

@@ -73,6 +73,19 @@ class Swap:
     card: dict[str, Any]
     bench: Bench
 
+    def __repr__(self) -> str:
+        """What it is in one line; the numbers are in ``table`` and ``grid``."""
+        said = (
+            f"{len(self.cells)} swaps of {self.what}, {self.words[0]!r} against {self.words[1]!r}"
+        )
+        if self.ranked:
+            most = self.ranked[0]
+            place = "token" if self.what == "stream" else "head"
+            said += (
+                f", most {self._value(most):+.3f} at {most.part} L{most.row} {place} {most.column}"
+            )
+        return f"<Swap: {said}>"
+
     @cached_property
     def grid(self) -> np.ndarray:
         """All parts one below the other, in their order: ``[layer, head]`` or ``[layer, token]``.

@@ -38,6 +38,13 @@ class Alignment:
     shares: np.ndarray
     card: dict[str, object]
 
+    def __repr__(self) -> str:
+        """What it is in one line; ``links`` and ``pharaoh()`` give the links."""
+        return (
+            f"<Alignment of {len(self.source)} source and {len(self.target)} target words: "
+            f"{len(self.pairs)} links>"
+        )
+
     @property
     def links(self) -> pd.DataFrame:
         """A row a link: source, target (numbers from 0), source_word, target_word, weight."""

@@ -74,6 +74,10 @@ class Comparison:
     runs: tuple[tuple[Trace, Trace], ...]
     shared: tuple[SharedMap, ...]
 
+    def __repr__(self) -> str:
+        """What it is in one line; the numbers are in ``heads`` and ``matched``."""
+        return f"<Comparison of {len(self.heads)} heads on {len(self.runs)} input{'s' * (len(self.runs) != 1)}>"
+
     def maps(
         self, block: str, layer: int, head: int, other: tuple[int, int] | None = None
     ) -> HeadMaps:

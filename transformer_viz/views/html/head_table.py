@@ -192,7 +192,7 @@ def costs_of(columns: Mapping[str, Any] | pd.DataFrame) -> dict[Site, Cost]:
             int(row.rank),
             int(row.rank_low),
             int(row.rank_high),
-            bool(row.contains_zero),
+            not row.significant,
         )
         for row in table.itertuples()
     }
