@@ -76,7 +76,8 @@ class Comparison:
 
     def __repr__(self) -> str:
         """What it is in one line; the numbers are in ``heads`` and ``matched``."""
-        return f"<Comparison of {len(self.heads)} heads on {len(self.runs)} input{'s' * (len(self.runs) != 1)}>"
+        inputs = f"{len(self.runs)} input{'s' * (len(self.runs) != 1)}"
+        return f"<Comparison of {len(self.heads)} heads on {inputs}>"
 
     def maps(
         self, block: str, layer: int, head: int, other: tuple[int, int] | None = None
