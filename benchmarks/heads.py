@@ -98,8 +98,9 @@ def page() -> str:
         "Measured on 500 held-out sentences of Tatoeba (CC BY 2.0, `pretrained/NOTICE`), ranked "
         "on the first 200 of them; written by\n",
         "    python -m benchmarks.heads --data DIR\n",
-        "A role is given by rule ([`roles`](measures.md#when-a-head-has-a-role)): score, lift over chance, and the "
-        "lower end of the interval above what random order gives, corrected for all heads. "
+        "A role is given by rule ([`roles`](measures.md#when-a-head-has-a-role)): score, lift "
+        "over chance, and the lower end of the interval above what random order gives, corrected "
+        "for all heads. "
         "*No role found* is the usual answer. What a removal costs is in nats per target token; "
         "the head gives its mean over these sentences instead.\n",
     ]

@@ -68,6 +68,20 @@ def _file():
 
 
 @pytest.mark.shipped
+def test_the_head_that_costs_most_is_said_first_with_a_way_to_it(shown: Visit) -> None:
+    app = shown()
+    kept = pd.DataFrame(json.loads(_file().read_text(encoding="utf-8"))["ranking"]["columns"])
+    most = kept.sort_values("effect").iloc[-1]
+    verdict, site = said(app, "heads-verdict"), Site(*most[HEAD])
+    assert most["significant"] and f">{site}</a>" in verdict
+    assert f"block={site.map}" in verdict and f"head={site.head}" in verdict
+    assert f"{1 - np.exp(-most['effect']):.0%} less probable" in verdict
+    assert f"({most['effect']:.3f} nats" in verdict
+    alone = said(shown(heads_on="sentence"), "heads-verdict")
+    assert "may be chance" in alone and "95" not in alone
+
+
+@pytest.mark.shipped
 def test_this_sentence_is_measured_as_the_library_does(shown: Visit) -> None:
     app = shown(block="cross", heads_on="sentence", heads_by="coverage")
     model = tv.load("en-de", device="cpu")

@@ -88,6 +88,22 @@ def test_another_word_is_chosen_and_stays_in_the_link(shown: Visit) -> None:
 
 
 @pytest.mark.shipped
+def test_the_least_sure_word_is_a_click_away(shown: Visit) -> None:
+    app = shown()
+    model = tv.load("en-de", device="cpu")
+    ids = [model.bos_id, *tv.translate(model, FIRST_TEXT, beam=4)[0].ids]
+    produced = tv.trace(model, FIRST_TEXT, ids).produced
+    assert produced is not None
+    least = int(produced.probability.argmin())
+    button = app.button(key="why-least-sure")
+    assert produced.labels[least] in button.label
+    button.click().run()
+    assert f"“{produced.labels[least]}" in said(app, "why-word")
+    assert address(app)["answer"] == str(least)
+    assert "why-least-sure" not in [one.key for one in app.button]  # it is the word in question
+
+
+@pytest.mark.shipped
 def test_the_deletion_curve_stands_once_it_is_asked_for(shown: Visit) -> None:
     app = shown(answer="3")
     assert not charts(app)

@@ -68,7 +68,7 @@ def _pick(said: object) -> None:
 def unread(found: Alignment) -> str:
     """The source words that nobody read, in a sentence."""
     if not found.unread:
-        return say("Every source word is read by some target word.")
+        return say("No source word is left out: each gets a tenth of its fair share or more.")
     words = join_words(say("“{word}”", word=found.source[word]) for word in found.unread)
     return say(
         "Read by nobody: {words}. Together the target words give each less than a tenth of its "

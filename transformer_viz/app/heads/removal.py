@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from html import escape
 from typing import Any
@@ -54,6 +55,7 @@ SAID = {
 #: Sentences of the first numbers, which stand soon, and of each further step; then all of them.
 STEPS = (4, 16, 64, 256)
 SHOWN = 20  # heads
+HERE = "\0"  # where a sentence takes in the head's link
 
 
 def known(
@@ -78,6 +80,40 @@ def _known(scene: Scene, source: str, stored: sentences.Stored | None) -> Remova
         )
     items = sentences.asked(scene, source)
     return _ranked(scene, items, _done(scene, items) or _steps(items)[0])
+
+
+def verdict(found: Removals) -> None:
+    """Which head matters most, in one sentence, with a way to it."""
+    most = found.table.iloc[0]
+    site = Site(most["stack"], most["block"], int(most["layer"]), int(most["head"]))
+    link = f'<a href="{escape(addresses([site])[site])}" target="_self">{escape(str(site))}</a>'
+    told = {
+        "share": f"{-math.expm1(-most['effect']):.0%}",
+        "nats": f"{most['effect']:.3f}",
+        "low": f"{most['low']:.3f}",
+        "high": f"{most['high']:.3f}",
+    }
+    if most["effect"] <= 0:
+        text = escape(say("Here nothing is lost without any single head: others stand in for it."))
+    elif most["significant"]:
+        text = escape(
+            say(
+                "Most is lost without {head}: a right word becomes {share} less probable on "
+                "average ({nats} nats, 95 %: {low} to {high}).",
+                head=HERE,
+                **told,
+            )
+        )
+    else:
+        text = escape(
+            say(
+                "Most is lost here without {head}: a right word becomes {share} less probable "
+                "({nats} nats); on so few sentences that may be chance.",
+                head=HERE,
+                **told,
+            )
+        )
+    st.html(f'<p class="tv-say" data-what="heads-verdict">{text.replace(HERE, link)}</p>')
 
 
 def _steps(items: tuple[Item, ...]) -> list[int]:

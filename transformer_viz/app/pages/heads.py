@@ -72,6 +72,8 @@ def _measured(scene: Scene) -> Later:
     layout.quiet(escape(_told(found, source, stored)))
     ranked, refused = removal.known(scene, source, stored)
     costs = {} if ranked is None else costs_of(ranked.table)
+    if ranked is not None:
+        removal.verdict(ranked)
     with st.container(key="pictures-heads"):
         left, right = st.columns((5, 9))
         with left.container(border=True, height="stretch", key="card-overview"):

@@ -245,7 +245,7 @@ def _grids(asked: Asked) -> None:
         )
     )
     found: dict[str, Grid] = {}
-    parts = asked.parts
+    parts = sorted(asked.parts, key=lambda part: part != "cross")  # where most is carried, first
     places_of = len(asked.compared.source) + len(asked.compared.target or ())
     if asked.what == "stream" and places_of > MOST_PLACES:
         raise ValueError(

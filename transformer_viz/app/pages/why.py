@@ -28,6 +28,7 @@ from ..session.scene import Scene
 from ..session.state import state
 from ..ui import layout
 from ..ui.progress import explained, run_with_progress
+from ..ui.text_format import escape_markdown
 
 QUESTION = mark("What had the input to do with this word?")
 TITLES = {
@@ -145,13 +146,11 @@ def _explained(scene: Scene, asked: Asked) -> None:
         )
     )
     _deletion(scene, asked)
-    with st.container(key="pictures-why"):
-        left, right = st.columns(layout.WIDER_LEFT[::-1])
-    for place, method, made in (
-        (left, "lens", lambda table: lens_table(table, found.word)),
-        (right, "logits", direct_table),
+    for method, made in (
+        ("lens", lambda table: lens_table(table, found.word)),
+        ("logits", direct_table),  # a column a head: it takes the whole width
     ):
-        with place.container(border=True, height="stretch", key=f"card-why-{method}"):
+        with st.container(border=True, key=f"card-why-{method}"):
             _below(found, method, made)
     _take(found)
 
@@ -189,8 +188,25 @@ def _choice(scene: Scene, asked: Asked, found: Answers) -> None:
                 label_visibility="collapsed",
                 width=layout.NAME_WIDTH,
             )
+        _offer_least_sure(scene, asked)
     if not scene.kind.fills and scene.kind.gives != "classes":
         layout.quiet(escape(say("Click a word of the output above, or choose it here.")))
+
+
+def _offer_least_sure(scene: Scene, asked: Asked) -> None:
+    """A button that asks about the word whose probability is least."""
+    produced = scene.before.produced
+    if scene.kind.fills or scene.kind.gives == "classes" or produced is None:
+        return
+    least = int(produced.probability.argmin())
+    if len(produced.labels) < 2 or least == asked[2]:
+        return
+    st.button(
+        say("the least sure word: “{word}”", word=escape_markdown(produced.labels[least])),
+        key="why-least-sure",
+        on_click=widget_sync.choose,
+        kwargs={"answer": least},
+    )
 
 
 def _verdict(found: Answers) -> None:

@@ -226,10 +226,9 @@ STATION = Station(
     text=mark(
         "A strong cell looks like a reason. But a [weight] only says how much of one word's "
         "[value] is mixed in, not why the answer came out: much flows past a [head] in the "
-        "[residual stream]. Researchers argue about it (Jain and Wallace 2019: “Attention is not "
-        "Explanation”; Wiegreffe and Pinter 2019: “Attention is not not Explanation”). So do not "
-        "only look: change something, and see. Do it yourself: in the dock below the maps "
-        "choose “this head”, then “off”, and read the lines above the maps."
+        "[residual stream]. So do not only look: change something, and see. Do it yourself: in "
+        "the dock (while presenting, the key C shows it) choose “this head”, then “off”, and read "
+        "the lines above the maps."
     ),
     do=mark(
         "Switch heads off, one by one. Which one does the translation need most? Where your "
@@ -245,7 +244,9 @@ STATION = Station(
         ask=mark("If an explanation must be true of the model, how could one test it?"),
         beware=mark(
             "A head that can be switched off unharmed is not useless: others may have stepped in, "
-            "and on another sentence it may matter."
+            "and on another sentence it may matter. Researchers argue about what a weight explains "
+            "(Jain and Wallace 2019: “Attention is not Explanation”; Wiegreffe and Pinter 2019: "
+            "“Attention is not not Explanation”)."
         ),
     ),
     maps=("encoder", "decoder"),
