@@ -55,6 +55,10 @@ def beside(held: dict[str, Any], deep: int = 3) -> list[Tensor]:
     return found
 
 
+#: What every linear map keeps beside its tensors; only a quantised one keeps more.
+PLAIN_LINEAR = frozenset(vars(nn.Linear(1, 1, device="meta")))
+
+
 class Names:
     """The modules of one model by identity: their paths, and the tensors they own."""
 
@@ -72,7 +76,7 @@ class Names:
             for x in mine:
                 if x.__dict__:  # of most tensors it is empty
                     self.tensors += beside(x.__dict__)
-            if isinstance(part, nn.Linear):
+            if isinstance(part, nn.Linear) and vars(part).keys() - PLAIN_LINEAR:
                 self.tensors += beside(vars(part))
         self.owned = set(map(id, self.tensors))
 

@@ -11,10 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ..core.head_metrics import HeadMetric, shown_metrics
-from ..core.sites import MAPS
 from ..core.trace import Trace
 from ..i18n import mark, say
 from ..metrics.attention.thumbnails import halved, head_tiles, largest_change, stride, strongest
@@ -229,15 +227,7 @@ def _numbers(
 
 def _column(trace: Trace, block: str, name: str, shape: tuple[int, ...]) -> np.ndarray:
     """A column of ``trace.heads``, float32 ``[layer, head]``; stored traces may lack it."""
-    table = _table(trace, block)
-    numbers = np.full(shape, np.nan, np.float32)
-    numbers[table["layer"], table["head"]] = table.get(name, np.nan)
-    return numbers
-
-
-def _table(trace: Trace, block: str) -> pd.DataFrame:
-    stack, kind = MAPS[block]
-    return trace.heads[(trace.heads["stack"] == stack) & (trace.heads["block"] == kind)]
+    return trace.head_column(block, name).astype(np.float32)
 
 
 def _furthest(changes: np.ndarray) -> np.ndarray:
@@ -252,7 +242,7 @@ def _block(trace: Trace, tiles: _Tiles) -> dict[str, Any]:
     return {
         "name": tiles.block,
         "title": say(TITLES[tiles.block]),
-        "counts": np.bincount(_table(trace, tiles.block)["layer"]).tolist(),
+        "counts": trace.head_counts(tiles.block).tolist(),
         "stride": list(tiles.stride),
         "rows": rows.sentence,
         "columns": columns.sentence,

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,35 @@ class Trace:
     def maps(self) -> tuple[str, ...]:
         """The maps this run has, of ``encoder``, ``decoder``, ``cross``, in this order."""
         return tuple(name for name in MAPS if name in self.thumbnails)
+
+    def head_column(self, block: str, name: str) -> np.ndarray:
+        """A column of ``heads`` for one map, float64 ``[layer, head]``; NaN where it is not known.
+
+        Raises:
+            LookupError: a map that this run does not have; names those it has.
+        """
+        found = np.full(self.thumbnail(block).shape[:2], np.nan)
+        if name in self.heads.columns:
+            rows, layers, heads = self._head_rows[block]
+            found[layers, heads] = self.heads[name].to_numpy()[rows]
+        return found
+
+    def head_counts(self, block: str) -> np.ndarray:
+        """How many heads each layer of a map has, ``[layer]``."""
+        self.thumbnail(block)
+        return np.bincount(self._head_rows[block][1])
+
+    @cached_property
+    def _head_rows(self) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """By map: its rows of ``heads``, and the layer and the head of each."""
+        stacks, blocks, layers, heads = (
+            self.heads[name].to_numpy() for name in ("stack", "block", "layer", "head")
+        )
+        found = {}
+        for block, (stack, kind) in MAPS.items():
+            rows = np.flatnonzero((stacks == stack) & (blocks == kind))
+            found[block] = rows, layers[rows].astype(int), heads[rows].astype(int)
+        return found
 
     def layers(self, block: str) -> int:
         """How many layers a map has."""

@@ -16,6 +16,7 @@ from .task import WAITING, Task
 
 MEGABYTE = 1_000_000
 PAIR = 2  # runs that a visitor compares: the clean one and the changed one
+CELL = 16  # bytes a cell of a table costs at most, of the short words in ours too
 SMALL = 200  # bytes that anything costs: keys, names, numbers
 
 
@@ -24,7 +25,7 @@ def size_of(value: Any) -> int:
     if isinstance(value, np.ndarray):
         return value.nbytes + SMALL
     if isinstance(value, pd.DataFrame):
-        return int(value.memory_usage(deep=True).sum()) + SMALL
+        return value.size * CELL + SMALL
     if isinstance(value, dict):
         return SMALL + sum(size_of(item) for item in value.values())
     if isinstance(value, list | tuple):

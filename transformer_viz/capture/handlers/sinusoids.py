@@ -22,13 +22,15 @@ def stored(kept: list[Tensor]) -> dict[int, Tensor]:
     found = {number: first_guess(x) for number, x in tables.items()}
     sines = [kind_and_step for kind_and_step in found.values() if kind_and_step is not None]
     known = torch.cat([step[kind != COSINE].flatten() for kind, step in sines]) if sines else None
-    waves = {}
+    waves: dict[int, Tensor | None] = {}
     for number, guess in found.items():
         if guess is not None and known is not None:
-            wave = confirmed(tables[number], *guess, known)
-            if wave is not None:
-                waves[number] = wave
-    return waves
+            x = tables[number]
+            # encoder and decoder often have a table each, with the same numbers
+            same = (n for n in waves if tables[n].shape == x.shape and tables[n].dtype == x.dtype)
+            twin = next((n for n in same if torch.equal(tables[n], x)), None)
+            waves[number] = confirmed(x, *guess, known) if twin is None else waves[twin]
+    return {number: wave for number, wave in waves.items() if wave is not None}
 
 
 def first_guess(x: Tensor) -> tuple[Tensor, Tensor] | None:

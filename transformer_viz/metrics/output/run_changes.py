@@ -66,17 +66,17 @@ def statistic_change(
 
 
 def _statistic(trace: Trace, site: Site, name: str) -> float:
-    heads = trace.heads
-    block = heads[(heads["stack"] == site.stack) & (heads["block"] == site.block)]
-    rows = block[block["layer"] == site.layer]
-    if site.head is not None:
-        rows = rows[rows["head"] == site.head]
-    if rows.empty:
+    layers, heads = trace.thumbnail(site.map).shape[:2]
+    if not 0 <= site.layer < layers or not 0 <= (site.head or 0) < heads:
         raise LookupError(
-            f"This trace has no {site}; in {site.map} it has layers "
-            f"{sorted(set(block['layer']))} and heads {sorted(set(block['head']))}."
+            f"This trace has no {site}; in {site.map} it has layers {list(range(layers))} and "
+            f"heads {list(range(heads))}."
         )
-    return float(rows[name].mean()) if name in rows else float("nan")
+    numbers = trace.head_column(site.map, name)[site.layer]
+    if site.head is not None:
+        return float(numbers[site.head])
+    known = numbers[~np.isnan(numbers)]
+    return float(known.mean()) if len(known) else float("nan")
 
 
 def output_changes(before: Trace, after: Trace) -> pd.DataFrame:

@@ -37,6 +37,16 @@ def _logits(trace: Trace, row: int) -> np.ndarray:
     return np.asarray(rows[row], np.float64)
 
 
+def _first(logits: np.ndarray, count: int) -> np.ndarray:
+    """The ids of the largest logits, the largest first; of equals the smaller id."""
+    last = min(count, len(logits)) - 1
+    least = np.partition(-logits, last)[last]  # a whole vocabulary is not sorted for a few words
+    among = np.flatnonzero(-logits <= least)
+    if not len(among):  # logits that are not numbers
+        among = np.arange(len(logits))
+    return among[np.argsort(-logits[among], kind="stable")][:count]
+
+
 def candidates(trace: Trace, row: int, count: int = 5, held: int | None = None) -> pd.DataFrame:
     """The most probable words at a place, the most probable first.
 
@@ -60,7 +70,7 @@ def candidates(trace: Trace, row: int, count: int = 5, held: int | None = None) 
     if held is not None and not 0 <= held < len(chances):
         raise LookupError(f"This vocabulary has ids 0 to {len(chances) - 1}; got {held}.")
     logits = _logits(trace, row)  # they tell apart what the softmax rounds to 0
-    ids = np.argsort(-logits, kind="stable")[:count]  # stable: of equals the smaller id first
+    ids = _first(logits, count)
     if held is not None and held not in ids:
         ids = np.append(ids, held)
     rank = 1 + (logits > logits[ids][:, None]).sum(axis=1)
