@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
 import transformer_viz as tv
 from transformer_viz.checkpoints import Model
+from transformer_viz.core.sites import MAPS
 from transformer_viz.inference.ablation.places import _heads_of
 
 SOURCE, OTHER, HELD = [5, 17, 6, 29, 3], [30, 9, 12, 22, 3], [2, 7, 31, 9]
@@ -50,3 +52,15 @@ def test_a_feature_too_small_to_tell_follows_the_others() -> None:
     assert found is not None and found.tolist() == [0, 0, 1, 1]
     assert _heads_of(alone, alone * torch.tensor([2.0, 2.0, 3.0, 9.0]), 2) is None
     assert _heads_of(alone, alone * torch.tensor([2.0, 3.0, 2.0, 3.0]), 2) is None
+
+
+def test_a_column_of_heads_by_layer_and_head(tiny_model: Model) -> None:
+    run = tv.trace(tiny_model, SOURCE, HELD)
+    for block, (stack, kind) in MAPS.items():
+        own = run.heads[(run.heads["stack"] == stack) & (run.heads["block"] == kind)]
+        wide = own.pivot(index="layer", columns="head", values="entropy").to_numpy()
+        assert np.array_equal(run.head_column(block, "entropy"), wide)
+        assert run.head_counts(block).tolist() == own.groupby("layer").size().tolist()
+        assert np.isnan(run.head_column(block, "unheard-of")).all()
+    with pytest.raises(LookupError):
+        run.head_column("sideways", "entropy")

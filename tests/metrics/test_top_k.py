@@ -14,7 +14,7 @@ from transformer_viz.core.interventions import Intervention, Temperature
 from transformer_viz.core.palette import DARK, LIGHT
 from transformer_viz.core.trace import Trace
 from transformer_viz.inference.tracing import trace
-from transformer_viz.metrics.output.top_k import candidates, probabilities
+from transformer_viz.metrics.output.top_k import _first, candidates, probabilities
 from transformer_viz.views.html.candidate_bars import candidates as picture
 
 NAMES = [f"w{number}" for number in range(41)]
@@ -147,3 +147,19 @@ def test_runs_about_different_words_have_no_common_picture(clean: Trace) -> None
     other = replace(clean, produced=replace(clean.produced, ids=(1,) * len(clean.produced.ids)))
     with pytest.raises(ValueError, match="asked about different words"):
         picture(clean, other, 0, NAMES)
+
+
+@pytest.mark.parametrize("count", [1, 3, 7, 40])
+def test_the_first_words_are_those_of_a_whole_sort(count: int) -> None:
+    """Equals, infinities and what is no number stand as a sort puts them."""
+    draw = np.random.default_rng(0)
+    for logits in (
+        draw.normal(size=30),
+        np.round(draw.normal(size=30)),
+        np.zeros(30),
+        np.where(np.arange(30) % 3 == 0, -np.inf, 1.0),
+        np.where(np.arange(30) % 7 == 0, np.nan, np.round(draw.normal(size=30))),
+        np.full(30, np.nan),
+    ):
+        wanted = np.argsort(-logits, kind="stable")[:count]
+        assert _first(logits, count).tolist() == wanted.tolist()

@@ -227,7 +227,10 @@ def _numbers(
 
 def _column(trace: Trace, block: str, name: str, shape: tuple[int, ...]) -> np.ndarray:
     """A column of ``trace.heads``, float32 ``[layer, head]``; stored traces may lack it."""
-    return trace.head_column(block, name).astype(np.float32)
+    numbers = np.full(shape, np.nan, np.float32)
+    known = trace.head_column(block, name)[: shape[0], : shape[1]]
+    numbers[: known.shape[0], : known.shape[1]] = known
+    return numbers
 
 
 def _furthest(changes: np.ndarray) -> np.ndarray:

@@ -79,24 +79,26 @@ class Trace:
         Raises:
             LookupError: a map that this run does not have; names those it has.
         """
-        found = np.full(self.thumbnail(block).shape[:2], np.nan)
+        rows, layers, heads = self._head_rows.get(block, ((), (), ()))
+        if not len(rows):
+            self.thumbnail(block)  # names the maps there are
+            raise LookupError(f"The table of heads of this trace has none of {block!r}.")
+        found = np.full((int(layers.max()) + 1, int(heads.max()) + 1), np.nan)
         if name in self.heads.columns:
-            rows, layers, heads = self._head_rows[block]
             found[layers, heads] = self.heads[name].to_numpy()[rows]
         return found
 
     def head_counts(self, block: str) -> np.ndarray:
         """How many heads each layer of a map has, ``[layer]``."""
-        self.thumbnail(block)
         return np.bincount(self._head_rows[block][1])
 
     @cached_property
-    def _head_rows(self) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def _head_rows(self) -> dict[str, tuple[Any, Any, Any]]:
         """By map: its rows of ``heads``, and the layer and the head of each."""
         stacks, blocks, layers, heads = (
             self.heads[name].to_numpy() for name in ("stack", "block", "layer", "head")
         )
-        found = {}
+        found: dict[str, tuple[Any, Any, Any]] = {}
         for block, (stack, kind) in MAPS.items():
             rows = np.flatnonzero((stacks == stack) & (blocks == kind))
             found[block] = rows, layers[rows].astype(int), heads[rows].astype(int)

@@ -17,7 +17,7 @@ from tests.support.paths import ROOT
 from transformer_viz.app.engine.engine import Engine, Question, whole_layer
 from transformer_viz.app.engine.model_catalog import Shelved
 from transformer_viz.app.engine.task import WAITING, Abandoned, Task
-from transformer_viz.app.engine.token_names import Names, another_order
+from transformer_viz.app.engine.token_names import Names, another_order, mark_of
 from transformer_viz.app.engine.trace_cache import Cache
 from transformer_viz.checkpoints.common.bundled import EXAMPLE, WEIGHTS
 from transformer_viz.core.interventions import Intervention, ScalePositions, Temperature
@@ -301,3 +301,19 @@ def test_a_search_that_never_ends_is_held_as_far_as_the_model_reads(engine: Engi
     answer = engine.clean(ASKED, PLACE)
     assert len(translate(short, ASKED.text, beam=2)[0].ids) == 13
     assert len(answer.trace.target.ids) == 13
+
+
+@pytest.mark.parametrize(
+    ("pieces", "mark"),
+    [
+        (("<unk>", "▁the", "▁cat", "##", "s"), "▁"),  # "##" is a word of its own there
+        (("[CLS]", "the", "##s", "##ing", "▁"), "##"),
+        (("!", "a", "Ġthe"), "Ġ"),
+        (tuple("abc"), ""),
+        (("#", *["x"] * 5000, "##s"), "##"),  # far behind
+    ],
+)
+def test_the_mark_of_a_vocabulary_is_the_one_that_most_pieces_bear(
+    pieces: tuple[str, ...], mark: str
+) -> None:
+    assert mark_of(pieces) == mark

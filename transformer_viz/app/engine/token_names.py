@@ -16,6 +16,21 @@ BETWEEN = "|"  # what CTC vocabularies write between words; some call it a mark
 GOES_ON = "…"  # stands before a piece that goes on with a word: "…ing"
 
 
+MARKS = ("##", "▁", "Ġ")
+SEEN = 4000  # pieces, in which every vocabulary shows how it marks words
+
+
+def mark_of(pieces: Sequence[str]) -> str:
+    """What most pieces begin with that say whether they begin a word; empty where none does.
+
+    A vocabulary of one kind may hold the mark of another as a piece, as "##" of headings.
+    """
+    counts = [sum(p.startswith(mark) for p in pieces[:SEEN]) for mark in MARKS]
+    if not any(counts):
+        counts = [sum(p.startswith(mark) for p in pieces) for mark in MARKS]
+    return MARKS[counts.index(max(counts))] if any(counts) else ""
+
+
 class Names(Sequence[str]):
     """The name of every token of a vocabulary, ``[id]``, as a reader sees it.
 
@@ -26,9 +41,7 @@ class Names(Sequence[str]):
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer, self._pieces = tokenizer, tokenizer.pieces
-        marks = ("##", "▁", "Ġ")
-        found = (mark for mark in marks if any(p.startswith(mark) for p in self._pieces))
-        self._mark = next(found, "")  # without one every piece is a word of its own
+        self._mark = mark_of(self._pieces)
 
     def __len__(self) -> int:
         return len(self._pieces)

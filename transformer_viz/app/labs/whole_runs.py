@@ -28,7 +28,6 @@ def _size(scene: Scene, block: str) -> int:
     if block not in trace.maps:
         return 0
     stack, kind = MAPS[block]
-    table = trace.heads[(trace.heads["stack"] == stack) & (trace.heads["block"] == kind)]
     rows = len(trace.words_of(stack))
     columns = len(trace.source) if kind == "cross" else rows
-    return 2 * 4 * len(table) * rows * columns
+    return 2 * 4 * int(trace.head_counts(block).sum()) * rows * columns

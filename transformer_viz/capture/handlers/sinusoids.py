@@ -52,22 +52,44 @@ def first_guess(x: Tensor) -> tuple[Tensor, Tensor] | None:
 
 
 def confirmed(x: Tensor, kind: Tensor, step: Tensor, sines: Tensor) -> Tensor | None:
-    """The angles of a table, in its own shape, if all of its rows agree with them.
-
-    A cosine hardly tells a small frequency, so a known one of a sine is taken where one is near.
-    """
-    if sines.numel():
-        nearest = sines[(step[:, None] - sines).abs().argmin(1)]
-        step = torch.where((kind == COSINE) & ((nearest - step).abs() < CLOSE), nearest, step)
+    """The angles of a table, in its own shape, if all of its rows agree with them."""
     rows = x.squeeze()
-    angle = torch.arange(rows.shape[0], device=x.device)[:, None] * step
-    if bool((step == 0).all()) or not bool(((drawn(kind, angle) - rows).abs() < CLOSE).all()):
+    step = _told_by_sines(rows, kind, step, sines)
+    if bool((step == 0).all()):
         return None
+    angle = torch.arange(rows.shape[0], device=x.device)[:, None] * step
+    for which in (kind == COSINE, kind == SINE, kind == POLAR):  # no wave is reckoned in vain
+        if bool(which.any()):
+            made = drawn(kind[which], angle[:, which])
+            if not bool(((made - rows[:, which]).abs() < CLOSE).all()):
+                return None
     return torch.complex(angle.float(), kind.expand(angle.shape).float()).reshape(x.shape)
+
+
+def _told_by_sines(rows: Tensor, kind: Tensor, step: Tensor, sines: Tensor) -> Tensor:
+    """The frequencies ``[column]``, those of cosines taken from the known ones of sines.
+
+    The first rows of a cosine hardly tell a small frequency (the arc cosine of a float32 near 1 is
+    off by 3e-4), and a long table needs it exactly: the one that fits it everywhere is taken.
+    """
+    cosine = kind == COSINE
+    if not len(sines) or not bool(cosine.any()):
+        return step
+    known = sines.unique()
+    looked = 2 ** torch.arange(int(rows.shape[0] - 1).bit_length(), device=rows.device)
+    looked = torch.cat([looked, looked.new_tensor([rows.shape[0] - 1])])
+    waves = (looked[:, None] * known).cos()  # [row, known]
+    missed = (rows[looked][:, cosine, None].float() - waves[:, None]).abs().amax(0)
+    least, best = missed.min(-1)
+    found = step.clone()
+    found[cosine] = torch.where(least < CLOSE, known[best].to(step.dtype), step[cosine])
+    return found
 
 
 def drawn(kind: Tensor, angle: Tensor) -> Tensor:
     """The values of waves at some angles."""
     if bool((kind == POLAR).any()):
         return torch.polar(torch.ones_like(angle), angle)
+    if kind.dim() == 1 and len(kind) and bool((kind == kind[0]).all()):
+        return angle.cos() if kind[0] == COSINE else angle.sin()
     return torch.where(kind == COSINE, angle.cos(), angle.sin())

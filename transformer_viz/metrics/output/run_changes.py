@@ -66,16 +66,16 @@ def statistic_change(
 
 
 def _statistic(trace: Trace, site: Site, name: str) -> float:
-    layers, heads = trace.thumbnail(site.map).shape[:2]
+    numbers = trace.head_column(site.map, name)
+    layers, heads = numbers.shape
     if not 0 <= site.layer < layers or not 0 <= (site.head or 0) < heads:
         raise LookupError(
             f"This trace has no {site}; in {site.map} it has layers {list(range(layers))} and "
             f"heads {list(range(heads))}."
         )
-    numbers = trace.head_column(site.map, name)[site.layer]
     if site.head is not None:
-        return float(numbers[site.head])
-    known = numbers[~np.isnan(numbers)]
+        return float(numbers[site.layer, site.head])
+    known = numbers[site.layer][~np.isnan(numbers[site.layer])]
     return float(known.mean()) if len(known) else float("nan")
 
 

@@ -12,7 +12,6 @@ import streamlit as st
 
 from ....components.atlas import TITLES, atlas_data
 from ....core.interventions import Intervention
-from ....core.sites import MAPS
 from ....core.trace import Trace
 from ....i18n import mark, say
 from ....metrics.output.surprisal import held_bits
@@ -107,9 +106,7 @@ def entropies(traces: Sequence[Trace]) -> dict[str, np.ndarray]:
 
 
 def _entropy(trace: Trace, block: str) -> float:
-    stack, kind = MAPS[block]
-    mine = (trace.heads["stack"] == stack) & (trace.heads["block"] == kind)
-    return float(trace.heads.loc[mine, "entropy"].mean())
+    return float(np.nanmean(trace.head_column(block, "entropy")))
 
 
 def _said(found: SnapshotResult, now: int) -> None:
