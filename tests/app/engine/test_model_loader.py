@@ -7,8 +7,10 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 import traceback
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,8 +19,8 @@ from tests.support.paths import ROOT
 from transformer_viz.app.engine import memory, model_names
 from transformer_viz.app.engine.engine import Engine, Question, whole_layer
 from transformer_viz.app.engine.model_catalog import REMEMBERED, Shelf
-from transformer_viz.app.engine.model_loader import Models
-from transformer_viz.app.engine.task import Task
+from transformer_viz.app.engine.model_loader import Loading, Models
+from transformer_viz.app.engine.task import Abandoned, Task
 from transformer_viz.checkpoints.common.bundled import CONFIG
 
 
@@ -99,13 +101,68 @@ def test_a_model_that_is_not_here_is_a_sentence(models: Models, name: str) -> No
     assert len(error.value.args[0]) > 20 and name not in models.shelf
 
 
+def test_what_visitors_bring_is_loaded_one_after_the_other(
+    models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many links at once take the memory of one load, and ours do not wait for them."""
+    inside: list[str] = []
+    most: list[int] = []
+    go_on = threading.Event()
+    load = Models._load
+
+    def slow(self: Models, loading: Loading) -> None:
+        inside.append(loading.name)
+        most.append(len(inside))
+        if loading.shelved.is_own:
+            assert go_on.wait(20)
+        load(self, loading)
+        inside.remove(loading.name)
+
+    monkeypatch.setattr(Models, "_load", slow)
+    tasks = {name: Task() for name in "abcd"}
+    found: dict[str, object] = {}
+
+    def visit(name: str) -> None:
+        try:
+            found[name] = models.get(f"path:{name}", tasks[name]).name
+        except Abandoned as error:
+            found[name] = error
+
+    threads = [threading.Thread(target=visit, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    until(lambda: len(models._loadings) == 4 and len(inside) == 1)
+    own = models.get(next(iter(models.shelf)), Task())
+    assert own.parameters > 0 and len(inside) == 1  # it went past them
+    (loading,) = inside
+    left = next(name for name in "abcd" if not loading.endswith(name))
+    waits = next(name for name in "dcba" if name != left and not loading.endswith(name))
+    until(lambda: "Waiting for another model" in tasks[waits].words)
+    tasks[left].abandon()
+    until(lambda: left in found)
+    go_on.set()
+    for thread in threads:
+        thread.join(20)
+    assert isinstance(found.pop(left), Abandoned)
+    assert len(found) == 3 and all(isinstance(name, str) for name in found.values())
+    assert max(most) <= 2 and f"path:{left}" not in models  # ours was the second
+
+
+def until(ready: Callable[[], bool]) -> None:
+    """Wait for something that other threads bring about."""
+    end = time.monotonic() + 20
+    while not ready():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 MEMORY = """
 import os, sys, json
 from pathlib import Path
 import torch
 from safetensors.torch import save_file
 from transformer_viz.model import ModelConfig, Transformer
-from transformer_viz.app.engine.model_loader import Models
+from transformer_viz.app.engine.model_loader import Loading, Models
 from transformer_viz.app.engine.model_catalog import REMEMBERED, Shelf
 from transformer_viz.app.engine.task import Task
 

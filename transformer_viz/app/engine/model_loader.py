@@ -18,7 +18,7 @@ from ...i18n import say
 from .memory import give_back
 from .model_catalog import Shelf, Shelved
 from .model_names import UPLOAD, find_below, is_own, veiled
-from .task import Task
+from .task import Abandoned, Task
 
 if TYPE_CHECKING:
     from ...checkpoints import Model
@@ -27,13 +27,19 @@ PAINTING = 1.5  # seconds that a browser may need for its first picture on a bus
 BYTES = 4_000_000_000  # of all their weights together; the newest one stays in any case
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Loading:
-    """A model that is being loaded, or is loaded, and what it is loaded from."""
+    """A model that is to be loaded, or is, and what it is loaded from.
 
+    ``begun`` once its turn has come; ``waiting`` counts the visitors who wait for it now.
+    """
+
+    name: str
     shelved: Shelved
     written: tuple[object, ...]
     promise: Future[Model] = field(default_factory=Future)
+    begun: threading.Event = field(default_factory=threading.Event)
+    waiting: int = 0
 
     @property
     def ready(self) -> bool:
@@ -49,7 +55,11 @@ class Loading:
 
 
 class Models:
-    """Loads the models of a shelf in the background and forgets those not used for longest."""
+    """Loads the models of a shelf in the background and forgets those not used for longest.
+
+    What visitors bring is loaded one after the other, so that many links at once take the memory
+    of one; if nobody waits any more when its turn comes, it is not loaded at all.
+    """
 
     def __init__(self, shelf: Shelf, most: int | None = None, limit: int = BYTES) -> None:
         self.shelf = shelf
@@ -57,6 +67,7 @@ class Models:
         self.limit = limit
         self._loadings: OrderedDict[str, Loading] = OrderedDict()
         self._lock = threading.Lock()
+        self._one_at_a_time = threading.Lock()  # of what visitors bring
 
     def __contains__(self, name: str) -> bool:
         return name in self._loadings
@@ -69,17 +80,22 @@ class Models:
         Raises:
             KeyError: there is no such model; says why and what to do.
         """
+        return self._loading(name).promise
+
+    def _loading(self, name: str, waiting: int = 0) -> Loading:
+        """The loading of a model, begun if need be; ``waiting`` more visitors wait for it."""
         shelved = self.shelf[name]
         written = shelved.written if shelved.is_own else ()
         with self._lock:
             known = self._loadings.get(name)
             if known is not None and not known.failed and known.written == written:
                 self._loadings.move_to_end(name)
-                return known.promise
-            loading = self._loadings[name] = Loading(shelved, written)
+                known.waiting += waiting
+                return known
+            loading = self._loadings[name] = Loading(name, shelved, written, waiting=waiting)
             self._loadings.move_to_end(name)
-        threading.Thread(target=self._load, args=(loading,), daemon=True).start()
-        return loading.promise
+        threading.Thread(target=self._in_turn, args=(loading,), daemon=True).start()
+        return loading
 
     def prepare(self, name: str) -> None:
         """Begin to load a model a moment later, when the browser has painted what it was sent."""
@@ -105,10 +121,15 @@ class Models:
             KeyError: there is no such model.
             Abandoned: the task was given up; the model goes on loading for the next visitor.
         """
-        promise = self.start(name)
-        words = say("Loading {model} ...", model=self.shelf[name].called)
-        task.until(lambda seconds: bool(wait([promise], seconds).done), words)
-        return promise.result()
+        loading = self._loading(name, waiting=1)
+        try:
+            task.until(loading.begun.wait, say("Waiting for another model to be loaded ..."))
+            words = say("Loading {model} ...", model=loading.shelved.called)
+            task.until(lambda seconds: bool(wait([loading.promise], seconds).done), words)
+        finally:
+            with self._lock:
+                loading.waiting -= 1
+        return loading.promise.result()
 
     def forget(self, unwanted: Callable[[str], bool]) -> bool:
         """Let go of the models whose names are unwanted; runs that are under way still end.
@@ -122,6 +143,22 @@ class Models:
         if names:
             give_back()
         return bool(names)
+
+    def _in_turn(self, loading: Loading) -> None:
+        """Load a model of ours at once, one that a visitor brought after those before it."""
+        if not loading.shelved.is_own:
+            loading.begun.set()
+            return self._load(loading)
+        with self._one_at_a_time:
+            with self._lock:
+                wanted = loading.waiting > 0
+                if not wanted and self._loadings.get(loading.name) is loading:
+                    del self._loadings[loading.name]
+            loading.begun.set()
+            if wanted:
+                self._load(loading)
+            else:
+                loading.promise.set_exception(Abandoned("Nobody waits for this model any more."))
 
     def _load(self, loading: Loading) -> None:
         try:
