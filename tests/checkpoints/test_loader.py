@@ -354,6 +354,16 @@ def test_a_mask_token_that_the_model_does_not_know_is_refused(tmp_path, mask):
     assert load(tmp_path).mask_id == 4
 
 
+@pytest.mark.parametrize("word", [{"dropout": 2}, {"positions": "x" * 300_000}])
+def test_an_impossible_word_is_a_short_sentence(word, tmp_path):
+    path = put(tmp_path, ramp_model(), **word)
+    with pytest.raises(CheckpointError) as caught:
+        load(path, device="cpu")
+    said = str(caught.value)
+    assert len(said) < 300 and said.endswith(".")
+    assert next(iter(word)) in said
+
+
 def test_a_model_that_was_kept_in_a_field_opens(tmp_path):
     folder = put(tmp_path / "whole", make_module())
     words = json.loads((folder / "config.json").read_text())

@@ -174,6 +174,13 @@ def test_what_is_no_vocabulary_is_refused(content):
         SentencePieceText(content)
 
 
+def test_a_piece_that_is_no_text_is_refused(tiny_vocabulary):
+    place = tiny_vocabulary.index("▁".encode())
+    spoilt = tiny_vocabulary[:place] + b"\xff\xfe\xff" + tiny_vocabulary[place + 3 :]
+    with pytest.raises(ValueError, match=r"sentencepiece model \(a piece of it is no UTF-8\)"):
+        SentencePieceText(spoilt)
+
+
 # ---- ids typed as numbers --------------------------------------------------------------------
 
 

@@ -15,15 +15,16 @@ from .tokenizers import arrange, piece, swallowed, whole
 
 @contextmanager
 def without_panics() -> Iterator[None]:
-    """A panic of the library's native code, which is no Exception, becomes an error like others.
+    """What the library's native code raises becomes an error like others: a panic, which is no
+    Exception, and an Exception of no kind.
 
     Raises:
-        ValueError: the first line of the panic, and what to do.
+        ValueError: the first line of it, and what to do.
     """
     try:
         yield
     except BaseException as error:
-        if not is_panic(error):
+        if not is_panic(error) and type(error) is not Exception:
             raise
         reason = str(error).partition("\n")[0][:100].rstrip(". ")
         raise ValueError(

@@ -182,10 +182,14 @@ class PlainIds:
 def processor(content: bytes) -> sentencepiece.SentencePieceProcessor:
     try:
         if content:  # the library takes no bytes for "nothing to load yet"
-            return sentencepiece.SentencePieceProcessor(model_proto=content)
+            found = sentencepiece.SentencePieceProcessor(model_proto=content)
+            found.id_to_piece(list(range(found.get_piece_size())))  # whether they are all text
+            return found
         reason = "it is empty"
     except RuntimeError as error:
         reason = str(error)
+    except UnicodeDecodeError:
+        reason = "a piece of it is no UTF-8"
     raise ValueError(
         f"The vocabulary is not a sentencepiece model ({reason}). Give the file that was saved "
         "when the vocabulary was trained, often named *.model or *.spm."

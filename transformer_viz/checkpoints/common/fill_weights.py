@@ -67,6 +67,13 @@ def build(
             f"The config asks for more memory than there is; {weights.path.name} is much smaller. "
             "Check the sizes in the config."
         ) from error
+    except CheckpointError:
+        raise
+    except ValueError as error:
+        reason = str(error).rstrip(". ")
+        raise CheckpointError(
+            f"No model can be built from the words of the config: {reason}. Correct the word."
+        ) from error
     _leave_out(module, weights, table, optional)
     compare(module, weights, table)
     fill(module, weights, table)

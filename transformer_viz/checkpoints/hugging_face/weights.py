@@ -54,9 +54,14 @@ def class_of(transformers: Any, config: Any, weights: Weights) -> type:
     Raises:
         CheckpointError: no such class, or none that the weights fit.
     """
-    names = config.architectures or []
+    names: Any = config.architectures or []
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise CheckpointError(
+            f"architectures in config.json is {names!r}; it is a list of names of classes, such "
+            f'as ["BertForMaskedLM"]. Correct it, or take it out.'
+        )
     if names:
-        return _named(transformers, config, str(names[0]))
+        return _named(transformers, config, names[0])
     fits = [(cls, difference(cls, config, weights)) for cls in _candidates(transformers, config)]
     for strict in (True, False):
         for cls, (complaint, unknown) in fits:
