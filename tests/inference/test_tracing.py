@@ -326,11 +326,13 @@ def test_refusals_say_what_to_do(tiny_model):
     with pytest.raises(ValueError, match=r"cross L7: temperature 2.*matches no place"):
         edit = Temperature(value=2.0, stack="decoder", block="cross", layer=7)
         trace(tiny_model, SOURCE, TARGET, intervention=Intervention((edit,)))
-    for bad in ([2.7, 3.9], ["a", "b"], [[2, 3]], 5, np.zeros((3, 22), int)):
+    for bad in ([2.7, 3.9], ["a", "b"], [[2, 3]], 5, np.zeros((1, 2, 3), int)):
         with pytest.raises(ValueError, match="source must be text or whole token ids"):
             trace(tiny_model, bad, TARGET)
         with pytest.raises(ValueError, match="target must be text or whole token ids"):
             trace(tiny_model, SOURCE, bad)
+    with pytest.raises(ValueError, match=r"source is a batch of 3 rows of ids; give one row"):
+        trace(tiny_model, np.zeros((3, 22), int), TARGET)
     for bad in ([7, 31, 9, 4, 41], [7, 31, 9, 4, -1]):
         with pytest.raises(ValueError, match="this model knows ids from 0 to 40"):
             trace(tiny_model, SOURCE, TARGET, produced=bad)

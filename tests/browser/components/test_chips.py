@@ -155,12 +155,13 @@ def test_chips_that_are_gone_listen_no_more(page: Page) -> None:
     for shown in (True, False, True):
         expect(page.locator(".tv-chip")).to_have_count(9 if shown else 0)
         area = _area(page)
-        for step in (0.3, 0.4):
-            page.mouse.move(area["x"] + area["width"] * step, area["y"] + 10)
-            page.wait_for_timeout(150)
-        if shown:  # a busy machine takes longer
-            page.wait_for_function("heard.some(row => row !== null)")
-        heard = page.evaluate("heard.splice(0).filter(row => row !== null)")
+        for _ in range(50):  # on a busy machine the first moves may reach nobody yet
+            for step in (0.3, 0.4):
+                page.mouse.move(area["x"] + area["width"] * step, area["y"] + 10)
+                page.wait_for_timeout(150)
+            heard = page.evaluate("heard.splice(0).filter(row => row !== null)")
+            if heard or not shown:
+                break
         assert bool(heard) == shown and len(heard) <= 2  # one view speaks, not two
         page.mouse.move(5, 5)
         page.evaluate("heard.splice(0)")
