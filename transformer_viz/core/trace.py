@@ -89,7 +89,12 @@ class Trace:
         return found
 
     def head_counts(self, block: str) -> np.ndarray:
-        """How many heads each layer of a map has, ``[layer]``."""
+        """How many heads each layer of a map has, ``[layer]``.
+
+        Raises:
+            LookupError: a map that this run does not have; names those it has.
+        """
+        self.thumbnail(block)
         return np.bincount(self._head_rows[block][1])
 
     @cached_property

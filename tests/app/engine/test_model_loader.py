@@ -148,6 +148,11 @@ def test_what_visitors_bring_is_loaded_one_after_the_other(
     assert max(most) <= 2 and f"path:{left}" not in models  # ours was the second
 
 
+def test_what_is_prepared_is_loaded_though_nobody_waits(models: Models) -> None:
+    assert models.start("path:a").result(timeout=20).parameters > 0
+    assert models.ready("path:a")
+
+
 def until(ready: Callable[[], bool]) -> None:
     """Wait for something that other threads bring about."""
     end = time.monotonic() + 20

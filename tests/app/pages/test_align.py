@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import transformer_viz as tv
+from transformer_viz.app.cards.alignment import unread
 from transformer_viz.core.interventions import Intervention, Temperature
 from transformer_viz.metrics.alignment.aligning import Alignment
 from transformer_viz.metrics.alignment.error_rate import gold_of
@@ -73,6 +75,16 @@ def test_the_drawing_holds_the_librarys_links(
         assert f"<td>{walk.chance:.2f}</td>" in row and f"<td>{walk.rows:,}</td>" in row
     for word in found.unread:
         assert f"“{found.source[word]}”" in said(app, "unread")
+
+
+@pytest.mark.shipped
+def test_unread_words_are_told_only_where_somebody_looks_at_words() -> None:
+    found = library()
+    none = replace(found, shares=np.full(len(found.source), np.nan))
+    few = replace(found, shares=np.where(np.arange(len(found.source)) == 1, 0.05, 1.0))
+    assert unread(none).startswith("No target word looks at a source word")
+    assert unread(few).startswith(f"Read by nobody: “{found.source[1]}”")
+    assert unread(replace(few, shares=np.ones(len(found.source)))).startswith("No source word is")
 
 
 @pytest.mark.shipped

@@ -67,6 +67,8 @@ def _pick(said: object) -> None:
 
 def unread(found: Alignment) -> str:
     """The source words that nobody read, in a sentence."""
+    if not np.isfinite(found.shares).any():
+        return say("No target word looks at a source word: their weight is on special tokens.")
     if not found.unread:
         return say("No source word is left out: each gets a tenth of its fair share or more.")
     words = join_words(say("“{word}”", word=found.source[word]) for word in found.unread)

@@ -7,7 +7,6 @@ first question of a visit, so a picture stands before torch does.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -58,10 +57,6 @@ class Engine:
         # A run that may take many passes goes through both: where there are two places, one is
         # left for a slider's frame.
         self.narrow = RunSlots(max(1, places - 1))
-
-    def start(self, name: str) -> Future[Model]:
-        """Begin to load a model in the background, once; a failed attempt may be tried again."""
-        return self.models.start(name)
 
     def prepare(self, name: str) -> None:
         """Begin to load a model a moment later, when the browser has painted what it was sent."""

@@ -31,7 +31,8 @@ BYTES = 4_000_000_000  # of all their weights together; the newest one stays in 
 class Loading:
     """A model that is to be loaded, or is, and what it is loaded from.
 
-    ``begun`` once its turn has come; ``waiting`` counts the visitors who wait for it now.
+    ``begun`` once its turn has come; ``waiting`` counts the visitors who wait for it now, ``left``
+    says that all who ever did have gone.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Loading:
     promise: Future[Model] = field(default_factory=Future)
     begun: threading.Event = field(default_factory=threading.Event)
     waiting: int = 0
+    left: bool = False
 
     @property
     def ready(self) -> bool:
@@ -58,7 +60,7 @@ class Models:
     """Loads the models of a shelf in the background and forgets those not used for longest.
 
     What visitors bring is loaded one after the other, so that many links at once take the memory
-    of one; if nobody waits any more when its turn comes, it is not loaded at all.
+    of one; what nobody waits for any more when its turn comes is not loaded at all.
     """
 
     def __init__(self, shelf: Shelf, most: int | None = None, limit: int = BYTES) -> None:
@@ -91,6 +93,7 @@ class Models:
             if known is not None and not known.failed and known.written == written:
                 self._loadings.move_to_end(name)
                 known.waiting += waiting
+                known.left = known.left and not waiting
                 return known
             loading = self._loadings[name] = Loading(name, shelved, written, waiting=waiting)
             self._loadings.move_to_end(name)
@@ -129,6 +132,7 @@ class Models:
         finally:
             with self._lock:
                 loading.waiting -= 1
+                loading.left = not loading.waiting
         return loading.promise.result()
 
     def forget(self, unwanted: Callable[[str], bool]) -> bool:
@@ -151,7 +155,7 @@ class Models:
             return self._load(loading)
         with self._one_at_a_time:
             with self._lock:
-                wanted = loading.waiting > 0
+                wanted = not loading.left
                 if not wanted and self._loadings.get(loading.name) is loading:
                     del self._loadings[loading.name]
             loading.begun.set()

@@ -27,6 +27,7 @@ from ...metrics.residual.outliers import (
 from ...views.csv_text import csv_text
 from ..cards import token_chips
 from ..cards.dock import dock
+from ..cards.downloads import text_file
 from ..cards.overview import sentence
 from ..cards.plotly_chart import chart, clicked
 from ..cards.written import written_freely
@@ -246,14 +247,7 @@ def _table(scene: Scene, stack: str) -> None:
     with st.container(border=True, key="card-table"):
         with layout.row("center", spread=True):
             layout.heading(say("All numbers"), fit=True)
-            st.download_button(
-                "CSV",
-                data=csv_text(table).encode(),
-                file_name=f"norms-{stack}.csv",
-                mime="text/csv",
-                key="norm-csv",
-                on_click="ignore",
-            )
+            text_file("CSV", csv_text(table), f"norms-{stack}.csv", key="norm-csv")
         st.dataframe(table, hide_index=True, key="norm-table", height=280)
 
 
