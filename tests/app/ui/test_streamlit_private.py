@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.runtime.forward_msg_cache import populate_hash_if_needed
 from streamlit.runtime.scriptrunner import RerunData, ScriptRunContext
 from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequests, ScriptRequestType
 from streamlit.testing.v1 import AppTest
@@ -53,3 +55,12 @@ def test_in_a_run_all_is_told() -> None:
     assert not app.exception
     back, wanted, fragment, page_hash = app.session_state["told"]
     assert (back, wanted, fragment) == (False, False, False) and page_hash
+
+
+def test_no_message_refers_to_one_that_the_browser_may_have_forgotten() -> None:
+    """Of two quick changes of the page the first makes a browser forget what the second refers to:
+    "Cached ForwardMsg MISS". `.streamlit/config.toml` has every message sent whole."""
+    message = ForwardMsg()
+    message.delta.new_element.html.body = "a" * 10_000_000
+    populate_hash_if_needed(message)
+    assert message.hash and not message.metadata.cacheable
