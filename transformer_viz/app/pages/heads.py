@@ -22,6 +22,7 @@ from ..session.state import state
 from ..session.url_state import HEADS_BY
 from ..ui import layout
 from ..ui.progress import explained, run_with_progress
+from ..ui.terms import terms
 
 QUESTION = mark("What is each head for, and what happens without it?")
 Later = Callable[[], None] | None
@@ -84,7 +85,9 @@ def _measured(scene: Scene) -> Later:
     with st.container(border=True, key="card-one-head"):
         one_head.card(scene, found, source, ranked)
     with st.container(border=True, key="card-removal"):
-        return removal.card(scene, source, stored, ranked, refused, found)
+        sharpen = removal.card(scene, source, stored, ranked, refused, found)
+    terms("head", "role", "chance", "interval", "removal", "nat", "teacher forced", "entropy")
+    return sharpen
 
 
 def _choices(scene: Scene) -> str | None:
