@@ -7,6 +7,7 @@ from html import escape
 
 import streamlit as st
 
+from ...checkpoints.common.bundled import HEADS
 from ...i18n import mark, say
 from ...metrics.head_measures.evidence import HeadEvidence
 from ...views.html.head_table import costs_of
@@ -68,6 +69,14 @@ def _measured(scene: Scene) -> Later:
     source = _choices(scene)
     if source is None:
         return None
+    if sentences.broken(scene):
+        st.info(
+            say(
+                "The measures that stand beside this model cannot be read ({file}). Fetch the file "
+                "again; until then the heads are measured here.",
+                file=HEADS,
+            )
+        )
     found = _evidence(scene, source)
     stored = sentences.stored(scene) if source == "stored" else None
     layout.quiet(escape(_told(found, source, stored)))
