@@ -22,7 +22,7 @@ from ...core.sites import MAPS, Site
 from ...core.trace import Trace
 from ...i18n import spoken_language
 from ...preprocessing.tokenizers import Tokenizer, target_side
-from . import trace_jobs
+from . import tile_jobs, trace_jobs
 from .memory import after_a_run
 from .model_catalog import Shelf, joined
 from .model_kind import Kind, of_model
@@ -30,6 +30,7 @@ from .model_loader import Models
 from .query import Answer, DetailRequest, Question
 from .run_slots import RunSlots
 from .task import Task
+from .tile_jobs import Sheet, Square
 from .token_names import Names, another_order
 from .trace_cache import MEGABYTE, Cache, size_of
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from ...inference.inspection import Inspection
 
 WHOLE = 8 * MEGABYTE  # matrices of all heads are kept while they are smaller than this
+QUERIES_AND_KEYS = 200 * MEGABYTE  # those of all layers of a long text, likewise
 
 
 class Engine:
@@ -179,7 +181,8 @@ class Engine:
             held, text = self._target(model, question, task)
         key = ("clean", ref(model), question, kept)
         words = (model, question, self._picture(question), held, Intervention(), *kept)
-        return Answer(self._run(key, task, trace_jobs.traced, *words), text)
+        run = partial(trace_jobs.traced, tell=task.step)
+        return Answer(self._run(key, task, run, *words), text)
 
     def _target(self, model: Model, question: Question, task: Task) -> tuple[trace_jobs.Held, str]:
         """The target that is typed, or else searched for: as the decoder reads it, and as text."""
@@ -211,7 +214,8 @@ class Engine:
         key = ("changed", ref(model), question, intervention.to_json(), kept)
         held = trace_jobs.held_of(model, question, answer.trace, intervention)
         words = (model, question, self._picture(question), held, intervention, *kept)
-        trace: Trace = self._run(key, task, trace_jobs.traced, *words)
+        run = partial(trace_jobs.traced, tell=task.step)
+        trace: Trace = self._run(key, task, run, *words)
         return trace
 
     def gradients(
@@ -236,6 +240,22 @@ class Engine:
         words = (model, question, self._picture(question), held, intervention, only, keep)
         trace: Trace = self._run(key, task, trace_jobs.traced, *words)
         return trace
+
+    def tile(self, trace: Trace, site: Site, square: Square, task: Task | None = None) -> Sheet:
+        """A tile of a head's map: its weights float32 and what is hidden, bool ``[row, column]``.
+
+        Raises:
+            ValueError: a tile that the map does not have; says how many there are.
+            LookupError: a map without tiles; says why.
+            Abandoned: the task was given up.
+        """
+        task, shape = task or Task(), trace.map_shape(site.map, site.layer)
+        if square.level <= tile_jobs.kept_level(shape):
+            return tile_jobs.part(trace, site, square)
+        tile_jobs.within(shape, square)
+        key = ("whole", ref(trace), site)
+        made: Sheet = self._run(key, task, tile_jobs.whole, trace, site, task.step, long=True)
+        return tile_jobs.cut(made, shape, square)
 
     def picture(self, question: Question) -> np.ndarray:
         """The picture of a question as the model sees it: uint8 ``[height, width, 3]``.
@@ -354,10 +374,13 @@ class Engine:
         self, model: Model, question: Question, detail: DetailRequest, intervention: Intervention
     ) -> tuple[tuple[Site, ...] | None, tuple[str, ...]]:
         """Of which layers a run keeps the matrices (None: all, while they are small), and what."""
-        tokens = trace_jobs.length(model, question, intervention)
+        tokens = trace_jobs.length(model, question, intervention, detail.long)
+        layers = model.size("encoder_layers") + model.size("decoder_layers")
+        if trace_jobs.is_long(model, question):
+            few = 2 * layers * model.size("d_model") * tokens * 4 <= QUERIES_AND_KEYS
+            return (None if few else tuple(sorted(detail.sites))), trace_jobs.LONG
         if detail.vectors:
             return detail.sites[:1], (*trace_jobs.KEEP, "qkv")
-        layers = model.size("encoder_layers") + model.size("decoder_layers")
         few = 3 * layers * model.size("heads") * tokens**2 * 4 <= WHOLE
         return (None if few else tuple(sorted(detail.sites))), trace_jobs.KEEP
 
