@@ -14,10 +14,10 @@ from tests.app.live.test_frames import ask
 from tests.support.component_stage import decoded
 from tests.support.long_model import page_of, write_long
 from tests.support.page_content import address, go, panel, part, told
-from transformer_viz.app.engine import tile_jobs
-from transformer_viz.app.engine.tile_jobs import TILE
 from transformer_viz.app.live.registry import EXCHANGE
 from transformer_viz.checkpoints.common.longer import longer
+from transformer_viz.metrics.attention import tile_pyramid
+from transformer_viz.metrics.attention.tile_pyramid import TILE
 
 from ..conftest import APP, TIMEOUT
 
@@ -57,7 +57,8 @@ def test_explore_draws_a_long_text_and_says_what_it_leaves_out(
     assert not app.exception and not app.error, told(app)
     header, arrays = part(app, "head")
     assert header["tiles"] == header["tiles"] | {"address": "", "size": TILE, "levels": 4}
-    assert arrays["pooled"].shape == (62, 62)  # of 18 x 18 weights and len(header["rows"]["labels"]) == TOKENS
+    assert arrays["pooled"].shape == (62, 62)  # of 18 x 18 weights
+    assert len(header["rows"]["labels"]) == TOKENS
     assert "never trained on such a text" in header["note"] and "lines, q·k" in header["note"]
     assert "Words 671 to 730 of 1,101" in panel(app, "outcome")
     assert not [box for box in app.selectbox if box.key in ("token", "key", "answer")]
@@ -83,7 +84,7 @@ def test_each_tile_of_the_route_is_the_matrix(
 ) -> None:
     """The finest level exactly; a cell of the others is the largest weight below it."""
     monkeypatch.setattr(EXCHANGE, "is_open", True)
-    monkeypatch.setattr(tile_jobs, "KEPT", 512)
+    monkeypatch.setattr(tile_pyramid, "KEPT", 512)
     app = visit(layer="1", head="1")
     line = part(app, "head")[0]["tiles"]
     token = line["address"].split("/")[-2]

@@ -9,7 +9,7 @@ import streamlit as st
 from ...components.long_map import TileLine, long_map_data
 from ...core.sites import called
 from ...i18n import mark, say
-from ..engine.tile_jobs import TILE, levels
+from ...metrics.attention.tile_pyramid import TILE, levels
 from ..engine.trace_jobs import MAX_TOKENS
 from ..live import frames, tiles
 from ..live.registry import TILE as DOOR

@@ -22,7 +22,7 @@ from ...core.sites import MAPS, Site
 from ...core.trace import Trace
 from ...i18n import spoken_language
 from ...preprocessing.tokenizers import Tokenizer, target_side
-from . import tile_jobs, trace_jobs
+from . import trace_jobs
 from .memory import after_a_run
 from .model_catalog import Shelf, joined
 from .model_kind import Kind, of_model
@@ -30,7 +30,6 @@ from .model_loader import Models
 from .query import Answer, DetailRequest, Question
 from .run_slots import RunSlots
 from .task import Task
-from .tile_jobs import Sheet, Square
 from .token_names import Names, another_order
 from .trace_cache import MEGABYTE, Cache, size_of
 
@@ -240,22 +239,6 @@ class Engine:
         words = (model, question, self._picture(question), held, intervention, only, keep)
         trace: Trace = self._run(key, task, trace_jobs.traced, *words)
         return trace
-
-    def tile(self, trace: Trace, site: Site, square: Square, task: Task | None = None) -> Sheet:
-        """A tile of a head's map: its weights float32 and what is hidden, bool ``[row, column]``.
-
-        Raises:
-            ValueError: a tile that the map does not have; says how many there are.
-            LookupError: a map without tiles; says why.
-            Abandoned: the task was given up.
-        """
-        task, shape = task or Task(), trace.map_shape(site.map, site.layer)
-        if square.level <= tile_jobs.kept_level(shape):
-            return tile_jobs.part(trace, site, square)
-        tile_jobs.within(shape, square)
-        key = ("whole", ref(trace), site)
-        made: Sheet = self._run(key, task, tile_jobs.whole, trace, site, task.step, long=True)
-        return tile_jobs.cut(made, shape, square)
 
     def picture(self, question: Question) -> np.ndarray:
         """The picture of a question as the model sees it: uint8 ``[height, width, 3]``.

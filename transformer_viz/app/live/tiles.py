@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Any
+from weakref import ref
 
 import numpy as np
 
 from ...components.blob import pack
+from ...core.sites import Site
+from ...core.trace import Trace
+from ...metrics.attention import tile_pyramid
+from ...metrics.attention.tile_pyramid import Sheet, Square
 from ..engine.task import Task
-from ..engine.tile_jobs import Square
 from ..session.scene import Scene, scene_at
 from .registry import LiveSession, ViewState
 
@@ -68,5 +73,30 @@ def tile(line: LiveSession, wanted: Asked) -> bytes:
         task,
         long=view.long,
     )
-    weights, hidden = view.engine.tile(scene.shown[0], view.place.site, wanted.square, task)
+    weights, hidden = sheet(scene, wanted.square, task)
     return pack({"part": "tile"}, weights=weights, masked=hidden.astype(np.uint8))
+
+
+def sheet(scene: Scene, square: Square, task: Task) -> Sheet:
+    """A tile of the opened head: its weights float32 and what is hidden, bool ``[row, column]``.
+
+    Raises:
+        ValueError: a tile that the map does not have; says how many there are.
+        LookupError: a map without tiles; says why.
+        Abandoned: the task was given up.
+    """
+    run, site = scene.shown[0], scene.place.site
+    shape = run.map_shape(site.map, site.layer)
+    if square.level <= tile_pyramid.kept_level(shape):
+        return tile_pyramid.part(run, site, square)
+    tile_pyramid.within(shape, square)
+    model, words = scene.question.model, (ref(run), site)
+    kept: Sheet = scene.engine.ask(model, _whole, *words, task=task, stepped=True)
+    return tile_pyramid.cut(kept, shape, square)
+
+
+def _whole(model: Any, run: ref[Trace], site: Site, tell: Callable[[int, int], None]) -> Sheet:
+    """The whole of a map in small, of a run that its scene holds meanwhile."""
+    found = run()
+    assert found is not None
+    return tile_pyramid.whole(found, site, tell)

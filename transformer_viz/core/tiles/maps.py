@@ -104,7 +104,7 @@ class Tiles:
         """
         if min(high, wide) < 1:
             raise ValueError(f"A cell has 1 row and 1 column or more; got {high} x {wide}.")
-        return pooled(self, head, *self.within(head, rows, columns), high, wide)
+        return pooled(self.parts, head, *self.within(head, rows, columns), high, wide)
 
     def within(self, head: int, rows: slice, columns: slice) -> tuple[slice, slice]:
         """Rows and columns with a begin and an end.

@@ -6,15 +6,11 @@ first and the exponential is taken of that one alone: of a long map one number i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from .parts import Matrix, Part
-
-if TYPE_CHECKING:
-    from .maps import Tiles
 
 ROWS, COLUMNS = 256, 1024  # weights that are looked at together: as many as a cache holds
 #: What folds a table of whole rows and columns into cells.
@@ -22,9 +18,9 @@ Fold = Callable[[np.ndarray], np.ndarray]
 
 
 def pooled(
-    tiles: Tiles, head: int, rows: slice, columns: slice, high: int, wide: int
+    parts: Sequence[Part | Matrix], head: int, rows: slice, columns: slice, high: int, wide: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns of a head's map, which must be on it, pooled in cells of ``high x wide``.
+    """Rows and columns of the map of a head, which must be on it, in cells of ``high x wide``.
 
     Returns:
         The largest weight of each cell, float32 ``[cell row, cell column]``, and whether the head
@@ -34,7 +30,7 @@ def pooled(
         -(-(side.stop - side.start) // step) for side, step in ((rows, high), (columns, wide))
     )
     weights, hidden = np.full(shape, -np.inf, np.float32), np.ones(shape, bool)
-    for part in tiles.parts:
+    for part in parts:
         mine = head - part.first_head
         first = max(rows.start, part.first_row)
         last = min(rows.stop, part.first_row + part.rows)
