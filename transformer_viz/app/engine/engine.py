@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ...inference.inspection import Inspection
 
 WHOLE = 8 * MEGABYTE  # matrices of all heads are kept while they are smaller than this
+QUERIES_AND_KEYS = 200 * MEGABYTE  # those of all layers of a long text, likewise
 
 
 class Engine:
@@ -179,7 +180,8 @@ class Engine:
             held, text = self._target(model, question, task)
         key = ("clean", ref(model), question, kept)
         words = (model, question, self._picture(question), held, Intervention(), *kept)
-        return Answer(self._run(key, task, trace_jobs.traced, *words), text)
+        run = partial(trace_jobs.traced, tell=task.step)
+        return Answer(self._run(key, task, run, *words), text)
 
     def _target(self, model: Model, question: Question, task: Task) -> tuple[trace_jobs.Held, str]:
         """The target that is typed, or else searched for: as the decoder reads it, and as text."""
@@ -211,7 +213,8 @@ class Engine:
         key = ("changed", ref(model), question, intervention.to_json(), kept)
         held = trace_jobs.held_of(model, question, answer.trace, intervention)
         words = (model, question, self._picture(question), held, intervention, *kept)
-        trace: Trace = self._run(key, task, trace_jobs.traced, *words)
+        run = partial(trace_jobs.traced, tell=task.step)
+        trace: Trace = self._run(key, task, run, *words)
         return trace
 
     def gradients(
@@ -354,10 +357,13 @@ class Engine:
         self, model: Model, question: Question, detail: DetailRequest, intervention: Intervention
     ) -> tuple[tuple[Site, ...] | None, tuple[str, ...]]:
         """Of which layers a run keeps the matrices (None: all, while they are small), and what."""
-        tokens = trace_jobs.length(model, question, intervention)
+        tokens = trace_jobs.length(model, question, intervention, detail.long)
+        layers = model.size("encoder_layers") + model.size("decoder_layers")
+        if trace_jobs.is_long(model, question):
+            few = 2 * layers * model.size("d_model") * tokens * 4 <= QUERIES_AND_KEYS
+            return (None if few else tuple(sorted(detail.sites))), trace_jobs.LONG
         if detail.vectors:
             return detail.sites[:1], (*trace_jobs.KEEP, "qkv")
-        layers = model.size("encoder_layers") + model.size("decoder_layers")
         few = 3 * layers * model.size("heads") * tokens**2 * 4 <= WHOLE
         return (None if few else tuple(sorted(detail.sites))), trace_jobs.KEEP
 

@@ -34,7 +34,14 @@ def line(scene: Scene, parts: Parts = PARTS) -> str:
     if not EXCHANGE.is_open:
         return ""
     view = ViewState(
-        scene.engine, scene.question, scene.kind, scene.place, scene.changes, scene.look, parts
+        scene.engine,
+        scene.question,
+        scene.kind,
+        scene.place,
+        scene.changes,
+        scene.look,
+        parts,
+        scene.is_long,
     )
     held: LiveSession | None = private.live
     if held is None:
@@ -58,7 +65,16 @@ def frame(line: LiveSession, slider: Slider, value: Any, seq: int) -> bytes:
     look = replace(view.look, seq=seq)
     parts = {}
     with speaking(look.lang), taught():
-        scene = scene_at(view.engine, view.question, view.kind, view.place, changes, look, task)
+        scene = scene_at(
+            view.engine,
+            view.question,
+            view.kind,
+            view.place,
+            changes,
+            look,
+            task,
+            long=view.long,
+        )
         for name, draw in (view.parts or PARTS).items():
             task.check()
             parts[name] = np.frombuffer(draw(scene), np.uint8)

@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from ...core.errors import is_fault
 from ..engine.task import Abandoned
 from .allowed_hosts import AllowedHosts
 from .asset_bundles import Joined
-from .registry import EXCHANGE, PATH
+from .registry import EXCHANGE, PATH, TILE
 
 APP = Path(__file__).resolve().parents[3] / "app.py"
 FRAMES = 64  # made at once; most of them wait for one of the few runs that are let in
@@ -71,26 +72,33 @@ def routes() -> list[Route]:
 
     # Settings are not read yet, so any path may stand before: the token decides.
     paths = (f"{PATH}/{{token}}", f"/{{base:path}}{PATH}/{{token}}")
-    return [Route(path, answer, methods=["GET"]) for path in paths]
+    asked = ("", TILE)
+    return [Route(path + more, answer, methods=["GET"]) for more in asked for path in paths]
 
 
 def _answer(request: Request) -> Response:
-    """A frame, or one sentence why there is none."""
+    """A frame or a tile, or one sentence why there is none."""
     # Imported here: the server answers before the first page run has imported them.
     from ..ui.text_format import spoken
-    from . import frames, sliders
+    from . import frames, sliders, tiles
 
+    is_tile = request.url.path.endswith(TILE)
     try:
         line = EXCHANGE.line(request.path_params["token"])
     except KeyError:
         return _sentence(404, "There is no such visit any more.")
     try:
+        query = dict(request.query_params)
         # ?temperature=2&seq=7 or ?window=3&seq=8; frames.frame makes an edit of it
-        slider, value, seq = sliders.asked(dict(request.query_params))
+        make = (
+            partial(tiles.tile, line, tiles.asked(query))
+            if is_tile
+            else partial(frames.frame, line, *sliders.asked(query))
+        )
     except ValueError as error:
         return _sentence(400, str(error))
     try:
-        body = frames.frame(line, slider, value, seq)
+        body = make()
     except Abandoned:
         return Response(status_code=204, headers=HEADERS)
     except (ValueError, LookupError, OSError) as error:
