@@ -258,7 +258,12 @@ def slow(times: Sequence[float]) -> float:
 
 
 def section(
-    met: Class, wrong: Sequence[str], pupils: int, seconds: float, workers: int = 1
+    met: Class,
+    wrong: Sequence[str],
+    pupils: int,
+    seconds: float,
+    workers: int = 1,
+    compared: int | None = None,
 ) -> Section:
     """What the results say about the class."""
     frames = [step.seconds for step in met.steps]
@@ -271,9 +276,10 @@ def section(
         f"{EVERY:g} s for {seconds:.0f} s: the live frame of the step, and {REST:g} s later the "
         "page's own answer with the free translation. All but one are raw websocket clients with "
         "the requests of a browser; one is a real Chromium, from key to paint. Clients and server "
-        f"share one machine. Each frame and each answer's map, and the free translation of every "
-        f"{FREE}th, were compared with runs of that sentence and temperature in another process: "
-        f"{len(met.steps)} moves, hardly a temperature twice."
+        f"share one machine. Of {len(met.steps)} moves, hardly a temperature twice, "
+        f"{len(met.steps) if compared is None else compared} were compared with runs of that "
+        "sentence and temperature in another process: the frame, the answer's map, and the free "
+        f"translation of every {FREE}th."
     )
     table: list[Row] = [("what", "times", "p50", "p95", "slowest")]
     for name, times in (

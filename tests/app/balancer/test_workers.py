@@ -107,6 +107,7 @@ def test_two_workers_behind_one_port(shelf: Path, tmp_path: Path) -> None:
     finally:
         if server.poll() is None:
             server.kill()
+            server.wait(timeout=PATIENCE)
     assert not any(map(is_alive, every.values()))
     rooms = {path.name.split("-")[3] for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*")}
     assert not rooms & {str(process) for process in every.values()}
@@ -140,7 +141,8 @@ def _another_goes_on(url: str, every: dict[str, int]) -> None:
     killed = cookie(pupil)
     os.kill(every[killed], signal.SIGKILL)
     with pytest.raises(ConnectionClosed):
-        pupil.socket.recv(timeout=PATIENCE)
+        while pupil.socket.recv(timeout=PATIENCE):  # what was still on its way
+            pass
     again = Pupil(url, pupil.headers)
     assert cookie(again) != killed
     again.open(LINK)
@@ -181,6 +183,7 @@ def test_a_worker_ends_when_the_process_in_front_is_gone(shelf: Path) -> None:
     finally:
         if worker.poll() is None:
             worker.kill()
+            worker.wait(timeout=PATIENCE)
 
 
 def test_a_worker_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
