@@ -105,6 +105,7 @@ def save_trace(trace: TraceFields, path: str | os.PathLike[str]) -> None:
             cannot hold.
         FileNotFoundError: the folder does not exist.
         IsADirectoryError: the path is a folder.
+        OSError: the disk is full or fails; what was there stays.
     """
     path = Path(path)
     if not path.parent.is_dir():
@@ -122,6 +123,12 @@ def save_trace(trace: TraceFields, path: str | os.PathLike[str]) -> None:
         safetensors.numpy.save_file(contents, half, metadata={"trace": text})
         half.chmod(mode)  # safetensors lets nobody else read what it writes
         os.replace(half, path)
+    except safetensors.SafetensorError as error:  # of the disk: what is written is made here
+        half.unlink(missing_ok=True)
+        raise OSError(
+            f"{path} could not be written ({error}); nothing is changed there. Make room on the "
+            "disk, or name a file on another one."
+        ) from error
     except BaseException:
         half.unlink(missing_ok=True)
         raise
