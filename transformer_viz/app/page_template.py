@@ -14,6 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from ..core.errors import is_fault
 from ..i18n import say
+from .counts.server_counts import ANSWERS, REFUSALS
 from .engine.engine import Engine
 from .engine.model_kind import Kind
 from .lessons import navigation, strip
@@ -114,6 +115,7 @@ def _answer(engine: Engine, body: Body, long: bool) -> None:
     strip.ask(scene, asked)
     if later is not None:
         later()
+    ANSWERS.observe(time.perf_counter() - began)
 
 
 def _kind(engine: Engine, where: DeltaGenerator) -> Kind:
@@ -143,6 +145,7 @@ def _explained(engine: Engine) -> Iterator[None]:
     except Stopped:  # says so itself, and offers to go on
         frame.footer(engine, None, None)
     except (ValueError, LookupError, OSError) as error:
+        REFUSALS.add("input")
         _explain(spoken(error))
         frame.footer(engine, None, None)
     except BaseException as error:  # the last net: a visitor never meets a traceback

@@ -22,6 +22,7 @@ from ...core.sites import MAPS, Site
 from ...core.trace import Trace
 from ...i18n import spoken_language
 from ...preprocessing.tokenizers import Tokenizer, target_side
+from ..counts.server_counts import counted
 from . import trace_jobs
 from .memory import after_a_run
 from .model_catalog import Shelf, joined
@@ -29,7 +30,7 @@ from .model_kind import Kind, of_model
 from .model_loader import Models
 from .query import Answer, DetailRequest, Question
 from .run_slots import RunSlots
-from .task import Task
+from .task import Abandoned, Task
 from .token_names import Names, another_order
 from .trace_cache import MEGABYTE, Cache, size_of
 
@@ -343,8 +344,9 @@ class Engine:
             narrow = self.narrow.place(task) if long else nullcontext()
             size = 0
             try:
-                with narrow, self.gate.place(task):
+                with counted(run, Abandoned) as told, narrow, self.gate.place(task):
                     task.check()
+                    told.began()
                     value = run(*words)  # a function of trace_jobs, search_jobs or others of *_jobs
                 size = size_of(value)
                 return value

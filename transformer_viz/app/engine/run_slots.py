@@ -19,6 +19,11 @@ class RunSlots:
         self._line: deque[object] = deque()
         self._change = threading.Condition()
 
+    @property
+    def waiting(self) -> int:
+        """How many wait for a place."""
+        return len(self._line)
+
     @contextmanager
     def place(self, task: Task) -> Iterator[None]:
         """A place inside, waited for if need be; the task says so meanwhile.

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import streamlit as st
 
 from ...components.blob import pack
 from ...components.js_texts import taught
@@ -27,6 +26,9 @@ Parts = Mapping[str, Callable[[Scene], bytes]]
 
 def line(scene: Scene, parts: Parts = PARTS) -> str:
     """The address that gives this visitor's live frames; empty where the server gives none.
+
+    It is relative to the page's own, so that a proxy may serve the app below any path; all pages
+    stand side by side, the first one at the path itself.
 
     Args:
         parts: what a frame holds, by the name of its component; it is drawn in another thread.
@@ -48,8 +50,7 @@ def line(scene: Scene, parts: Parts = PARTS) -> str:
         held = private.live = LiveSession(view)
         EXCHANGE.add(held)
     held.view = view
-    base = str(st.get_option("server.baseUrlPath") or "").strip("/")
-    return f"{'/' + base if base else ''}{PATH}/{held.token}"
+    return f"{PATH.lstrip('/')}/{held.token}"
 
 
 def frame(line: LiveSession, slider: Slider, value: Any, seq: int) -> bytes:
