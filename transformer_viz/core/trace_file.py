@@ -101,8 +101,7 @@ def save_trace(trace: TraceFields, path: str | os.PathLike[str]) -> None:
     """Write a trace to one safetensors file; the file appears whole or not at all.
 
     Raises:
-        ValueError: a table whose rows are not in the order of tokens, or a manifest that JSON
-            cannot hold.
+        ValueError: a table that is not in the order of tokens, or a manifest that is no JSON.
         OSError: no such folder, the path is one, or the disk fails; what was there stays.
     """
     path = Path(path)
