@@ -7,7 +7,6 @@ first question of a visit, so a picture stands before torch does.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,10 +27,11 @@ from .model_catalog import Shelf, joined
 from .model_kind import Kind, of_model
 from .model_loader import Models
 from .query import Answer, DetailRequest, Question
-from .run_slots import RunSlots
 from .task import Task
 from .token_names import Names, another_order
 from .trace_cache import MEGABYTE, Cache, size_of
+from .turns.run_slots import RunSlots
+from .turns.shared_searches import SharedSearches
 
 if TYPE_CHECKING:
     from ...checkpoints import Model
@@ -52,11 +52,8 @@ class Engine:
         self.shelf = Shelf(first, further)
         self.models = Models(self.shelf)
         self.cache = Cache(limit)
-        places = settings.FORWARDS.number
-        self.gate = RunSlots(places)
-        # A run that may take many passes goes through both: where there are two places, one is
-        # left for a slider's frame.
-        self.narrow = RunSlots(max(1, places - 1))
+        self.gate = RunSlots(settings.FORWARDS.number)
+        self.shared = SharedSearches(self.gate)
 
     def prepare(self, name: str) -> None:
         """Begin to load a model a moment later, when the browser has painted what it was sent."""
@@ -322,7 +319,9 @@ class Engine:
         if model.takes == "audio":
             given = trace_jobs.source_of(model, question)
         words = (model, given, question.beam, intervention, task)
-        best: Hypothesis = self._run(key, task, trace_jobs.search, *words, long=True)
+        shared = trace_jobs.may_share(model, given, intervention)
+        run = self.shared.best if shared else trace_jobs.search
+        best: Hypothesis = self._run(key, task, run, *words, long=True, shared=shared)
         return best
 
     def lost(self, question: Question) -> tuple[str, ...]:
@@ -332,17 +331,26 @@ class Engine:
         return self.model(question.model).tokenizer.lost(question.text + question.second)
 
     def _run(
-        self, key: Hashable, task: Task, run: Callable[..., Any], *words: Any, long: bool = False
+        self,
+        key: Hashable,
+        task: Task,
+        run: Callable[..., Any],
+        *words: Any,
+        long: bool = False,
+        shared: bool = False,
     ) -> Any:
-        """A run that is remembered, made through the gate if nobody has asked for it before."""
+        """A run that is remembered, made through the gate if nobody has asked for it before; one
+        that is ``shared`` goes there itself, with others."""
 
         def made() -> Any:
-            narrow = self.narrow.place(task) if long else nullcontext()
             size = 0
             try:
-                with narrow, self.gate.place(task):
-                    task.check()
-                    value = run(*words)  # a function of trace_jobs, search_jobs or others of *_jobs
+                if shared:
+                    value = run(*words)
+                else:
+                    with self.gate.place(task, long):
+                        task.check()
+                        value = run(*words)  # of trace_jobs, search_jobs or others of *_jobs
                 size = size_of(value)
                 return value
             finally:  # one that was given up leaves as much
