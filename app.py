@@ -14,26 +14,15 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import streamlit as st
 
-from transformer_viz import settings
 from transformer_viz.app import pages
-from transformer_viz.app.engine.engine import Engine
+from transformer_viz.app.live.server_engine import server_engine
 from transformer_viz.app.page_run import page_run
-
-
-@st.cache_resource(show_spinner=False)
-def engine_for(first: str, further: str) -> Engine:
-    """The one engine of this server."""
-    return Engine(first, further)
 
 
 def main() -> None:
     """Draw the chosen page inside the common frame."""
     st.set_page_config(page_title="transformer viz", layout="wide")
-    engine = engine_for(
-        settings.MODEL.text,
-        settings.MODELS.text,
-    )
-    with page_run(engine, pages.PAGES) as chosen:
+    with page_run(server_engine(), pages.PAGES) as chosen:
         chosen.run()
 
 

@@ -33,6 +33,20 @@ def server_of(url: str) -> int:
     raise LookupError(f"No process of this machine serves {url}.")
 
 
+def workers_of(process: int) -> list[int]:
+    """The processes that a process in front has started; itself, if there are none."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                after_name = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:  # it ended meanwhile
+                continue
+            if int(after_name[1]) == process:
+                found.append(int(entry.name))
+    return found or [process]
+
+
 def resident(process: int) -> float:
     """Megabytes of a process that are in memory."""
     for line in Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines():

@@ -73,17 +73,32 @@ class Seen:
 
 
 class Pupil:
-    """A visit: opened with a link, it types, and moves the temperature."""
+    """A visit: opened with a link, it types, and moves the temperature.
 
-    def __init__(self, url: str) -> None:
+    Args:
+        url: of the app.
+        headers: that an earlier visit of the same browser has kept, with its cookie.
+    """
+
+    def __init__(self, url: str, headers: dict[str, str] | None = None) -> None:
         self.url, self.seen = url, Seen()
         self.host = urlsplit(url).netloc
         self.query = ""
+        self.line = http.client.HTTPConnection(self.host, timeout=PATIENCE)
+        self.headers = dict(headers or {})
+        answer, _ = self._fetch("/", Accept="text/html")
+        cookies = [one.partition(";")[0] for one in answer.headers.get_all("Set-Cookie", [])]
+        if cookies:  # of several workers it says whose visit this is
+            self.headers["Cookie"] = "; ".join(cookies)
         address = f"ws://{self.host}/_stcore/stream"
         self.open_lines = ExitStack()
-        line: Any = connect(address, subprotocols=["streamlit"], max_size=LARGEST)
+        line: Any = connect(
+            address,
+            subprotocols=["streamlit"],
+            max_size=LARGEST,
+            additional_headers=self.headers,
+        )
         self.socket = self.open_lines.enter_context(line)
-        self.line = http.client.HTTPConnection(self.host, timeout=PATIENCE)
 
     def end(self) -> None:
         self.open_lines.close()
@@ -111,7 +126,7 @@ class Pupil:
         """
         began = time.perf_counter()
         words = urlencode({"temperature": value, "seq": seq})
-        answer, body = self._fetch(f"{quote(self.slider['line'])}?{words}")
+        answer, body = self._fetch(f"/{quote(self.slider['line'])}?{words}")
         if answer.status != 200:
             raise ConnectionError(f"{answer.status}: {body.decode(errors='replace')[:200]}")
         header, arrays = decoded(body)
@@ -120,11 +135,11 @@ class Pupil:
             raise ConnectionError(f"The frame of step {header['seq']} came for step {seq}.")
         return seconds, {name: array.tobytes() for name, array in arrays.items()}
 
-    def _fetch(self, path: str) -> tuple[http.client.HTTPResponse, bytes]:
+    def _fetch(self, path: str, **more: str) -> tuple[http.client.HTTPResponse, bytes]:
         """An answer of the server; a connection that it closed meanwhile is opened anew."""
         for last in (False, True):
             try:
-                self.line.request("GET", path)
+                self.line.request("GET", path, headers=self.headers | more)
                 answer = self.line.getresponse()
                 return answer, answer.read()
             except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):

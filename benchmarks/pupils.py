@@ -19,7 +19,7 @@ import numpy as np
 from playwright.sync_api import Browser
 
 import transformer_viz as tv
-from benchmarks.memory import growth, resident, server_of
+from benchmarks.memory import growth, resident, server_of, workers_of
 from benchmarks.pupil import Pupil
 from benchmarks.report import Budget, Row, Section
 from benchmarks.slider import SHOWN, begin
@@ -74,6 +74,7 @@ class Class:
     painted: list[float] = field(default_factory=list)  # seconds, of the one with a browser
     seconds: list[float] = field(default_factory=list)
     memory: list[float] = field(default_factory=list)
+    each: list[float] = field(default_factory=list)  # megabytes of each worker, at the end
 
     @property
     def steps(self) -> list[Step]:
@@ -111,11 +112,13 @@ def lesson(browser: Browser, url: str, pupils: int, seconds: float) -> Class:
 
 
 def _watch(met: Class, url: str, end: float) -> None:
-    """Write down what the server holds in memory."""
-    process, began = server_of(url), time.monotonic()
+    """Write down what the server holds in memory, all its workers together."""
+    processes, began = workers_of(server_of(url)), time.monotonic()
     while time.monotonic() < end:
         met.seconds.append(time.monotonic() - began)
-        met.memory.append(resident(process))
+        each = [resident(process) for process in processes]
+        met.memory.append(sum(each))
+        met.each = each
         time.sleep(1)
 
 
@@ -254,7 +257,14 @@ def slow(times: Sequence[float]) -> float:
     )
 
 
-def section(met: Class, wrong: Sequence[str], pupils: int, seconds: float) -> Section:
+def section(
+    met: Class,
+    wrong: Sequence[str],
+    pupils: int,
+    seconds: float,
+    workers: int = 1,
+    compared: int | None = None,
+) -> Section:
     """What the results say about the class."""
     frames = [step.seconds for step in met.steps]
     answers = [step.told for step in met.steps]
@@ -266,9 +276,10 @@ def section(met: Class, wrong: Sequence[str], pupils: int, seconds: float) -> Se
         f"{EVERY:g} s for {seconds:.0f} s: the live frame of the step, and {REST:g} s later the "
         "page's own answer with the free translation. All but one are raw websocket clients with "
         "the requests of a browser; one is a real Chromium, from key to paint. Clients and server "
-        f"share one machine. Each frame and each answer's map, and the free translation of every "
-        f"{FREE}th, were compared with runs of that sentence and temperature in another process: "
-        f"{len(met.steps)} moves, hardly a temperature twice."
+        f"share one machine. Of {len(met.steps)} moves, hardly a temperature twice, "
+        f"{len(met.steps) if compared is None else compared} were compared with runs of that "
+        "sentence and temperature in another process: the frame, the answer's map, and the free "
+        f"translation of every {FREE}th."
     )
     table: list[Row] = [("what", "times", "p50", "p95", "slowest")]
     for name, times in (
@@ -283,10 +294,14 @@ def section(met: Class, wrong: Sequence[str], pupils: int, seconds: float) -> Se
             table.append((name, str(len(times)), *(f"{t:.2f} s" for t in found)))
     held = f"{met.memory[0]:.0f} MB to {met.memory[-1]:.0f} MB, most {max(met.memory):.0f} MB"
     table.append(("server, resident", str(len(met.memory)), held, "", ""))
+    if workers > 1:
+        each = " and ".join(f"{one:.0f} MB" for one in met.each)
+        table.append(("of it each worker, at the end", str(workers), each, "", ""))
     budgets = [
         Budget("move to frame, p95", slow(frames), SLOW, " s"),
         Budget("errors", len(met.errors), 0),
         Budget("frames and answers that are another's", len(wrong), 0),
         Budget("growth of the server's memory", growth(met.memory), GROWN, " MB"),
     ]
-    return Section("Soak: a class", notes, table, budgets)
+    title = "Soak: a class" if workers == 1 else f"Soak: a class before {workers} workers"
+    return Section(title, notes, table, budgets)

@@ -1,7 +1,7 @@
 """`make soak`: the app under strain for ten minutes and more; nothing may break or be mixed.
 
     python -m benchmarks.soak [monkey visitors pupils peers] [--seconds 600] [--changes 200]
-                              [--pupils 30] [--seed 1]
+                              [--pupils 30] [--workers 1] [--nth 1] [--seed 1]
 
 The test suite holds some seconds of the first three. The fourth asks what others need to draw the
 same heads; it installs their packages into a folder of their own and takes some minutes.
@@ -42,6 +42,8 @@ def main() -> int:
     )
     parser.add_argument("--changes", type=int, default=200, help="of the two visitors together")
     parser.add_argument("--pupils", type=int, default=30, help="in the class")
+    parser.add_argument("--workers", type=int, default=1, help="processes of the app")
+    parser.add_argument("--nth", type=int, default=1, help="of the pupils' moves are compared")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     unknown = [name for name in asked.names if name not in NAMES]
@@ -67,7 +69,7 @@ def soak(name: str, asked: argparse.Namespace) -> bool:
     broken: list[str] = []
     result = None
     try:
-        with browser() as chromium, running_app() as url:
+        with browser() as chromium, running_app(workers=asked.workers) as url:
             result = SOAKS[name](chromium, url, asked, broken)
     except RuntimeError as error:  # the server wrote a traceback
         broken.append(str(error))
@@ -155,9 +157,10 @@ def pupils(chromium: Browser, url: str, asked: argparse.Namespace, broken: list[
     """A class of pupils, and what each was shown against the model in this process."""
     seconds = asked.seconds or LESSON
     met = lesson(chromium, url, asked.pupils, seconds)
-    wrong = mixed(met.steps, Truth())
+    compared = met.steps[:: asked.nth]
+    wrong = mixed(compared, Truth())
     broken += [*met.errors, *wrong]
-    return section(met, wrong, asked.pupils, seconds)
+    return section(met, wrong, asked.pupils, seconds, asked.workers, len(compared))
 
 
 SOAKS = {"monkey": monkey, "visitors": visitors, "pupils": pupils}

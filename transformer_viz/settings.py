@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 PREFIX = "TRANSFORMER_VIZ_"
-ON, OFF = "on", "off"
+ON, OFF, LOCAL = "on", "off", "local"
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,26 @@ MODELS_KEPT = Setting(
     "models that stay loaded at most: a class looks at tiny ones and at snapshots side by side",
     1,
 )
+THREADS = Setting(
+    "THREADS",
+    "0",
+    "threads of torch in one run; 0 is one thread, and with --workers each process's share of the "
+    "cores",
+    0,
+)
+METRICS = Setting(
+    "METRICS",
+    LOCAL,
+    "who may read /metrics: this machine only, everybody who reaches the port, or nobody",
+    choices=(LOCAL, ON, OFF),
+)
+RUN_LOG = Setting(
+    "RUN_LOG", OFF, "whether each run leaves a line of JSON on stderr", choices=(ON, OFF)
+)
 
 SETTINGS = (
     *(MODEL, MODELS, ROOTS, PATHS, UPLOADS, VISIT_MB, UPLOADS_MB),
-    *(NAMES, FORWARDS, MODELS_KEPT),
+    *(NAMES, FORWARDS, MODELS_KEPT, THREADS, METRICS, RUN_LOG),
 )
 
 
@@ -111,6 +128,14 @@ def listing() -> str:
     return "\n".join(
         f"{setting.variable}={setting.text}\n    {setting.about}" for setting in SETTINGS
     )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _is_number(text: str, least: int) -> bool:

@@ -66,3 +66,21 @@ def test_long_tables_of_wide_heads_are_read_back(rows: int, width: int) -> None:
 )
 def test_other_tables_are_no_waves(table: Tensor) -> None:
     assert stored(Names(holding(table)).tensors) == {}
+
+
+def test_a_table_changed_in_place_is_read_anew() -> None:
+    module = holding(ANGLES.sin(), ANGLES.cos())
+    first = stored(Names(module).tensors)
+    again = stored(Names(module).tensors)
+    assert first and all(torch.equal(first[n], again[n]) for n in first)
+    with torch.inference_mode():
+        of_a_run = stored(Names(module).tensors)
+    assert not any(wave.is_inference() for wave in of_a_run.values())
+    slower = ANGLES / 2
+    with torch.no_grad():
+        for table, values in zip(module.buffers(), (slower.sin(), slower.cos()), strict=True):
+            table.copy_(values)
+    for wave in stored(Names(module).tensors).values():
+        assert (wave.real - slower).abs().max() < 1e-4
+    module.table_0[7] += 0.5
+    assert id(module.table_0) not in stored(Names(module).tensors)

@@ -79,16 +79,18 @@ def wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def running_app(script: str | None = None) -> Iterator[str]:
+def running_app(script: str | None = None, workers: int = 1) -> Iterator[str]:
     """The address of the app, with the model that the environment names, or ``en-de``.
 
     Afterwards the app is ended, and a traceback in what it wrote is an error.
 
     Args:
         script: what Streamlit runs instead, a path below the project's folder.
+        workers: processes of the app behind the one port.
     """
     port = str(free_port())
     words = [sys.executable, "-m", "transformer_viz", "app", "--port", port, "--name", ELSEWHERE]
+    words += ["--workers", str(workers)] if workers > 1 else []
     if script is not None:
         words = [sys.executable, "-m", "streamlit", "run", script, "--server.port", port]
     with tempfile.TemporaryFile() as out:

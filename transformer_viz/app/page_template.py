@@ -14,6 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from ..core.errors import is_fault
 from ..i18n import say
+from .counts.server_counts import ANSWERS, REFUSALS
 from .engine.engine import Engine
 from .engine.model_kind import Kind
 from .lessons import navigation, strip
@@ -56,14 +57,17 @@ class Page:
 Body = Callable[[Scene], Callable[[], None] | None]
 
 
-def show(engine: Engine, body: Body) -> None:
-    """A page, and then the loading of its model in the background."""
-    _page(engine, body)
+def show(engine: Engine, body: Body, *, long: bool = False) -> None:
+    """A page, and then the loading of its model in the background.
+
+    ``long``: its body can show a text of more tokens than most pages take (`Scene.is_long`).
+    """
+    _page(engine, body, long)
     engine.prepare(state.model)
 
 
 @st.fragment
-def _page(engine: Engine, body: Body) -> None:
+def _page(engine: Engine, body: Body, long: bool) -> None:
     """Everything that a change repaints: one fragment, so that the frame stays untouched."""
     if private.recolour is not None:
         del private.recolour
@@ -73,7 +77,7 @@ def _page(engine: Engine, body: Body) -> None:
     with notices_above(engine):
         visit.save(engine)
         with _explained(engine):
-            _answer(engine, body)
+            _answer(engine, body, long)
     visit.save(engine)
     visit.keep_unmounted_keys()
 
@@ -92,7 +96,7 @@ def notices_above(engine: Engine) -> Iterator[None]:
             st.warning(escape_markdown(complaint))
 
 
-def _answer(engine: Engine, body: Body) -> None:
+def _answer(engine: Engine, body: Body, long: bool) -> None:
     waiting = st.container(key="waiting")
     kind = _kind(engine, waiting)
     asked = strip.strip(engine, kind)
@@ -103,7 +107,7 @@ def _answer(engine: Engine, body: Body) -> None:
         frame.footer(engine, None, None)
         return
     began = time.perf_counter()
-    scene = scene_of(engine, question, kind, waiting)
+    scene = scene_of(engine, question, kind, waiting, long)
     navigation.open_station_state(scene)
     later = body(scene)
     notices.mark_answered()
@@ -111,6 +115,7 @@ def _answer(engine: Engine, body: Body) -> None:
     strip.ask(scene, asked)
     if later is not None:
         later()
+    ANSWERS.observe(time.perf_counter() - began)
 
 
 def _kind(engine: Engine, where: DeltaGenerator) -> Kind:
@@ -140,6 +145,7 @@ def _explained(engine: Engine) -> Iterator[None]:
     except Stopped:  # says so itself, and offers to go on
         frame.footer(engine, None, None)
     except (ValueError, LookupError, OSError) as error:
+        REFUSALS.add("input")
         _explain(spoken(error))
         frame.footer(engine, None, None)
     except BaseException as error:  # the last net: a visitor never meets a traceback

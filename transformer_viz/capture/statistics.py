@@ -29,7 +29,10 @@ class Statistics:
         self.stride = cells(queries)
 
     def add(self, weights: Tensor, first: int) -> None:
-        """Take in the rows ``first ...`` of the weights ``[batch, head, query, key]``."""
+        """Take in the rows ``first ...`` of the weights ``[batch, head, query, key]``.
+
+        Keys at the end that none of these rows sees may be left out.
+        """
         rows = weights.shape[2]
         step = block_rows(self.queries, CELLS // max(1, weights.numel() // max(1, rows)))
         for start in range(0, rows, step):
@@ -38,7 +41,7 @@ class Statistics:
     def _block(self, w: Tensor, first: int) -> None:
         keys = w[..., : self.keys]
         bits = (w + TINY).log2_().mul_(w)  # w log2 w, and 0 for 0
-        places = positions(first + self.offset, w.shape[2], self.keys, w.device)
+        places = positions(first + self.offset, w.shape[2], keys.shape[3], w.device)
         rows = Rows(keys, w, bits, *places)
         for metric in HEAD_METRICS:
             self._combine(metric, metric.of_rows(rows))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from ipaddress import ip_address
 from pathlib import Path
 
 import click
@@ -14,6 +13,8 @@ from .. import settings
 from .arguments import known_checkpoint
 
 ARENAS = "2"  # of the C library: one a thread would each keep what a long text once took
+MOST = 64  # processes that --workers may ask for
+CERTIFICATE = "STREAMLIT_SERVER_SSL_CERT_FILE"
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -33,6 +34,14 @@ ROOT = Path(__file__).resolve().parents[2]
     metavar="NAME",
     help="A name by which browsers reach it, as behind a proxy; * is any. May be given often.",
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(1, MOST),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Processes behind the one port; each holds its own models.",
+)
 @click.option("--no-paths", is_flag=True, help="Visitors open no paths on the server.")
 @click.option("--no-uploads", is_flag=True, help="Visitors bring no checkpoints.")
 @click.option("--settings", "listed", is_flag=True, help="List the settings and end.")
@@ -42,6 +51,7 @@ def app(
     port: int,
     host: str,
     names: tuple[str, ...],
+    workers: int,
     no_paths: bool,
     no_uploads: bool,
     listed: bool,
@@ -65,12 +75,19 @@ def app(
         whole = str(Path(models).resolve())
         chosen |= {settings.MODELS.variable: whole, settings.ROOTS.variable: whole}
     named = settings.ROOTS.text or chosen.get(settings.ROOTS.variable)
-    if no_paths or (not named and not is_loopback(host)):
+    if no_paths or (not named and not settings.is_loopback(host)):
         chosen[settings.PATHS.variable] = settings.OFF
     if no_uploads:
         chosen[settings.UPLOADS.variable] = settings.OFF
     if names:
         chosen[settings.NAMES.variable] = ",".join((*names, settings.NAMES.text)).strip(",")
+    if workers > 1 and os.environ.get(CERTIFICATE):
+        raise ValueError(
+            f"--workers {workers} serves no TLS of its own, and {CERTIFICATE} is set; let a proxy "
+            "in front speak TLS (docs/deploy.md), or leave --workers out."
+        )
+    if settings.THREADS.number:
+        chosen["OMP_NUM_THREADS"] = settings.THREADS.text
     _require_free(host, port)
     # Set here: the app starts in another folder, where "the working directory" means its own.
     surroundings = (
@@ -85,16 +102,10 @@ def app(
         }
     )
     words = [sys.executable, "-m", "transformer_viz.app.live.server"]
+    if workers > 1:
+        words = [sys.executable, "-m", "transformer_viz.app.balancer", str(workers)]
     os.chdir(ROOT)  # Streamlit reads .streamlit/config.toml from where it is started
     os.execve(sys.executable, words, surroundings)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _require_free(host: str, port: int) -> None:

@@ -197,6 +197,31 @@ class Trace:
         """
         return self._tiles(block, layer).level(head, cells)
 
+    def map_shape(self, block: str, layer: int) -> tuple[int, int]:
+        """How many rows and columns the maps of a layer have.
+
+        Raises:
+            LookupError: as of :meth:`tile`.
+        """
+        return self._tiles(block, layer).shape
+
+    def pooled(
+        self,
+        block: str,
+        layer: int,
+        head: int,
+        step: int,
+        rows: slice = slice(None),
+        columns: slice = slice(None),
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Some rows and columns of one head's map in cells of ``step`` x ``step``: the largest
+        weight of each, float32, and whether the head may look at nothing in it, bool.
+
+        Raises:
+            LookupError, ValueError: as of :meth:`tile`.
+        """
+        return self._tiles(block, layer).pooled(head, rows, columns, step, step)
+
     def _tiles(self, block: str, layer: int) -> Tiles:
         self.thumbnail(block)
         for one in self._kept(block):

@@ -103,8 +103,7 @@ def save_trace(trace: TraceFields, path: str | os.PathLike[str]) -> None:
     Raises:
         ValueError: a table whose rows are not in the order of tokens, or a manifest that JSON
             cannot hold.
-        FileNotFoundError: the folder does not exist.
-        IsADirectoryError: the path is a folder.
+        OSError: no such folder, the path is one, or the disk fails; what was there stays.
     """
     path = Path(path)
     if not path.parent.is_dir():
@@ -122,8 +121,10 @@ def save_trace(trace: TraceFields, path: str | os.PathLike[str]) -> None:
         safetensors.numpy.save_file(contents, half, metadata={"trace": text})
         half.chmod(mode)  # safetensors lets nobody else read what it writes
         os.replace(half, path)
-    except BaseException:
+    except BaseException as error:
         half.unlink(missing_ok=True)
+        if isinstance(error, safetensors.SafetensorError):  # of the disk
+            raise OSError(f"{path} could not be written ({error}); make room there.") from error
         raise
 
 

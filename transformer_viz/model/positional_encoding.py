@@ -53,10 +53,8 @@ class LearnedPositions(nn.Module):
         self.table = nn.Embedding(config.max_positions, config.d_model)
 
     def forward(self, x: Tensor, before: Tensor | None = None) -> Tensor:
-        alike = before is None
-        return x + self.table(
-            torch.arange(x.shape[1], device=x.device) if alike else places(x, before)
-        )
+        counted = torch.arange(x.shape[1], device=x.device)
+        return x + self.table(counted if before is None else places(x, before))
 
 
 class Rotary(nn.Module):

@@ -186,8 +186,8 @@ def processor(content: bytes) -> sentencepiece.SentencePieceProcessor:
             found.id_to_piece(list(range(found.get_piece_size())))  # whether they are all text
             return found
         reason = "it is empty"
-    except RuntimeError as error:
-        reason = str(error)
+    except RuntimeError:
+        reason = "it is cut off or of another kind"
     except UnicodeDecodeError:
         reason = "a piece of it is no UTF-8"
     raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 
@@ -17,11 +18,13 @@ from transformer_viz.app.heads.jobs import maps_of
 from transformer_viz.app.heads.table import HEAD
 from transformer_viz.app.heads.upload import read
 from transformer_viz.app.session.keys import Private
+from transformer_viz.app.ui.terms import TERMS
 from transformer_viz.core.interventions import Intervention, MeanHead, ScaleHead
 from transformer_viz.core.sites import Site
 from transformer_viz.inference.ablation.bench import Bench
 from transformer_viz.inference.ablation.examples import read_examples
 from transformer_viz.inference.head_means import find
+from transformer_viz.lessons.glossary import GLOSSARY
 from transformer_viz.views.html.head_table import ROLE_TEXTS
 
 from ...support.page_content import address, html, part, said, told
@@ -193,6 +196,28 @@ def test_a_role_is_drawn_on_its_sentences(shown: Visit) -> None:
     at = np.unravel_index(found.weights.argmax(), found.weights.shape)
     strongest = f"“{found.rows[at[0]]}” looks most at “{found.columns[at[1]]}”"
     assert strongest in html(app).replace("&#x27;", "'")
+
+
+@pytest.mark.shipped
+def test_a_head_without_a_role_shows_where_it_looks(shown: Visit) -> None:
+    stored = sentences._read.__wrapped__(_file(), 0).evidence.table
+    plain = stored[(stored["stack"] == "encoder") & (stored["roles"].map(len) == 0)].iloc[0]
+    app = shown(block="encoder", layer=str(plain["layer"]), head=str(plain["head"]))
+    assert html(app).count('data-what="example-none"') == 3
+    assert all(item[0] in html(app).replace("&#x27;", "'") for item in sentences.in_the_box()[:3])
+
+
+@pytest.mark.shipped
+def test_the_words_of_the_page_stand_at_its_foot(shown: Visit) -> None:
+    found = html(shown())
+    assert "<dt>nat</dt>" in found and "<dt>teacher forced</dt>" in found
+    assert "<dt>head</dt>" in found  # of the lesson's glossary
+
+
+def test_what_the_words_say_in_numbers_is_so() -> None:
+    assert math.exp(-0.1) == pytest.approx(0.90, abs=0.005)
+    assert math.exp(-0.69) == pytest.approx(0.50, abs=0.005)
+    assert not TERMS.keys() & GLOSSARY.keys()
 
 
 @pytest.mark.shipped

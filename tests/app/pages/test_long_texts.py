@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.torch import save_file
 from streamlit.testing.v1 import AppTest
 
-from tests.conftest import make_module
 from tests.support.component_stage import decoded
+from tests.support.long_model import page_of, write_long
 from transformer_viz.app.engine.engine import Engine, Question, whole_layer
 from transformer_viz.app.engine.model_kind import of_model
 from transformer_viz.app.engine.trace_cache import size_of
@@ -21,9 +19,7 @@ from transformer_viz.app.render.payloads import PARTS
 from transformer_viz.app.session.edit_controls import Place
 from transformer_viz.app.session.scene import Scene, scene_at
 from transformer_viz.app.session.view_options import Look
-from transformer_viz.checkpoints.common.bundled import CONFIG, VOCABULARY, WEIGHTS
 from transformer_viz.core.interventions import Intervention, Temperature
-from transformer_viz.preprocessing.tokenizers import SentencePieceText
 
 from ...support.page_content import chips, panel, part, told
 from ..conftest import APP, TIMEOUT
@@ -37,36 +33,10 @@ CLEAN = Intervention()
 WARM = Intervention((Temperature(value=2.0),))
 
 
-def write_long(folder: Path, vocabulary: bytes) -> None:
-    """A language model of GPT-2-small's layers and heads, and of little width."""
-    words = len(SentencePieceText(vocabulary).pieces)
-    module = make_module(
-        encoder_layers=0, decoder_layers=LAYERS, source_vocab=0, target_vocab=words,
-        d_model=4 * HEADS, heads=HEADS, d_ff=53, max_positions=TOKENS,
-    )  # fmt: skip
-    folder.mkdir()
-    save_file(module.state_dict(), folder / WEIGHTS)
-    config = {"layout": "transformer_viz"} | module.config.to_dict()
-    (folder / CONFIG).write_text(json.dumps(config), encoding="utf-8")
-    (folder / VOCABULARY).write_bytes(vocabulary)
-
-
-def page_of(vocabulary: bytes, tokens: int) -> str:
-    """A text of exactly so many tokens, of which no two neighbours are alike."""
-    said = "The cat sat on the mat and a dog did not, it was tired. " * 200
-    text = SentencePieceText(vocabulary)
-    words = said.split()
-    return next(
-        found
-        for count in range(len(words))
-        if len(text.prompt_ids(found := " ".join(words[:count]))) >= tokens
-    )
-
-
 @pytest.fixture(scope="session")
 def long(tmp_path_factory: pytest.TempPathFactory, tiny_vocabulary: bytes) -> Path:
     folder = tmp_path_factory.mktemp("long") / "long"
-    write_long(folder, tiny_vocabulary)
+    write_long(folder, tiny_vocabulary, LAYERS)
     return folder
 
 
@@ -154,5 +124,3 @@ def test_a_page_of_text_stands_on_explore(
     app.selectbox(key="token").set_value(700).run()
     assert "Words 671 to 730 of 1,024 are shown" in panel(app, "outcome")
     assert panel(app, "outcome").count('data-row="produced:') == 60
-    app.text_input(key="text").set_value(page_of(tiny_vocabulary, TOKENS + 40)).run()
-    assert "the app takes at most 1,024" in told(app)

@@ -16,6 +16,7 @@ from tests.support.browser import free_port, running_app, visit, wait_for
 from tests.support.page_actions import go
 from tests.support.paths import ROOT
 from tests.support.scripts import script
+from tests.support.stripping_proxy import stripping_proxy
 
 LINK = {"block": "cross", "layer": 1, "head": 3}
 STOPS, OWN = 22, 11  # of the temperature slider: its last stop, and where it stands at first
@@ -121,7 +122,7 @@ def test_every_visit_has_an_unguessable_line_of_its_own(browser: Browser, url: s
             lines.append(page.evaluate(
                 "document.querySelector('.st-key-window [data-painted]').describe().data.line"
             ))  # fmt: skip
-        assert lines[0] != lines[1] and all(re.fullmatch(r"/live/[\w-]{43}", s) for s in lines)
+        assert lines[0] != lines[1] and all(re.fullmatch(r"live/[\w-]{43}", s) for s in lines)
 
 
 def test_without_the_route_each_step_runs_the_page(browser: Browser) -> None:
@@ -160,9 +161,18 @@ def below() -> Iterator[str]:
         server.wait(timeout=20)
 
 
-def test_below_a_path_of_the_server(browser: Browser, below: str) -> None:
+@pytest.fixture(scope="module")
+def stripped(url: str) -> Iterator[str]:
+    """The address of the app below a path that a proxy in front takes away."""
+    with stripping_proxy(url, "/lessons") as address:
+        yield address
+
+
+@pytest.mark.parametrize("where", ["below", "stripped"])
+def test_below_a_path(browser: Browser, where: str, request: pytest.FixtureRequest) -> None:
+    address = request.getfixturevalue(where)
     with visit(browser) as page:
-        clean = go(page, page_actions.address(below, **LINK))
+        clean = go(page, page_actions.address(address, **LINK))
         with page.expect_response(lambda one: "/lessons/live/" in one.url) as answer:
             pull(page, OWN, 16)
             page_actions.changed(page, clean, *PICTURES)

@@ -80,7 +80,7 @@ def opened(scene: Scene, found: Cells) -> None:
             take(scene)
     try:
         components.head(
-            payloads.head(scene), key="head-view", picked=_pick, zoomed=_zoom, drawn=take_drawing
+            payloads.head(scene), key="head-view", picked=pick, zoomed=zoom, drawn=take_drawing
         )
     except (ValueError, LookupError) as error:
         st.caption(escape_markdown(spoken(error)))
@@ -140,7 +140,7 @@ def _also() -> None:
     state.overlay = tuple(chosen)
 
 
-def _pick(said: object) -> None:
+def pick(said: object) -> None:
     """A click into the picture chooses a row and a column; where it names none, none."""
     if not isinstance(said, Mapping):
         return
@@ -152,7 +152,7 @@ def _number(said: object) -> int | None:
     return said if isinstance(said, int) and not isinstance(said, bool) and said >= 0 else None
 
 
-def _zoom(said: object) -> None:
+def zoom(said: object) -> None:
     """What of the map is enlarged; `look.settle` lets go of what the map has not."""
     match said:
         case {"rows": [int(a), int(b)], "columns": [int(c), int(d)]}:

@@ -8,7 +8,6 @@ import streamlit as st
 
 from ...components.atlas import TITLES
 from ...i18n import mark, say
-from ...metrics.attention.map_cells import Cells
 from ..render import payloads
 from ..session import widget_sync
 from ..session.keys import private
@@ -24,8 +23,9 @@ SENTENCES = {"encoder": mark("Source"), "decoder": mark("Target")}
 ABREAST = {"one": mark("One block"), "all": mark("All blocks")}
 
 
-def pictures(scene: Scene, found: Cells, question: str) -> None:
-    """The question, which block and which run, all heads, and the opened one."""
+def pictures(scene: Scene, question: str, opened: Callable[[], None]) -> None:
+    """The question, which block and which run, all heads, and the opened one, which ``opened``
+    draws."""
     _choices(scene, question)
     wide = scene.look.blocks == "all"
     with st.container(key="pictures-wide" if wide else "pictures"):
@@ -33,7 +33,7 @@ def pictures(scene: Scene, found: Cells, question: str) -> None:
         with left.container(border=True, height="stretch", key="card-overview"):
             all_heads(scene)
         with right.container(border=True, height="stretch", key="card-head"):
-            head_card.opened(scene, found)
+            opened()
 
 
 def _choices(scene: Scene, question: str) -> None:

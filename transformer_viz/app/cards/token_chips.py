@@ -65,6 +65,17 @@ def sentences(
     return place
 
 
+def no_words() -> None:
+    """In the place of chips, where there are too many: hears when the page turns dark."""
+    components.tokens(
+        [],
+        key="no-tokens",
+        dark=visit.dark(),
+        chosen=lambda chip: None,
+        theme=visit.recolour,
+    )
+
+
 def _notices(scene: Scene) -> None:
     """What the vocabulary cannot read as it stands, before anyone trusts the translation."""
     lost, spelled = scene.engine.lost(scene.question), spelled_in_bytes(scene.before.source)

@@ -7,6 +7,7 @@ first question of a visit, so a picture stands before torch does.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,13 +22,14 @@ from ...core.sites import MAPS, Site
 from ...core.trace import Trace
 from ...i18n import spoken_language
 from ...preprocessing.tokenizers import Tokenizer, target_side
+from ..counts.server_counts import counted
 from . import trace_jobs
 from .memory import after_a_run
 from .model_catalog import Shelf, joined
 from .model_kind import Kind, of_model
 from .model_loader import Models
 from .query import Answer, DetailRequest, Question
-from .task import Task
+from .task import Abandoned, Task
 from .token_names import Names, another_order
 from .trace_cache import MEGABYTE, Cache, size_of
 from .turns.run_slots import RunSlots
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from ...inference.inspection import Inspection
 
 WHOLE = 8 * MEGABYTE  # matrices of all heads are kept while they are smaller than this
+QUERIES_AND_KEYS = 200 * MEGABYTE  # those of all layers of a long text, likewise
 
 
 class Engine:
@@ -176,7 +179,8 @@ class Engine:
             held, text = self._target(model, question, task)
         key = ("clean", ref(model), question, kept)
         words = (model, question, self._picture(question), held, Intervention(), *kept)
-        return Answer(self._run(key, task, trace_jobs.traced, *words), text)
+        run = partial(trace_jobs.traced, tell=task.step)
+        return Answer(self._run(key, task, run, *words), text)
 
     def _target(self, model: Model, question: Question, task: Task) -> tuple[trace_jobs.Held, str]:
         """The target that is typed, or else searched for: as the decoder reads it, and as text."""
@@ -208,7 +212,8 @@ class Engine:
         key = ("changed", ref(model), question, intervention.to_json(), kept)
         held = trace_jobs.held_of(model, question, answer.trace, intervention)
         words = (model, question, self._picture(question), held, intervention, *kept)
-        trace: Trace = self._run(key, task, trace_jobs.traced, *words)
+        run = partial(trace_jobs.traced, tell=task.step)
+        trace: Trace = self._run(key, task, run, *words)
         return trace
 
     def gradients(
@@ -320,7 +325,7 @@ class Engine:
             given = trace_jobs.source_of(model, question)
         words = (model, given, question.beam, intervention, task)
         shared = trace_jobs.may_share(model, given, intervention)
-        run = self.shared.best if shared else trace_jobs.search
+        run = self.shared.search if shared else trace_jobs.search
         best: Hypothesis = self._run(key, task, run, *words, long=True, shared=shared)
         return best
 
@@ -339,18 +344,17 @@ class Engine:
         long: bool = False,
         shared: bool = False,
     ) -> Any:
-        """A run that is remembered, made through the gate if nobody has asked for it before; one
-        that is ``shared`` goes there itself, with others."""
+        """A run that is remembered, made through the gate if nobody asked for it before; a
+        ``shared`` one goes there itself."""
 
         def made() -> Any:
+            place = nullcontext() if shared else self.gate.place(task, long)
             size = 0
             try:
-                if shared:
-                    value = run(*words)
-                else:
-                    with self.gate.place(task, long):
-                        task.check()
-                        value = run(*words)  # of trace_jobs, search_jobs or others of *_jobs
+                with counted(run, Abandoned) as told, place:
+                    task.check()
+                    told.began()
+                    value = run(*words)  # a function of trace_jobs, search_jobs or others of *_jobs
                 size = size_of(value)
                 return value
             finally:  # one that was given up leaves as much
@@ -362,10 +366,13 @@ class Engine:
         self, model: Model, question: Question, detail: DetailRequest, intervention: Intervention
     ) -> tuple[tuple[Site, ...] | None, tuple[str, ...]]:
         """Of which layers a run keeps the matrices (None: all, while they are small), and what."""
-        tokens = trace_jobs.length(model, question, intervention)
+        tokens = trace_jobs.length(model, question, intervention, detail.long)
+        layers = model.size("encoder_layers") + model.size("decoder_layers")
+        if trace_jobs.is_long(model, question):
+            few = 2 * layers * model.size("d_model") * tokens * 4 <= QUERIES_AND_KEYS
+            return (None if few else tuple(sorted(detail.sites))), trace_jobs.LONG
         if detail.vectors:
             return detail.sites[:1], (*trace_jobs.KEEP, "qkv")
-        layers = model.size("encoder_layers") + model.size("decoder_layers")
         few = 3 * layers * model.size("heads") * tokens**2 * 4 <= WHOLE
         return (None if few else tuple(sorted(detail.sites))), trace_jobs.KEEP
 

@@ -116,6 +116,11 @@ class Models:
         loading = self._loadings.get(name)
         return loading is not None and loading.ready
 
+    def loaded(self) -> list[int]:
+        """Bytes of the weights of each model that is loaded."""
+        with self._lock:
+            return [one.bytes for one in self._loadings.values() if one.ready]
+
     def get(self, name: str, task: Task) -> Model:
         """The model, waited for if need be.
 

@@ -51,7 +51,9 @@ class DetailRequest:
     """What the screen shows of a run in full: all heads of some layers, the opened one first.
 
     ``vectors``: the queries and keys of the opened layer too; then nothing of the others.
+    ``long``: the page can show a text of which there are only tiles.
     """
 
     sites: tuple[Site, ...]
     vectors: bool = False
+    long: bool = False

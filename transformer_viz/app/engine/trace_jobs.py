@@ -5,8 +5,9 @@ Torch is imported inside, when a run is really made.
 
 from __future__ import annotations
 
+import dataclasses
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,13 @@ TOO_LONG = {
         "This text has {count:,} tokens and the app takes at most {most:,}. Shorten it, or use "
         "transformer-viz trace for longer texts."
     ),
+    "page": mark(
+        "This text has {count:,} tokens and this page takes at most {most:,}. Shorten it, or open "
+        "Explore, which draws longer ones."
+    ),
+    "room": mark(
+        "This text has {count:,} tokens; of this model there is room for {most:,} here. Shorten it."
+    ),
     "picture": mark(
         "This text and its picture have {count:,} tokens and the app takes at most {most:,}. Give "
         "a smaller picture, or use transformer-viz trace for larger ones."
@@ -46,10 +54,12 @@ TOO_LONG = {
         "transformer-viz trace for longer texts."
     ),
 }
-MAX_TOKENS = 1024  # tokens of a text that the app takes; the model itself may take more
+MAX_TOKENS = 1024  # tokens of a text that every page takes; the model itself may take more
+MOST_TOKENS = 32_768  # tokens of a text of which Explore draws maps in tiles
 EXAMPLE = "house"  # the name of the picture that stands beside a text as an example
 AROUND = 6  # marks that may stand around a picture in a text, at most
 KEEP = ("weights", "scores", "hidden")  # what the pages show of a run
+LONG = ("tiles",)  # and what Explore shows of a long one
 ROWS = {"source": 12, "target": 9}  # vectors that are drawn at random, by sentence
 
 Held = dict[str, Any]
@@ -117,11 +127,17 @@ def as_it_is(path: Path) -> np.ndarray:
 
 def plain_ids(model: Model, question: Question) -> list[int]:
     """The ids of a question's text, or of both its texts, before anything is masked."""
+    goes_on = model.kind == "decoder-only"
     tokenizer: Any = model.tokenizer
-    if question.second:
-        return list(tokenizer.pair_ids(question.text, question.second)[0])
-    read = tokenizer.prompt_ids if model.kind == "decoder-only" else tokenizer.source_ids
-    return list(read(question.text))
+    return list(_ids(tokenizer, question.text, question.second, goes_on))
+
+
+@lru_cache(maxsize=16)
+def _ids(tokenizer: Any, text: str, second: str, goes_on: bool) -> tuple[int, ...]:
+    """Remembered: each tile of a long text asks for its length."""
+    if second:
+        return tuple(tokenizer.pair_ids(text, second)[0])
+    return tuple((tokenizer.prompt_ids if goes_on else tokenizer.source_ids)(text))
 
 
 def held_of(model: Model, question: Question, clean: Trace | None, changes: Intervention) -> Held:
@@ -153,14 +169,25 @@ def traced(
     intervention: Intervention,
     only: Sequence[Site] | None,
     keep: Sequence[str] = KEEP,
+    tell: Callable[[int, int], None] = lambda done, of: None,
 ) -> Trace:
-    """One run, watched."""
+    """One run, watched; that of a long text says how far it is, and ends if ``tell`` raises."""
+    from ...checkpoints.common.longer import longer
+    from ...inference.long_texts.stopping import Stoppable
     from ...inference.tracing import trace
 
     source = source_of(model, question, picture)
-    return trace(
-        model, source, intervention=intervention, keep=keep, only=only, check=False, **held
-    )
+    options: dict[str, Any] = {"keep": keep, "only": only, "check": False, **held}
+    if tuple(keep) != LONG:
+        return trace(model, source, intervention=intervention, **options)
+    model = longer(model, length(model, question, intervention, long=True))
+    layers = int(model.config.get("encoder_layers") or model.config.get("decoder_layers") or 1)
+    with Stoppable(tell, layers):
+        made = trace(model, source, intervention=intervention, **options)
+    if made.logits is None or made.logits.ndim == 1:
+        return made
+    # A row of the vocabulary for each token: what Explore shows of them is in `produced`.
+    return dataclasses.replace(made, logits=None)
 
 
 def may_share(model: Model, source: Any, intervention: Intervention) -> bool:
@@ -183,8 +210,11 @@ def search(
     return translate(model, source, beam=beam, intervention=intervention, tell=task.step)[0]
 
 
-def length(model: Model, question: Question, intervention: Intervention) -> int:
+def length(model: Model, question: Question, intervention: Intervention, long: bool = False) -> int:
     """How many tokens the longer sentence has, those included that an edit appends.
+
+    Args:
+        long: whether a text may be longer than most pages take.
 
     Raises:
         ValueError: nothing to read, or more than the app takes.
@@ -203,6 +233,9 @@ def length(model: Model, question: Question, intervention: Intervention) -> int:
             raise ValueError(say(TOO_LONG["picture"], count=tokens + patches, most=MAX_TOKENS))
         tokens += patches
     padding = _padding(intervention)
+    if is_long(model, question):
+        _check_room(model, tokens + padding, long)
+        return tokens + padding
     target = len(model.tokenizer.target_ids(question.target)) if question.target else 0
     for name, count in (("text", tokens), ("target", target)):
         _check_length(name, count)
@@ -217,6 +250,25 @@ def length(model: Model, question: Question, intervention: Intervention) -> int:
             )
         )
     return max(tokens + padding, target, usual_limit(tokens))
+
+
+def is_long(model: Model, question: Question) -> bool:
+    """Whether a text is longer than most pages take, and one whose maps are drawn in tiles: that
+    of a model with one stack, and nothing beside it."""
+    lone = model.kind != "encoder-decoder" and model.takes == "text"
+    if not lone or model.eyes is not None or question.second:
+        return False
+    return len(plain_ids(model, question)) > MAX_TOKENS
+
+
+def _check_room(model: Model, count: int, long: bool) -> None:
+    from ...inference.long_texts import room
+
+    most = room(model, MOST_TOKENS)
+    if count > most:
+        raise ValueError(say(TOO_LONG["room"], count=count, most=most))
+    if not long:
+        raise ValueError(say(TOO_LONG["page"], count=count, most=MAX_TOKENS))
 
 
 def _check_length(name: str, count: int) -> None:

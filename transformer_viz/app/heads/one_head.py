@@ -12,6 +12,7 @@ from ...core.interventions import Edit, ScaleHead
 from ...core.sites import MAPS, Site
 from ...i18n import say
 from ...metrics.head_measures.evidence import HeadEvidence
+from ...metrics.head_measures.role_examples import SHOWN
 from ...views.html.head_table import ROLE_TEXTS, roles_of
 from ...views.html.measure_cells import MEASURE_TEXTS, measure_rows
 from ...views.html.small_map import small_map
@@ -38,6 +39,8 @@ def card(scene: Scene, found: HeadEvidence, source: str, ranked: Removals | None
         st.html(measure_rows(row, list(MEASURE_TEXTS)))
     for role in row["roles"]:
         _examples(scene, found, source, number, role)
+    if not row["roles"]:
+        _where_it_looks(scene, source)
 
 
 def _switches(site: Site, ranked: Removals | None) -> None:
@@ -74,8 +77,19 @@ def _examples(scene: Scene, found: HeadEvidence, source: str, number: int, role:
         return
     items = sentences.asked(scene, source)
     chosen = tuple(items[one] for one in (*best, *typical))
-    maps = _maps(scene, chosen, role)
     titles = [say("most")] * len(best) + [say("typically")] * len(typical)
+    _draw(scene, chosen, titles, role)
+
+
+def _where_it_looks(scene: Scene, source: str) -> None:
+    """Maps of a head without a role: sentences that nobody chose, since nothing stands out."""
+    layout.heading(escape(say("no role found: where it looks in the first sentences")), 3)
+    chosen = sentences.asked(scene, source)[:SHOWN]
+    _draw(scene, chosen, [f"{number}" for number in range(1, len(chosen) + 1)], "none")
+
+
+def _draw(scene: Scene, chosen: Sequence[Item], titles: Sequence[str], role: str) -> None:
+    maps = _maps(scene, chosen, role)
     drawn = (_example(scene, *one, role) for one in zip(chosen, maps, titles, strict=True))
     st.html(f'<div class="tv-examples">{"".join(drawn)}</div>')
 

@@ -50,19 +50,32 @@ def available(scene: Scene) -> list[str]:
 
 def stored(scene: Scene) -> Stored | None:
     """What stands beside this very model; none for others, and for another file of that name."""
-    name = scene.question.model
-    folder = shelved(name)
+    found = _beside(scene)
+    shelf: Shelved = scene.engine.shelf[scene.question.model]
+    return found if found and found.evidence.card["model_hash"] == shelf.hash else None
+
+
+def broken(scene: Scene) -> bool:
+    """Whether a file stands beside the model that cannot be read."""
+    folder = shelved(scene.question.model)
+    return folder is not None and (folder / HEADS).is_file() and _beside(scene) is None
+
+
+def _beside(scene: Scene) -> Stored | None:
+    folder = shelved(scene.question.model)
     if folder is None or not (folder / HEADS).is_file():
         return None
-    found = _read(folder / HEADS, (folder / HEADS).stat().st_mtime_ns)
-    shelf: Shelved = scene.engine.shelf[name]
-    return found if found.evidence.card["model_hash"] == shelf.hash else None
+    return _read(folder / HEADS, (folder / HEADS).stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=8)
-def _read(path: Path, changed: int) -> Stored:
-    words = json.loads(path.read_text(encoding="utf-8"))
-    return Stored(HeadEvidence.from_dict(words), words["ranking"])
+def _read(path: Path, changed: int) -> Stored | None:
+    """What a file holds; None if that is not what was once written."""
+    try:
+        words = json.loads(path.read_text(encoding="utf-8"))
+        return Stored(HeadEvidence.from_dict(words), words["ranking"])
+    except (ValueError, LookupError, TypeError, AttributeError, OSError):
+        return None
 
 
 @lru_cache(maxsize=1)

@@ -18,6 +18,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ... import settings
+from ..counts.server_counts import REFUSALS
 
 LOCAL = ("localhost", ".localhost")  # one that begins with a dot: and all names that end so
 AGAINST_POLICY = 1008  # the websocket's code of a request against the rules
@@ -36,8 +37,10 @@ class AllowedHosts:
         if not asked or is_allowed(host, names(settings.NAMES.text)):
             await self.app(scope, receive, send)
         elif scope["type"] == "websocket":
+            REFUSALS.add("host")
             await send({"type": "websocket.close", "code": AGAINST_POLICY})
         else:
+            REFUSALS.add("host")
             await PlainTextResponse(refusal(host), status_code=403)(scope, receive, send)
 
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import streamlit as st
 
 from ...components.blob import pack
 from ...components.js_texts import taught
@@ -28,21 +27,30 @@ Parts = Mapping[str, Callable[[Scene], bytes]]
 def line(scene: Scene, parts: Parts = PARTS) -> str:
     """The address that gives this visitor's live frames; empty where the server gives none.
 
+    It is relative to the page's own, so that a proxy may serve the app below any path; all pages
+    stand side by side, the first one at the path itself.
+
     Args:
         parts: what a frame holds, by the name of its component; it is drawn in another thread.
     """
     if not EXCHANGE.is_open:
         return ""
     view = ViewState(
-        scene.engine, scene.question, scene.kind, scene.place, scene.changes, scene.look, parts
+        scene.engine,
+        scene.question,
+        scene.kind,
+        scene.place,
+        scene.changes,
+        scene.look,
+        parts,
+        scene.is_long,
     )
     held: LiveSession | None = private.live
     if held is None:
         held = private.live = LiveSession(view)
         EXCHANGE.add(held)
     held.view = view
-    base = str(st.get_option("server.baseUrlPath") or "").strip("/")
-    return f"{'/' + base if base else ''}{PATH}/{held.token}"
+    return f"{PATH.lstrip('/')}/{held.token}"
 
 
 def frame(line: LiveSession, slider: Slider, value: Any, seq: int) -> bytes:
@@ -58,7 +66,16 @@ def frame(line: LiveSession, slider: Slider, value: Any, seq: int) -> bytes:
     look = replace(view.look, seq=seq)
     parts = {}
     with speaking(look.lang), taught():
-        scene = scene_at(view.engine, view.question, view.kind, view.place, changes, look, task)
+        scene = scene_at(
+            view.engine,
+            view.question,
+            view.kind,
+            view.place,
+            changes,
+            look,
+            task,
+            long=view.long,
+        )
         for name, draw in (view.parts or PARTS).items():
             task.check()
             parts[name] = np.frombuffer(draw(scene), np.uint8)

@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from ..session.view_options import Look
 
 PATH = "/live"  # where frames are asked for, below the path at which the app is served
+TILE = "/tile"  # and tiles of a long map, behind the token
 UNGUESSABLE = 32  # random bytes of a token
 
 
 @dataclass(frozen=True)
 class ViewState:
     """What a visitor looks at: enough to make the scene again. ``parts`` are drawn of it, each
-    from a scene; None: those of Explore."""
+    from a scene; None: those of Explore. ``long``: of a text of which there are only tiles."""
 
     engine: Engine
     question: Question
@@ -38,6 +39,7 @@ class ViewState:
     changes: Intervention
     look: Look
     parts: Mapping[str, Callable[[Any], bytes]] | None = None
+    long: bool = False
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""The server of the app: Streamlit's own, and one address more, for live frames.
+"""The server of the app: Streamlit's own, and further addresses: live frames, metrics, readiness.
 
 python -m transformer_viz.app.live.server        (transformer-viz app starts this)
 
@@ -10,9 +10,11 @@ is slower and shows the same.
 from __future__ import annotations
 
 import sys
+import time
 import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +30,17 @@ from streamlit.web.cli import configurator_options
 
 from ...checkpoints.files import upload_rooms
 from ...core.errors import is_fault
+from ..counts.server_counts import FRAMES, FRAMES_ENDED, REFUSALS
 from ..engine.task import Abandoned
+from . import status
 from .allowed_hosts import AllowedHosts
 from .asset_bundles import Joined
-from .registry import EXCHANGE, PATH
+from .registry import EXCHANGE, PATH, TILE
+from .status import Visitors
 
 APP = Path(__file__).resolve().parents[3] / "app.py"
-FRAMES = 64  # made at once; most of them wait for one of the few runs that are let in
+AT_ONCE = 64  # frames made at once; most of them wait for one of the few runs that are let in
+OUTCOMES = {200: "made", 204: "abandoned", 500: "failed"}  # of frames, by status
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Encoding": "identity",  # or else all would be compressed, which takes longer
@@ -46,8 +52,9 @@ HEADERS = {
 def application() -> st.App:
     """The app with its further address."""
     EXCHANGE.is_open = True
-    middleware = [Middleware(AllowedHosts), Middleware(Joined)]
-    return st.App(APP, routes=routes(), middleware=middleware, lifespan=_tidy)
+    middleware = [Middleware(AllowedHosts), Middleware(Visitors), Middleware(Joined)]
+    every = [*status.routes(), *routes()]
+    return st.App(APP, routes=every, middleware=middleware, lifespan=_tidy)
 
 
 @asynccontextmanager
@@ -66,31 +73,41 @@ def routes() -> list[Route]:
 
     async def answer(request: Request) -> Response:
         if not limiter:  # it belongs to the event loop, which did not run before
-            limiter.append(CapacityLimiter(FRAMES))
-        return await anyio.to_thread.run_sync(_answer, request, limiter=limiter[0])
+            limiter.append(CapacityLimiter(AT_ONCE))
+        began = time.perf_counter()
+        found = await anyio.to_thread.run_sync(_answer, request, limiter=limiter[0])
+        _count(found.status_code, time.perf_counter() - began)
+        return found
 
     # Settings are not read yet, so any path may stand before: the token decides.
     paths = (f"{PATH}/{{token}}", f"/{{base:path}}{PATH}/{{token}}")
-    return [Route(path, answer, methods=["GET"]) for path in paths]
+    asked = ("", TILE)
+    return [Route(path + more, answer, methods=["GET"]) for more in asked for path in paths]
 
 
 def _answer(request: Request) -> Response:
-    """A frame, or one sentence why there is none."""
+    """A frame or a tile, or one sentence why there is none."""
     # Imported here: the server answers before the first page run has imported them.
     from ..ui.text_format import spoken
-    from . import frames, sliders
+    from . import frames, sliders, tiles
 
+    is_tile = request.url.path.endswith(TILE)
     try:
         line = EXCHANGE.line(request.path_params["token"])
     except KeyError:
         return _sentence(404, "There is no such visit any more.")
     try:
+        query = dict(request.query_params)
         # ?temperature=2&seq=7 or ?window=3&seq=8; frames.frame makes an edit of it
-        slider, value, seq = sliders.asked(dict(request.query_params))
+        make = (
+            partial(tiles.tile, line, tiles.asked(query))
+            if is_tile
+            else partial(frames.frame, line, *sliders.asked(query))
+        )
     except ValueError as error:
         return _sentence(400, str(error))
     try:
-        body = frames.frame(line, slider, value, seq)
+        body = make()
     except Abandoned:
         return Response(status_code=204, headers=HEADERS)
     except (ValueError, LookupError, OSError) as error:
@@ -101,6 +118,15 @@ def _answer(request: Request) -> Response:
         traceback.print_exc(file=sys.stderr)
         return _sentence(500, f"This did not work ({type(error).__name__}).")
     return Response(body, media_type="application/octet-stream", headers=HEADERS)
+
+
+def _count(status: int, seconds: float) -> None:
+    outcome = OUTCOMES.get(status, "refused")
+    FRAMES_ENDED.add(outcome)
+    if outcome == "made":
+        FRAMES.observe(seconds)
+    elif outcome == "refused":
+        REFUSALS.add("frame")
 
 
 def _sentence(status: int, words: str) -> Response:

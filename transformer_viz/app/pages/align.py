@@ -22,6 +22,7 @@ from ..session.scene import Scene
 from ..session.state import state
 from ..ui import layout
 from ..ui.progress import explained, run_with_progress
+from ..ui.terms import terms
 
 QUESTION = mark("Which word of the source does each word of the translation look at?")
 ROWS = {"out": mark("row that writes the word"), "in": mark("row that reads it")}
@@ -79,6 +80,7 @@ def _aligned(scene: Scene) -> None:
             alignment.judged_by_gold(now, found)
     with st.container(border=True, key="card-pharaoh"):
         alignment.take(found)
+    terms("alignment", "gold", "cross-attention", "weight", "source", "target")
 
 
 def _choices(scene: Scene) -> Place:

@@ -26,6 +26,7 @@ from ..session.url_state import OPPOSITES, VERSUS, WEIGHED
 from ..session.url_values import shortened
 from ..ui import layout
 from ..ui.progress import explained, run_with_progress
+from ..ui.terms import terms
 from ..ui.text_format import changed_words
 from .swap import TYPED, VARIANTS
 
@@ -87,6 +88,7 @@ def _comparison(scene: Scene) -> None:
     with st.container(border=True, key="card-matched"):
         comparison.pairs(found)
         comparison.take(found)
+    terms("divergence", "bit", "weight", "special token", "teacher forced")
 
 
 def _choices(scene: Scene) -> Sides | None:

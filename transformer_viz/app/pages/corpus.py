@@ -14,6 +14,7 @@ from ..page_template import notices_above
 from ..session.state import state
 from ..ui import layout
 from ..ui.progress import Stopped
+from ..ui.terms import terms
 from ..ui.text_format import escape_markdown, spoken
 
 QUESTION = mark("What does each head do over many sentences?")
@@ -53,6 +54,7 @@ def _body(engine: Engine) -> None:
         layout.heading(escape(said), 3, what="corpus")
         st.button(say("another atlas"), key="atlas-other", on_click=_close)
     shown.card(found, engine)
+    terms("head", "role", "chance", "interval", "entropy", "special token")
 
 
 def _opened(engine: Engine) -> AtlasFolder | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...i18n import mark, say
-from ..cards import head_card, token_chips
+from ..cards import head_card, long_map, token_chips
 from ..cards.dock import dock
 from ..cards.image_card import patches
 from ..cards.outcome_card import came_of_it
@@ -26,10 +26,13 @@ QUESTIONS = {
 
 def draw(engine: Engine) -> None:
     """The page Explore."""
-    show(engine, _body)
+    show(engine, _body, long=True)
 
 
 def _body(scene: Scene) -> Callable[[], None] | None:
+    if scene.is_long:
+        _long(scene)
+        return None
     scene, found = head_card.clamp_selection(scene)
     scene = selection.follow_row(scene)
     source = scene.before.source
@@ -39,8 +42,19 @@ def _body(scene: Scene) -> Callable[[], None] | None:
         else token_chips.toggle_mask(source)
     )
     written = token_chips.sentences(scene, token_chips.rows_for_map(scene, found), chosen)
-    pictures(scene, found, say(QUESTIONS.get(scene.kind.takes, QUESTION)))
+    question = say(QUESTIONS.get(scene.kind.takes, QUESTION))
+    pictures(scene, question, lambda: head_card.opened(scene, found))
     if scene.before.patches is not None:
         patches(scene)
     came_of_it(scene)
     return written_freely(scene, written, dock(scene))
+
+
+def _long(scene: Scene) -> None:
+    """A text of which there are only tiles: all heads, the opened one as a map, and the dock."""
+    scene = selection.follow_row(long_map.clamp_selection(scene))
+    token_chips.no_words()
+    pictures(scene, say(QUESTION), lambda: long_map.opened(scene))
+    if scene.kind.writes:
+        came_of_it(scene)
+    dock(scene, live=False)

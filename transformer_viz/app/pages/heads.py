@@ -7,6 +7,7 @@ from html import escape
 
 import streamlit as st
 
+from ...checkpoints.common.bundled import HEADS
 from ...i18n import mark, say
 from ...metrics.head_measures.evidence import HeadEvidence
 from ...views.html.head_table import costs_of
@@ -22,6 +23,7 @@ from ..session.state import state
 from ..session.url_state import HEADS_BY
 from ..ui import layout
 from ..ui.progress import explained, run_with_progress
+from ..ui.terms import terms
 
 QUESTION = mark("What is each head for, and what happens without it?")
 Later = Callable[[], None] | None
@@ -67,6 +69,14 @@ def _measured(scene: Scene) -> Later:
     source = _choices(scene)
     if source is None:
         return None
+    if sentences.broken(scene):
+        st.info(
+            say(
+                "The measures that stand beside this model cannot be read ({file}). Fetch the file "
+                "again; until then the heads are measured here.",
+                file=HEADS,
+            )
+        )
     found = _evidence(scene, source)
     stored = sentences.stored(scene) if source == "stored" else None
     layout.quiet(escape(_told(found, source, stored)))
@@ -84,7 +94,9 @@ def _measured(scene: Scene) -> Later:
     with st.container(border=True, key="card-one-head"):
         one_head.card(scene, found, source, ranked)
     with st.container(border=True, key="card-removal"):
-        return removal.card(scene, source, stored, ranked, refused, found)
+        sharpen = removal.card(scene, source, stored, ranked, refused, found)
+    terms("head", "role", "chance", "interval", "removal", "nat", "teacher forced", "entropy")
+    return sharpen
 
 
 def _choices(scene: Scene) -> str | None:

@@ -83,7 +83,7 @@ def _body(scene: Scene) -> Callable[[], None]:
         _along(scene, name, tokens)
     _switches(scene)
     scene, found = head_card.clamp_selection(scene)
-    pictures(scene, found, say("What do the heads do with it?"))
+    pictures(scene, say("What do the heads do with it?"), lambda: head_card.opened(scene, found))
     came_of_it(scene)
     bag = order_card(scene) if scene.kind.writes and scene.kind.takes == "text" else None
     follow = written_freely(scene, written, dock(scene))

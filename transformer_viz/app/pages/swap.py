@@ -23,6 +23,7 @@ from ..session.state import state
 from ..session.url_state import FIRST_TEXT
 from ..ui import layout
 from ..ui.progress import explained, run_with_progress
+from ..ui.terms import terms
 from ..ui.text_format import changed_words
 
 QUESTION = mark("Which part of the run carries the difference between two sentences?")
@@ -122,6 +123,7 @@ def _experiment(scene: Scene) -> None:
             )
         )
     _grids(asked)
+    terms("swap", "head", "residual stream", "nat", "logit", "cross-attention")
 
 
 def _choices(scene: Scene) -> tuple[str, tuple[str, str] | None, str]:

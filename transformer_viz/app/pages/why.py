@@ -28,6 +28,7 @@ from ..session.scene import Scene
 from ..session.state import state
 from ..ui import layout
 from ..ui.progress import explained, run_with_progress
+from ..ui.terms import terms
 from ..ui.text_format import escape_markdown
 
 QUESTION = mark("What had the input to do with this word?")
@@ -153,6 +154,8 @@ def _explained(scene: Scene, asked: Asked) -> None:
         with st.container(border=True, key=f"card-why-{method}"):
             _below(found, method, made)
     _take(found)
+    names = ("weight", "rollout", "contribution", "gradient x attention", "removal", "nat")
+    terms(*names, "logit", "residual stream")
 
 
 def _answered(scene: Scene, asked: Asked) -> Answers:

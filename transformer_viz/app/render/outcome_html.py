@@ -25,6 +25,8 @@ def outcome(scene: Scene) -> str:
     if scene.kind.gives == "classes":
         names = class_names(scene)
         return _guesses(scene, 0, names, len(names) if len(names) <= CLASSES else 5)
+    if scene.is_long and scene.kind.writes:
+        return _held(scene)
     if scene.kind.gives == "vectors" or scene.before.logits is None:
         return _drawn(
             vector_change(scene.before, _after(scene), scene.kind.stacks[-1], dark=scene.look.dark)

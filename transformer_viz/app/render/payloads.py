@@ -38,7 +38,7 @@ def atlas(
     return atlas_data(
         now,
         blocks,
-        _look(scene),
+        map_look(scene),
         before=before,
         opened=(place.map_name, place.layer, place.head),
         overlaid=look.overlay,
@@ -64,11 +64,11 @@ def _map(scene: Scene) -> bytes:
         place.map_name,
         place.layer,
         place.head,
-        _look(scene),
+        map_look(scene),
         before=before,
         most=scene.most,
         numbers=numbers(scene),
-        direction=say("rows say their word and look at columns") if scene.kind.continues else None,
+        direction=direction(scene),
     )
 
 
@@ -79,7 +79,7 @@ def _lines(scene: Scene) -> bytes:
         now,
         place.map_name,
         (opened, *(at for at in look.overlay if at != opened)),
-        _look(scene),
+        map_look(scene),
         before=before,
         top=look.top,
     )
@@ -98,7 +98,12 @@ def _qk(scene: Scene) -> bytes:
     )
 
 
-def _look(scene: Scene) -> MapLook:
+def direction(scene: Scene) -> str | None:
+    """What the rows of a map are to its columns, where they do not only look."""
+    return say("rows say their word and look at columns") if scene.kind.continues else None
+
+
+def map_look(scene: Scene) -> MapLook:
     """The visit's look, as far as maps, lines and the atlas have it in common."""
     look = scene.look
     return MapLook(

@@ -16,6 +16,7 @@ from ..engine.engine import Engine, whole_layer
 from ..engine.model_kind import Kind
 from ..engine.query import Answer, DetailRequest, Question
 from ..engine.task import Task
+from ..engine.trace_jobs import LONG
 from ..engine.walkthrough_jobs import inside_of, terms_of
 from ..ui.progress import run_with_progress
 from . import changes, notices, view_options
@@ -42,6 +43,11 @@ class Scene:
     @property
     def before(self) -> Trace:
         return self.answer.trace
+
+    @property
+    def is_long(self) -> bool:
+        """Whether there are only tiles of its maps."""
+        return tuple(self.now.manifest.get("keep", ())) == LONG
 
     @property
     def most(self) -> float:
@@ -81,11 +87,14 @@ class Scene:
         return terms_of(self.engine, self.question.model, chain, number, task)
 
 
-def detail_request(place: Place, look: Look) -> DetailRequest:
-    """What of a run the pictures show in full: the opened layer, and those of overlaid heads."""
+def detail_request(place: Place, look: Look, long: bool = False) -> DetailRequest:
+    """What of a run the pictures show in full: the opened layer, and those of overlaid heads.
+
+    ``long``: the page can show a text of more tokens than most pages take.
+    """
     layers = (place.layer, *(layer for layer, _ in look.overlay if look.view == "lines"))
     sites = tuple(whole_layer(place.map_name, layer).sites[0] for layer in dict.fromkeys(layers))
-    return DetailRequest(sites, look.view == "qk")
+    return DetailRequest(sites, look.view == "qk", long)
 
 
 def scene_at(
@@ -96,37 +105,45 @@ def scene_at(
     changes: Intervention,
     seen: Look,
     task: Task | None = None,
+    *,
+    long: bool = False,
 ) -> Scene:
     """The scene of a visitor who looks at this; asks nothing of the visit, so any thread may.
+
+    ``long`` is that of `detail_request`.
 
     Raises:
         ValueError: a sentence or an edit that the model cannot take; says why.
         Abandoned: the task was given up.
     """
-    detail = detail_request(place, seen)
+    detail = detail_request(place, seen, long)
     answer = engine.clean(question, detail, task)
     now = engine.changed(question, answer, changes, detail, task) if changes else answer.trace
     return Scene(engine, question, answer, now, place, changes, kind, seen)
 
 
-def scene_of(engine: Engine, question: Question, kind: Kind, where: DeltaGenerator) -> Scene:
+def scene_of(
+    engine: Engine, question: Question, kind: Kind, where: DeltaGenerator, long: bool = False
+) -> Scene:
     """Run what has to be run. The selection from the link is fitted to what the model has.
 
     Args:
+        long: that of `detail_request`.
         where: a container that shows how far it is.
 
     Raises:
         ValueError: a sentence or an edit that the model cannot take; says why.
         Stopped: the visitor stopped the run.
     """
-    answer = _clean(engine, question, detail_request(changes.place(), view_options.look()), where)
+    detail = detail_request(changes.place(), view_options.look(), long)
+    answer = _clean(engine, question, detail, where)
     _clamp_place(answer.trace)
     question = _clamp_masks(answer.trace, question)
     changes.drop_misfits(answer.trace, kind)
     place, edits = changes.place(), changes.intervention()
     view_options.clamp_view_options(answer.trace, place.map_name, replace(question, masked=()))
     seen = view_options.look()
-    detail = detail_request(place, seen)
+    detail = detail_request(place, seen, long)
     answer = _clean(engine, question, detail, where)  # the link may have named another one
     now = answer.trace
     if edits:

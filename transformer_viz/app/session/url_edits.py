@@ -10,6 +10,7 @@ from ...core.interventions import Intervention
 from ...i18n import say
 
 CLEAN = Intervention().to_json()
+TEXT_FROM_CHARS = 2_000  # characters of a text from which on it is compressed
 PACK_FROM_CHARS = 200  # characters of edits from which on they are compressed
 MAX_UNPACKED_CHARS = 200_000  # characters that edits may unfold to: a link is no place for more
 PACKED_PREFIX = "z."  # how compressed edits begin
@@ -19,9 +20,32 @@ def pack(edits: str) -> str:
     """Edits as the link holds them: their canonical JSON, compressed when long."""
     if len(edits) < PACK_FROM_CHARS:
         return edits
+    return _packed(edits)
+
+
+def pack_text(text: str) -> str:
+    """A visitor's text as the link holds it: itself, compressed when long."""
+    plain = len(text) < TEXT_FROM_CHARS and not text.startswith(PACKED_PREFIX)
+    return text if plain else _packed(text)
+
+
+def _packed(text: str) -> str:
     return PACKED_PREFIX + base64.urlsafe_b64encode(
-        zlib.compress(edits.encode(), 9)
+        zlib.compress(text.encode("utf-8", errors="replace"), 9)
     ).decode().rstrip("=")
+
+
+def read_text(text: str) -> str:
+    """The inverse of `pack_text`; its error ends a sentence that begins with the name of the key.
+
+    What only begins like a compressed text is one that somebody wrote there by hand.
+    """
+    if not text.startswith(PACKED_PREFIX) or not text[len(PACKED_PREFIX) :].isascii():
+        return text
+    try:
+        return _unfold(text.removeprefix(PACKED_PREFIX))
+    except ValueError as error:
+        raise ValueError(say("cannot be read: {reason}", reason=error)) from error
 
 
 def unpack(text: str) -> str:

@@ -20,7 +20,7 @@ from ...metrics.residual.norm_statistics import STATISTICS
 from ..engine import model_names
 from ..engine.swap_jobs import KINDS
 from .edit_controls import REACHES, SCOPES
-from .url_edits import CLEAN, pack, read_edits
+from .url_edits import CLEAN, pack, pack_text, read_edits, read_text
 from .url_values import (
     amount,
     beam,
@@ -86,7 +86,7 @@ KEYS: tuple[Key, ...] = (
         _model,
         means="the model: a name in the box, a path on the server, or an upload of this visit",
     ),
-    Key("text", FIRST_TEXT, str, means="the sentence"),
+    Key("text", FIRST_TEXT, read_text, pack_text, means="the sentence"),
     Key("target", "", str, means="the translation that is held; empty: the model's own"),
     Key("beam", 4, beam, means="how many texts the search keeps"),
     Key(

@@ -64,6 +64,7 @@ SHOWN = {
 #: What may stand beside a text, without a file of the visitor's own.
 BESIDE = {"": mark("no picture"), EXAMPLE: mark("a house, made by code")}
 MOST_SEEDS = 99_999
+MOST_LETTERS = 200_000  # of a text; a chapter has some 30,000
 EXAMPLE_RATE = 16_000  # samples a second of the example that is played
 OWN = "own-file"  # the key of the box for a file
 
@@ -82,7 +83,7 @@ def box(engine: Engine, kind: Kind) -> tuple[str, ...]:
         placeholder=say("Type {text}", text=_article(kind))
         if kind.spelled
         else say("such as 2 45 3"),
-        max_chars=20_000,
+        max_chars=MOST_LETTERS,
         on_change=query_state.mark_text_changed,
         help=None
         if kind.spelled

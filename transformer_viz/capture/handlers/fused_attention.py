@@ -300,10 +300,12 @@ def attend(
     whole = whole or (bool(record.untiled) and fits(record.heads, queries, keys))
     step = queries if whole else block_rows(queries, BLOCK // max(1, q.shape[1] * keys))
     statistics = Statistics(queries, keys, record.offset - record.first_key)
+    behind = own and not whole and mask.causal and mask.hidden is None
     outs = []
     for first in range(0, queries, max(1, step)):
         rows = slice(first, min(first + step, queries))
-        scores, weights = rows_of(state, plan, record, q, k, scale, mask, rows)
+        seen = k[:, :, : rows.stop] if behind else k  # no row sees a key behind the last of them
+        scores, weights = rows_of(state, plan, record, q, seen, scale, mask, rows)
         if tiles is not None:
             add_rows(tiles, plan, mask, scores, weights, rows)
         weights = weights if plan is None else plan.scaled(weights)
@@ -347,12 +349,13 @@ def rows_of(
     mask: Mask,
     rows: slice,
 ) -> tuple[Tensor, Tensor]:
-    """Scores and weights of some query rows, ``[batch, head, row, key]``."""
+    """Scores and weights of some query rows, ``[batch, head, row, key]``; ``k`` may hold the first
+    keys alone."""
     keys = k.shape[2]
     wide = torch.promote_types(q.dtype, torch.float32)  # as the kernel itself reckons
     scores = (q[:, :, rows].to(wide) * scale) @ k.to(wide).transpose(-2, -1)
     bias = mask.added(rows.start, rows.stop)
-    scores = scores if bias is None else scores + bias
+    scores = scores if bias is None else scores + bias[..., :keys]
     hidden = mask.rows(rows.start, rows.stop, keys, q)
     given = scores if hidden is None else scores.masked_fill(hidden, float("-inf"))
     if plan is not None and plan.shapes_scores:

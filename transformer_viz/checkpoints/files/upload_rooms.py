@@ -22,8 +22,21 @@ FREE = 200 * MEGA  # bytes that stay free on the disk
 
 @cache
 def folder() -> Path:
-    """The folder of this process, made when it is first needed."""
-    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+    """The folder of this process, made when it is first needed.
+
+    Raises:
+        OSError: there is no folder for temporary files; says what to do.
+    """
+    try:
+        return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+    except OSError as error:
+        raise OSError(
+            say(
+                "This server has no folder for files that visitors bring ({reason}). Whoever runs "
+                "it can name one by the variable TMPDIR.",
+                reason=error.strerror or str(error),
+            )
+        ) from error
 
 
 def sweep() -> None:
@@ -33,7 +46,11 @@ def sweep() -> None:
     """
     if os.name == "nt":
         return
-    for place in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+    try:
+        places = list(Path(tempfile.gettempdir()).glob(f"{PREFIX}*"))
+    except OSError:  # there is no folder for temporary files, so nothing lies in it
+        return
+    for place in places:
         found = re.fullmatch(rf"{PREFIX}(\d+)-\w+", place.name)
         if found is None or place.is_symlink() or place.stat().st_uid != os.getuid():
             continue

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..sites import Site
 from .cells import Bias, Visible
-from .maps import Matrix, Part, Tiles
+from .maps import Tiles
+from .parts import Matrix, Part
 
 #: The numbers of a part, which are words of the file; all else of it is arrays.
 NUMBERS = ("scale", "cap", "first_head", "first_row")

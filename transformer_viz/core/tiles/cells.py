@@ -30,13 +30,26 @@ class Visible:
         begin = int(flat[first - 1]) if first else 0
         ends = flat[first:last]
         counts = np.diff(ends, prepend=begin)
-        place = np.repeat(np.arange(last - first), counts)
         edges = self.edges[begin : begin + int(counts.sum())]
         wide = columns.stop - columns.start
+        if counts.max(initial=0) <= 2:  # one run of keys in each row, as of most masks
+            return _runs(edges - columns.start, counts, wide)
+        place = np.repeat(np.arange(last - first), counts)
         turns = np.zeros((last - first, wide + 1), np.int32)
         np.add.at(turns, (place, np.clip(edges - columns.start, 0, wide)), 1)
         seen: np.ndarray = np.cumsum(turns[:, :wide], axis=1) % 2 == 1
         return seen
+
+
+def _runs(edges: np.ndarray, counts: np.ndarray, wide: int) -> np.ndarray:
+    """Rows of no edge, of one (visible from there on), or of two (visible between them)."""
+    starts = np.cumsum(counts) - counts
+    begins, stops = np.full(len(counts), wide), np.full(len(counts), wide)
+    begins[counts > 0] = edges[starts[counts > 0]]
+    stops[counts > 1] = edges[starts[counts > 1] + 1]
+    places = np.arange(wide)
+    seen: np.ndarray = (places >= begins[:, None]) & (places < stops[:, None])
+    return seen
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,104 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..sites import Site
-from .cells import Bias, Visible
+from .parts import Matrix, Part
+from .pooling import pooled
 
 LONG = 1024  # tokens; of longer texts tiles are kept where nobody says what to keep
 MOST_CELLS = 16 * 1024**2  # of a tile, and of what is built whole on demand: 64 MB
-BLOCK = 1024**2  # cells at once where the whole of a map is pooled
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Heads and rows of one map that a single softmax made, mostly all of them.
-
-    ``q`` ``[head, query, width]`` and ``k`` ``[key head, key, width]`` float32 are as the model
-    multiplied them (rotated, where it rotates); several heads in a row share a key head where there
-    are fewer. Scores are ``sharpness * (cap(scale * q k) + bias)``, where ``cap`` is ``c tanh(x /
-    c)`` if there is one and ``sharpness`` ``[head]`` is 1 / temperature, or 0 of a head that looks
-    at all keys alike. ``log_sum`` ``[head, query]`` float64 is the logarithm of each row's
-    denominator, sinks included; ``gain`` ``[head]`` multiplies the weights. ``visible`` None: every
-    cell. ``blank`` ``[head, query]`` is the weight of each cell of a row that sees no key, ``only``
-    ``[head, query]`` the one key of a row at temperature 0, -1 elsewhere; None where there is none.
-    """
-
-    q: np.ndarray
-    k: np.ndarray
-    log_sum: np.ndarray
-    sharpness: np.ndarray
-    gain: np.ndarray
-    scale: float
-    cap: float | None = None
-    bias: Bias | None = None
-    visible: Visible | None = None
-    blank: np.ndarray | None = None
-    only: np.ndarray | None = None
-    first_head: int = 0
-    first_row: int = 0
-
-    @property
-    def heads(self) -> int:
-        return len(self.q)
-
-    @property
-    def rows(self) -> int:
-        return self.q.shape[1]
-
-    @property
-    def keys(self) -> int:
-        return self.k.shape[1]
-
-    def scores(self, head: int, rows: slice, columns: slice) -> np.ndarray:
-        """The scores after all edits and before masks, float64 ``[row, column]``."""
-        group = self.heads // len(self.k)
-        q = self.q[head, rows].astype(np.float64)
-        scores = self.scale * (q @ self.k[head // group, columns].astype(np.float64).T)
-        if self.cap is not None:
-            scores = self.cap * np.tanh(scores / self.cap)
-        if self.bias is not None:
-            scores = scores + self.bias.tile(head, rows, columns)
-        return np.asarray(scores * float(self.sharpness[head]))
-
-    def tile(self, head: int, rows: slice, columns: slice) -> np.ndarray:
-        """The weights, float64 ``[row, column]``; numbers of rows and heads are this part's own."""
-        scores = self.scores(head, rows, columns)
-        # Only hidden cells lie above 0, and could outgrow the exponential.
-        weights = np.exp(np.minimum(scores - self.log_sum[head, rows, None], 0.0))
-        if self.visible is not None:
-            weights = np.where(self.visible.tile(head, rows, columns), weights, 0.0)
-        if self.blank is not None:
-            weights = weights + self.blank[head, rows, None]
-        if self.only is not None:
-            only = self.only[head, rows, None]
-            best = np.arange(columns.start, columns.stop) == only
-            weights = np.where(only >= 0, best, weights)
-        gain = float(self.gain[head])
-        return np.asarray(weights if gain == 1 else weights * gain)
-
-
-@dataclass(frozen=True, eq=False)
-class Matrix:
-    """A block whose weights ``[head, query, key]`` are at hand."""
-
-    weights: np.ndarray
-    first_head: int = 0
-    first_row: int = 0
-
-    @property
-    def heads(self) -> int:
-        return len(self.weights)
-
-    @property
-    def rows(self) -> int:
-        return self.weights.shape[1]
-
-    @property
-    def keys(self) -> int:
-        return self.weights.shape[2]
-
-    def tile(self, head: int, rows: slice, columns: slice) -> np.ndarray:
-        """The weights ``[row, column]``."""
-        return np.asarray(self.weights[head, rows, columns])
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,17 +86,25 @@ class Tiles:
         """
         if cells < 1:
             raise ValueError(f"A level needs cells of 1 or more; got {cells}.")
-        self.within(head, slice(None), slice(None))
-        queries, keys = self.shape
-        high, wide = math.ceil(queries / cells), math.ceil(keys / cells)
-        out = np.zeros((math.ceil(queries / high), math.ceil(keys / wide)), np.float32)
-        for rows in steps(queries, max(1, BLOCK // keys)):
-            found = self.tile(head, rows, slice(0, keys))
-            wider = np.maximum.reduceat(found, np.arange(0, keys, wide), axis=1)
-            place = np.arange(rows.start, rows.stop) // high
-            np.maximum.at(out, place, wider)
-        out.setflags(write=False)
-        return out
+        high, wide = (math.ceil(size / cells) for size in self.shape)
+        return self.pooled(head, slice(None), slice(None), high, wide)[0]
+
+    def pooled(
+        self, head: int, rows: slice, columns: slice, high: int, wide: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Some rows and columns of a head's map, in cells of ``high`` rows and ``wide`` columns.
+
+        Returns:
+            The largest weight of each cell, float32 ``[cell row, cell column]``, and whether the
+            head may look at nothing in it, bool of the same shape; both read-only. The last cells
+            may stand for fewer rows or columns.
+
+        Raises:
+            ValueError: a head, rows or columns that the map does not have, or cells of nothing.
+        """
+        if min(high, wide) < 1:
+            raise ValueError(f"A cell has 1 row and 1 column or more; got {high} x {wide}.")
+        return pooled(self.parts, head, *self.within(head, rows, columns), high, wide)
 
     def within(self, head: int, rows: slice, columns: slice) -> tuple[slice, slice]:
         """Rows and columns with a begin and an end.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Sequence
 
+from ...checkpoints.common.longer import goes_on
 from ...checkpoints.common.model import Model
 from ...core.sites import Site
 from ...core.tiles import LONG
@@ -12,6 +14,7 @@ from ...model import Transformer
 from ..model_inputs import Read
 
 PROOF = 14  # copies of all maps that a proof holds at its height (measured at 900 tokens)
+OUTPUTS = 3  # copies of the logits that a run holds at its height
 WRITTEN = 4  # copies of one layer's maps where a model writes them itself
 MAX_MEMORY_SHARE = 0.5  # of the memory that a run may take
 MATRICES = ("weights", "scores", "qkv", "gradients")  # each of them is kept beside the weights
@@ -22,7 +25,18 @@ def needed(
     model: Model, read: Read, words: tuple[str, ...], only: Sequence[Site] | None, check: bool
 ) -> int:
     """About how many bytes a run takes beside its model."""
-    source, target = len(read.source), len(read.target or ())
+    return taken(model, len(read.source), len(read.target or ()), words, only, check)
+
+
+def taken(
+    model: Model,
+    source: int,
+    target: int,
+    words: tuple[str, ...],
+    only: Sequence[Site] | None = None,
+    check: bool = False,
+) -> int:
+    """As `needed`, of a source and a target of so many tokens."""
     rows = max(source, target)
     encoder, decoder = (int(model.config.get(f"{s}_layers") or 0) for s in ("encoder", "decoder"))
     heads, width = (int(model.config.get(name) or 0) for name in ("heads", "d_model"))
@@ -37,6 +51,22 @@ def needed(
     if rows > LONG and writes_maps(model):
         bytes_ += WRITTEN * rows**2 * heads * 4
     return bytes_
+
+
+def room(model: Model, most: int, words: tuple[str, ...] = ("tiles",)) -> int:
+    """How many tokens of at most ``most`` a text of a model with one stack may have: what its
+    positions reach and the memory holds, its output included."""
+    positions = model.max_tokens
+    reach = most if positions is None or goes_on(model) else min(most, positions)
+    outputs = (
+        OUTPUTS * 4 * max(model.size("target_vocab"), int(model.config.get("vocab_size") or 0))
+    )
+
+    def fits(tokens: int) -> bool:
+        bytes_ = taken(model, tokens, 0, words) + tokens * outputs
+        return bytes_ <= MAX_MEMORY_SHARE * memory()
+
+    return bisect_left(range(reach), True, key=lambda n: not fits(n + 1))
 
 
 def writes_maps(model: Model) -> bool:

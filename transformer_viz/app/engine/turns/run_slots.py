@@ -43,6 +43,12 @@ class RunSlots:
         """How many runs wait for a place."""
         return len(self._line)
 
+    @property
+    def waiting_long(self) -> int:
+        """How many long ones do."""
+        with self._change:
+            return sum(one.long for one in self._line)
+
     @contextmanager
     def place(self, task: Task, long: bool = False) -> Iterator[None]:
         """A place inside, waited for if need be; the task says so meanwhile.

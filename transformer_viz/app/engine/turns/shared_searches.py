@@ -51,7 +51,7 @@ class SharedSearches:
         self._queues: dict[Model, _Queue] = {}
         self._lock = threading.Lock()
 
-    def best(
+    def search(
         self,
         model: Model,
         source: str | Sequence[int],
@@ -67,13 +67,19 @@ class SharedSearches:
         """
         from ....inference.batching.shared_passes import SharedSearch
 
-        search = SharedSearch(model, source, beam, intervention, task.step)
-        entry = self._add(model, search, task)
+        asked = SharedSearch(model, source, beam, intervention, task.step)
+        entry = self._add(model, asked, task)
         task.until(entry.over.wait, lambda: self._words(entry))
-        if search.error is not None:
-            raise search.error
-        assert search.found is not None
-        return search.found[0]
+        if asked.error is not None:
+            raise asked.error
+        assert asked.found is not None
+        return asked.found[0]
+
+    @property
+    def waiting(self) -> int:
+        """How many searches have not begun."""
+        with self._lock:
+            return sum(not e.search.begun for queue in self._queues.values() for e in queue.entries)
 
     def _add(self, model: Model, search: SharedSearch, task: Task) -> _Entry:
         with self._lock:

@@ -12,6 +12,7 @@ const LONGEST = { rows: 150, columns: 118 }; // pixels of a name
 const SHARE = 0.28;  // of the width, for the names of rows
 const ASIDE = 8;     // pixels between names and cells
 const LARGEST = 72;  // pixels of a cell's side
+const MEASURED = 400; // names that are measured for each picture
 const LEADING = 1.2; // from a line of text to the next, in heights of its letters
 
 /**
@@ -26,13 +27,16 @@ const LEADING = 1.2; // from a line of text to the next, in heights of its lette
 export function frameOf(labels, view, room, size, measure) {
   const rows = view.rows[1] - view.rows[0], columns = view.columns[1] - view.columns[0];
   const widest = (/** @type {string[]} */ all, /** @type {number} */ most) =>
-    Math.ceil(Math.min(most, all.reduce((width, text) => Math.max(width, measure(text)), 0)));
+    Math.ceil(Math.min(most, widestOf(all, measure)));
   const left = ASIDE + widest(labels.rows, Math.min(LONGEST.rows, room.width * SHARE));
   const rising = widest(labels.columns, LONGEST.columns);
   const top = Math.ceil(ASIDE + rising * Math.sin(NAME_SLANT) + (size / 2) * Math.cos(NAME_SLANT));
   const step = (room.width - left) / columns;
-  const over = labels.columns.slice(view.columns[0], view.columns[1]).map((text, n) =>
-    Math.min(LONGEST.columns, measure(text)) * Math.cos(NAME_SLANT) + size - (columns - n - 0.5) * step);
+  // Only names near the right side can reach beyond it.
+  const near = Math.min(columns, Math.ceil(LONGEST.columns / step) + 1);
+  const over = near > MEASURED ? [rising * Math.cos(NAME_SLANT) + size]
+    : labels.columns.slice(view.columns[1] - near, view.columns[1]).map((text, n) =>
+      Math.min(LONGEST.columns, measure(text)) * Math.cos(NAME_SLANT) + size - (near - n - 0.5) * step);
   const right = Math.max(2, Math.ceil(over.reduce((a, b) => Math.max(a, b), 0)));
   const cell = {
     width: Math.min(LARGEST, (room.width - left - right) / columns),
@@ -43,6 +47,21 @@ export function frameOf(labels, view, room, size, measure) {
     x: (column) => sharp(left + (column - view.columns[0]) * cell.width),
     y: (row) => sharp(top + (row - view.rows[0]) * cell.height),
   };
+}
+
+/** @type {WeakMap<string[], {font: number, width: number}>} */
+const WIDEST = new WeakMap(); // of lists of names, which may have thousands
+
+/**
+ * @param {string[]} labels
+ * @param {(text: string) => number} measure
+ */
+function widestOf(labels, measure) {
+  const known = WIDEST.get(labels), font = measure("Wi1");
+  if (known?.font === font) return known.width;
+  const width = labels.reduce((most, text) => Math.max(most, measure(text)), 0);
+  WIDEST.set(labels, { font, width });
+  return width;
 }
 
 /**

@@ -2,7 +2,7 @@
 
 import { modified } from "../shared/dom.js";
 import { cellUnder } from "./frame.js";
-import { isWhole, moved, uncovering } from "./zoom.js";
+import { isWhole, moved, uncovering, zoomed } from "./zoom.js";
 
 /** @typedef {{row: number, column: number}} Place */
 
@@ -23,11 +23,27 @@ export function handleMap(picture, on, map) {
     const { frame } = map.picture;
     return frame && cellUnder(frame, event.clientX - left, event.clientY - top);
   };
+  /** @type {Map<number, PointerEvent>} */
+  const fingers = new Map();
+  const pinch = { apart: 0, view: map.view, at: /** @type {Place | null} */ (null) };
   on(picture, "pointerdown", (event) => {
+    fingers.set(event.pointerId, event);
+    if (fingers.size === 2) {
+      const { apart, middle } = between(fingers);
+      Object.assign(pinch, { apart, view: map.view, at: under(middle) });
+      Object.assign(drag, { from: null, on: true }); // what follows is no click
+      return;
+    }
     if (event.button === 0) Object.assign(drag, { from: event, view: map.view, on: false });
   });
   on(picture, "pointermove", (event) => {
     const { frame } = map.picture;
+    if (fingers.has(event.pointerId)) fingers.set(event.pointerId, event);
+    if (fingers.size === 2) {
+      const factor = between(fingers).apart / Math.max(1, pinch.apart);
+      if (pinch.at) map.look(zoomed(pinch.view, map.size, factor, pinch.at));
+      return;
+    }
     if (!event.buttons) drag.from = null; // let go of outside of the picture
     if (frame && drag.from && !isWhole(drag.view, map.size)) {
       const right = event.clientX - drag.from.clientX, down = event.clientY - drag.from.clientY;
@@ -39,8 +55,16 @@ export function handleMap(picture, on, map) {
     }
     map.point(under(event));
   });
-  for (const what of ["pointerup", "pointercancel"]) on(picture, what, () => { drag.from = null; });
-  on(picture, "pointerleave", () => map.point(null));
+  for (const what of ["pointerup", "pointercancel"]) {
+    on(picture, what, (event) => {
+      drag.from = null;
+      fingers.delete(event.pointerId);
+    });
+  }
+  on(picture, "pointerleave", (event) => {
+    fingers.delete(event.pointerId);
+    map.point(null);
+  });
   on(picture, "click", (event) => {
     const at = under(event);
     if (at && !drag.on && event.detail < 2) map.pick(at); // the second click of two shows all
@@ -57,6 +81,19 @@ export function handleMap(picture, on, map) {
   });
   on(picture, "blur", () => map.point(null));
   on(picture, "keydown", (event) => pressKey(map, event));
+}
+
+/**
+ * How far two fingers are apart, and the one half-way as an event.
+ * @param {Map<number, PointerEvent>} fingers
+ */
+function between(fingers) {
+  const [one, other] = [...fingers.values()];
+  const apart = Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY);
+  const middle = new MouseEvent("pinch", {
+    clientX: (one.clientX + other.clientX) / 2, clientY: (one.clientY + other.clientY) / 2,
+  });
+  return { apart, middle };
 }
 
 /**

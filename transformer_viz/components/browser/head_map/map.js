@@ -45,7 +45,7 @@ export class HeadMap {
     this.pinned = { row: null, column: null };
     /** @type {number | null} */
     this.sent = null; // the row of which all exact weights were sent
-    this.picture = new MapPicture();
+    this.picture = new MapPicture(() => this.draw());
     this.below = new MapBelow({
       zoom: (factor) => this.zoom(factor),
       table: () => this.tabulate(!this.below.open),
@@ -62,6 +62,7 @@ export class HeadMap {
   end() {
     this.ending.abort();
     this.watch.disconnect();
+    this.picture.tiles.end();
     this.told.end();
     if (this.at) shine(null, null);
   }
@@ -70,6 +71,7 @@ export class HeadMap {
 
   /** @param {MapData} data */
   show(data) {
+    for (const side of [data.rows, data.columns]) side.groups ??= side.labels.map((_, n) => [n]);
     const size = { rows: data.rows.labels.length, columns: data.columns.labels.length };
     const other = size.rows !== this.size.rows || size.columns !== this.size.columns;
     this.data = data;
@@ -85,6 +87,7 @@ export class HeadMap {
     this.sent = this.pinned.row;
     const palette = paletteOf(this.place, data), { picture } = this;
     picture.show(data, palette);
+    this.below.table.hidden = Boolean(data.tiles);
     this.below.show(data, picture.limit, picture.table, picture.hatched, palette.hatch);
     this.tabulate(this.below.open);
     this.draw();
@@ -102,12 +105,15 @@ export class HeadMap {
   /**
    * The part of the map that is shown, and the box of its cells in CSS pixels of the page.
    * @returns {Region & {cells: import("./picture.js").Box | null, limit: number,
-   *   names: import("./picture.js").MapPicture["names"], resting: boolean}}  limit: what the last
-   *   colour stands for; names: their corners in the picture; resting: Python knows the part
+   *   names: import("./picture.js").MapPicture["names"], resting: boolean, coming: number,
+   *   step: number, took: number[]}}  limit: what the last colour stands for; names: their corners
+   *   in the picture; resting: Python knows the part; coming: tiles on their way; step: weights of
+   *   a cell's side; took: milliseconds from the request of a tile to its picture
    */
   describe() {
-    const { rows, columns } = this.view, { limit, names } = this.picture;
+    const { rows, columns } = this.view, { limit, names, tiles, sheet } = this.picture;
     return {
+      coming: tiles.coming.size + tiles.wanted.length, step: sheet?.down ?? 1, took: tiles.took,
       rows, columns, cells: this.picture.cellsOnPage(), limit, names,
       resting: !this.pending.unsaid,
     };
@@ -123,7 +129,9 @@ export class HeadMap {
     if (!data || !picture.draw(view)) return;
     const whole = isWhole(view, size), closer = zoomed(view, size, 2, this.start());
     picture.place.classList.toggle("part", !whole);
-    const said = [data.note, describeView(data, view, picture.sheet)].filter(Boolean).join(" ");
+    const said = [data.note, describeView(data, view, picture.sheet), picture.tiles.trouble]
+      .filter(Boolean).join(" ");
+    this.below.masked.hidden = !picture.hatched;
     this.below.view(said, whole, same(closer, view));
     this.mark();
   }

@@ -6,6 +6,7 @@ import { lit, placesOn } from "../shared/hover_link.js";
 import { boxesOf, drawNames, frameOf, namesOf } from "./frame.js";
 import { boxOf, paintCells, paintMarks } from "./paint.js";
 import { cellAt, imageOf, limitOf, mapColours, sheetFor, sheetsOf } from "./sheet.js";
+import { Tiles } from "./tiles.js";
 import { describeCell, describeMap } from "./words.js";
 import { tell } from "../shared/i18n.js";
 
@@ -19,7 +20,8 @@ const UNSHOWN = /** @type {any} */ (null); // known once data is shown
 const TIP_GAP = 8; // pixels between a cell and its tip
 
 export class MapPicture {
-  constructor() {
+  /** @param {() => void} arrived  called when cells came that are to be drawn */
+  constructor(arrived) {
     this.cells = element("canvas");
     this.marks = element("canvas");
     this.tip = element("div", "tip");
@@ -53,6 +55,7 @@ export class MapPicture {
     this.font = "";
     /** @type {ReturnType<typeof boxesOf>} */
     this.names = []; // what the names that are drawn cover
+    this.tiles = new Tiles(arrived); // of a map that is too large to be sent
   }
 
   /**
@@ -62,6 +65,9 @@ export class MapPicture {
   show(data, palette) {
     Object.assign(this, { data, palette, sheets: sheetsOf(data), images: new Map(), frame: null });
     this.limit = limitOf(data, this.sheets);
+    const { rows, columns, tiles } = data;
+    const size = { rows: rows.labels.length, columns: columns.labels.length };
+    if (tiles) this.tiles.show(tiles, size, this.sheets[0]);
     this.table = mapColours(data, palette);
     this.labels = { rows: data.rows.labels, columns: data.columns.labels };
     this.place.style.height = `var(--tv-tall, min(${data.height}px, var(--tv-most, ${data.height}px)))`;
@@ -70,7 +76,7 @@ export class MapPicture {
 
   /** Whether anything is masked. */
   get hatched() {
-    return this.sheets.some((sheet) => sheet.masked.includes(1));
+    return [...this.sheets, this.sheet].some((sheet) => sheet?.masked.includes(1));
   }
 
   /**
@@ -87,7 +93,8 @@ export class MapPicture {
     brush.font = this.font = `${style.fontSize} ${style.fontFamily}`;
     const measure = (/** @type {string} */ text) => brush.measureText(text).width;
     this.frame = frameOf(this.labels, view, room, this.letters, measure);
-    this.sheet = sheetFor(this.sheets, view);
+    this.sheet = this.data.tiles ? this.tiles.sheetFor(view) : sheetFor(this.sheets, view);
+    if (this.data.tiles && !this.images.has(this.sheet)) this.images.clear();
     paintCells(brush, this.frame, this.sheet, this.image(), this.palette);
     return true;
   }

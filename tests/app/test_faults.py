@@ -1,0 +1,83 @@
+"""What breaks around the app is said, and takes nothing else with it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.support.page_content import html, told
+from transformer_viz.app.heads import sentences
+from transformer_viz.app.pages import heads
+from transformer_viz.checkpoints.files import upload_rooms
+from transformer_viz.preprocessing.tokenizers import processor
+
+Visit = Callable[..., AppTest]
+
+
+@pytest.mark.app
+@pytest.mark.shipped
+@pytest.mark.parametrize("broken", ["config.json", "log.csv", "weights.safetensors"])
+def test_broken_measures_beside_a_model_are_measured_anew(
+    visit: Visit, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    monkeypatch.setattr(sentences, "HEADS", broken)
+    monkeypatch.setattr(heads, "HEADS", broken)
+    app = visit("heads", text="The cat sat.", model="en-de-small")
+    assert not app.exception and not app.error
+    assert f"cannot be read ({broken})" in told(app)
+    assert "One sentence" in html(app)
+
+
+def test_a_server_without_a_temporary_folder_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nonexistent"])
+    upload_rooms.folder.cache_clear()
+    upload_rooms.sweep()  # at the start of the server, which starts all the same
+    with pytest.raises(OSError, match=r"no folder for files that visitors bring .*TMPDIR"):
+        upload_rooms.folder()
+
+
+FULL = """
+import resource, signal, sys
+import transformer_viz as tv
+trace = tv.Trace.load(sys.argv[1])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, resource.RLIM_INFINITY))
+for path in sys.argv[1:]:
+    try:
+        trace.save(path)
+    except OSError as error:
+        print(error)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.shipped
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of a file's size")
+def test_a_full_disk_leaves_the_old_file_and_no_half_one(tmp_path: Path) -> None:
+    import transformer_viz as tv
+
+    old, new = tmp_path / "old.safetensors", tmp_path / "new.safetensors"
+    tv.trace(tv.load("en-de-small", device="cpu"), "The cat sat.").save(old)
+    before = old.read_bytes()
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, old, new], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.count("could not be written") == 2, done.stdout + done.stderr
+    assert old.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["old.safetensors"]
+
+
+def test_half_a_vocabulary_is_refused_without_the_words_of_its_library() -> None:
+    from transformer_viz.checkpoints.common.bundled import PRETRAINED
+
+    content = (PRETRAINED / "en-de" / "vocabulary.model").read_bytes()[:5000]
+    with pytest.raises(ValueError, match="cut off or of another kind") as caught:
+        processor(content)
+    assert "INTERNAL" not in str(caught.value) and ".cc" not in str(caught.value)

@@ -1,0 +1,109 @@
+"""A long text in a real browser: from the whole map down to one weight, and back by the link."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+import transformer_viz as tv
+from tests.support.browser import running_app
+from tests.support.long_model import page_of, write_long
+from tests.support.page_actions import address, go
+from transformer_viz.checkpoints.common.longer import longer
+
+TOKENS = 2201  # of the tokens that whole words make
+LAYER, HEAD = 1, 1
+VIEW = (
+    "() => { for (const host of document.querySelectorAll('*')) {"
+    " const told = host.describe?.(); if (told?.part === 'head') return told.shown; } }"
+)
+TIP = ".st-key-card-head .tip"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, tiny_vocabulary: bytes) -> Path:
+    made = tmp_path_factory.mktemp("chapter") / "long"
+    write_long(made, tiny_vocabulary, 2)
+    return made
+
+
+@pytest.fixture(scope="module")
+def long_url(folder: Path) -> Iterator[str]:
+    """The address of an app that shows it first."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TRANSFORMER_VIZ_MODEL", str(folder))
+        environment.setenv("TRANSFORMER_VIZ_MODELS", "")
+        environment.setenv("OMP_NUM_THREADS", "1")
+        with running_app() as url:
+            yield url
+
+
+def settled(page: Page) -> dict[str, Any]:
+    """What the map shows once all its tiles are there and Python knows the part."""
+    page.wait_for_function(
+        f"() => {{ const s = ({VIEW})(); return s?.cells && !s.coming && s.resting; }}"
+    )
+    found: dict[str, Any] = page.evaluate(VIEW)
+    return found
+
+
+def hovered(page: Page, row: int, column: int) -> str:
+    """What the tip says above a weight."""
+    shown = settled(page)
+    box = shown["cells"]
+    (top, bottom), (left, right) = shown["rows"], shown["columns"]
+    x = box["left"] + (column - left + 0.5) / (right - left) * box["width"]
+    y = box["top"] + (row - top + 0.5) / (bottom - top) * box["height"]
+    page.mouse.move(x - 3, y)
+    page.mouse.move(x, y)
+    tip = page.locator(TIP)
+    expect(tip).to_be_visible()
+    return tip.inner_text()
+
+
+def test_from_the_whole_to_one_weight_and_back(
+    page: Page, long_url: str, folder: Path, tiny_vocabulary: bytes
+) -> None:
+    text = page_of(tiny_vocabulary, TOKENS)
+    model = longer(tv.load(folder), TOKENS)
+    run = tv.trace(model, text, keep=("tiles",), check=False)
+    words = {"layer": str(LAYER), "head": str(HEAD), "text": text}
+    go(page, address(long_url, model="long", **words))
+    whole = settled(page)
+    assert whole["rows"] == [0, TOKENS] and whole["step"] == 8
+    row, column = 1500, 800
+    largest = run.tile("decoder", LAYER, HEAD, slice(1496, 1504), slice(800, 808)).max()
+    said = hovered(page, row, column)
+    assert "the largest of 8 × 8 weights" in said
+    told = re.findall(r"0\.\d+", said)[0]
+    assert abs(float(told) - largest) <= 0.6 * 0.1 ** len(told.partition(".")[2])
+    assert "may not look at" in hovered(page, 400, 2000)  # the causal mask
+    canvas = page.locator(".st-key-card-head .picture")
+    canvas.focus()
+    hovered(page, row, column)
+    page.keyboard.down("Control")
+    for _ in range(40):
+        page.mouse.wheel(0, -200)
+        if page.evaluate(VIEW)["rows"][1] - page.evaluate(VIEW)["rows"][0] <= 12:
+            break
+    page.keyboard.up("Control")
+    near = settled(page)
+    (top, bottom), (left, right) = near["rows"], near["columns"]
+    assert near["step"] == 1 and bottom - top <= 12
+    exact = run.tile("decoder", LAYER, HEAD, slice(top, bottom), slice(left, right))
+    for r in (top, bottom - 1):
+        said = hovered(page, r, left + 1)
+        weight = float(re.findall(r"(\d\.\d{4})", said)[-1])
+        assert abs(weight - exact[r - top, 1]) <= 5.1e-5
+    expect(page).to_have_url(re.compile("zoom="))
+    page.reload()
+    again = settled(page)
+    assert (again["rows"], again["columns"], again["step"]) == ([top, bottom], [left, right], 1)
+    page.get_by_role("button", name="show all of the map").click()
+    assert settled(page)["rows"] == [0, TOKENS]
+    assert settled(page)["took"]

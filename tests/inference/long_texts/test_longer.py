@@ -1,0 +1,71 @@
+"""Longer tables of sines share all weights; pooled cells hold the largest of theirs, and masks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.conftest import make_model
+from transformer_viz.checkpoints.common.longer import longer
+from transformer_viz.core.interventions import BlockKeys, Intervention, ScaleHead, Temperature
+from transformer_viz.inference.long_texts import room
+from transformer_viz.inference.tracing import trace
+
+IDS = [5, 17, 6, 29, 8, 11, 3, 9, 4, 12, 7]
+LONE = {"encoder_layers": 2, "decoder_layers": 0}
+
+
+def test_a_longer_model_reads_the_same_and_more():
+    model = make_model(**LONE)
+    most = model.max_tokens
+    more = longer(model, most + 9)
+    assert more.max_tokens == most + 9 and longer(model, most) is model
+    assert {id(p) for p in more.module.parameters()} == {id(p) for p in model.module.parameters()}
+    was, now = (trace(one, IDS, check=False).attention("encoder") for one in (model, more))
+    np.testing.assert_array_equal(was, now)
+    text = (IDS * most)[: most + 9]
+    assert len(trace(more, text, check=False).source) == most + 9
+    with pytest.raises(ValueError, match=f"reads at most {most}"):
+        trace(model, text, check=False)
+
+
+def test_learned_positions_do_not_go_on():
+    model = make_model(positions="learned", **LONE)
+    assert longer(model, model.max_tokens + 1) is model
+    assert room(model, 10**6) == model.max_tokens
+
+
+def test_there_is_room_for_what_the_memory_holds(monkeypatch):
+    model = make_model(**LONE)
+    assert room(model, 3000) == 3000
+    monkeypatch.setattr("transformer_viz.inference.long_texts.estimate.memory", lambda: 10**8)
+    assert 0 < room(model, 3000) < 3000
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        (),
+        (Temperature(value=0.0),),
+        (ScaleHead(value=-1.0, head=1),),
+        (BlockKeys(keys=(2, 3, 7)),),
+        (BlockKeys(keys=tuple(range(len(IDS)))),),
+    ],
+)
+def test_a_pooled_cell_is_the_largest_of_its_weights(edits, monkeypatch):
+    monkeypatch.setattr("transformer_viz.core.tiles.pooling.ROWS", 4)
+    monkeypatch.setattr("transformer_viz.core.tiles.pooling.COLUMNS", 6)
+    words = {"check": False, "intervention": Intervention(edits)}
+    model = make_model(**LONE)
+    tiled = trace(model, IDS, keep=("tiles",), **words)
+    weights = trace(model, IDS, **words).attention("encoder", 1)[1]
+    blocked = np.isin(
+        np.arange(len(IDS)), edits[0].keys if edits and edits[0].kind == "block_keys" else ()
+    )
+    for step in (1, 2, 3, 5, 20):
+        found, hidden = tiled.pooled("encoder", 1, 1, step, slice(1, 10), slice(2, 11))
+        for r, row in enumerate(range(1, 10, step)):
+            for c, column in enumerate(range(2, 11, step)):
+                cell = weights[row : min(row + step, 10), column : min(column + step, 11)]
+                assert abs(cell.max() - found[r, c]) <= 2e-6
+                assert hidden[r, c] == blocked[column : min(column + step, 11)].all()

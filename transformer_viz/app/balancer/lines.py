@@ -1,0 +1,177 @@
+"""Connections that speak HTTP/1.1, one request after the other, and what is passed between two."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+import h11
+
+CHUNK = 65_536  # bytes that are read at once
+LONGEST_HEAD = 65_536  # bytes of a request's first lines: the link of a visit stands in there
+#: What concerns one connection only, and is not passed on.
+OWN = {b"connection", b"keep-alive", b"proxy-connection"}
+Header = tuple[bytes, bytes]
+
+
+class Line:
+    """One connection, towards a browser or towards a worker."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, to_worker: bool
+    ) -> None:
+        self.reader, self.writer = reader, writer
+        self.http = h11.Connection(
+            h11.CLIENT if to_worker else h11.SERVER, max_incomplete_event_size=LONGEST_HEAD
+        )
+
+    async def event(self) -> h11.Event | type[h11.PAUSED]:
+        """The next thing that the other side says.
+
+        Raises:
+            h11.RemoteProtocolError: it speaks no HTTP/1.1.
+        """
+        while True:
+            event = self.http.next_event()
+            if isinstance(event, h11.Event) or event is h11.PAUSED:
+                return event
+            self.http.receive_data(await self.reader.read(CHUNK))
+
+    async def send(self, event: h11.Event) -> None:
+        """Say something to the other side."""
+        data = self.http.send(event)
+        if data:
+            self.writer.write(data)
+            await self.writer.drain()
+
+    def close(self) -> None:
+        """End the connection."""
+        with suppress(OSError):
+            self.writer.close()
+
+
+async def connect(port: int) -> Line:
+    """A connection to a worker of this machine.
+
+    Raises:
+        OSError: nobody listens there.
+    """
+    return Line(*await asyncio.open_connection("127.0.0.1", port), to_worker=True)
+
+
+async def fetch(port: int, path: str) -> tuple[int, bytes]:
+    """The status and the body that a worker answers.
+
+    Raises:
+        OSError: nobody answers.
+        h11.RemoteProtocolError: what answers speaks no HTTP.
+    """
+    line = await connect(port)
+    try:
+        headers = [("Host", "127.0.0.1"), ("Connection", "close")]
+        await line.send(h11.Request(method="GET", target=path, headers=headers))
+        await line.send(h11.EndOfMessage())
+        status, body = 0, b""
+        while True:
+            event = await line.event()
+            if isinstance(event, h11.Response):
+                status = event.status_code
+            elif isinstance(event, h11.Data):
+                body += bytes(event.data)
+            elif not isinstance(event, h11.InformationalResponse):
+                return status, body
+    finally:
+        line.close()
+
+
+async def exchange(
+    browser: Line, worker: Line, request: h11.Request, more: Sequence[Header]
+) -> bool:
+    """Pass one request on and its answer back; a websocket is passed through until it ends.
+
+    Args:
+        browser: has said ``request``, whose headers are passed on as they are now.
+        worker: a fresh connection.
+        more: headers added to the answer.
+
+    Returns whether the browser may ask again on the same connection.
+    """
+    await worker.send(request)
+    sending = asyncio.create_task(_send_body(browser, worker))
+    try:
+        while True:
+            event = await worker.event()
+            if isinstance(event, h11.InformationalResponse):
+                switched = event.status_code == 101
+                headers = [*event.headers, *more] if switched else event.headers
+                await browser.send(
+                    h11.InformationalResponse(
+                        status_code=event.status_code, headers=headers, reason=event.reason
+                    )
+                )
+                if switched:
+                    await sending
+                    await _pass_through(browser, worker)
+                    return False
+            elif isinstance(event, h11.Response):
+                kept = [(name, value) for name, value in event.headers if name not in OWN]
+                await browser.send(
+                    h11.Response(
+                        status_code=event.status_code, headers=[*kept, *more], reason=event.reason
+                    )
+                )
+            elif isinstance(event, h11.Data):
+                await browser.send(h11.Data(data=event.data))
+            elif isinstance(event, h11.EndOfMessage):
+                await browser.send(h11.EndOfMessage(headers=event.headers))
+                break
+            else:  # it broke off
+                return False
+    finally:
+        if not sending.done():  # an answer that came before the whole question: it was refused
+            sending.cancel()
+        with suppress(asyncio.CancelledError, OSError, h11.ProtocolError):
+            await sending
+    if browser.http.our_state is not h11.DONE or browser.http.their_state is not h11.DONE:
+        return False
+    browser.http.start_next_cycle()
+    return True
+
+
+async def _send_body(browser: Line, worker: Line) -> None:
+    """The rest of a question, as it comes."""
+    while True:
+        event = await browser.event()
+        if isinstance(event, h11.Data):
+            await worker.send(h11.Data(data=event.data))
+        elif isinstance(event, h11.EndOfMessage):
+            await worker.send(h11.EndOfMessage(headers=event.headers))
+            return
+        else:
+            return
+
+
+async def _pass_through(browser: Line, worker: Line) -> None:
+    """Pass on whatever either side says, until one of them ends."""
+    both = [
+        asyncio.create_task(_copy(one, other))
+        for one, other in ((browser, worker), (worker, browser))
+    ]
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in both:
+            task.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
+
+
+async def _copy(source: Line, sink: Line) -> None:
+    data = source.http.trailing_data[0]  # what came along with the handshake
+    while True:
+        if data:
+            sink.writer.write(data)
+            await sink.writer.drain()
+        data = await source.reader.read(CHUNK)
+        if not data:
+            return

@@ -1,0 +1,94 @@
+"""The opened head of a long text: a map that is fetched in tiles, and what it leaves out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import streamlit as st
+
+from ...components.long_map import TileLine, long_map_data
+from ...core.sites import called
+from ...i18n import mark, say
+from ...metrics.attention.tile_pyramid import TILE, levels
+from ..engine.trace_jobs import MAX_TOKENS
+from ..live import frames, tiles
+from ..live.registry import TILE as DOOR
+from ..render import payloads
+from ..session import notices, view_options
+from ..session.scene import Scene
+from ..session.state import state
+from ..ui import components, layout
+from ..ui.text_format import escape_markdown, spoken
+from . import head_card
+
+SHORT = mark(
+    "Of a text of more than {most:,} tokens only the map is drawn, token by token: lines, q·k, the "
+    "difference, whole words, guesses and files need a shorter one."
+)
+BEYOND = mark(
+    "Its positions are sines, which go on beyond the {known:,} tokens that it was made for; it was "
+    "never trained on such a text."
+)
+
+
+def clamp_selection(scene: Scene) -> Scene:
+    """The scene with a chosen row and column that its map has."""
+    rows, columns = scene.now.map_shape(scene.place.map_name, scene.place.layer)
+    notices.clamp_index("token", rows, mark("word"))
+    if state.key is not None and state.key >= columns:
+        state.key = None
+    return replace(scene, look=view_options.look())
+
+
+def opened(scene: Scene) -> None:
+    """The card of the opened head."""
+    place = scene.place
+    kind = layout.quiet_span(called(place.map_name))
+    layout.heading(f"{place.site.label} {kind}", fit=True)
+    try:
+        data = long_map(scene)
+    except (ValueError, LookupError) as error:
+        st.caption(escape_markdown(spoken(error)))
+        return
+    components.head(
+        data,
+        key="head-view",
+        picked=head_card.pick,
+        zoomed=head_card.zoom,
+        drawn=head_card.take_drawing,
+    )
+
+
+def long_map(scene: Scene) -> bytes:
+    """The head's map as bytes for the browser.
+
+    Raises:
+        LookupError: a map without tiles; says why.
+    """
+    place, run = scene.place, scene.shown[0]
+    address = frames.line(scene)
+    line = TileLine(
+        address and address + DOOR,
+        tiles.name_of(scene),
+        TILE,
+        levels(run.map_shape(place.map_name, place.layer)),
+    )
+    return long_map_data(
+        run,
+        place.map_name,
+        place.layer,
+        place.head,
+        line,
+        payloads.map_look(scene),
+        direction=payloads.direction(scene),
+        note=" ".join(_notes(scene)),
+    )
+
+
+def _notes(scene: Scene) -> list[str]:
+    """What is left out, and what a reader must know of the model."""
+    notes = [say(SHORT, most=MAX_TOKENS)]
+    known = scene.engine.model(scene.question.model).max_tokens
+    if known is not None and len(scene.now.source) > known:
+        notes.append(say(BEYOND, known=known))
+    return notes

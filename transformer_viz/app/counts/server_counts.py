@@ -1,0 +1,151 @@
+"""What this process has counted since it started, and the line of the log that each run leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from ... import settings
+from ...core.version import __version__
+from .families import Asked, Counter, Family, Gauge, Histogram
+
+BEGAN = time.time()
+STATM = "/proc/self/statm"  # Linux, proc(5): the second number is the resident pages
+
+VISITORS = Gauge("transformer_viz_visitors", "Visits that are open now.")
+VISITS = Counter("transformer_viz_visits_total", "Visits that were opened.")
+FRAMES = Histogram("transformer_viz_frame_seconds", "Seconds to a live frame of a slider.")
+FRAMES_ENDED = Counter(
+    "transformer_viz_frames_total",
+    "Live frames by how they ended: made, abandoned for a newer one, refused, failed.",
+    ("outcome",),
+)
+ANSWERS = Histogram("transformer_viz_answer_seconds", "Seconds to a page's whole answer.")
+RUNS = Counter(
+    "transformer_viz_runs_total",
+    "Runs of models, by the function that ran and by how they ended: done, refused, abandoned, "
+    "failed. What the cache holds is no run.",
+    ("run", "outcome"),
+)
+RUN_SECONDS = Histogram("transformer_viz_run_seconds", "Seconds that runs computed.", ("run",))
+WAITED = Histogram("transformer_viz_wait_seconds", "Seconds that runs waited for their turn.")
+REFUSALS = Counter(
+    "transformer_viz_refusals_total",
+    "Refusals by their reason: a strange host, a frame, an input that a page had to explain.",
+    ("reason",),
+)
+for _reason in ("host", "frame", "input"):
+    REFUSALS.values[(_reason,)] = 0
+
+
+def process() -> list[Family]:
+    """What the clients of Prometheus tell of any process, under their names."""
+
+    def resident() -> dict[tuple[str, ...], float]:
+        try:
+            with open(STATM, encoding="ascii") as file:
+                pages = int(file.read().split()[1])
+        except OSError:  # no Linux
+            return {}
+        return {(): float(pages * os.sysconf("SC_PAGE_SIZE"))}
+
+    return [
+        Asked("process_resident_memory_bytes", "Resident memory.", ask=resident),
+        Asked("process_cpu_seconds_total", "CPU seconds.", ask=lambda: {(): time.process_time()}),
+        Asked("process_start_time_seconds", "Unix time of the start.", ask=lambda: {(): BEGAN}),
+        Asked("process_threads", "Threads.", ask=lambda: {(): float(threading.active_count())}),
+    ]
+
+
+def _limits() -> dict[tuple[str, ...], float]:
+    numbers = (one for one in settings.SETTINGS if one.least is not None)
+    return {(one.variable.removeprefix(settings.PREFIX).lower(),): one.number for one in numbers}
+
+
+ALL: list[Family] = [
+    *(VISITORS, VISITS, FRAMES, FRAMES_ENDED, ANSWERS, RUNS, RUN_SECONDS, WAITED, REFUSALS),
+    Asked(
+        "transformer_viz_limit",
+        "The settings that are numbers: limits of this server.",
+        ("setting",),
+        ask=_limits,
+    ),
+    Asked(
+        "transformer_viz_info",
+        "Which version runs, in which process.",
+        ("version", "process"),
+        ask=lambda: {(__version__, str(os.getpid())): 1.0},
+    ),
+    *process(),
+]
+
+
+def text(*more: Family) -> str:
+    """All families, and some more that only the caller knows, in the exposition format."""
+    return "".join(family.text() for family in (*ALL, *more))
+
+
+class Run:
+    """One run of a model: `began` is said when its turn has come."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.asked = time.perf_counter()
+        self.turn: float | None = None
+
+    def began(self) -> None:
+        """Its turn has come: until now it waited."""
+        self.turn = time.perf_counter()
+        WAITED.observe(self.turn - self.asked)
+
+    def ended(self, outcome: str) -> None:
+        """Count it, and write its line where the log is on."""
+        now = time.perf_counter()
+        turn = now if self.turn is None else self.turn
+        RUNS.add(self.name, outcome)
+        if self.turn is not None:
+            RUN_SECONDS.observe(now - turn, self.name)
+        if settings.RUN_LOG.on:
+            log(run=self.name, outcome=outcome, wait=turn - self.asked, seconds=now - turn)
+
+
+@contextmanager
+def counted(run: Callable[..., Any], given_up: type[BaseException]) -> Iterator[Run]:
+    """Count a run and how it ends.
+
+    Args:
+        run: the function that runs; its name is all that is told of it.
+        given_up: what is raised when nobody waits for it any more.
+    """
+    function = getattr(run, "func", run)  # of a functools.partial
+    found = Run(getattr(function, "__name__", "run").lstrip("_"))
+    try:
+        yield found
+    except given_up:
+        found.ended("abandoned")
+        raise
+    except (ValueError, LookupError, OSError):
+        found.ended("refused")
+        raise
+    except BaseException:
+        found.ended("failed")
+        raise
+    found.ended("done")
+
+
+def log(**what: Any) -> None:
+    """One line on stderr: a JSON object with the time, the process, and numbers and names of ours.
+
+    Seconds are rounded to milliseconds.
+    """
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    told = {name: round(one, 3) if isinstance(one, float) else one for name, one in what.items()}
+    line = json.dumps({"time": now, "process": os.getpid(), **told})
+    print(line, file=sys.stderr, flush=True)

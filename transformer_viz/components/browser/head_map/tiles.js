@@ -1,0 +1,210 @@
+// The cells of a map that is too large to be sent whole: tiles are fetched where they are looked
+// at and kept; until one comes, coarser cells stand in its place.
+
+import { read } from "../shared/blob.js";
+import { tell } from "../shared/i18n.js";
+import { cellAt } from "./sheet.js";
+import { alignedTo, coarser, levelFor, regionOf, squaresIn } from "./tile_grid.js";
+
+/** @typedef {import("./sheet.js").MapSheet} MapSheet */
+/** @typedef {import("./sheet.js").Region} Region */
+/** @typedef {import("./tile_grid.js").Square} Square */
+/** @typedef {{address: string, of: string, size: number, levels: number}} TileLine
+ *   the address that gives tiles, what names the map there, cells of a tile's side, levels */
+
+const MOST_CELLS = 400; // in a row or a column of what is shown
+const MOST_KEPT = 240;  // tiles, of some 330 kB
+const AT_ONCE = 4;      // requests on their way
+const TIMES = 400;      // of tiles that came, to be told to whoever measures
+
+/** @type {Map<string, MapSheet>} */
+const KEPT = new Map(); // the tiles that came, those used last at the end; views come and go
+
+export class Tiles {
+  /** @param {() => void} arrived  called once for all tiles that came before a picture */
+  constructor(arrived) {
+    this.arrived = arrived;
+    /** @type {TileLine} */
+    this.line = { address: "", of: "", size: 1, levels: 1 };
+    this.size = { rows: 0, columns: 0 };
+    /** @type {MapSheet | null} */
+    this.thumbnail = null;
+    /** @type {Square[]} */
+    this.wanted = [];
+    /** @type {Set<string>} */
+    this.coming = new Set();
+    this.trouble = ""; // why no tiles come, in a sentence
+    this.painting = 0;
+    /** @type {number[]} */
+    this.took = []; // milliseconds from request to picture
+    /** @type {number[]} */
+    this.begun = []; // when those were asked for that came and are not painted yet
+    this.ended = false;
+    /** @type {MapSheet | null} */
+    this.last = null;
+    this.lastKey = "";
+    this.count = 0;
+  }
+
+  end() {
+    this.ended = true;
+    cancelAnimationFrame(this.painting);
+  }
+
+  /**
+   * @param {TileLine} line
+   * @param {{rows: number, columns: number}} size
+   * @param {MapSheet} thumbnail
+   */
+  show(line, size, thumbnail) {
+    Object.assign(this, { line, size, thumbnail, wanted: [], last: null, lastKey: "" });
+    this.trouble = line.address ? ""
+      : tell("The cells of long maps come from a server: start the app with transformer-viz app.");
+  }
+
+  /** @param {Square} square */
+  name({ level, row, column }) {
+    return `${this.line.of} ${level} ${row} ${column}`;
+  }
+
+  /** @param {Square} square */
+  known(square) {
+    const name = this.name(square), found = KEPT.get(name);
+    if (found) {
+      KEPT.delete(name);
+      KEPT.set(name, found);
+    }
+    return found;
+  }
+
+  /**
+   * The cells of a part, each the finest that is here; what is missing is asked for.
+   * @param {Region} view
+   * @returns {MapSheet}
+   */
+  sheetFor(view) {
+    const { line, size } = this, level = levelFor(view, line, MOST_CELLS), step = 2 ** level;
+    const region = alignedTo(view, level, size), squares = squaresIn(region, level, line);
+    this.want(squares.filter((square) => !this.known(square)));
+    const key = [line.of, level, this.count, ...region.rows, ...region.columns].join();
+    if (this.last && key === this.lastKey) return this.last;
+    const width = Math.ceil((region.columns[1] - region.columns[0]) / step);
+    const height = Math.ceil((region.rows[1] - region.rows[0]) / step);
+    /** @type {MapSheet} */
+    const sheet = {
+      ...region, down: step, across: step, width, values: new Float32Array(width * height),
+      masked: new Uint8Array(width * height), cell: (row, column) => this.cell(level, row, column),
+    };
+    for (const square of squares) this.fill(sheet, square);
+    this.last = sheet;
+    this.lastKey = key;
+    return sheet;
+  }
+
+  /**
+   * Copy a tile into a sheet, or what stands in its place.
+   * @param {MapSheet} sheet
+   * @param {Square} square
+   */
+  fill(sheet, square) {
+    const own = regionOf(square, this.line, this.size), from = this.finest(square);
+    const first = Math.max(own.rows[0], sheet.rows[0]), last = Math.min(own.rows[1], sheet.rows[1]);
+    const left = Math.max(own.columns[0], sheet.columns[0]);
+    const right = Math.min(own.columns[1], sheet.columns[1]);
+    for (let row = first; row < last; row += sheet.down) {
+      const above = Math.floor((row - from.rows[0]) / from.down) * from.width;
+      let to = ((row - sheet.rows[0]) / sheet.down) * sheet.width
+        + (left - sheet.columns[0]) / sheet.across;
+      for (let column = left; column < right; column += sheet.across, to++) {
+        const place = above + Math.floor((column - from.columns[0]) / from.across);
+        sheet.values[to] = from.values[place];
+        sheet.masked[to] = from.masked[place];
+      }
+    }
+  }
+
+  /**
+   * A tile, or the finest cells around it that are here.
+   * @param {Square} square
+   * @returns {MapSheet}
+   */
+  finest(square) {
+    for (let level = square.level; level < this.line.levels; level++) {
+      const found = this.known(coarser(square, level));
+      if (found) return found;
+    }
+    return /** @type {MapSheet} */ (this.thumbnail);
+  }
+
+  /**
+   * The cell of a level at a weight, or the coarser one that stands in its place.
+   * @param {number} level
+   * @param {number} row
+   * @param {number} column
+   */
+  cell(level, row, column) {
+    const side = this.line.size * 2 ** level;
+    const square = { level, row: Math.floor(row / side), column: Math.floor(column / side) };
+    return cellAt(this.finest(square), row, column);
+  }
+
+  // ---- asking
+
+  /** @param {Square[]} squares  the only ones that are still of use */
+  want(squares) {
+    this.wanted = squares.filter((square) => !this.coming.has(this.name(square)));
+    this.ask();
+  }
+
+  ask() {
+    while (!this.trouble && this.coming.size < AT_ONCE && this.wanted.length) {
+      this.fetch(/** @type {Square} */ (this.wanted.shift()));
+    }
+  }
+
+  /** @param {Square} square */
+  async fetch(square) {
+    const { line, size } = this, name = this.name(square), began = performance.now();
+    this.coming.add(name);
+    try {
+      const words = { of: line.of, level: `${square.level}`, row: `${square.row}`, column: `${square.column}` };
+      const answer = await fetch(`${line.address}?${new URLSearchParams(words)}`, { cache: "no-store" });
+      if (answer.status !== 200) throw new Error(await answer.text());
+      const { arrays } = read(new Uint8Array(await answer.arrayBuffer()));
+      const step = 2 ** square.level;
+      keep(name, {
+        ...regionOf(square, line, size), down: step, across: step, width: arrays.weights.shape[1],
+        values: arrays.weights.data, masked: arrays.masked.data,
+      });
+      this.begun.push(began);
+    } catch (error) {
+      if (line.of === this.line.of) {
+        this.trouble = error instanceof TypeError
+          ? tell("The server does not answer: cells of this map are missing.")
+          : tell("Cells of this map are missing: {why}", { why: /** @type {Error} */ (error).message });
+      }
+    }
+    this.coming.delete(name);
+    this.count++;
+    if (this.ended) return;
+    if (!this.painting) {
+      this.painting = requestAnimationFrame(() => {
+        this.painting = 0;
+        this.arrived();
+        const now = performance.now();
+        this.took = [...this.took, ...this.begun.map((then) => now - then)].slice(-TIMES);
+        this.begun = [];
+      });
+    }
+    this.ask();
+  }
+}
+
+/**
+ * @param {string} name
+ * @param {MapSheet} sheet
+ */
+function keep(name, sheet) {
+  KEPT.set(name, sheet);
+  if (KEPT.size > MOST_KEPT) KEPT.delete(/** @type {string} */ (KEPT.keys().next().value));
+}

@@ -1,0 +1,95 @@
+"""One head of a long text as a map on a canvas, whose cells a browser fetches as it needs them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.sites import MAPS, Site, called
+from ..core.trace import Trace
+from ..i18n import say
+from .blob import both_palettes, pack
+from .head_map import head_numbers, map_height
+from .map_look import PLAIN, MapLook
+from .ruler import Ruler, rulers
+
+
+@dataclass(frozen=True)
+class TileLine:
+    """Where the tiles of a map are had.
+
+    ``address`` answers ``?of=..&level=..&row=..&column=..``, empty where nobody answers; ``of``
+    names the map; ``size`` is the cells of a tile's side, ``levels`` how many there are: at level n
+    a cell holds ``2 ** n`` rows and columns.
+    """
+
+    address: str
+    of: str
+    size: int
+    levels: int
+
+
+def long_map_data(
+    trace: Trace,
+    block: str,
+    layer: int,
+    head: int,
+    line: TileLine,
+    look: MapLook = PLAIN,
+    *,
+    direction: str | None = None,
+    note: str = "",
+) -> bytes:
+    """One head as a map that is fetched in tiles, for ``map.js``.
+
+    ``pooled`` uint8 is the head's thumbnail, which stands there until the tiles come; everything
+    else is as in :func:`~transformer_viz.components.head_map.map_data`, and ``tiles`` says where
+    they are had. Tokens are the model's own.
+
+    Args:
+        trace: a run that has tiles.
+        block: ``encoder``, ``decoder`` or ``cross``.
+        layer, head: from 0.
+        line: where the tiles are had.
+        look: what is chosen, and the colours.
+        direction: what rows and columns are to each other; left out, that rows look at columns.
+        note: what a reader must know of the run.
+
+    Raises:
+        LookupError: a map that the trace lacks or has no tiles of; says why.
+    """
+    rows, columns = rulers(trace, block)
+    shape = trace.map_shape(block, layer)
+    small = trace.thumbnail(block)[layer, head]
+    site = Site(*MAPS[block], layer, head)
+    header = {"part": "head", "view": "map", "seq": look.seq, "colours": both_palettes()}
+    header |= {
+        "title": f"{called(block)} L{layer} H{head}",
+        "rows": _side(rows),
+        "columns": _side(columns),
+        "height": map_height(shape[0]),
+        "change": False,
+        "old": shape[0],
+        "most": float(small.max()) / 255 or 1.0,
+        "token": look.token,
+        "key": look.key,
+        **look.colours(),
+        "zoom": look.zoom,
+        "said": "",
+        "numbers": head_numbers(trace, trace, site, False),
+        "direction": say("rows look at columns") if direction is None else direction,
+        "note": note,
+        "stride": [-(-size // side) for size, side in zip(shape, small.shape, strict=True)],
+        "zero": 0,
+        "unit": 1 / 255,
+        "region": None,
+        "tiles": {"address": line.address, "of": line.of, "size": line.size, "levels": line.levels},
+    }
+    return pack(header, pooled=small, pooled_masked=np.zeros(small.shape, np.uint8))
+
+
+def _side(ruler: Ruler) -> dict[str, Any]:
+    """A side of which each token is a row or column: no need to say which."""
+    return {"sentence": ruler.sentence, "labels": ruler.labels, "groups": None}

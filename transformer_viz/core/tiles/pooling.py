@@ -1,0 +1,104 @@
+"""Many weights of a map in one cell: the largest of them, and whether all of them are hidden.
+
+Within a row the softmax keeps the order of its scores, so the largest exponent of a cell is found
+first and the exponential is taken of that one alone: of a long map one number in thousands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from .parts import Matrix, Part
+
+ROWS, COLUMNS = 256, 1024  # weights that are looked at together: as many as a cache holds
+#: What folds a table of whole rows and columns into cells.
+Fold = Callable[[np.ndarray], np.ndarray]
+
+
+def pooled(
+    parts: Sequence[Part | Matrix], head: int, rows: slice, columns: slice, high: int, wide: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of the map of a head, which must be on it, in cells of ``high x wide``.
+
+    Returns:
+        The largest weight of each cell, float32 ``[cell row, cell column]``, and whether the head
+        may look at nothing in it, bool of the same shape. The last cells may hold fewer weights.
+    """
+    shape = tuple(
+        -(-(side.stop - side.start) // step) for side, step in ((rows, high), (columns, wide))
+    )
+    weights, hidden = np.full(shape, -np.inf, np.float32), np.ones(shape, bool)
+    for part in parts:
+        mine = head - part.first_head
+        first = max(rows.start, part.first_row)
+        last = min(rows.stop, part.first_row + part.rows)
+        if not 0 <= mine < part.heads:
+            continue
+        for down in _pieces(rows.start, first, last, high, ROWS):
+            for across in _pieces(
+                columns.start, columns.start, min(columns.stop, part.keys), wide, COLUMNS
+            ):
+                top, left = down.start - rows.start, across.start - columns.start
+                own = slice(down.start - part.first_row, down.stop - part.first_row)
+                found, gone = _cells(part, mine, own, across, _folding(top, left, high, wide))
+                place = np.s_[
+                    top // high : top // high + found.shape[0],
+                    left // wide : left // wide + found.shape[1],
+                ]
+                weights[place] = np.maximum(weights[place], found)
+                hidden[place] &= gone
+    weights = np.where(np.isneginf(weights), 0, weights).astype(np.float32)
+    for made in (weights, hidden):
+        made.setflags(write=False)
+    return weights, hidden
+
+
+def _pieces(origin: int, first: int, last: int, cell: int, most: int) -> Iterator[slice]:
+    """A side in pieces that end with cells, or within one where a cell is larger than ``most``."""
+    step = most // cell * cell if cell <= most else most
+    while first < last:
+        stop = origin + ((first - origin) // step + 1) * step
+        if cell > most:
+            stop = min(stop, origin + ((first - origin) // cell + 1) * cell)
+        yield slice(first, min(stop, last))
+        first = min(stop, last)
+
+
+def _folding(top: int, left: int, high: int, wide: int) -> Fold:
+    """How a piece that begins so far from the first cell is folded into cells."""
+
+    def fold(table: np.ndarray) -> np.ndarray:
+        return _fold(_fold(table, top, high).T, left, wide).T
+
+    return fold
+
+
+def _fold(table: np.ndarray, begin: int, cell: int) -> np.ndarray:
+    """The largest values of each ``cell`` rows, ``[cell, column]``."""
+    count = len(table)
+    if cell == 1:
+        return table
+    if begin % cell == 0 and count % cell == 0:
+        found: np.ndarray = table.reshape(count // cell, cell, -1).max(axis=1)
+        return found
+    starts = np.arange(-(begin % cell), count, cell).clip(0)
+    return np.asarray(np.maximum.reduceat(table, starts, axis=0))
+
+
+def _cells(
+    part: Part | Matrix, head: int, rows: slice, columns: slice, fold: Fold
+) -> tuple[np.ndarray, np.ndarray]:
+    """The largest weights of a piece's cells, and which of them are hidden in full."""
+    seen = part.seen(head, rows, columns)
+    if isinstance(part, Matrix) or not part.keeps_order(head):
+        return fold(part.tile(head, rows, columns)), ~fold(seen)
+    if not seen.any():
+        gone = ~fold(seen)
+        return np.zeros(gone.shape), gone
+    exponents = part.exponents(head, rows, columns)
+    if not seen.all():
+        exponents[~seen] = -np.inf
+    largest = fold(exponents)
+    return part.of_exponents(head, largest), np.isneginf(largest)
