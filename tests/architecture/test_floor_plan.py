@@ -39,6 +39,7 @@ FLOORS: dict[str, float] = {
     "checkpoints": 2.4,
     "inference/decoding": 2.45,
     "inference": 2.5,
+    "inference/batching": 2.6,
     "inference/experiments": 2.6,
     "walkthrough": 2.6,
     "metrics/alignment": 3,

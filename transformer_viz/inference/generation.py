@@ -85,7 +85,7 @@ def translate(
         ValueError: the model has no decoder or start token, the input does not fit, or the
             choices exclude each other; says which.
     """
-    _check(model, beam, sample, max_tokens)
+    check(model, beam, sample, max_tokens)
     heard = hear(model, source, intervention) if model.takes == "audio" else None
     ids, beside = ([], None) if heard is not None else set_beside(model, source, image)
     given = heard or ids
@@ -113,7 +113,7 @@ def translate(
             if keep and not batch.confirms([found]):
                 batch = Batch(model, rows, intervention, max_tokens, tell, witness, lent)
                 found = batch.search(beam)[0]
-    return _ranked(model, ids, found, length_penalty)
+    return ranked(model, ids, found, length_penalty)
 
 
 def translate_lines(
@@ -134,7 +134,7 @@ def translate_lines(
     Raises:
         ValueError: as :func:`translate`.
     """
-    _check(model, beam, None, None)
+    check(model, beam, None, None)
     if model.takes == "audio":
         raise ValueError(f"{model.name} hears sounds and reads no lines; give translate a sound.")
     if intervention or model.kind == "decoder-only":
@@ -154,7 +154,7 @@ def translate_lines(
                 keep = False
                 found = Batch(model, rows, intervention, None, lent=lent).search(beam)
         for i, paths in zip(chosen, found, strict=True):
-            best[i] = _ranked(model, sources[i], paths, length_penalty)[0]
+            best[i] = ranked(model, sources[i], paths, length_penalty)[0]
         if tell is not None:
             tell(len(best))
     return [best[i] for i in range(len(lines))]
@@ -200,7 +200,7 @@ def length_norm(length: int, penalty: float) -> float:
     return float(((5 + length) / 6) ** penalty)
 
 
-def _check(model: Model, beam: int, sample: float | None, max_tokens: int | None) -> None:
+def check(model: Model, beam: int, sample: float | None, max_tokens: int | None) -> None:
     if model.kind == "encoder-only":
         raise ValueError(f"{model.name} has no decoder, so it produces no text; trace it instead.")
     if model.gives != "words":
@@ -250,7 +250,7 @@ def _forced_ids(model: Model, target: str | Sequence[int], heard: Heard | None =
     return ids
 
 
-def _ranked(model: Model, source: list[int], found: list[Path], penalty: float) -> list[Hypothesis]:
+def ranked(model: Model, source: list[int], found: list[Path], penalty: float) -> list[Hypothesis]:
     """Paths as hypotheses, the best score first."""
 
     def text(ids: tuple[int, ...]) -> str:

@@ -47,6 +47,10 @@ class Path:
     def then(self, token: int, step: float) -> Path:
         return Path((*self.ids, token), (*self.steps, step), self.total + step)
 
+    def ends(self, eos_id: int | None, limit: int) -> bool:
+        """Whether nothing follows its last token."""
+        return self.ids[-1] == eos_id or len(self.ids) >= limit
+
 
 class Witness(Protocol):
     """Hears a search of one source as it goes, and changes nothing of it."""
@@ -63,6 +67,38 @@ class Witness(Protocol):
     def judged(self, weighed: Sequence[Path], ended: Sequence[bool]) -> None:
         """These texts were weighed, the best first. As many as ``ended`` speaks of are kept, and
         it says of each whether it goes on no further; the others are left out."""
+
+
+class Beams:
+    """The texts of one source: those that go on (``live``), and those that ended (``done``).
+
+    ``parents`` ``[live text]`` tells which text of the pass before each goes on from.
+    """
+
+    def __init__(self, beam: int, limit: int, eos_id: int | None, witness: Witness | None = None):
+        self.beam, self.limit, self.eos_id, self.witness = beam, limit, eos_id, witness
+        self.live, self.done, self.parents = [Path()], list[Path](), [0]
+
+    def grow(self, scores: Tensor) -> None:
+        """Go on with the best texts, given ``[live text, vocabulary]`` log-probabilities."""
+        if not self.live:
+            return
+        # no candidate of a beam can be beyond the `beam` best of its own row
+        best = scores.topk(min(self.beam, scores.shape[1]))
+        values, tokens = best.values.tolist(), best.indices.tolist()
+        grown = [
+            (parent, path.then(token, step))
+            for parent, path in enumerate(self.live)
+            for token, step in zip(tokens[parent], values[parent], strict=True)
+        ]
+        grown.sort(key=lambda one: one[1].total, reverse=True)
+        kept = grown[: self.beam - len(self.done)]
+        ends = [path.ends(self.eos_id, self.limit) for _, path in kept]
+        if self.witness is not None:
+            self.witness.judged([path for _, path in grown], ends)
+        on = [one for one, end in zip(kept, ends, strict=True) if not end]
+        self.done += [path for (_, path), end in zip(kept, ends, strict=True) if end]
+        self.parents, self.live = [parent for parent, _ in on], [path for _, path in on]
 
 
 class Batch:
@@ -156,6 +192,16 @@ class Batch:
             logits = self.reading.logits(list(owners), prefixes)
         else:
             logits = self.logits(list(owners), prefixes, last=True)
+        return self.scored(logits, paths)
+
+    def scored(self, logits: Tensor, paths: Sequence[Path]) -> Tensor:
+        """Log-probabilities ``[row, vocabulary]`` of what follows paths of one length.
+
+        ``logits`` are ``[row, token, vocabulary]``; those of the last token count.
+
+        Raises:
+            ValueError: they are no numbers.
+        """
         scores = self._allowed(logits[:, -1].float(), len(paths[0].ids)).log_softmax(-1)
         if bool(scores.isnan().any()):
             raise ValueError(
@@ -186,25 +232,18 @@ class Batch:
 
     def search(self, beam: int) -> list[list[Path]]:
         """Up to ``beam`` paths of each source; one that ends gives its place in the beam up."""
-        done: list[list[Path]] = [[] for _ in self.limits]
-        live = [[Path()] for _ in self.limits]
-        while any(live):
-            rows = [(own, path) for own, paths in enumerate(live) for path in paths]
+        beams = [self.beams(beam, limit) for limit in self.limits]
+        while any(one.live for one in beams):
+            rows = [(own, path) for own, one in enumerate(beams) for path in one.live]
             scores = self.following(rows)
-            # no candidate of a beam can be beyond the `beam` best of its own row
-            values, tokens = (part.tolist() for part in scores.topk(min(beam, scores.shape[1])))
-            grown: list[list[Path]] = [[] for _ in live]
-            for (own, path), steps, ids in zip(rows, values, tokens, strict=True):
-                grown[own] += [path.then(t, step) for t, step in zip(ids, steps, strict=True)]
-            for own, paths in enumerate(grown):
-                paths.sort(key=lambda path: path.total, reverse=True)
-                best = paths[: beam - len(done[own])]
-                ends = [self._ends(path, self.limits[own]) for path in best]
-                if self.witness is not None:
-                    self.witness.judged(paths, ends)
-                done[own] += [path for path, end in zip(best, ends, strict=True) if end]
-                live[own] = [path for path, end in zip(best, ends, strict=True) if not end]
-        return done
+            for one in beams:
+                mine, scores = scores[: len(one.live)], scores[len(one.live) :]
+                one.grow(mine)
+        return [one.done for one in beams]
+
+    def beams(self, beam: int, limit: int) -> Beams:
+        """The beginning of a search of one source, of at most ``limit`` tokens."""
+        return Beams(beam, limit, self.model.eos_id, self.witness)
 
     def confirms(self, found: list[list[Path]]) -> bool:
         """Whether one pass over the longest text, with nothing kept, gives the numbers it got.
@@ -230,19 +269,16 @@ class Batch:
         forget(self.model)
         return False
 
-    def _ends(self, path: Path, limit: int) -> bool:
-        return path.ids[-1] == self.model.eos_id or len(path.ids) >= limit
-
     def sample(self, temperature: float, seed: int) -> Path:
         """One path of the first source, drawn token by token."""
         random = torch.Generator().manual_seed(seed)  # on the CPU: the same words on any device
         path = Path()
-        while not path.ids or not self._ends(path, self.limits[0]):
+        while not path.ids or not path.ends(self.model.eos_id, self.limits[0]):
             values = self.following([(0, path)])[0].double().cpu()
             token = int(torch.multinomial(drawing(values, temperature), 1, generator=random))
             path = path.then(token, float(values[token]))
             if self.witness is not None:
-                self.witness.judged([path], [self._ends(path, self.limits[0])])
+                self.witness.judged([path], [path.ends(self.model.eos_id, self.limits[0])])
         return path
 
     def score(self, ids: list[int]) -> Path:

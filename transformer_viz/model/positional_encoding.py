@@ -21,6 +21,15 @@ def sinusoidal_table(positions: int, width: int, halves: bool = False) -> Tensor
     return torch.stack((angle.sin(), angle.cos()), dim=2).flatten(1)[:, :width].float()
 
 
+def places(x: Tensor, before: Tensor) -> Tensor:
+    """The position of each token of ``[batch, token, d_model]`` in its text: int64
+    ``[batch, token]``.
+
+    ``before`` ``[batch]`` columns stand before each text; they get the first position.
+    """
+    return (torch.arange(x.shape[1], device=x.device) - before[:, None]).clamp(min=0)
+
+
 class SinusoidalPositions(nn.Module):
     """Adds the fixed table of sines and cosines to ``[batch, token, d_model]``."""
 
@@ -32,8 +41,8 @@ class SinusoidalPositions(nn.Module):
         table = sinusoidal_table(config.max_positions, config.d_model, halves)
         self.register_buffer("table", table, persistent=False)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.table[: x.shape[1]]
+    def forward(self, x: Tensor, before: Tensor | None = None) -> Tensor:
+        return x + (self.table[: x.shape[1]] if before is None else self.table[places(x, before)])
 
 
 class LearnedPositions(nn.Module):
@@ -43,15 +52,17 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.table = nn.Embedding(config.max_positions, config.d_model)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.table(torch.arange(x.shape[1], device=x.device))
+    def forward(self, x: Tensor, before: Tensor | None = None) -> Tensor:
+        counted = torch.arange(x.shape[1], device=x.device)
+        return x + self.table(counted if before is None else places(x, before))
 
 
 class Rotary(nn.Module):
     """Turns each pair of dimensions of q and k by an angle that grows with the position.
 
     Su et al., "RoFormer" (2021), section 3.2.2; dimension i is paired with i + d/2. Takes and
-    gives ``[batch, head, token, d_k]``; ``first`` is the position of the first token.
+    gives ``[batch, head, token, d_k]``; ``first`` is the position of the first token, less what
+    stands ``before`` the text of each row.
     """
 
     frequency: Tensor
@@ -61,10 +72,12 @@ class Rotary(nn.Module):
         exponent = torch.arange(0, config.d_k, 2, dtype=torch.float32) / config.d_k
         self.register_buffer("frequency", 10000.0**-exponent, persistent=False)
 
-    def forward(self, x: Tensor, first: int = 0) -> Tensor:
+    def forward(self, x: Tensor, first: int = 0, before: Tensor | None = None) -> Tensor:
         last = first + x.shape[2]
         position = torch.arange(first, last, device=x.device, dtype=self.frequency.dtype)
-        angle = position[:, None] * self.frequency  # [token, d/2]
+        if before is not None:
+            position = position - before[:, None, None]  # [B, 1, token]
+        angle = position[..., None] * self.frequency  # [token, d/2]
         cos, sin = angle.cos(), angle.sin()
         left, right = x.chunk(2, dim=-1)
         return torch.cat((left * cos - right * sin, right * cos + left * sin), dim=-1)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -102,7 +103,7 @@ class Attention(nn.Module):
         x: Tensor,
         memory: Tensor,
         mask: Tensor,
-        rotary: Rotary | None = None,
+        rotary: Callable[..., Tensor] | None = None,
         kept: KeptKeys | None = None,
     ) -> Tensor:
         q = self.split(self.query(x))
@@ -164,7 +165,7 @@ class Layer(nn.Module):
         mask: Tensor,
         memory: Tensor | None = None,
         memory_mask: Tensor | None = None,
-        rotary: Rotary | None = None,
+        rotary: Callable[..., Tensor] | None = None,
         cache: LayerCache | None = None,
     ) -> Tensor:
         own, cross = (None, None) if cache is None else (cache.own, cache.cross)
@@ -190,7 +191,7 @@ class Embedding(nn.Module):
     """Token ids become vectors that know their place (sections 3.4 and 3.5).
 
     Ids ``[batch, token]``, or vectors ``[batch, token, d_model]`` where there is no vocabulary,
-    become ``[batch, token, d_model]``.
+    become ``[batch, token, d_model]``. ``before`` ``[batch]`` columns stand before each text.
     """
 
     def __init__(self, config: ModelConfig, vocabulary: int):
@@ -201,11 +202,11 @@ class Embedding(nn.Module):
         self.norm = make_norm(config) if config.embedding_norm else None
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, before: Tensor | None = None) -> Tensor:
         if self.tokens is not None:
             x = self.tokens(x) * self.scale
         if self.positions is not None:
-            x = self.positions(x)
+            x = self.positions(x, before)
         return self.dropout(x if self.norm is None else self.norm(x))
 
 
@@ -238,14 +239,15 @@ class Stack(nn.Module):
                 f"The input has {x.shape[1]} tokens; this model has {self.limit} positions. "
                 "Shorten the text."
             )
-        x = self.embedding(x)
         if cache is None:
+            x = self.embedding(x)
             for layer in self.layers:
                 x = layer(x, mask, memory, memory_mask, self.rotary)
         else:  # positions are counted over the whole text; the layers read what is new of it
-            x = x[:, -mask.shape[2] :]
+            x = self.embedding(x, cache.before)[:, -mask.shape[2] :]
+            rotary = self.rotary and partial(self.rotary, before=cache.before)
             for layer, kept in zip(self.layers, cache.layers, strict=True):
-                x = layer(x, mask, memory, memory_mask, self.rotary, kept)
+                x = layer(x, mask, memory, memory_mask, rotary, kept)
         return x if self.norm is None else self.norm(x)
 
 
@@ -342,6 +344,9 @@ class Transformer(nn.Module):
         """
         text, seen = cache.read(ids, visible)
         mask = self.causal_mask(text, None if seen is None else seen[:, None, None, :])
+        if cache.before is not None:
+            columns = torch.arange(text.shape[1], device=text.device)
+            mask = mask & (columns >= cache.before[:, None])[:, None, None, :]
         return self.decoder(text, mask[:, :, -ids.shape[1] :], memory, source_mask, cache)
 
     def logits(self, x: Tensor) -> Tensor:

@@ -112,7 +112,7 @@ def test_the_newest_frame_of_a_visit_lets_older_ones_give_up(
         for _ in range(engine.gate.free):
             others.enter_context(engine.gate.place(Task()))
         place, arrived = engine.gate.place, threading.Semaphore(0)
-        monkeypatch.setattr(engine.gate, "place", lambda task: arrived.release() or place(task))
+        monkeypatch.setattr(engine.gate, "place", lambda *given: arrived.release() or place(*given))
         old = pool.submit(live.frame, mine, TEMPERATURE, 2.0, 1)
         beside = pool.submit(live.frame, other, TEMPERATURE, 2.0, 1)
         assert arrived.acquire(timeout=30) and arrived.acquire(timeout=30)

@@ -10,8 +10,8 @@ import pytest
 from streamlit.runtime.scriptrunner import RerunData, StopException
 from streamlit.testing.v1 import AppTest
 
-from transformer_viz.app.engine.run_slots import RunSlots
 from transformer_viz.app.engine.task import WAITING, Abandoned, Task
+from transformer_viz.app.engine.turns.run_slots import RunSlots
 from transformer_viz.app.ui import progress as patience
 from transformer_viz.app.ui.progress import Stopped, run_with_progress
 
@@ -209,7 +209,8 @@ def test_the_gate_lets_in_by_turns_and_says_who_waits() -> None:
     threads = [threading.Thread(target=run, args=(number,)) for number in range(3)]
     for number, thread in enumerate(threads):
         thread.start()
-        _until(lambda n=number: inside[n].is_set() if n == 0 else tasks[n].words == WAITING)
+        said = ("", WAITING, "Waiting for 2 other runs ...")[number]
+        _until(lambda n=number, s=said: inside[n].is_set() if n == 0 else tasks[n].words == s)
     assert went == [0] and gate.free == 0 and not tasks[0].words
     leave.set()
     for thread in threads:
@@ -234,7 +235,7 @@ def test_who_gives_up_at_the_gate_leaves_no_gap() -> None:
         threads[0].start()
         _until(lambda: tasks[0].words == WAITING)
         threads[1].start()
-        _until(lambda: tasks[1].words == WAITING)
+        _until(lambda: tasks[1].words == "Waiting for 2 other runs ...")
         tasks[0].abandon()
         threads[0].join(LONG)
         assert found == ["gave up"]

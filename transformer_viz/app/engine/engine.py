@@ -29,10 +29,11 @@ from .model_catalog import Shelf, joined
 from .model_kind import Kind, of_model
 from .model_loader import Models
 from .query import Answer, DetailRequest, Question
-from .run_slots import RunSlots
 from .task import Abandoned, Task
 from .token_names import Names, another_order
 from .trace_cache import MEGABYTE, Cache, size_of
+from .turns.run_slots import RunSlots
+from .turns.shared_searches import SharedSearches
 
 if TYPE_CHECKING:
     from ...checkpoints import Model
@@ -54,11 +55,8 @@ class Engine:
         self.shelf = Shelf(first, further)
         self.models = Models(self.shelf)
         self.cache = Cache(limit)
-        places = settings.FORWARDS.number
-        self.gate = RunSlots(places)
-        # A run that may take many passes goes through both: where there are two places, one is
-        # left for a slider's frame.
-        self.narrow = RunSlots(max(1, places - 1))
+        self.gate = RunSlots(settings.FORWARDS.number)
+        self.shared = SharedSearches(self.gate)
 
     def prepare(self, name: str) -> None:
         """Begin to load a model a moment later, when the browser has painted what it was sent."""
@@ -326,7 +324,9 @@ class Engine:
         if model.takes == "audio":
             given = trace_jobs.source_of(model, question)
         words = (model, given, question.beam, intervention, task)
-        best: Hypothesis = self._run(key, task, trace_jobs.search, *words, long=True)
+        shared = trace_jobs.may_share(model, given, intervention)
+        run = self.shared.search if shared else trace_jobs.search
+        best: Hypothesis = self._run(key, task, run, *words, long=True, shared=shared)
         return best
 
     def lost(self, question: Question) -> tuple[str, ...]:
@@ -336,15 +336,22 @@ class Engine:
         return self.model(question.model).tokenizer.lost(question.text + question.second)
 
     def _run(
-        self, key: Hashable, task: Task, run: Callable[..., Any], *words: Any, long: bool = False
+        self,
+        key: Hashable,
+        task: Task,
+        run: Callable[..., Any],
+        *words: Any,
+        long: bool = False,
+        shared: bool = False,
     ) -> Any:
-        """A run that is remembered, made through the gate if nobody has asked for it before."""
+        """A run that is remembered, made through the gate if nobody asked for it before; a
+        ``shared`` one goes there itself."""
 
         def made() -> Any:
-            narrow = self.narrow.place(task) if long else nullcontext()
+            place = nullcontext() if shared else self.gate.place(task, long)
             size = 0
             try:
-                with counted(run, Abandoned) as told, narrow, self.gate.place(task):
+                with counted(run, Abandoned) as told, place:
                     task.check()
                     told.began()
                     value = run(*words)  # a function of trace_jobs, search_jobs or others of *_jobs

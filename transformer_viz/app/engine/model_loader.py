@@ -131,9 +131,10 @@ class Models:
         """
         loading = self._loading(name, waiting=1)
         try:
-            task.until(loading.begun.wait, say("Waiting for another model to be loaded ..."))
+            told = say("Waiting for another model to be loaded ...")
+            task.until(loading.begun.wait, lambda: told)
             words = say("Loading {model} ...", model=loading.shelved.called)
-            task.until(lambda seconds: bool(wait([loading.promise], seconds).done), words)
+            task.until(lambda seconds: bool(wait([loading.promise], seconds).done), lambda: words)
         finally:
             with self._lock:
                 loading.waiting -= 1

@@ -9,10 +9,15 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ...i18n import mark
+from ...i18n import mark, say
 
 POLL = 0.1  # seconds after which work that waits looks whether it is still wanted
 WAITING = mark("Waiting for another run to end ...")
+
+
+def waiting_for(others: int) -> str:
+    """What is said to who waits for so many other runs."""
+    return say(WAITING) if others < 2 else say("Waiting for {others} other runs ...", others=others)
 
 
 class Abandoned(Exception):
@@ -23,12 +28,16 @@ class Task:
     """One piece of work in progress.
 
     ``done`` is the part that is done (0...1), ``words`` what it is busy with if that is something
-    else than was asked for; empty otherwise.
+    else than was asked for; empty otherwise. ``visitor`` is whoever asked: the runs of one take
+    turns with those of others. ``rest`` is set by a gate that may make the work wait between two
+    steps.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, visitor: object = None) -> None:
         self.done = 0.0
         self.words = ""
+        self.visitor = self if visitor is None else visitor
+        self.rest: Callable[[], None] | None = None
         self._abandoned = threading.Event()
 
     @property
@@ -57,6 +66,8 @@ class Task:
         """
         self.check()
         self.done = min(1.0, done / max(1, of))
+        if self.rest is not None:
+            self.rest()
 
     @contextmanager
     def busy(self, words: str) -> Iterator[None]:
@@ -67,14 +78,17 @@ class Task:
         finally:
             self.words = outer
 
-    def until(self, ready: Callable[[float], bool], words: str) -> None:
+    def until(self, ready: Callable[[float], bool], words: Callable[[], str]) -> None:
         """Wait for something that tells, within the seconds it is given, whether it is there.
+
+        ``words`` gives what to say meanwhile, at each look anew.
 
         Raises:
             Abandoned: nobody waits for this work any more.
         """
         if ready(0):
             return
-        with self.busy(words):
+        with self.busy(words()):
             while not ready(POLL):
                 self.check()
+                self.words = words()

@@ -71,7 +71,9 @@ class Cache:
                 self._values.move_to_end(key)
                 return self._values[key][0]
             making = self._making.setdefault(key, threading.Lock())
-        (task or Task()).until(lambda seconds: making.acquire(timeout=seconds), say(WAITING))
+        (task or Task()).until(
+            lambda seconds: making.acquire(timeout=seconds), lambda: say(WAITING)
+        )
         try:
             with self._lock:
                 if key in self._values:  # another visitor was faster

@@ -190,6 +190,13 @@ def traced(
     return dataclasses.replace(made, logits=None)
 
 
+def may_share(model: Model, source: Any, intervention: Intervention) -> bool:
+    """Whether a search may be made together with those of others, and give the same."""
+    from ...inference.batching.shared_passes import may_share
+
+    return may_share(model, source, intervention)
+
+
 def search(
     model: Model,
     source: Any,

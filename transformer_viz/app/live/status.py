@@ -62,7 +62,7 @@ def engine_families() -> list[Family]:
 
     queues: dict[tuple[str, ...], float] = {
         ("all",): float(engine.gate.waiting),
-        ("long",): float(engine.narrow.waiting),
+        ("long",): float(engine.gate.waiting_long + engine.shared.waiting),
     }
     loaded = engine.models.loaded()
     return [

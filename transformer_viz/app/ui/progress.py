@@ -18,7 +18,7 @@ from streamlit.delta_generator import DeltaGenerator
 from ...i18n import say, speaking, spoken_language
 from ..engine.task import POLL, Task
 from . import layout
-from .streamlit_private import is_in_fragment, is_rerun_wanted
+from .streamlit_private import is_in_fragment, is_rerun_wanted, session_id
 from .text_format import escape_markdown, spoken
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ def run_with_progress(
     if _is_stopped(key, about):
         _offer_to_go_on(place, key)
         raise Stopped("Stopped before it was done.")
-    task = Task()
+    task = Task(session_id())
     run = _begin(work, task, spoken_language())
     try:
         if not wait([run], SILENT).done:

@@ -22,6 +22,12 @@ def page_hash() -> str | None:
     return None if context is None else context.page_script_hash
 
 
+def session_id() -> str | None:
+    """Whose run this is, the same in all of a visit; None outside a run."""
+    context = get_script_run_ctx(suppress_warning=True)
+    return None if context is None else context.session_id
+
+
 def is_in_fragment() -> bool:
     """Whether this run draws a fragment alone, and not the whole page."""
     context = get_script_run_ctx(suppress_warning=True)

@@ -8,7 +8,7 @@ dict of a ``Transformer`` opens too, if a config.json or overrides give the word
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ...model import ModelConfig, Transformer
-from ...model.cache import DecoderCache
+from ...model.cache import DecoderCache, padded_before
 from ...preprocessing.tokenizers import PlainIds, SentencePieceText, Tokenizer
 from ..files.reading import CheckpointError, Weights
 from .bundled import PREFERRED, VOCABULARY, WEIGHTS
@@ -206,6 +206,30 @@ class NativeReader:
     def select(self, rows: Tensor) -> None:
         self.cache.select(rows)  # the memory's keys and values too: it is not asked any more
         self.mask = None if self.mask is None else self.mask[rows]
+
+    @property
+    def rows(self) -> int:
+        """How many texts it is in the middle of."""
+        return 0 if self.cache.text is None else len(self.cache.text)
+
+    @classmethod
+    def joined(cls, readers: Sequence[NativeReader]) -> NativeReader:
+        """One that goes on with the rows of all, each behind padding that nobody looks at.
+
+        They have read something, and all or none were told what is padding in it.
+        """
+        made = cls(readers[0].module, readers[0].memory, None)
+        made.cache = DecoderCache.joined([reader.cache for reader in readers])
+        masks = [reader.mask for reader in readers if reader.mask is not None]
+        made.mask = padded_before(masks, 1) if masks else None
+        return made
+
+    def part(self, rows: slice, memory: int) -> NativeReader:
+        """Some rows of one length that were joined, alone again; ``memory``: source tokens."""
+        made = NativeReader(self.module, self.memory, None)
+        made.cache = self.cache.part(rows, memory)
+        made.mask = None if self.mask is None else self.mask[rows, -memory:]
+        return made
 
 
 def _words(

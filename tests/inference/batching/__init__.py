@@ -1,0 +1,1 @@
+"""Searches that share their passes."""

@@ -1,0 +1,186 @@
+"""Searches that share their passes give what each gives alone: the ids, and the numbers to 1e-5."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from transformer_viz.checkpoints import load
+from transformer_viz.checkpoints.common.model import Model
+from transformer_viz.core.interventions import (
+    BlockEdges,
+    BlockKeys,
+    Causal,
+    Edit,
+    Intervention,
+    Pad,
+    ScaleHead,
+    ScalePositions,
+    ScaleResidual,
+    Temperature,
+    UniformHead,
+    Window,
+)
+from transformer_viz.inference.batching.shared_passes import (
+    SharedPasses,
+    SharedSearch,
+    may_share,
+)
+from transformer_viz.inference.generation import Hypothesis, translate
+
+SOURCES = ([5, 9, 31, 7, 3], [8, 36, 3], [11, 12, 13, 14, 15, 16, 17, 18, 19, 3], [30, 3])
+#: The decoder's, the encoder's, those of both, and none.
+EDITS: tuple[tuple[Edit, ...], ...] = (
+    (),
+    (Temperature(value=2.5),),
+    (Temperature(value=0, stack="decoder", block="self", head=1),),
+    (Window(radius=1), UniformHead(stack="decoder", head=0)),
+    (BlockKeys(keys=(1, 2)), ScaleHead(value=0, stack="decoder", block="self", layer=0, head=0)),
+    (BlockEdges(edges=((2, 1), (3, 0), (4, 4)), stack="decoder"),),
+)
+OF_ENCODER: tuple[tuple[Edit, ...], ...] = (
+    (Pad(count=3),),
+    (Pad(count=2, masked=False), Temperature(value=0.3, stack="encoder")),
+    (ScaleResidual(value=0.5, stack="encoder"), Causal(on=True, stack="encoder")),
+    (ScalePositions(value=0.5, stack="encoder"),),
+)
+
+
+def together(searches: Sequence[SharedSearch], seed: int) -> None:
+    """Run them: who comes later joins, some rest for a while, who has ended leaves."""
+    draw, waiting, inside = random.Random(seed), list(searches), list[SharedSearch]()
+    while waiting or inside:
+        for search in waiting[: draw.randint(0, 3)]:
+            search.begin()
+            inside.append(waiting.pop(0))
+        inside = [search for search in inside if not search.ended]
+        some = [search for search in inside if draw.random() < 0.8]
+        if some:
+            passes = SharedPasses(some)
+            for _ in range(draw.randint(1, 4)):
+                passes.step()
+            passes.part()
+
+
+def same(search: SharedSearch, alone: Sequence[Hypothesis]) -> None:
+    assert search.error is None and search.found is not None
+    assert [one.ids for one in search.found] == [one.ids for one in alone]
+    for one, other in zip(search.found, alone, strict=True):
+        assert one.text == other.text and one.finished == other.finished
+        assert one.steps == pytest.approx(other.steps, abs=1e-5)
+        assert one.score == pytest.approx(other.score, abs=1e-5)
+
+
+def compared(model: Model, edits: Sequence[Sequence[Edit]], seed: int = 1) -> None:
+    """Searches of other sources, beams and edits beside each other, and each alone."""
+    asked = [
+        (SOURCES[n % len(SOURCES)], 1 + (3 * n) % 8, Intervention(tuple(edits[n % len(edits)])))
+        for n in range(2 * len(edits))
+    ]
+    assert all(may_share(model, source, edit) for source, _, edit in asked)
+    searches = [SharedSearch(model, *one) for one in asked]
+    together(searches, seed)
+    for search, (source, beam, edit) in zip(searches, asked, strict=True):
+        same(search, translate(model, source, beam, None, edit))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_each_under_its_own_edits(tiny_model: Model, seed: int) -> None:
+    compared(tiny_model, (*EDITS, *OF_ENCODER), seed)
+
+
+def test_texts_that_are_gone_on_with(tiny_gpt: Model) -> None:
+    compared(tiny_gpt, EDITS)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"positions": "learned", "norm": "post"},
+        {"positions": "rotary", "d_k": 12, "d_v": 12, "mask_fill": -1e9},
+        {"positions": "none", "score": "general", "norm": "query_only"},
+    ],
+    ids=["learned", "rotary", "general"],
+)
+def test_other_ways_to_build_one(build_model: Callable[..., Model], words: dict[str, object]):
+    compared(build_model(**words), EDITS)
+
+
+def test_additive_scores_share_without_edits(build_model: Callable[..., Model]) -> None:
+    model = build_model(score="additive")
+    compared(model, [()])
+    assert not may_share(model, SOURCES[0], Intervention((Temperature(value=2),)))
+
+
+def test_what_cannot_be_shared_is_known(
+    tiny_model: Model, tiny_gpt: Model, build_model: Callable[..., Model]
+) -> None:
+    for edit in (Causal(on=False), ScalePositions(value=0.5), ScaleResidual(value=0.5)):
+        assert not may_share(tiny_model, SOURCES[0], Intervention((edit,)))
+    assert not may_share(tiny_gpt, SOURCES[0], Intervention((Pad(count=2),)))
+    assert not may_share(build_model(score="location"), SOURCES[0], None)
+
+
+def test_an_edit_without_a_place_says_so_and_leaves_others_alone(tiny_model: Model) -> None:
+    lost = Intervention((Temperature(value=2, stack="decoder", layer=9),))
+    searches = [SharedSearch(tiny_model, SOURCES[0], 2, lost), SharedSearch(tiny_model, [8, 3], 2)]
+    together(searches, 1)
+    with pytest.raises(ValueError, match="matches no place"):
+        translate(tiny_model, SOURCES[0], 2, None, lost)
+    assert "matches no place" in str(searches[0].error)
+    same(searches[1], translate(tiny_model, [8, 3], 2))
+
+
+def test_one_that_is_stopped_leaves_and_the_others_go_on(tiny_model: Model) -> None:
+    heard: list[int] = []
+
+    def stop(done: int, of: int) -> None:
+        heard.append(done)
+        if done == 3:
+            raise InterruptedError
+
+    stopped = SharedSearch(tiny_model, SOURCES[0], 4, tell=stop)
+    others = [SharedSearch(tiny_model, source, 3) for source in SOURCES[1:]]
+    for search in (stopped, *others):
+        search.begin()
+    passes = SharedPasses([others[0], stopped, *others[1:]])
+    while passes.searches:
+        passes.step()
+        if isinstance(stopped.error, InterruptedError):
+            assert stopped not in passes.rows
+    assert heard == [0, 1, 2, 3] and stopped.found is None
+    for search, source in zip(others, SOURCES[1:], strict=True):
+        same(search, translate(tiny_model, source, 3))
+
+
+def test_columns_before_every_text_are_cut(tiny_model: Model) -> None:
+    """So a short search beside a long one never runs out of positions."""
+    first, later = SharedSearch(tiny_model, SOURCES[2], 1), SharedSearch(tiny_model, SOURCES[1], 2)
+    first.begin()
+    alone = SharedPasses([first])
+    for _ in range(3):
+        alone.step()
+    alone.part()
+    later.begin()
+    passes = SharedPasses([first, later])
+    first.error = InterruptedError()
+    passes.step()
+    assert passes.reader.cache.text is not None
+    assert passes.reader.cache.text.shape[1] == 2
+
+
+@pytest.mark.shipped
+def test_the_shipped_model() -> None:
+    model = load("en-de")
+    texts = ("The cat sat on the mat.", "Where is the station, and when does the train go?", "Yes.")
+    heat = (None, 0.5, 2.0)
+    asked = [
+        (texts[n % 3], (1, 4, 8)[n % 3], Intervention((Temperature(value=t),) if t else ()))
+        for n, t in enumerate((*heat, heat[1], heat[2], heat[0]))
+    ]
+    searches = [SharedSearch(model, *one) for one in asked]
+    together(searches, 3)
+    for search, (text, beam, edit) in zip(searches, asked, strict=True):
+        same(search, translate(model, text, beam, None, edit))

@@ -1,0 +1,97 @@
+"""Edits of the rows of one pass, each row under its own: what `probe` does for all rows alike.
+
+Only for the reference Transformer, whose attentions come in a known order, and only for passes of
+one new token a row. What an edit makes of scores and weights is `capture/edit_plan.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from ...capture.edit_plan import Plan
+from ...core.interventions import Intervention
+from ...core.sites import Site
+
+Plans = Mapping[Site, Plan]
+
+
+def sites_of(layers: int, cross: bool) -> list[Site]:
+    """The attentions of a decoder, in the order in which it makes them."""
+    kinds = ("self", "cross") if cross else ("self",)
+    return [Site("decoder", kind, layer) for layer in range(layers) for kind in kinds]
+
+
+def plans_of(intervention: Intervention | None, sites: Sequence[Site], heads: int) -> Plans:
+    """The plan of each attention that these edits touch."""
+    edits = (intervention or Intervention()).of_the_pass()
+    found = {site: Plan.at(edits, site, heads) for site in sites}
+    return {site: plan for site, plan in found.items() if plan is not None}
+
+
+@dataclass(frozen=True)
+class RowEdits:
+    """Edits of ``rows``, each of which has read ``text`` tokens and a source of ``memory``."""
+
+    rows: slice
+    plans: Plans
+    text: int
+    memory: int
+
+
+@dataclass(frozen=True)
+class _Masked:
+    """Scores before their mask, and after; true where the mask hides."""
+
+    base: Tensor
+    hidden: Tensor
+    given: Tensor
+
+
+class RowEditing(TorchFunctionMode):
+    """Around one pass of a reference Transformer's decoder: the weights of some rows are edited.
+
+    The columns before a row's own text, and before its source, are not shown to its edits.
+    """
+
+    def __init__(self, sites: Sequence[Site], edits: Sequence[RowEdits]):
+        super().__init__()
+        self.sites: Iterator[Site] = iter(sites)
+        self.edits, self.masked = edits, _nothing()
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        out = func(*args, **kwargs or {})
+        if func is Tensor.masked_fill:
+            self.masked = _Masked(args[0], args[1], out)
+        elif func is torch.softmax:
+            site = next(self.sites)
+            for edit in self.edits:
+                plan = edit.plans.get(site)
+                if plan is not None:
+                    self._edit(edit, plan, out)
+        return out
+
+    def _edit(self, edit: RowEdits, plan: Plan, weights: Tensor) -> None:
+        """Write the edited weights in the place of some rows of ``[row, head, 1, key]``."""
+        keys = edit.text if plan.site.block == "self" else edit.memory
+        mine = (edit.rows, slice(None), slice(None), slice(-keys, None))
+        own = weights[mine]
+        if plan.shapes_scores:
+            hidden = self.masked.hidden.expand(self.masked.base.shape)[mine]
+            query = torch.tensor([edit.text - 1], device=weights.device)
+            columns = hidden.all(-2, keepdim=True)
+            base, given = self.masked.base[mine], self.masked.given[mine]
+            own = plan.softmax(base, given, hidden, columns, query, keys)[1].to(weights.dtype)
+        weights[mine] = plan.scaled(own)
+
+
+def _nothing() -> _Masked:
+    empty = torch.empty(0)
+    return _Masked(empty, empty, empty)

@@ -1,0 +1,226 @@
+"""A search that makes its first pass alone, and the passes that several make together.
+
+The first pass reads the source under all edits. Where one may act in the encoder it is watched by
+the probe as ever, so an edit that finds no place says so there. From then on a search needs its
+last tokens and what it has kept of all before, and such rows can stand one below the other, whoever
+they belong to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+import torch
+
+from ...capture.edit_plan import matching
+from ...checkpoints.common.model import Model
+from ...checkpoints.common.native import NativeReader
+from ...core.interventions import Edit, Intervention, ScalePositions
+from ...core.sites import Site
+from ..decoding.key_value_cache import known_to_read_on, may_keep, reads_on
+from ..donors import lends
+from ..generation import LENGTH_PENALTY, Hypothesis, check, ranked
+from ..search import Batch, Beams, Path, Tell, edited
+from ..token_ids import source_ids
+from .row_edits import RowEditing, RowEdits, plans_of, sites_of
+
+#: How scores are made where edits of them need no more than the mask: from q and k.
+OF_QUERY_AND_KEY = ("scaled_dot", "dot", "general")
+
+
+def may_share(model: Model, source: object, intervention: Intervention | None) -> bool:
+    """Whether a search of this source can share its passes and keep its numbers.
+
+    ``source`` is a text or its ids. True of the reference Transformer alone: other decoders may
+    count positions from the first column, where a shorter text is padded.
+    """
+    if not known_to_read_on(model) or model.takes != "text" or model.eyes is not None:
+        return False
+    text = isinstance(source, str)
+    if not text and not (isinstance(source, Sequence) and all(isinstance(n, int) for n in source)):
+        return False
+    score = model.config["score"]
+    if lends(intervention) or not may_keep(intervention) or score == "location":
+        return False  # location scores are counted from the first column
+    edits = (intervention or Intervention()).of_the_pass()
+    moved = any(isinstance(e, ScalePositions) and e.stack != "encoder" for e in edits)
+    padded = model.kind == "decoder-only" and edits != (intervention or Intervention())
+    return not moved and not padded and (not edits or score in OF_QUERY_AND_KEY)
+
+
+def all_after_encoder(
+    model: Model, intervention: Intervention | None, sites: Sequence[Site]
+) -> bool:
+    """Whether each edit finds attentions of the decoder and none of the encoder, so that nothing
+    must be watched to know that all of them are made."""
+    heads = model.size("heads")
+    before = [Site("encoder", "self", layer) for layer in range(model.size("encoder_layers"))]
+
+    def met(edit: Edit, places: Sequence[Site]) -> bool:
+        one = Intervention((edit,))
+        return any(matching(one, place, heads, 0) for place in places)
+
+    edits = (intervention or Intervention()).of_the_pass()
+    return all(met(edit, sites) and not met(edit, before) for edit in edits)
+
+
+class SharedSearch:
+    """One search: what it asks for, how far it is, and in the end ``found`` or ``error``.
+
+    Raises:
+        ValueError: as :func:`generation.translate`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        source: str | Sequence[int],
+        beam: int,
+        intervention: Intervention | None = None,
+        tell: Tell | None = None,
+    ):
+        check(model, beam, None, None)
+        self.model, self.beam = model, beam
+        self.ids = source_ids(model, source)
+        self.intervention, self.tell = intervention, tell
+        self.found: list[Hypothesis] | None = None
+        self.error: BaseException | None = None
+        self.beams: Beams | None = None
+        self.reader: NativeReader | None = None
+        self.memory = 0  # source tokens that the decoder looks at
+
+    @property
+    def ended(self) -> bool:
+        return self.found is not None or self.error is not None
+
+    @property
+    def begun(self) -> bool:
+        return self.beams is not None
+
+    def begin(self) -> None:
+        """Read the source and make the first pass, alone."""
+        try:
+            self._begin()
+        except BaseException as error:  # it is this search's own, and others go on
+            self.error = error
+
+    def _begin(self) -> None:
+        model, edits = self.model, self.intervention
+        if not reads_on(model, self.ids):
+            raise ValueError(f"{model.name} keeps nothing of what it has read.")
+        cross = model.kind != "decoder-only"
+        sites = sites_of(model.size("decoder_layers"), cross)
+        self.plans = plans_of(edits, sites, model.size("heads"))
+        late = cross and all_after_encoder(model, edits, sites)
+        with torch.inference_mode(), nullcontext() if late else edited(model, self.ids, edits):
+            self.batch = Batch(model, [self.ids], edits, None, self.tell, keep=True)
+            self.memory = 0 if self.batch.memory is None else self.batch.memory.shape[1]
+            beams = self.batch.beams(self.beam, self.batch.limits[0])
+            mine = [RowEdits(slice(0, 1), self.plans, 1, self.memory)]
+            with RowEditing(sites, mine) if late and self.plans else nullcontext():
+                scores = self.batch.following([(0, Path())])
+        beams.grow(scores)
+        reader = self.batch.reading and self.batch.reading.reader
+        assert isinstance(reader, NativeReader)
+        self.beams, self.reader = beams, reader
+        self._settle()
+
+    @property
+    def text(self) -> int:
+        """Tokens that each of its rows has read once its next pass is made."""
+        assert self.beams is not None
+        return len(self.batch.starts[0]) + len(self.beams.live[0].ids)
+
+    @property
+    def row_keys(self) -> int:
+        """Keys that each of its rows looks at in its next pass."""
+        return self.memory + self.text if self.begun else len(self.ids) + 1
+
+    @property
+    def last_cells(self) -> int:
+        """Keys of all its rows in its last pass, if it goes as far as it may."""
+        assert self.beams is not None
+        return self.beam * (len(self.ids) + self.beams.limit)
+
+    def ask(self) -> None:
+        """Say how far it is; what is raised there ends it."""
+        assert self.beams is not None
+        if self.tell is not None:
+            try:
+                self.tell(len(self.beams.live[0].ids), self.beams.limit)
+            except BaseException as error:
+                self.error = error
+
+    def take(self, logits: torch.Tensor) -> None:
+        """Go on with the logits ``[row, 1, vocabulary]`` of its last pass."""
+        assert self.beams is not None
+        try:
+            self.beams.grow(self.batch.scored(logits, self.beams.live))
+            self._settle()
+        except ValueError as error:
+            self.error = error
+
+    def _settle(self) -> None:
+        if self.beams is not None and not self.beams.live:
+            self.found = ranked(self.model, self.ids, self.beams.done, LENGTH_PENALTY)
+
+
+class SharedPasses:
+    """Some searches of one model that have begun and not ended, for some passes."""
+
+    def __init__(self, searches: Sequence[SharedSearch]):
+        readers = [search.reader for search in searches if search.reader is not None]
+        model = searches[0].model
+        self.device = model.device
+        self.sites = sites_of(model.size("decoder_layers"), cross=searches[0].memory > 0)
+        with torch.inference_mode():
+            self.reader = NativeReader.joined(readers)
+        #: Which rows of the reader are whose.
+        self.rows: dict[SharedSearch, slice] = {}
+        for search, reader in zip(searches, readers, strict=True):
+            self._place(search, reader.rows)
+
+    @property
+    def searches(self) -> list[SharedSearch]:
+        """Those that have not ended."""
+        return [search for search in self.rows if not search.ended]
+
+    def step(self) -> None:
+        """One pass of all; who ends in it leaves."""
+        for search in self.searches:
+            search.ask()
+        asked = self.searches
+        if not asked:
+            return
+        came, given, places, edits = [], [], self.rows, []
+        self.rows = {}
+        for search in asked:
+            assert search.beams is not None
+            came += [places[search].start + parent for parent in search.beams.parents]
+            given += [path.ids[-1:] for path in search.beams.live]
+            rows = self._place(search, len(search.beams.live))
+            if search.plans:
+                edits.append(RowEdits(rows, search.plans, search.text, search.memory))
+        with torch.inference_mode():
+            if came != list(range(self.reader.rows)):
+                self.reader.select(torch.tensor(came, device=self.device))
+            ids = torch.tensor(given, device=self.device)
+            if edits:
+                with RowEditing(self.sites, edits):
+                    logits = self.reader.read(ids)
+            else:
+                logits = self.reader.read(ids)
+            for search in asked:
+                search.take(logits[self.rows[search]])
+
+    def part(self) -> None:
+        """Give each search that goes on what it has kept, so that it can join others."""
+        with torch.inference_mode():
+            for search in self.searches:
+                search.reader = self.reader.part(self.rows[search], search.memory)
+
+    def _place(self, search: SharedSearch, count: int) -> slice:
+        first = max((rows.stop for rows in self.rows.values()), default=0)
+        self.rows[search] = slice(first, first + count)
+        return self.rows[search]
