@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ...model import ModelConfig, Transformer
+from ...model.positional_encoding import places
 from ...preprocessing.tokenizers import PlainIds, SentencePieceText, Tokenizer
 from ..files.reading import CheckpointError, Weights
 from . import native
@@ -58,8 +59,9 @@ class StoredPositions(nn.Module):
         else:
             self.register_buffer("table", torch.empty(*shape))
 
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.table.reshape(-1, x.shape[-1])[: x.shape[1]]
+    def forward(self, x: Tensor, before: Tensor | None = None) -> Tensor:
+        table = self.table.reshape(-1, x.shape[-1])
+        return x + (table[: x.shape[1]] if before is None else table[places(x, before)])
 
 
 @dataclass(frozen=True, eq=False)
