@@ -244,7 +244,9 @@ class Stack(nn.Module):
             for layer in self.layers:
                 x = layer(x, mask, memory, memory_mask, self.rotary)
         else:  # positions are counted over the whole text; the layers read what is new of it
-            x = self.embedding(x, cache.before)[:, -mask.shape[2] :]
+            # Code bases with embeddings of their own take no padding on the left.
+            x = self.embedding(x) if cache.before is None else self.embedding(x, cache.before)
+            x = x[:, -mask.shape[2] :]
             rotary = self.rotary and partial(self.rotary, before=cache.before)
             for layer, kept in zip(self.layers, cache.layers, strict=True):
                 x = layer(x, mask, memory, memory_mask, rotary, kept)

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 
 import pytest
+import torch
 
 from transformer_viz.checkpoints import load
 from transformer_viz.checkpoints.common.model import Model
@@ -121,6 +122,9 @@ def test_what_cannot_be_shared_is_known(
         assert not may_share(tiny_model, SOURCES[0], Intervention((edit,)))
     assert not may_share(tiny_gpt, SOURCES[0], Intervention((Pad(count=2),)))
     assert not may_share(build_model(score="location"), SOURCES[0], None)
+    counted = build_model()
+    counted.module.decoder.embedding = torch.nn.Sequential(counted.module.decoder.embedding)
+    assert may_share(build_model(), SOURCES[0], None) and not may_share(counted, SOURCES[0], None)
 
 
 def test_an_edit_without_a_place_says_so_and_leaves_others_alone(tiny_model: Model) -> None:

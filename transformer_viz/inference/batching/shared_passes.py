@@ -12,12 +12,15 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 import torch
+from torch import nn
 
 from ...capture.edit_plan import matching
 from ...checkpoints.common.model import Model
 from ...checkpoints.common.native import NativeReader
 from ...core.interventions import Edit, Intervention, ScalePositions
 from ...core.sites import Site
+from ...model import Transformer
+from ...model.transformer import Embedding
 from ..decoding.key_value_cache import known_to_read_on, may_keep, reads_on
 from ..donors import lends
 from ..generation import LENGTH_PENALTY, Hypothesis, check, ranked
@@ -37,6 +40,8 @@ def may_share(model: Model, source: object, intervention: Intervention | None) -
     """
     if not known_to_read_on(model) or model.takes != "text" or model.eyes is not None:
         return False
+    if not _takes_padding(model.module):
+        return False
     text = isinstance(source, str)
     if not text and not (isinstance(source, Sequence) and all(isinstance(n, int) for n in source)):
         return False
@@ -47,6 +52,13 @@ def may_share(model: Model, source: object, intervention: Intervention | None) -
     moved = any(isinstance(e, ScalePositions) and e.stack != "encoder" for e in edits)
     padded = model.kind == "decoder-only" and edits != (intervention or Intervention())
     return not moved and not padded and (not edits or score in OF_QUERY_AND_KEY)
+
+
+def _takes_padding(module: nn.Module) -> bool:
+    """Whether a decoder may stand beside others; code bases that count positions or mask in their
+    own way do not know of columns before a text."""
+    own = type(module) is Transformer and module.decoder is not None
+    return own and type(module.decoder.embedding) is Embedding
 
 
 def all_after_encoder(
