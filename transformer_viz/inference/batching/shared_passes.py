@@ -57,8 +57,9 @@ def may_share(model: Model, source: object, intervention: Intervention | None) -
 def _takes_padding(module: nn.Module) -> bool:
     """Whether a decoder may stand beside others; code bases that count positions or mask in their
     own way do not know of columns before a text."""
-    own = type(module) is Transformer and module.decoder is not None
-    return own and type(module.decoder.embedding) is Embedding
+    if type(module) is not Transformer or module.decoder is None:
+        return False
+    return type(module.decoder.embedding) is Embedding
 
 
 def all_after_encoder(
