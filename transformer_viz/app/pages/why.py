@@ -154,8 +154,8 @@ def _explained(scene: Scene, asked: Asked) -> None:
         with st.container(border=True, key=f"card-why-{method}"):
             _below(found, method, made)
     _take(found)
-    names = ("weight", "rollout", "contribution", "gradient x attention", "removal", "nat")
-    terms(*names, "logit", "residual stream")
+    names = ("weight", "rollout", "contribution", "gradient x attention", "hidden word")
+    terms(*names, "nat", "logit", "residual stream")
 
 
 def _answered(scene: Scene, asked: Asked) -> Answers:

@@ -14,9 +14,13 @@ TERMS: dict[str, tuple[str, str]] = {
     "removal": (
         mark("without it"),
         mark(
-            "The head gives what it gives on average, whatever the sentence (or nothing, where "
-            "that is chosen). What the model loses then is what the head does."
+            "The head gives what it gives on average, whatever the sentence, or what is chosen "
+            "instead. What the model loses then is what the head does."
         ),
+    ),
+    "hidden word": (
+        mark("removal"),
+        mark("One input word is hidden from all queries, and the model runs again."),
     ),
     "nat": (
         mark("nat"),
@@ -68,13 +72,16 @@ TERMS: dict[str, tuple[str, str]] = {
     ),
     "rollout": (
         mark("rollout"),
-        mark("The maps of all layers multiplied, as if nothing but attention moved anything."),
+        mark(
+            "The maps of all layers multiplied, half of each step staying where it is. What values "
+            "and feed-forward layers do is left out."
+        ),
     ),
     "swap": (
         mark("swap"),
         mark(
-            "A part of the other sentence's run in the place of the same part of this one. 0 %: "
-            "the answer stays; 100 %: that part alone makes it the other one's."
+            "A part of the other sentence's run in the place of the same part of this one. 0: the "
+            "answer stays; 1: that part alone makes it the other one's."
         ),
     ),
     "divergence": (
