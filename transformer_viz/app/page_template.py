@@ -17,6 +17,7 @@ from ..i18n import say
 from .counts.server_counts import ANSWERS, REFUSALS
 from .engine.engine import Engine
 from .engine.model_kind import Kind
+from .engine.turns.priority import PRIORITY
 from .lessons import navigation, strip
 from .session import changes, notices, query_state, visit, widget_sync
 from .session.keys import private
@@ -74,6 +75,7 @@ def _page(engine: Engine, body: Body, long: bool) -> None:
         st.rerun(scope="app")  # the frame's own colours stand outside of this fragment
     visit.restore(engine)
     widget_sync.apply_pending()
+    PRIORITY.give_way()
     with notices_above(engine):
         visit.save(engine)
         with _explained(engine):

@@ -15,6 +15,7 @@ import numpy as np
 from ...components.blob import pack
 from ...components.js_texts import taught
 from ...i18n import speaking
+from ..engine.turns.priority import PRIORITY
 from ..render.payloads import PARTS
 from ..session.keys import private
 from ..session.scene import Scene, scene_at
@@ -65,7 +66,7 @@ def frame(line: LiveSession, slider: Slider, value: Any, seq: int) -> bytes:
     changes = slider.moved(view.changes, view.place, value)
     look = replace(view.look, seq=seq)
     parts = {}
-    with speaking(look.lang), taught():
+    with PRIORITY.urgent(), speaking(look.lang), taught():
         scene = scene_at(
             view.engine,
             view.question,

@@ -12,6 +12,7 @@ from ...components import ChipRow, Picked, picked, tokens_data
 from ...components.blob import pack
 from ...components.bundle import bundle, style
 from ...components.ruler import Ruler
+from ..engine.turns.priority import PRIORITY
 
 Hear = Callable[[object], None]
 PLACE = '<div class="tv"></div>'
@@ -25,16 +26,22 @@ def _component(name: str, css: str | None = None, isolated: bool = True) -> Call
     """
     options: dict[str, Any] = {"html": PLACE, "isolate_styles": isolated}
     try:
-        return st.components.v2.component(
+        mount = st.components.v2.component(
             f"transformer_viz.{name}", js=f"{name}.js", css=css, **options
         )
     except StreamlitAPIException:
-        return st.components.v2.component(
+        mount = st.components.v2.component(
             f"transformer_viz_{name}",
             js=bundle(f"{name}.js"),
             css=css and style(css),
             **options,
         )
+
+    def shown(**given: Any) -> None:
+        PRIORITY.give_way()  # a page draws many, each of which takes some milliseconds
+        mount(**given)
+
+    return shown
 
 
 PICTURE = _component("pictures", "pictures.css")  # one for all: their modules are fetched once

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ..task import Task, waiting_for
+from .priority import PRIORITY
 
 TURN = 0.25  # seconds of a long run until others that wait go on
 
@@ -116,7 +117,8 @@ class RunSlots:
         self._change.notify_all()
 
     def _rest(self, ticket: _Ticket, task: Task) -> None:
-        """Between two passes: once its turn is over, others that wait go on first."""
+        """Between two passes: frames go first, and once its turn is over, others that wait."""
+        PRIORITY.give_way()
         with self._change:
             others = any(one.long for one in self._line)
             if not others or time.monotonic() - ticket.since < self.turn:
