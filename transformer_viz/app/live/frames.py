@@ -15,7 +15,6 @@ import numpy as np
 from ...components.blob import pack
 from ...components.js_texts import taught
 from ...i18n import speaking
-from ..engine.turns.priority import PRIORITY
 from ..render.payloads import PARTS
 from ..session.keys import private
 from ..session.scene import Scene, scene_at
@@ -66,7 +65,7 @@ def frame(line: LiveSession, slider: Slider, value: Any, seq: int) -> bytes:
     changes = slider.moved(view.changes, view.place, value)
     look = replace(view.look, seq=seq)
     parts = {}
-    with PRIORITY.urgent(), speaking(look.lang), taught():
+    with speaking(look.lang), taught():
         scene = scene_at(
             view.engine,
             view.question,

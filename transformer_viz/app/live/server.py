@@ -32,6 +32,7 @@ from ...checkpoints.files import upload_rooms
 from ...core.errors import is_fault
 from ..counts.server_counts import FRAMES, FRAMES_ENDED, REFUSALS
 from ..engine.task import Abandoned
+from ..engine.turns.priority import PRIORITY
 from . import status
 from .allowed_hosts import AllowedHosts
 from .asset_bundles import Joined
@@ -107,7 +108,8 @@ def _answer(request: Request) -> Response:
     except ValueError as error:
         return _sentence(400, str(error))
     try:
-        body = make()
+        with PRIORITY.urgent():
+            body = make()
     except Abandoned:
         return Response(status_code=204, headers=HEADERS)
     except (ValueError, LookupError, OSError) as error:

@@ -1,4 +1,4 @@
-"""What a hand waits for goes before what an eye waits for: others pause while a frame is made."""
+"""What a hand waits for goes first: others pause while a live frame or a tile is made."""
 
 from __future__ import annotations
 
