@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .checkpoints import load as load
     from .core.interventions import Intervention as Intervention
     from .core.trace import Trace as Trace
+    from .given.building import from_attentions as from_attentions
     from .inference.ablation.ranking import rank as rank
     from .inference.comparison.sides import compare as compare
     from .inference.explanation.explaining import explain as explain
@@ -42,6 +43,7 @@ __all__ = [
     "available",
     "compare",
     "explain",
+    "from_attentions",
     "load",
     "match",
     "metrics",
@@ -64,6 +66,7 @@ __getattr__ = lazy(
         "available": ".checkpoints",
         "load": ".checkpoints",
         "trace": ".inference.tracing",
+        "from_attentions": ".given.building",
         "translate": ".inference.generation",
         "match": ".inference.matching",
         "metrics": ".metrics",

@@ -53,6 +53,7 @@ FLOORS: dict[str, float] = {
     "metrics/residual": 3,
     "metrics/statistics": 3,
     "metrics": 3,
+    "given": 3.1,
     "inference/ablation": 3.1,
     "inference/patching": 3.1,
     "inference/alignment": 3.1,

@@ -20,6 +20,7 @@ PUBLIC = {
     "available",
     "compare",
     "explain",
+    "from_attentions",
     "load",
     "match",
     "metrics",

@@ -52,6 +52,8 @@ class Trace:
         if self.target is not None:
             words.append(f"{len(self.target)} target tokens")
         words.append(f"{len(self.heads)} heads in {len(self.attentions)} attentions")
+        if self.report.given:
+            words.append(self.report.GIVEN)
         return f"<Trace of {self.manifest.get('model', 'a model')}: {', '.join(words)}>"
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -123,8 +125,7 @@ class Trace:
         layers = sorted({one.site.layer for one in self._kept(block)})
         if not layers:
             raise LookupError(
-                f"The matrices of {block!r} were not kept in this trace; trace again with "
-                f'keep=("weights",).{self._untiled(block)}'
+                f"The matrices of {block!r} {self._absent('weights')}{self._untiled(block)}"
             )
         self._refuse_large(block, self._tiled(block))
         return tuple(self.block(block, layer) for layer in layers)
@@ -230,9 +231,18 @@ class Trace:
                     return one
                 return Tiles(one.site, one.query, one.key, (Matrix(one.weights),))
         raise LookupError(
-            f"Neither tiles nor weights of {block!r} layer {layer} were kept in this trace; trace "
-            f'again with keep=("tiles",).{self._untiled(block, layer)}'
+            f"Neither tiles nor weights of {block!r} layer {layer} were kept in this trace; "
+            f'trace again with keep=("tiles",).{self._untiled(block, layer)}'
         )
+
+    def _absent(self, part: str) -> str:
+        """Why a part is not here, and what to do about it."""
+        if self.report.given:
+            return (
+                "were not given: this trace was made of arrays of weights. Open the model with "
+                f'tv.load and run tv.trace with keep=("{part}",).'
+            )
+        return f'were not kept in this trace; trace again with keep=("{part}",).'
 
     def _untiled(self, block: str, layer: int | None = None) -> str:
         """Why a map has no tiles, where they were asked for."""
@@ -272,9 +282,7 @@ class Trace:
         layers = self.blocks(block) if layer is None else (self.block(block, layer),)
         arrays = [getattr(attention, part) for attention in layers]
         if any(array is None for array in arrays):
-            raise LookupError(
-                f'{part} of {block!r} were not kept; trace again with keep=("{part}",).'
-            )
+            raise LookupError(f"{part} of {block!r} {self._absent(part)}")
         if layer is not None:
             return arrays[0]
         shapes = {array.shape for array in arrays}
@@ -298,8 +306,8 @@ class Trace:
         """The residual stream, ``[layer + 1, token, d_model]``, when kept."""
         if stack not in self.hiddens:
             raise LookupError(
-                f"The hidden states of {stack!r} were not kept; trace again with "
-                f'keep=("hidden",). Kept: {", ".join(self.hiddens) or "none"}.'
+                f"The hidden states of {stack!r} {self._absent('hidden')} "
+                f"Kept: {', '.join(self.hiddens) or 'none'}."
             )
         return self.hiddens[stack]
 

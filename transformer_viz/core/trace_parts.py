@@ -102,6 +102,7 @@ class Report:
     ``kernels`` are the softmaxes and fused attentions that ran below the probe, and what each is;
     ``laws`` by site and law the difference that a proof of axes and edits left (None: could not be
     told), at most ``tolerance`` where it holds; ``untold`` says what could not be told, and why.
+    ``given``: the weights came as arrays, so that nothing was watched and nothing proves them.
     Differences are relative to the largest value of the tensor compared.
     """
 
@@ -115,12 +116,17 @@ class Report:
     laws: dict[str, dict[str, float | None]] = field(default_factory=dict)
     untold: tuple[str, ...] = ()
     tolerance: float = 1e-4
+    given: bool = False
 
     TOLERANCE = 1e-4
+    GIVEN: ClassVar[str] = "given, not captured"
 
     @property
     def status(self) -> str:
-        """``green`` when everything checked agrees, otherwise ``amber``."""
+        """``green`` when everything checked agrees, otherwise ``amber``; of arrays that somebody
+        gave, ``given, not captured``."""
+        if self.given:
+            return self.GIVEN
         checked = [self.row_sum_error, *(e for e in self.rebuilt.values() if e is not None)]
         if self.output_difference is not None:
             checked.append(self.output_difference)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..core.given.facts import given_facts
 from ..core.trace import Trace
 from ..core.trace_parts import KernelRun, Report
 from ..i18n import mark, say
@@ -31,6 +32,8 @@ class AttentionSite:
 def findings_of(run: Trace) -> tuple[Finding, ...]:
     """The sentences of a run's report, from what was seen to what was measured."""
     report = run.report
+    if report.given:
+        return tuple(Finding(said, "amber") for said in given_facts(run))
     return (_seen(run), _untouched(report), _proved(report), accounted(report), measured(report))
 
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ..checkpoints import load
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
+from ..core.trace import Trace
 from ..core.trace_parts import Tokens
 from ..preprocessing.tokenizers import PairTokenizer, target_side
 from .generation import translate, written_ids
@@ -299,6 +300,11 @@ def model_of(thing: Model | nn.Module) -> Model:
     """A model, or a module as one; a module that takes ids alone is asked for the next of them."""
     if isinstance(thing, Model):
         return thing
+    if isinstance(thing, Trace):
+        raise ValueError(
+            "This needs a model to run, and a trace is one run that is over; open the model with "
+            "tv.load and give that."
+        )
     ready = load(thing)
     if ready.layout == "module in memory" and ready.kind == "encoder-only":
         return load(thing, kind="decoder-only")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..core.given.facts import SHORT
 from ..core.trace import Trace
 from ..core.version import __version__
 from ..i18n import say
@@ -40,6 +41,8 @@ def whose(trace: Trace, before: Trace | None = None) -> str:
     if words.get("hash"):
         model = say("{model}, weights {hash}", model=model, hash=str(words["hash"])[:10])
     said = say("{model}; {edits}.", model=model, edits=edits)
+    if trace.report.given:
+        said += " " + say(SHORT)
     if before is not None:
         said += " " + say("The other run: {edits}.", edits=before.intervention.describe())
     return f"{said} transformer_viz {__version__}."

@@ -163,7 +163,7 @@ def _alignable(trace: Trace) -> None:
             f"{', '.join(trace.maps) or 'none'}. Open a model with encoder and decoder, or ask "
             "tv.metrics(trace) what its heads do."
         )
-    if not trace.source.ids:
+    if not (trace.source.ids or trace.report.given):
         raise ValueError(
             "An alignment joins words, and the source of this run has none (a picture, a sound or "
             "vectors); its maps and tv.metrics(trace) can be had."
@@ -178,11 +178,13 @@ def _said(layer: int | None, head: int | None) -> str:
 
 def _card(trace: Trace) -> dict[str, Any]:
     """What one needs to repeat and to judge the links."""
-    read = repr((trace.source.ids, trace.tokens("target").ids)).encode()
+    source, target = trace.source, trace.tokens("target")
+    read = repr((source.ids or source.pieces, target.ids or target.pieces)).encode()
     manifest = trace.manifest
     return {
         "model": manifest.get("model"),
         "model_hash": manifest.get("hash"),
+        "report": trace.report.status,
         "sentences": 1,
         "sentences_hash": hashlib.sha256(read).hexdigest(),
         "dtype": manifest.get("dtype"),

@@ -135,6 +135,14 @@ def require_product(trace: Trace, block: str, layer: int, head: int) -> Attentio
     kept, where = trace.manifest.get("keep", ()), f"{called(block)} L{layer}"
     parts = {"qkv": attention.v, "scores": attention.scores}
     missing = [part for part, array in parts.items() if array is None and part not in kept]
+    if missing and trace.report.given:
+        raise NoProduct(
+            say(
+                "q, k and the scores of {where} were not given: this run was made of arrays of "
+                "weights, and from weights nobody can tell them.",
+                where=where,
+            )
+        )
     if missing:
         raise NoProduct(
             say(

@@ -118,6 +118,9 @@ def largest_change(changes: np.ndarray) -> float:
 
 def sentences(trace: Trace, block: str) -> tuple[Tokens, Tokens]:
     """The words that the rows and the columns of a map stand for."""
+    kept = next((one for one in trace.attentions if one.site.map == block), None)
+    if kept is not None:
+        return trace.tokens(kept.query), trace.tokens(kept.key)
     stack, kind = MAPS[block]
     words = trace.words_of(stack)
     return words, trace.source if kind == "cross" else words
@@ -196,7 +199,8 @@ def _exact(trace: Trace, block: str, first: np.ndarray, last: np.ndarray) -> Non
 def extends(now: Tokens, before: Tokens) -> bool:
     """Whether one sentence is the other with nothing but tokens appended."""
     count = len(before)
-    same = now.ids[:count] == before.ids if before.ids else now.pieces[:count] == before.pieces
+    known = before.ids and now.ids  # strings alone are given without
+    same = now.ids[:count] == before.ids if known else now.pieces[:count] == before.pieces
     return same and len(now) >= count
 
 

@@ -330,6 +330,7 @@ def _side(run: Trace) -> dict[str, Any]:
     return {
         "model": manifest.get("model"),
         "model_hash": manifest.get("hash"),
+        "report": run.report.status,
         "dtype": manifest.get("dtype"),
         "device": manifest.get("device"),
         "seed": manifest.get("seed"),

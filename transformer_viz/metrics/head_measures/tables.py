@@ -12,7 +12,7 @@ from ...core.edits import Temperature
 from ...core.numerics import MASK_SCORE
 from ...core.sites import Site
 from ...core.trace import Trace
-from ...core.trace_parts import Attention
+from ...core.trace_parts import Attention, Tokens
 from ..statistics.bootstrap import percentile_interval, reweightings
 from .registry import MEASURES, settled
 from .rows import VIEWS, HeadRows, Tally
@@ -62,10 +62,20 @@ def rows_of(trace: Trace, attention: Attention, view: str) -> HeadRows:
         allowed_keys(attention, _hardened(trace, attention.site)),
         np.array(query.special, bool),
         np.array(key.special, bool),
-        key_ids=np.array(key.ids, np.int64) if key.ids else None,
+        key_ids=_ids(trace, key),
         cross=attention.site.block == "cross",
         view=view,
     )
+
+
+def _ids(trace: Trace, key: Tokens) -> np.ndarray | None:
+    """Which tokens are the same, ``[key]``; None of vectors, patches and sounds. Of given weights
+    with strings alone equal strings are the same token."""
+    if key.ids:
+        return np.array(key.ids, np.int64)
+    if trace.report.given:
+        return np.unique(np.array(key.pieces), return_inverse=True)[1].astype(np.int64)
+    return None
 
 
 def _hardened(trace: Trace, site: Site) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from ...core.given.facts import PROBABILITIES, require_captured
 from ...core.sites import Site
 from ...core.trace import Trace
 from ...i18n import say
@@ -93,6 +94,8 @@ def output_changes(before: Trace, after: Trace) -> pd.DataFrame:
         ValueError: the runs speak about different words; says how to hold them.
     """
     if before.produced is None or after.produced is None:
+        for run in (before, after):
+            require_captured(run, PROBABILITIES)
         raise LookupError(
             say("This model has no output layer, so its words have no probabilities to compare.")
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...core.given.facts import PROBABILITIES, require_captured
 from ...core.trace import Trace
 
 
@@ -17,6 +18,7 @@ def held_bits(trace: Trace) -> np.ndarray:
         LookupError: a model without an output layer has no probabilities.
     """
     if trace.produced is None:
+        require_captured(trace, PROBABILITIES)
         raise LookupError("This model has no output layer, so no word has a probability.")
     least = float(np.finfo(np.float32).smallest_subnormal)
     return -np.log2(np.maximum(trace.produced.probability.astype(np.float64), least))

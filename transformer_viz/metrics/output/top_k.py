@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from ...core.given.facts import PROBABILITIES, require_captured
 from ...core.numerics import softmax
 from ...core.trace import Trace
 
@@ -27,6 +28,7 @@ def probabilities(trace: Trace, row: int) -> np.ndarray:
 
 def _logits(trace: Trace, row: int) -> np.ndarray:
     if trace.logits is None:
+        require_captured(trace, PROBABILITIES)
         raise LookupError(
             "This run has no logits of words, so there are no candidates; they come from a model "
             "with an output layer over its vocabulary."

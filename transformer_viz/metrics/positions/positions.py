@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ...core.given.facts import require_captured
 from ...core.interventions import ScalePositions, ShufflePositions
 from ...core.sites import MAPS, called
 from ...core.trace import Trace
 from ...core.trace_parts import Tokens
-from ...i18n import say
+from ...i18n import mark, say
 
 EVEN = 0.01  # what may be missing from an even turn: in shares of the arrow, and of its way
 STILL = 1e-10  # radians a position: less is the rounding of a pair that stands still
@@ -110,6 +111,7 @@ def position_array(trace: Trace, name: str) -> np.ndarray:
         LookupError: the trace has no positions of this name; names those it has.
     """
     if name not in trace.positions:
+        require_captured(trace, mark("positions"))
         have = ", ".join(sorted(trace.positions)) or say("none that could be found")
         raise LookupError(
             say("This run has no positions {name}; it has {known}.", name=repr(name), known=have)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from ...core.given.facts import require_captured
 from ...core.trace import Trace
 from ...i18n import mark, say
 from ..attention.thumbnails import extends
@@ -251,6 +252,7 @@ def _sites(trace: Trace, stack: str) -> list[tuple[str, pd.DataFrame]]:
     found = rows.groupby("site", sort=False) if len(rows) else ()
     sites = [(str(site), table) for site, table in found if len(table) == length]
     if not sites:
+        require_captured(trace, mark("norms"))
         raise LookupError(
             say(
                 "This run has no norms over the words of {stack}; it has norms in {stacks}.",

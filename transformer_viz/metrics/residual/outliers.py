@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from ...core.given.facts import require_captured
 from ...core.sites import called
 from ...core.trace import Trace
 from ...i18n import mark, say
@@ -182,6 +183,7 @@ def gain_and_bias(trace: Trace, site: str) -> tuple[np.ndarray | None, np.ndarra
         LookupError: no such norm; names those there are.
     """
     if site not in trace.gains:
+        require_captured(trace, mark("norms"))
         raise LookupError(
             say(
                 "This run has no norm {norm}; it has {norms}.",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from ...core.given.facts import require_captured
 from ...core.trace import Trace
 from ...i18n import mark, say
 
@@ -30,6 +31,7 @@ def stream_lengths(trace: Trace, stack: str) -> tuple[tuple[str, ...], np.ndarra
     """
     found = steps(trace, stack)
     if not found:
+        require_captured(trace, mark("lengths of the residual stream"))
         raise LookupError(
             say(
                 "This run has no residual stream in {stack}; it has one in {stacks}.",

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...components.atlas import atlas_height
 from ...components.standalone_page import framed, page
+from ...core.given.facts import given_facts
 from ...core.sites import called
 from ...core.trace import Trace
 from ...i18n import join_words, say
@@ -46,7 +47,7 @@ def atlas(
     options: dict[str, Any] = {"parts": ["atlas", "head"], "view": "map"}
     room = room_for(title, body)
     blob, _ = book(runs_of(trace, before), places, room, blocks=chosen, **options)
-    said = f"{title}. {heads_in_words(trace, chosen)}"
+    said = " ".join((f"{title}. {heads_in_words(trace, chosen)}", *given_facts(trace)[:1]))
     content = page(blob, title=title, body=body)
     frame = framed(content, title=title, height=atlas_height(trace, chosen) + BELOW)
     return Picture(f"{frame}<p>{html.escape(said)}</p>", said)

@@ -12,6 +12,7 @@ from typing import Any
 from ...components import Chip, ChipRow, spot, tokens_data
 from ...components.js_texts import taught
 from ...components.standalone_page import page
+from ...core.given.facts import given_facts
 from ...core.sites import MAPS, called
 from ...core.trace import Trace
 from ...core.trace_parts import Tokens
@@ -156,6 +157,8 @@ def _body(title: str, trace: Trace, before: Trace | None, kept: int) -> str:
 def _proof(trace: Trace) -> str:
     """The capture report in a sentence."""
     found = trace.report
+    if found.given:
+        return " ".join(given_facts(trace))
     checked = [error for error in found.rebuilt.values() if error is not None]
     said = [
         say("{count} places found", count=len(found.sites)),

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...components.lines import MOST_HEADS, lines_height
 from ...components.standalone_page import framed, page
+from ...core.given.facts import given_facts
 from ...core.sites import called
 from ...core.trace import Trace
 from ...i18n import join_words, say
@@ -57,6 +58,7 @@ def lines(
     said = (
         f"{title}. {describe_row(first.weights[row], first.rows.labels[row], first.columns.labels)}"
     )
+    said = " ".join((said, *given_facts(trace)[:1]))
     height = lines_height(block, len(first.rows), len(first.columns)) + AROUND
     frame = framed(page(blob, title=title, body=body), title=title, height=height)
     return Picture(f"{frame}<p>{html.escape(said)}</p>", said)

@@ -1,0 +1,1 @@
+"""Weights that were given and not captured: what such a trace says of itself."""

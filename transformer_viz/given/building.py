@@ -1,0 +1,270 @@
+"""`tv.from_attentions`: a trace from weights that somebody has."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..core.sites import MAPS, Site
+from ..core.tiles import Matrix, Tiles
+from ..core.trace import Trace
+from ..core.trace_parts import Attention, Report, Tokens, read_only
+from ..core.version import __version__
+from ..metrics.attention.head_statistics import head_statistics
+from .checks import Facts, facts, looks_ahead, require_shape
+from .layers import Layer, is_steps, joined, layers_of
+from .outputs import Parts, parts_of, sequence_of, written
+from .words import tokens_of
+
+SIDE = 64  # rows and columns that a small picture has at most, as in captured traces
+NAME = "given weights"
+NORMS = ("mean", "std", "rms", "input_norm", "output_norm", "output_mean")
+
+
+@dataclass(frozen=True, eq=False)
+class _Map:
+    """One map: its layers, whose words stand along its sides, and what its weights show."""
+
+    block: str
+    layers: list[Layer]
+    query: str
+    key: str
+    facts: list[Facts]
+
+
+def from_attentions(
+    attentions: Any,
+    tokens: Any,
+    *,
+    cross: Any = None,
+    decoder: Any = None,
+    target_tokens: Any = None,
+    tokenizer: Any = None,
+    batch: int | None = None,
+    check_sums: bool = True,
+    name: str = NAME,
+) -> Trace:
+    """A trace of attention weights that you have, for all views, measures, files and the report.
+
+    The weights are checked and copied, never guessed. The trace is marked as given: nobody watched
+    the model, so nothing proves that it used them, and whatever needs more than weights (scores,
+    queries and keys, values, norms, positions, logits) says that it was not given.
+
+    Args:
+        attentions: what a Hugging Face model returned with ``output_attentions=True`` (the output
+            object, its ``attentions`` or ``encoder_attentions``, or the steps that ``generate``
+            returned), or weights: a list with ``[head, row, column]`` or ``[batch, head, row,
+            column]`` a layer (None where a layer has none), or one array ``[layer, head, row,
+            column]`` or ``[layer, batch, head, row, column]``; of torch (any device, half
+            precision, with a graph), numpy, JAX, or plain lists. Those of a lone stack, or of an
+            encoder; None where there is only a decoder.
+        tokens: one token for each column: strings as ``tokenizer.convert_ids_to_tokens`` gives
+            them, or ids with ``tokenizer``. Of a translator, what the encoder reads.
+        cross: the cross-attention, in the same ways; rows are ``target_tokens``.
+        decoder: the decoder's own attention, in the same ways.
+        target_tokens: what the decoder reads, its start token too.
+        tokenizer: of the transformers library: then ids, special tokens and words are known for
+            sure; without it special tokens are told by their spelling.
+        batch: which sequence of a batch.
+        check_sums: False where rows are not meant to sum to 1, as beside learned sinks.
+        name: what the trace calls its model.
+
+    A lone stack in which no row looks ahead is a decoder's (``decoder``), any other an encoder's
+    (``encoder``); given as ``decoder=`` with ``attentions=None`` it is a decoder's in any case.
+    Rows of zeros are padding, and are counted. Layers count from 0 without those that have no
+    weights.
+
+    Raises:
+        ValueError: no weights, other numbers of tokens, a batch of several, numbers that are no
+            weights, rows that do not sum to 1; names the layer, head and row, and what to do.
+    """
+    parts = parts_of(Parts(attentions, cross, decoder), batch)
+    steps = written(parts)
+    source = tokens_of(tokens, tokenizer, "tokens")
+    target = None if target_tokens is None else tokens_of(target_tokens, tokenizer, "target_tokens")
+    found = _maps(parts, batch, target is not None)
+    if steps:
+        source, target = _read(found, source, target)
+    checked = [_checked(one, source, target, check_sums) for one in found]
+    return Trace(
+        source=source,
+        target=target,
+        produced=None,
+        heads=pd.concat([_heads(one) for one in checked], ignore_index=True),
+        thumbnails={one.block: _thumbnails(one) for one in checked},
+        attentions=tuple(_attention(one, n) for one in checked for n in range(len(one.layers))),
+        norms=_empty({"site": object, "stack": object, "layer": int, "token": int}, NORMS),
+        gains={},
+        residuals=_empty({"stack": object, "layer": int, "place": object, "token": int}, ("norm",)),
+        positions={},
+        logits=None,
+        report=_report(checked),
+        manifest=_manifest(checked, name, target is not None, tokenizer is not None, steps),
+    )
+
+
+def _maps(parts: Parts, batch: int | None, pair: bool) -> list[_Map]:
+    """The maps that were given, in the order of all traces."""
+
+    def read(thing: Any, what: str) -> list[Layer]:
+        if is_steps(thing):
+            return joined(thing, what, batch, parts.beams)
+        return layers_of(thing, what, sequence_of(thing, parts, batch))
+
+    given = (("attentions", parts.attentions), ("decoder", parts.decoder), ("cross", parts.cross))
+    layers = {what: read(thing, what) for what, thing in given if thing is not None}
+    if not layers:
+        raise ValueError(
+            "No weights came: give attentions=, decoder= or cross=, such as outputs.attentions of "
+            'a model that was loaded with attn_implementation="eager".'
+        )
+    lone = "decoder" not in layers and not pair
+    if "cross" in layers and not pair:
+        raise ValueError(
+            "cross= has rows of what a decoder reads; give its tokens, the start token too, as "
+            "target_tokens=."
+        )
+    if pair and not {"cross", "decoder"} & set(layers):
+        raise ValueError(
+            "target_tokens= came without decoder= or cross=; leave it out, or give their weights."
+        )
+    if {"attentions", "decoder"} <= set(layers) and not pair:
+        raise ValueError(
+            "attentions= and decoder= both came without target_tokens=; a decoder beside an "
+            "encoder has tokens of its own, start token first: give them as target_tokens=."
+        )
+    found = []
+    if "attentions" in layers:
+        square = layers["attentions"]
+        behind = lone and square[0].weights.values.shape[1] > 1 and not looks_ahead(square)
+        found.append(_Map("decoder" if behind else "encoder", square, "source", "source", []))
+    if "decoder" in layers:
+        side = "target" if pair else "source"
+        found.append(_Map("decoder", layers["decoder"], side, side, []))
+    if "cross" in layers:
+        found.append(_Map("cross", layers["cross"], "target", "source", []))
+    return found
+
+
+def _read(
+    maps: Sequence[_Map], source: Tokens, target: Tokens | None
+) -> tuple[Tokens, Tokens | None]:
+    """The tokens of generate() that were read: the last one that it wrote was not."""
+    last = maps[-1]
+    rows = last.layers[0].weights.values.shape[1]
+    own = source if last.query == "source" else target
+    if own is None or len(own) != rows + 1:
+        return source, target
+    cut = _without_last(own)
+    return (cut, target) if last.query == "source" else (source, cut)
+
+
+def _without_last(tokens: Tokens) -> Tokens:
+    return Tokens(
+        ids=tokens.ids[:-1],
+        pieces=tokens.pieces[:-1],
+        labels=tokens.labels[:-1],
+        words=tokens.words[:-1],
+        special=tokens.special[:-1],
+    )
+
+
+def _checked(one: _Map, source: Tokens, target: Tokens | None, check_sums: bool) -> _Map:
+    """The same map with what its weights show.
+
+    Raises:
+        ValueError: as of `from_attentions`.
+    """
+    sides = {"source": source, "target": source if target is None else target}
+    what = "attentions" if one.block == "encoder" or target is None else one.block
+    rows, columns = len(sides[one.query]), len(sides[one.key])
+    for layer in one.layers:
+        require_shape(layer, what, rows, columns, one.query == one.key)
+    found = [facts(layer, what, check_sums) for layer in one.layers]
+    return _Map(one.block, one.layers, one.query, one.key, found)
+
+
+def _attention(one: _Map, layer: int) -> Attention:
+    weights = one.layers[layer].weights.values.astype(np.float32)
+    return Attention(read_only(weights), Site(*MAPS[one.block], layer), one.query, one.key)
+
+
+def _heads(one: _Map) -> pd.DataFrame:
+    """The table of heads, as captured traces have it; rows of zeros are off from no sum."""
+    stack, kind = MAPS[one.block]
+    tables = []
+    for number, layer in enumerate(one.layers):
+        weights = layer.weights.values
+        table = head_statistics(weights)
+        sums = weights.astype(np.float64).sum(-1)
+        table["row_sum_error"] = np.where(sums == 0, 0.0, np.abs(sums - 1)).max(-1)
+        table.insert(0, "layer", number)
+        tables.append(table)
+    found = pd.concat(tables, ignore_index=True)
+    found.insert(0, "block", kind)
+    found.insert(0, "stack", stack)
+    return found
+
+
+def _thumbnails(one: _Map) -> np.ndarray:
+    """Each head small: uint8 ``[layer, head, <=64, <=64]``, max-pooled, 255 = 1."""
+    heads = max(len(layer.weights.values) for layer in one.layers)
+    rows, columns = one.layers[0].weights.values.shape[1:]
+    high, wide = -(-rows // SIDE), -(-columns // SIDE)
+    shape = (len(one.layers), heads, -(-rows // high), -(-columns // wide))
+    out = np.zeros(shape, np.uint8)
+    for number, layer in enumerate(one.layers):
+        matrix = Matrix(layer.weights.values.astype(np.float32))
+        tiles = Tiles(Site(*MAPS[one.block], number), one.query, one.key, (matrix,))
+        for head in range(matrix.heads):
+            small, _ = tiles.pooled(head, slice(None), slice(None), high, wide)
+            out[number, head] = np.rint(np.clip(small, 0, 1) * np.float32(255))
+    return read_only(out)
+
+
+def _empty(keys: dict[str, type], values: Sequence[str]) -> pd.DataFrame:
+    """A table without rows: what was not given."""
+    kinds: dict[str, Any] = {**keys, **dict.fromkeys(values, np.float32)}
+    return pd.DataFrame({name: np.zeros(0, kind) for name, kind in kinds.items()})
+
+
+def _report(maps: Sequence[_Map]) -> Report:
+    sites = tuple(
+        str(Site(*MAPS[one.block], layer)) for one in maps for layer in range(len(one.layers))
+    )
+    error = max(found.error for one in maps for found in one.facts)
+    return Report(sites, error, None, {}, given=True)
+
+
+def _manifest(
+    maps: Sequence[_Map], name: str, pair: bool, known: bool, steps: bool
+) -> dict[str, Any]:
+    """What is known of the weights: their types, masks, padding, and which layers had none."""
+    kind = "encoder-decoder" if pair else f"{maps[0].block}-only"
+    given = {
+        one.block: {
+            "dtype": one.layers[0].weights.dtype,
+            "layers": [layer.number for layer in one.layers],
+            "masks": [found.mask for found in one.facts],
+            "rows of zeros": sorted({row for found in one.facts for row in found.blank}),
+        }
+        for one in maps
+    }
+    return {
+        "model": name,
+        "layout": Report.GIVEN,
+        "dtype": maps[0].layers[0].weights.dtype,
+        "kind": kind,
+        "versions": {"transformer_viz": __version__, "python": platform.python_version()},
+        "keep": ["weights"],
+        "given": given
+        | {
+            "special tokens": "by the tokenizer" if known else "by their spelling",
+            "steps of generate": steps,
+        },
+    }

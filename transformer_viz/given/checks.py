@@ -1,0 +1,131 @@
+"""Whether arrays are attention: their shape, their rows, and which mask their zeros show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .layers import Layer
+
+NO_NUMBER = (
+    "this comes of a softmax over nothing, or of half precision that ran over; cut padding off, or "
+    "compute in float32"
+)
+NEGATIVE = "a weight is never negative, so these may be scores from before the softmax"
+TOO_LARGE = (
+    "a weight is at most 1, so these may be scores from before the softmax, or dropout was on: "
+    "call model.eval()"
+)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a layer's weights say of themselves.
+
+    ``error`` the worst ``|sum of a row - 1|`` of rows that are not all zeros; ``blank`` the rows
+    that are zeros in every head, as padding makes them; ``mask`` what exact zeros show: ``none``,
+    ``causal``, ``causal, window of 4``, ``window of 4``, or ``other``.
+    """
+
+    error: float
+    blank: tuple[int, ...]
+    mask: str
+
+
+def require_shape(layer: Layer, what: str, rows: int, columns: int, both: bool) -> None:
+    """Refuse weights of other words.
+
+    Raises:
+        ValueError: says how many rows, columns and tokens came.
+    """
+    _, high, wide = layer.weights.values.shape
+    if (high, wide) == (rows, columns):
+        return
+    came = f"{what}, layer {layer.number}, has {high} rows and {wide} columns"
+    if both:
+        advice = (
+            f"{rows} tokens came. Give one token for each row, special tokens and padding too: "
+            "tokenizer.convert_ids_to_tokens(input_ids[0])."
+        )
+    else:
+        advice = (
+            f"there are {rows} target tokens (the rows) and {columns} tokens (the columns). Give "
+            "target_tokens= as the decoder reads them, its start token too."
+        )
+    raise ValueError(f"{came}, and {advice}")
+
+
+def facts(layer: Layer, what: str, check_sums: bool) -> Facts:
+    """Check a layer's weights ``[head, row, column]``.
+
+    Args:
+        layer: the weights.
+        what: whose they are.
+        check_sums: whether rows must sum to 1.
+
+    Raises:
+        ValueError: a number that is no weight, or a row that does not sum to 1; names layer, head
+            and row, and says what it may be.
+    """
+    w = layer.weights.values.astype(np.float64)
+    _refuse(~np.isfinite(w), w, layer, what, NO_NUMBER)
+    _refuse(w < 0, w, layer, what, NEGATIVE)
+    if check_sums:
+        _refuse(w > 1 + layer.weights.tolerance, w, layer, what, TOO_LARGE)
+    sums = w.sum(-1)
+    off = np.where(sums == 0, 0.0, np.abs(sums - 1))
+    if check_sums and off.max() > layer.weights.tolerance:
+        head, row = np.unravel_index(int(off.argmax()), off.shape)
+        raise ValueError(
+            f"{what}, layer {layer.number}, head {head}, row {row} sums to {sums[head, row]:.4g} "
+            f"instead of 1 (allowed: {layer.weights.tolerance:.0e} in {layer.weights.dtype}). "
+            "Dropout may be on (model.eval()), or these are a part of the weights, or averages. "
+            "If rows are meant to sum to something else, as beside a learned sink, say "
+            "check_sums=False."
+        )
+    blank = tuple(int(row) for row in np.flatnonzero(~sums.any(axis=0)))
+    return Facts(float(off.max()), blank, mask_of(w))
+
+
+def _refuse(wrong: np.ndarray, w: np.ndarray, layer: Layer, what: str, why: str) -> None:
+    if not wrong.any():
+        return
+    head, row, column = np.argwhere(wrong)[0]
+    raise ValueError(
+        f"{what}, layer {layer.number}, head {head}, row {row}, column {column} holds "
+        f"{w[head, row, column]:.4g}; {why}."
+    )
+
+
+def mask_of(w: np.ndarray) -> str:
+    """The mask that exact zeros of all heads show, in a word.
+
+    Rows and columns of nothing but zeros (padding) are left out.
+
+    Args:
+        w: weights ``[head, row, column]``.
+    """
+    seen = np.asarray(w.any(axis=0))
+    high, wide = seen.shape
+    query, key = np.indices(seen.shape)
+    asked = np.outer(seen.any(axis=1), seen.any(axis=0))
+    if seen[asked].all():
+        return "none"
+    if high != wide:
+        return "other"
+    away = np.asarray(query - key)
+    behind, far = int(away[seen].max()), int(np.abs(away[seen]).max())
+    for name, allowed in (
+        ("causal", away >= 0),
+        (f"causal, window of {behind + 1}", (away >= 0) & (away <= behind)),
+        (f"window of {far}", np.abs(away) <= far),
+    ):
+        if (seen[asked] == allowed[asked]).all():
+            return name
+    return "other"
+
+
+def looks_ahead(layers: list[Layer]) -> bool:
+    """Whether some row gives weight to a column behind it; a square of one cell has none."""
+    return any(np.triu(layer.weights.values.any(axis=0), 1).any() for layer in layers)
