@@ -14,3 +14,9 @@ def is_panic(error: BaseException) -> bool:
 def is_fault(error: BaseException) -> bool:
     """Whether something went wrong: an ``Exception``, or a panic of native code."""
     return isinstance(error, Exception) or is_panic(error)
+
+
+def short(value: object, most: int = 60) -> str:
+    """What came, as an error quotes it: a long value only by its beginning."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[:most]}..."

@@ -34,6 +34,7 @@ from .edits import ShufflePositions as ShufflePositions
 from .edits import Temperature as Temperature
 from .edits import UniformHead as UniformHead
 from .edits import Window as Window
+from .errors import short
 from .sites import Site
 
 FORM = 'Write it like {"edits": [{"kind": "temperature", "value": 2.0}]}.'
@@ -110,16 +111,19 @@ class Intervention:
 def _edit(item: Any) -> Edit:
     kind = item.get("kind") if isinstance(item, dict) else item
     if not isinstance(item, dict) or not isinstance(kind, str) or kind not in _BY_KIND:
-        raise ValueError(f"There is no edit of kind {kind!r}; known are {', '.join(_BY_KIND)}.")
+        raise ValueError(
+            f"There is no edit of kind {short(kind)}; known are {', '.join(_BY_KIND)}."
+        )
     fields = {word: value for word, value in item.items() if word != "kind"}
     made = _BY_KIND[kind]
     known = {f.name for f in dataclasses.fields(made)}
     for word in fields:
         if word not in known:
             raise ValueError(
-                f"The edit {kind!r} has no word {word!r}; it knows {', '.join(sorted(known))}."
+                f"The edit {kind!r} has no word {short(word)}; it knows {', '.join(sorted(known))}."
             )
     try:
         return made(**fields)
     except TypeError as error:
-        raise ValueError(f"The edit {kind!r} is incomplete: {error}.") from error
+        needed = ", ".join(f.name for f in dataclasses.fields(made) if f.name not in fields)
+        raise ValueError(f"The edit {kind!r} is incomplete: it lacks {needed}.") from error

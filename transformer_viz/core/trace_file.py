@@ -24,11 +24,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -37,6 +37,8 @@ import safetensors.numpy
 
 from .interventions import Intervention
 from .sites import Site
+from .stored.field_types import require_types
+from .stored.tables import Arrays, cut, cut_heads, join, join_heads, plain, put
 from .tiles import Tiles
 from .tiles.arrays import read, written
 from .trace_parts import Attention, KernelRun, Produced, Report, Tokens, read_only
@@ -51,11 +53,11 @@ PARTS = {
     "v": "v",
     "gradients": "gradients",
 }
+NAME = r"'?[\w.]+'?"  # of an array or a field that is not as it should be
 BESIDE = ("query", "key", "scale", "cap")  # the words and numbers of an attention block
 NORM_KEYS = ("site", "stack", "layer")
 RESIDUAL_KEYS = ("stack", "layer", "place")
-Arrays = dict[str, np.ndarray]
-Namer = Callable[[tuple[Any, ...], str], str]
+Part = TypeVar("Part")
 
 
 class TraceFields(Protocol):
@@ -111,7 +113,7 @@ def save_trace(trace: TraceFields, path: str | os.PathLike[str]) -> None:
         raise IsADirectoryError(f"{path} is a folder; name a file in it.")
     arrays: Arrays = {}
     words = _describe(trace, arrays)
-    text = json.dumps(words, ensure_ascii=False, default=_plain)
+    text = json.dumps(words, ensure_ascii=False, default=plain)
     half = path.with_name(path.name + ".part")
     contents = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     try:
@@ -153,28 +155,33 @@ def load_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
         )
     try:
         return _rebuild(words, arrays)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise ValueError(f"{path.name} is an incomplete trace file: it lacks {error}.") from error
+    except Exception as error:  # a damaged table can make pandas raise nearly anything
+        named = isinstance(error, KeyError | TypeError) and re.fullmatch(NAME, str(error))
+        what = f" at {str(error)[:80]}" if named else ""
+        raise ValueError(
+            f"{path.name} is an incomplete trace file, or a damaged one{what}; record the trace "
+            "again."
+        ) from error
 
 
 def _describe(trace: TraceFields, arrays: Arrays) -> dict[str, Any]:
     """Put the trace's arrays into ``arrays``, and return everything else as plain data."""
     for attention in trace.attentions:
         for part, title in PARTS.items():
-            _put(arrays, f"{title}.{_block(attention.site)}", getattr(attention, part))
+            put(arrays, f"{title}.{_block(attention.site)}", getattr(attention, part))
     for name, picture in trace.thumbnails.items():
-        _put(arrays, f"thumbnail.{name}", picture)
+        put(arrays, f"thumbnail.{name}", picture)
     for stack, states in trace.hiddens.items():
         for layer, state in enumerate(states):
-            _put(arrays, f"hidden.{stack}.{layer}", state)
+            put(arrays, f"hidden.{stack}.{layer}", state)
     for name, table in trace.positions.items():
-        _put(arrays, f"positions.{name}", table)
+        put(arrays, f"positions.{name}", table)
     for site, (gain, bias) in trace.gains.items():
-        _put(arrays, f"gain.{site}", gain)
-        _put(arrays, f"bias.{site}", bias)
-    _put(arrays, "logits", trace.logits)
-    _put(arrays, "output", trace.output)
-    tiles = written(trace.tiles, partial(_put, arrays))
+        put(arrays, f"gain.{site}", gain)
+        put(arrays, f"bias.{site}", bias)
+    put(arrays, "logits", trace.logits)
+    put(arrays, "output", trace.output)
+    tiles = written(trace.tiles, partial(put, arrays))
     return {
         "format": FORMAT,
         "source": dataclasses.asdict(trace.source),
@@ -188,9 +195,9 @@ def _describe(trace: TraceFields, arrays: Arrays) -> dict[str, Any]:
         "report": dataclasses.asdict(trace.report),
         "manifest": trace.manifest,
         "frames": {
-            "heads": _cut_heads(trace.heads, arrays),
-            "norms": _cut(trace.norms, NORM_KEYS, _norm_name, arrays),
-            "residuals": _cut(trace.residuals, RESIDUAL_KEYS, _residual_name, arrays),
+            "heads": cut_heads(trace.heads, arrays),
+            "norms": cut(trace.norms, NORM_KEYS, _norm_name, arrays),
+            "residuals": cut(trace.residuals, RESIDUAL_KEYS, _residual_name, arrays),
         },
         "thumbnails": list(trace.thumbnails),
         "hiddens": {stack: len(states) for stack, states in trace.hiddens.items()},
@@ -207,15 +214,15 @@ def _rebuild(fields: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
         "source": _tokens(fields["source"]),
         "target": None if target is None else _tokens(target),
         "produced": _produced(fields["produced"]),
-        "heads": _join_heads(frames["heads"], arrays),
+        "heads": join_heads(frames["heads"], arrays),
         "thumbnails": {name: arrays[f"thumbnail.{name}"] for name in fields["thumbnails"]},
         "attentions": tuple(_attention(site, arrays) for site in fields["sites"]),
-        "norms": _join(frames["norms"], NORM_KEYS, _norm_name, arrays),
+        "norms": join(frames["norms"], NORM_KEYS, _norm_name, arrays),
         "gains": {
             site: (arrays.get(f"gain.{site}"), arrays.get(f"bias.{site}"))
             for site in fields["gains"]
         },
-        "residuals": _join(frames["residuals"], RESIDUAL_KEYS, _residual_name, arrays),
+        "residuals": join(frames["residuals"], RESIDUAL_KEYS, _residual_name, arrays),
         "positions": {name: arrays[f"positions.{name}"] for name in fields["positions"]},
         "logits": arrays.get("logits"),
         "output": arrays.get("output"),
@@ -228,14 +235,6 @@ def _rebuild(fields: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
             for stack, layers in fields["hiddens"].items()
         },
     }
-
-
-def _put(arrays: Arrays, name: str, array: np.ndarray | None) -> None:
-    if array is None:
-        return
-    if name in arrays:
-        raise ValueError(f"Two parts of the trace are called {name}; a file can hold only one.")
-    arrays[name] = array
 
 
 def _block(site: Site) -> str:
@@ -251,11 +250,18 @@ def _attention(fields: dict[str, Any], arrays: Arrays) -> Attention:
     if weights is None:
         raise KeyError(f"attention.{_block(site)}")
     scale, cap = fields.get("scale"), fields.get("cap")  # older files lack them
-    return Attention(weights, site, fields["query"], fields["key"], **parts, scale=scale, cap=cap)
+    found = Attention(weights, site, fields["query"], fields["key"], **parts, scale=scale, cap=cap)
+    return _typed(found)
+
+
+def _typed(part: Part) -> Part:
+    """A part of a trace, each field of which is of its type."""
+    require_types(part)
+    return part
 
 
 def _tokens(fields: dict[str, Any]) -> Tokens:
-    return Tokens(**{name: tuple(values) for name, values in fields.items()})
+    return _typed(Tokens(**{name: tuple(values) for name, values in fields.items()}))
 
 
 def _produced_words(produced: Produced | None) -> dict[str, Any] | None:
@@ -276,7 +282,7 @@ def _produced(fields: dict[str, Any] | None) -> Produced | None:
         for name in ("probability", "rank")
     )
     ids, pieces, labels = (tuple(fields[name]) for name in ("ids", "pieces", "labels"))
-    return Produced(ids, pieces, labels, probability, rank)
+    return _typed(Produced(ids, pieces, labels, probability, rank))
 
 
 def _report(fields: dict[str, Any]) -> Report:
@@ -284,7 +290,7 @@ def _report(fields: dict[str, Any]) -> Report:
     lists: dict[str, Any] = {name: tuple(fields[name]) for name in words if name in fields}
     if "kernels" in fields:
         lists["kernels"] = tuple(KernelRun(**kernel) for kernel in fields["kernels"])
-    return Report(**(fields | lists))
+    return _typed(Report(**(fields | lists)))
 
 
 def _norm_name(key: tuple[Any, ...], column: str) -> str:
@@ -294,107 +300,3 @@ def _norm_name(key: tuple[Any, ...], column: str) -> str:
 def _residual_name(key: tuple[Any, ...], column: str) -> str:
     name = "residual.{}.{}.{}".format(*key)
     return name if column == "norm" else f"{name}.{column}"
-
-
-def _cut(frame: pd.DataFrame, keys: tuple[str, ...], name: Namer, arrays: Arrays) -> dict[str, Any]:
-    """Cut a table of tokens into one array for each place and column.
-
-    Runs of rows with the same keys, tokens counted from 0, are noted in their order, so that the
-    table can be put together again even where a place is passed twice.
-    """
-    runs = _runs(frame, keys)
-    parts: dict[str, list[np.ndarray]] = defaultdict(list)
-    start = 0
-    for *key, rows in runs:
-        for column in _values(list(frame.columns), keys):
-            part = frame[column].to_numpy()[start : start + rows]
-            parts[name(tuple(key), column)].append(part)
-        start += rows
-    for title, pieces in parts.items():
-        _put(arrays, title, np.concatenate(pieces))
-    return _columns(frame) | {"runs": runs}
-
-
-def _runs(frame: pd.DataFrame, keys: tuple[str, ...]) -> list[list[Any]]:
-    """The runs of a table as ``[*keys, rows]``."""
-    columns = [[None if pd.isna(v) else _plain(v) for v in frame[key]] for key in keys]
-    runs: list[list[Any]] = []
-    for token, *key in zip(frame["token"], *columns, strict=True):
-        if token == 0 or not runs or runs[-1][:-1] != key:
-            runs.append([*key, 0])
-        if token != runs[-1][-1]:
-            raise ValueError(
-                f"The rows of {key} must count tokens from 0 upwards; token {token} came where "
-                f"{runs[-1][-1]} was expected. Sort the table by place and token."
-            )
-        runs[-1][-1] += 1
-    return runs
-
-
-def _join(
-    fields: dict[str, Any], keys: tuple[str, ...], name: Namer, arrays: Arrays
-) -> pd.DataFrame:
-    """The inverse of :func:`_cut`."""
-    runs = fields["runs"]
-    lengths = [run[-1] for run in runs]
-    table: dict[str, Any] = {"token": [n for length in lengths for n in range(length)]}
-    for place, key in enumerate(keys):
-        table[key] = [run[place] for run in runs for _ in range(run[-1])]
-    for column in _values(fields["columns"], keys):
-        taken: dict[str, int] = defaultdict(int)
-        parts = [np.zeros(0)]
-        for *run, rows in runs:
-            title = name(tuple(run), column)
-            parts.append(arrays[title][taken[title] : taken[title] + rows])
-            taken[title] += rows
-        table[column] = np.concatenate(parts[1:] or parts)
-    return _frame(table, fields)
-
-
-def _values(columns: list[str], keys: tuple[str, ...]) -> list[str]:
-    return [column for column in columns if column not in (*keys, "token")]
-
-
-def _cut_heads(frame: pd.DataFrame, arrays: Arrays) -> dict[str, Any]:
-    """One array for each column; words become numbers into a list."""
-    texts: dict[str, list[str]] = {}
-    for column in frame.columns:
-        if pd.api.types.is_numeric_dtype(frame[column].dtype):
-            _put(arrays, f"heads.{column}", frame[column].to_numpy())
-        else:
-            codes, found = pd.factorize(frame[column])
-            _put(arrays, f"heads.{column}", codes.astype(np.int64))
-            texts[column] = list(found)
-    return _columns(frame) | {"texts": texts}
-
-
-def _join_heads(fields: dict[str, Any], arrays: Arrays) -> pd.DataFrame:
-    """The inverse of :func:`_cut_heads`."""
-    table: dict[str, Any] = {}
-    for column in fields["columns"]:
-        values, found = arrays[f"heads.{column}"], fields["texts"].get(column)
-        table[column] = values if found is None else [found[code] for code in values]
-    return _frame(table, fields)
-
-
-def _columns(frame: pd.DataFrame) -> dict[str, Any]:
-    return {
-        "columns": [str(column) for column in frame.columns],
-        "dtypes": {str(column): str(dtype) for column, dtype in frame.dtypes.items()},
-    }
-
-
-def _frame(table: dict[str, Any], fields: dict[str, Any]) -> pd.DataFrame:
-    return pd.DataFrame(table, columns=fields["columns"]).astype(fields["dtypes"])
-
-
-def _plain(value: Any) -> Any:
-    """A numpy number as Python's own."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, int | float | str | bool):
-        return value
-    raise ValueError(
-        f"A trace file cannot hold {value!r} ({type(value).__name__}) in its manifest; give plain "
-        "text, numbers, lists and dictionaries."
-    )

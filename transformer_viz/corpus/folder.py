@@ -10,13 +10,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 
 from ..metrics.corpus.columns import NAMES, PLACES, edges
 from ..metrics.corpus.selection import BANDS, band_of
 from ..metrics.corpus.totals import Totals, table
 from .merging import ATLAS, CHOSEN
-from .parts import PARTS, Head, choices_of, finished, opened, read_examples, read_sums
+from .parts import (
+    PARTS,
+    Head,
+    choices_of,
+    finished,
+    layers_of,
+    opened,
+    read_examples,
+    read_sums,
+)
 from .plan import Plan, read_plan
 
 
@@ -136,14 +144,7 @@ class AtlasFolder:
     @cached_property
     def _groups(self) -> dict[tuple[str, str, int], int]:
         opened(self.path / CHOSEN, self.plan)
-        file = pq.ParquetFile(self.path / CHOSEN)
-        found: dict[tuple[str, str, int], int] = {}
-        for number in range(file.num_row_groups):
-            row = (
-                file.read_row_group(number, ["stack", "block", "layer"]).slice(0, 1).to_pylist()[0]
-            )
-            found[row["stack"], row["block"], row["layer"]] = number
-        return found
+        return {place: n for n, place in enumerate(layers_of(self.path / CHOSEN))}
 
 
 def _place(heads: list[Head], head: Head) -> int:

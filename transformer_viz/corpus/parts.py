@@ -211,12 +211,12 @@ def opened(path: Path, plan: Plan) -> dict[str, str]:
     """
     try:
         known = pq.read_schema(path).metadata or {}
-    except (pa.ArrowInvalid, OSError) as error:
+        words = {key.decode(): value.decode() for key, value in known.items()}
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(
-            f"{path} is half-written or no part of an atlas ({_first(error)}); take it away, and "
-            "the same command makes it again."
+            f"{path} is half-written or no part of an atlas; take it away, and the same command "
+            "makes it again."
         ) from error
-    words = {key.decode(): value.decode() for key, value in known.items()}
     if words.get("plan") != plan.hash:
         raise ValueError(
             f"{path} is a part of another atlas: it bears the plan "
@@ -231,10 +231,7 @@ def read_sums(path: Path) -> tuple[list[Head], Totals]:
     Raises:
         ValueError: half-written, or rows that lack, come twice or are unknown.
     """
-    try:
-        table = pq.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise ValueError(f"{path} is half-written ({_first(error)}); take it away.") from error
+    table = _rows(path, SUMS)
     each = len(COLUMNS)
     names = list(zip(*(table[name].to_pylist() for name in ("metric", "offset")), strict=True))
     heads = list(zip(*(table[f.name].to_pylist()[::each] for f in HEAD_FIELDS), strict=True))
@@ -255,18 +252,46 @@ def read_examples(path: Path, groups: Sequence[int] | None = None) -> list[dict[
     Raises:
         ValueError: half-written.
     """
+    return _rows(path, EXAMPLE, groups).to_pylist()
+
+
+def layers_of(path: Path) -> list[tuple[str, str, int]]:
+    """Stack, block and layer of each row group of a file of examples.
+
+    Raises:
+        ValueError: half-written.
+    """
+    names = ["stack", "block", "layer"]
+    try:
+        file = pq.ParquetFile(path)
+        groups = [file.read_row_group(n, names).slice(0, 1) for n in range(file.num_row_groups)]
+        return [tuple(row.values()) for group in groups for row in group.to_pylist()]
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _half(path) from error
+
+
+def _rows(path: Path, schema: pa.Schema, groups: Sequence[int] | None = None) -> pa.Table:
+    """A table of ours, or some of its row groups.
+
+    Raises:
+        ValueError: half-written, or with other columns.
+    """
     try:
         file = pq.ParquetFile(path)
         table = file.read() if groups is None else file.read_row_groups(list(groups))
-    except (pa.ArrowInvalid, OSError) as error:
-        raise ValueError(f"{path} is half-written ({_first(error)}); take it away.") from error
-    return table.to_pylist()
+        table.validate(full=True)
+        table = table.cast(schema)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _half(path) from error
+    if any(table[field.name].null_count for field in HEAD_FIELDS):
+        raise _half(path)
+    return table
+
+
+def _half(path: Path) -> ValueError:
+    return ValueError(f"{path} is half-written or damaged; take it away.")
 
 
 def choices_of(row: dict[str, Any]) -> list[Choice]:
     """Why a row of examples was kept."""
     return [Choice(sentence=row["sentence"], **one) for one in row["chosen"]]
-
-
-def _first(error: BaseException) -> str:
-    return str(error).partition("\n")[0].partition(". ")[0]

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..core.stored.field_types import require_types
 from ..core.version import __version__
 from ..metrics.corpus.columns import METRIC_SET
 from .sentence_file import lines, some_lines, text_file
@@ -142,10 +143,13 @@ def read_plan(folder: str | Path) -> Plan:
     try:
         words = json.loads(path.read_text(encoding="utf-8"))
         shards = tuple(Shard(**shard) for shard in words.pop("shards"))
-        return Plan(**words, shards=shards)
+        plan = Plan(**words, shards=shards)
+        require_types(plan)
+        return plan
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(
-            f"{path} is no plan of an atlas, or only half of one ({error})."
+            f"{path} is no plan of an atlas, or only half of one; take it away, and make the atlas "
+            "again."
         ) from error
 
 

@@ -48,7 +48,8 @@ def read_plain_pickle(path: Path) -> Any:
         strange = _strange_opcode(content)
         loaded = None if strange else NoNames(io.BytesIO(content)).load()
     except Exception as error:  # a damaged pickle can raise nearly anything
-        reason = str(error).partition("\n")[0][:100]
+        known = isinstance(error, pickle.UnpicklingError | CheckpointError)
+        reason = str(error).partition("\n")[0][:100] if known else "it is damaged"
         raise CheckpointError(
             f"{path.name} is no sound pickle ({reason}). Write it again, or remove it."
         ) from error
@@ -64,11 +65,11 @@ def _strange_opcode(content: bytes) -> str:
     """The first instruction that plain data does not need; empty where there is none.
 
     Raises:
-        ValueError: the pickle is damaged, or asks for a memo longer than itself.
+        Exception: the pickle is damaged, or asks for a memo longer than itself.
     """
     for opcode, argument, _ in pickletools.genops(content):
         if opcode.name not in PLAIN_OPCODES:
             return opcode.name
         if "PUT" in opcode.name and (place := int(argument or 0)) > len(content):
-            raise ValueError(f"it asks for {place:,} places in memory")
+            raise CheckpointError(f"it asks for {place:,} places in memory")
     return ""

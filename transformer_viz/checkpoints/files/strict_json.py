@@ -53,6 +53,8 @@ def parse(content: bytes, name: str) -> dict[str, Any]:
         ) from error
     except ValueError as error:
         reason = " ".join(str(error).split())[:200]
+        if isinstance(error, UnicodeDecodeError):
+            reason = f"byte {error.start} is no UTF-8"
         raise CheckpointError(f"{name} is not JSON: {reason}. Mend or remove it.") from error
     if not isinstance(words, dict):
         raise CheckpointError(f"{name} holds a {type(words).__name__}; expected a JSON object.")

@@ -7,6 +7,7 @@ and speaks in exceptions only.
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import warnings
 from collections.abc import Iterator
@@ -74,5 +75,5 @@ def _torn(error: Exception) -> Exception:
 def plainly(error: BaseException) -> str:
     """The first line of an error of the library, short enough for a sentence."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    line = " ".join(lines[:2]).strip()
+    line = re.sub(r"^.*?\b\w+Error: ", "", " ".join(lines[:2]).strip())
     return (line if len(line) <= 200 else f"{line[:197]}...").rstrip(".: ")

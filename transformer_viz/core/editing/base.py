@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
 from ...i18n import mark, say
+from ..errors import short
 from ..plain_numbers import MAX_FLOAT, finite, whole
 from ..sites import BLOCKS, STACKS, Site, called, map_name
 
@@ -146,7 +147,7 @@ def require(holds: bool, edit: Edit, word: str, wanted: str, got: Any) -> None:
         ValueError: names the edit, the word, what is wanted and what came.
     """
     if not holds:
-        raise ValueError(f"The edit {edit.kind!r} needs {word} to be {wanted}; got {got!r}.")
+        raise ValueError(f"The edit {edit.kind!r} needs {word} to be {wanted}; got {short(got)}.")
 
 
 def _plain(value: Any) -> Any:
