@@ -78,6 +78,34 @@ PATHS = Setting("PATHS", ON, "whether visitors may open paths on the server", ch
 UPLOADS = Setting("UPLOADS", ON, "whether visitors may bring checkpoints", choices=(ON, OFF))
 VISIT_MB = Setting("VISIT_MB", "1000", "megabytes that the uploads of one visit may hold", 1)
 UPLOADS_MB = Setting("UPLOADS_MB", "8000", "megabytes that the uploads of all visits may hold", 1)
+UPLOADS_A_MINUTE = Setting(
+    "UPLOADS_A_MINUTE",
+    "60",
+    "files that a visit may bring in a minute, and in ten of them VISIT_MB megabytes; 0 is any",
+    0,
+)
+REQUESTS = Setting(
+    "REQUESTS", "30", "frames and tiles that a visit may ask for in a second; 0 is any", 0
+)
+CONNECTIONS = Setting(
+    "CONNECTIONS", "600", "pages that may be open at once, of all visitors; 0 is any", 0
+)
+ADDRESS_VISITORS = Setting(
+    "ADDRESS_VISITORS",
+    "60",
+    "visitors that may stand behind one address, as a class does: it may have twice as many pages "
+    "open, and so many times the requests and uploads of one visit",
+    1,
+)
+MODELS_A_VISIT = Setting(
+    "MODELS_A_VISIT",
+    "10",
+    "models of its own, or with other words, that a visit may load in ten minutes; 0 is any",
+    0,
+)
+RUN_SECONDS = Setting(
+    "RUN_SECONDS", "1800", "seconds that one run may compute, waiting left out; 0 is any", 0
+)
 NAMES = Setting(
     "NAMES",
     "",
@@ -109,8 +137,11 @@ RUN_LOG = Setting(
 
 SETTINGS = (
     *(MODEL, MODELS, ROOTS, PATHS, UPLOADS, VISIT_MB, UPLOADS_MB),
+    *(UPLOADS_A_MINUTE, REQUESTS, CONNECTIONS, ADDRESS_VISITORS, MODELS_A_VISIT, RUN_SECONDS),
     *(NAMES, FORWARDS, MODELS_KEPT, THREADS, METRICS, RUN_LOG),
 )
+#: What holds visitors to a share; none of it where only this machine reaches the app.
+SHARES = (UPLOADS_A_MINUTE, REQUESTS, CONNECTIONS, MODELS_A_VISIT, RUN_SECONDS)
 
 
 def check() -> None:

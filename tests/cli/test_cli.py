@@ -342,10 +342,12 @@ def test_a_checkpoint_without_config_is_opened_by_its_words(tmp_path: Path) -> N
     assert line == tv.translate(tv.load(folder), "5 6 7 3")[0].text
 
 
-def started(monkeypatch: pytest.MonkeyPatch, *words: str) -> dict[str, str]:
+def started(monkeypatch: pytest.MonkeyPatch, *words: str, **given: str) -> dict[str, str]:
     """The environment in which the app would be started."""
     for setting in settings.SETTINGS:
         monkeypatch.delenv(setting.variable, raising=False)
+    for variable, value in given.items():
+        monkeypatch.setenv(variable, value)
     seen: dict[str, str] = {}
     monkeypatch.setattr(os, "execve", lambda program, words, names: seen.update(names))
     with socket.socket() as free:
@@ -383,6 +385,21 @@ def test_others_open_no_paths_unless_a_folder_is_named(
     )
     assert closed["TRANSFORMER_VIZ_PATHS"] == closed["TRANSFORMER_VIZ_UPLOADS"] == "off"
     assert closed["TRANSFORMER_VIZ_NAMES"] == "a.example,b"
+
+
+def test_shares_hold_where_others_reach_the_app(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = [one.variable for one in settings.SHARES]
+    alone = started(monkeypatch)
+    assert [alone[name] for name in shares] == ["0"] * len(shares)
+    for words in (("--host", "0.0.0.0"), ("--name", "viz.example")):
+        seen = started(monkeypatch, *words)
+        assert not [name for name in shares if name in seen]
+
+
+def test_a_share_that_is_set_holds_at_home_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    variable = settings.REQUESTS.variable
+    seen = started(monkeypatch, **{variable: "7"})
+    assert seen[variable] == "7"
 
 
 def test_app_lists_its_settings_and_refuses_a_wrong_one(monkeypatch: pytest.MonkeyPatch) -> None:

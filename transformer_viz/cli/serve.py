@@ -79,6 +79,9 @@ def app(
         chosen[settings.PATHS.variable] = settings.OFF
     if no_uploads:
         chosen[settings.UPLOADS.variable] = settings.OFF
+    if settings.is_loopback(host) and not names and not settings.NAMES.text:
+        shares = (one.variable for one in settings.SHARES if one.variable not in os.environ)
+        chosen |= dict.fromkeys(shares, "0")
     if names:
         chosen[settings.NAMES.variable] = ",".join((*names, settings.NAMES.text)).strip(",")
     if workers > 1 and os.environ.get(CERTIFICATE):

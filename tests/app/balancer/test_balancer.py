@@ -117,6 +117,15 @@ def test_strangers_cannot_say_who_they_are() -> None:
         assert found[b"x-forwarded-proto"] == b"https"
 
 
+@pytest.mark.parametrize(
+    ("told", "wanted"),
+    [("", "127.0.0.1"), ("10.0.0.9, ", "127.0.0.1,10.0.0.9"), ("*", "*"), ("10.0.0.9,*", "*")],
+)
+def test_a_worker_believes_the_proxies_that_the_balancer_does(told: str, wanted: str) -> None:
+    found = surroundings({"FORWARDED_ALLOW_IPS": told}, workers=2, cores=2)
+    assert found["FORWARDED_ALLOW_IPS"] == wanted
+
+
 def test_a_worker_is_asked_once_a_connection_and_a_websocket_is_asked_as_it_came() -> None:
     assert passed("10.0.0.9", Connection="keep-alive")[b"connection"] == b"close"
     found = passed("10.0.0.9", **SOCKET, Sec_WebSocket_Key="x")
@@ -127,6 +136,7 @@ def test_what_workers_share_is_shared_out(monkeypatch: pytest.MonkeyPatch) -> No
     found = surroundings({}, workers=2, cores=16)
     assert found["OMP_NUM_THREADS"] == "4"  # two runs at once in each of two
     assert found[settings.UPLOADS_MB.variable] == "4000" and len(found[COOKIE_SECRET]) == 64
+    assert found[settings.CONNECTIONS.variable] == "300"
     assert surroundings({}, workers=4, cores=2)["OMP_NUM_THREADS"] == "1"
     mine = {"OMP_NUM_THREADS": "3", COOKIE_SECRET: "mine"}
     assert surroundings(mine, 2, 16)["OMP_NUM_THREADS"] == "3"

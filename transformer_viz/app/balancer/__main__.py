@@ -32,17 +32,25 @@ def surroundings(given: Mapping[str, str], workers: int, cores: int) -> dict[str
     """
     threads = settings.THREADS.number or max(1, cores // (workers * settings.FORWARDS.number))
     uploads = max(1, settings.UPLOADS_MB.number // workers)
+    pages = -(-settings.CONNECTIONS.number // workers)
     return (
         {"OMP_NUM_THREADS": str(threads), COOKIE_SECRET: secrets.token_hex(32)}
         | dict(given)
         | ({"OMP_NUM_THREADS": str(threads)} if settings.THREADS.number else {})
         | {
             settings.UPLOADS_MB.variable: str(uploads),
-            # Only this process speaks to a worker.
-            FORWARDED_ALLOW: "127.0.0.1",
+            settings.CONNECTIONS.variable: str(pages),
+            # Only this process speaks to a worker, of visitors whom these proxies let in.
+            FORWARDED_ALLOW: believed(given.get(FORWARDED_ALLOW, "")),
             "STREAMLIT_LOGGER_HIDE_WELCOME_MESSAGE": "true",
         }
     )
+
+
+def believed(told: str) -> str:
+    """Whose word about the visitor a worker believes: ours, and that of the proxies before us."""
+    proxies = [one for one in map(str.strip, told.split(",")) if one]
+    return "*" if "*" in proxies else ",".join(dict.fromkeys(("127.0.0.1", *proxies)))
 
 
 async def run(count: int, host: str, port: int) -> int:

@@ -38,10 +38,11 @@ RUN_SECONDS = Histogram("transformer_viz_run_seconds", "Seconds that runs comput
 WAITED = Histogram("transformer_viz_wait_seconds", "Seconds that runs waited for their turn.")
 REFUSALS = Counter(
     "transformer_viz_refusals_total",
-    "Refusals by their reason: a strange host, a frame, an input that a page had to explain.",
+    "Refusals by their reason: a strange host, a frame, an input that a page had to explain, "
+    "more than a visitor may ask.",
     ("reason",),
 )
-for _reason in ("host", "frame", "input"):
+for _reason in ("host", "frame", "input", "limit"):
     REFUSALS.values[(_reason,)] = 0
 
 

@@ -32,6 +32,7 @@ from .query import Answer, DetailRequest, Question
 from .task import Abandoned, Task
 from .token_names import Names, another_order
 from .trace_cache import MEGABYTE, Cache, size_of
+from .turns.model_shares import ModelShares
 from .turns.run_slots import RunSlots
 from .turns.shared_searches import SharedSearches
 
@@ -54,8 +55,9 @@ class Engine:
     def __init__(self, first: str, further: str = "", limit: int = 256 * MEGABYTE) -> None:
         self.shelf = Shelf(first, further)
         self.models = Models(self.shelf)
+        self.shares = ModelShares()
         self.cache = Cache(limit)
-        self.gate = RunSlots(settings.FORWARDS.number)
+        self.gate = RunSlots(settings.FORWARDS.number, most=settings.RUN_SECONDS.number)
         self.shared = SharedSearches(self.gate)
 
     def prepare(self, name: str) -> None:
@@ -70,10 +72,13 @@ class Engine:
         """The model, waited for if need be.
 
         Raises:
-            ValueError: the checkpoint is missing or cannot be used; says why and what to do.
+            ValueError: the checkpoint is missing or cannot be used, or this visit has loaded too
+                many; says why and what to do.
             Abandoned: the task was given up; the model goes on loading for the next visitor.
         """
-        return self.models.get(name, task or Task())
+        task = task or Task()
+        self.shares.require(task.visitor, name)
+        return self.models.get(name, task)
 
     def inspection(self, name: str, task: Task | None = None) -> Inspection:
         """What a checkpoint holds, and whether a run of it is seen right.

@@ -38,6 +38,7 @@ from .allowed_hosts import AllowedHosts
 from .asset_bundles import Joined
 from .registry import EXCHANGE, PATH, TILE
 from .status import Visitors
+from .visit_limits import VisitLimits
 
 APP = Path(__file__).resolve().parents[3] / "app.py"
 AT_ONCE = 64  # frames made at once; most of them wait for one of the few runs that are let in
@@ -53,7 +54,8 @@ HEADERS = {
 def application() -> st.App:
     """The app with its further address."""
     EXCHANGE.is_open = True
-    middleware = [Middleware(AllowedHosts), Middleware(Visitors), Middleware(Joined)]
+    middleware = [Middleware(AllowedHosts), Middleware(VisitLimits), Middleware(Visitors)]
+    middleware.append(Middleware(Joined))
     every = [*status.routes(), *routes()]
     return st.App(APP, routes=every, middleware=middleware, lifespan=_tidy)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...components.slider import Stop
+from ...core.errors import short
 from ...core.interventions import Intervention
 from ...i18n import mark, say
 from ..session import edit_controls
@@ -125,7 +126,7 @@ def asked(query: Mapping[str, str]) -> tuple[Slider, Any, int]:
     if len(names) != 1 or not (seq.isascii() and seq.isdecimal() and len(seq) < 16):
         raise ValueError(
             f"A frame needs seq, a whole number, and one of {', '.join(SLIDERS)}; got "
-            f"{', '.join(sorted(query))[:60] or 'nothing'}."
+            f"{short(', '.join(sorted(query)) or 'nothing')}."
         )
     slider = SLIDERS[names[0]]
     return slider, slider.read(query[slider.name]), int(seq)

@@ -11,6 +11,7 @@ from weakref import ref
 import numpy as np
 
 from ...components.blob import pack
+from ...core.errors import short
 from ...core.sites import Site
 from ...core.trace import Trace
 from ...metrics.attention import tile_pyramid
@@ -41,7 +42,7 @@ def asked(query: Mapping[str, str]) -> Asked:
     if not known or not query.get("of"):
         raise ValueError(
             f"A tile needs of, and whole numbers {', '.join(NUMBERS)}; got "
-            f"{', '.join(sorted(query))[:60] or 'nothing'}."
+            f"{short(', '.join(sorted(query)) or 'nothing')}."
         )
     return Asked(query["of"], Square(*map(int, numbers)))
 

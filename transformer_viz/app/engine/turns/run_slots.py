@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from ....i18n import say
 from ..task import Task, waiting_for
 from .priority import PRIORITY
 
@@ -16,12 +17,14 @@ TURN = 0.25  # seconds of a long run until others that wait go on
 
 @dataclass(eq=False)
 class _Ticket:
-    """A run that is not over: whose it is, and whether it may take many passes."""
+    """A run that is not over: whose it is, whether it may take many passes, and any time."""
 
     visitor: object
     long: bool
+    endless: bool = False
     inside: bool = False
     since: float = 0.0
+    used: float = 0.0  # seconds inside, before ``since``
 
 
 class RunSlots:
@@ -29,11 +32,12 @@ class RunSlots:
 
     Long runs take turns: between two passes one goes to the end of the line where others wait, and
     a visitor's second run waits for everybody's first. Where there are two places or more, one is
-    never theirs: it is left for a slider's frame.
+    never theirs: it is left for a slider's frame. One that has computed for ``most`` seconds (0:
+    any) ends at its next step.
     """
 
-    def __init__(self, places: int, turn: float = TURN) -> None:
-        self.free, self.turn = places, turn
+    def __init__(self, places: int, turn: float = TURN, most: float = 0) -> None:
+        self.free, self.turn, self.most = places, turn, most
         self.free_long = max(1, places - 1)
         self._line: list[_Ticket] = []
         self._unfinished: list[_Ticket] = []
@@ -51,15 +55,17 @@ class RunSlots:
             return sum(one.long for one in self._line)
 
     @contextmanager
-    def place(self, task: Task, long: bool = False) -> Iterator[None]:
+    def place(self, task: Task, long: bool = False, endless: bool = False) -> Iterator[None]:
         """A place inside, waited for if need be; the task says so meanwhile.
 
-        A ``long`` run may have to wait again at each step of its task.
+        A ``long`` run may have to wait again at each step of its task; an ``endless`` one works for
+        many, and has no time of its own.
 
         Raises:
+            ValueError: a long run has computed for as long as one may; says so.
             Abandoned: the task was given up while it waited.
         """
-        ticket = _Ticket(task.visitor, long)
+        ticket = _Ticket(task.visitor, long, endless)
         with self._change:
             self._unfinished.append(ticket)
         try:
@@ -111,6 +117,8 @@ class RunSlots:
 
     def _leave(self, ticket: _Ticket) -> None:
         """Give its place back, if it has one."""
+        if ticket.inside:
+            ticket.used += time.monotonic() - ticket.since
         self.free += ticket.inside
         self.free_long += ticket.inside and ticket.long
         ticket.inside = False
@@ -120,8 +128,16 @@ class RunSlots:
         """Between two passes: frames go first, and once its turn is over, others that wait."""
         PRIORITY.give_way()
         with self._change:
-            others = any(one.long for one in self._line)
-            if not others or time.monotonic() - ticket.since < self.turn:
+            others, spent = any(one.long for one in self._line), time.monotonic() - ticket.since
+            if self.most and ticket.used + spent > self.most and not ticket.endless:
+                raise ValueError(
+                    say(
+                        "This run has computed for {most} s, which is the most here; ask for less, "
+                        "or open the app on your own machine.",
+                        most=self.most,
+                    )
+                )
+            if not others or spent < self.turn:
                 return
             self._leave(ticket)
         self._wait(ticket, task)

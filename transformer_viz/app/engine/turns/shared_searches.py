@@ -96,7 +96,7 @@ class SharedSearches:
         """Take turns until nobody waits any more."""
         task = Task()
         while True:
-            with self._gate.place(task, long=True):
+            with self._gate.place(task, long=True, endless=True):
                 while chosen := self._chosen(queue):
                     self._turn(queue, chosen, task)
             with self._lock:

@@ -3,6 +3,7 @@
 
 import { read } from "../shared/blob.js";
 import { tell } from "../shared/i18n.js";
+import { TOO_MANY, toldToWait } from "../shared/told_to_wait.js";
 import { cellAt } from "./sheet.js";
 import { alignedTo, coarser, levelFor, regionOf, squaresIn } from "./tile_grid.js";
 
@@ -169,6 +170,7 @@ export class Tiles {
     try {
       const words = { of: line.of, level: `${square.level}`, row: `${square.row}`, column: `${square.column}` };
       const answer = await fetch(`${line.address}?${new URLSearchParams(words)}`, { cache: "no-store" });
+      if (answer.status === TOO_MANY) return await this.again(square, name, line, answer);
       if (answer.status !== 200) throw new Error(await answer.text());
       const { arrays } = read(new Uint8Array(await answer.arrayBuffer()));
       const step = 2 ** square.level;
@@ -184,6 +186,29 @@ export class Tiles {
           : tell("Cells of this map are missing: {why}", { why: /** @type {Error} */ (error).message });
       }
     }
+    this.came(name);
+  }
+
+  /**
+   * A tile that was asked for too soon: say so, and ask again when that is allowed.
+   * @param {Square} square
+   * @param {string} name
+   * @param {TileLine} line
+   * @param {Response} answer
+   */
+  async again(square, name, line, answer) {
+    this.trouble = tell("Cells of this map are missing: {why}", { why: await answer.text() });
+    this.arrived();
+    await toldToWait(answer);
+    if (line.of === this.line.of) {
+      this.trouble = "";
+      this.wanted.unshift(square);
+    }
+    this.came(name);
+  }
+
+  /** @param {string} name  of a tile that is on its way no longer */
+  came(name) {
     this.coming.delete(name);
     this.count++;
     if (this.ended) return;

@@ -2,18 +2,21 @@
 
 import { read } from "./blob.js";
 import { afterPainting } from "./streamlit_view.js";
+import { TOO_MANY, toldToWait } from "./told_to_wait.js";
 
 /**
  * Ask for the pictures of a step and wait until they are painted.
  *
- * "painted"; "refused": there are no pictures of this step, the ordinary way will say why; "gone":
- * nobody answers at this address any more.
+ * "painted"; "refused": there are no pictures of this step, the ordinary way will say why; "late":
+ * this visit has asked for too many, and has waited as long as it was told to; "gone": nobody
+ * answers at this address any more.
  * @param {string} line  the address of this visit's frames
  * @param {Record<string, string>} step  the slider's name and value, and `seq`
  * @param {AbortSignal} signal
- * @returns {Promise<"painted" | "refused" | "gone">}
+ * @param {(seconds: number) => void} [late]  hears how long this visit has to wait
+ * @returns {Promise<"painted" | "refused" | "late" | "gone">}
  */
-export async function liveFrame(line, step, signal) {
+export async function liveFrame(line, step, signal, late) {
   let answer;
   try {
     answer = await fetch(`${line}?${new URLSearchParams(step)}`, { signal, cache: "no-store" });
@@ -21,6 +24,10 @@ export async function liveFrame(line, step, signal) {
     return "gone";
   }
   if (answer.status === 404) return "gone";
+  if (answer.status === TOO_MANY) {
+    await toldToWait(answer, late);
+    return "late";
+  }
   if (answer.status !== 200) return "refused";
   const { arrays } = read(new Uint8Array(await answer.arrayBuffer()));
   for (const [part, { data }] of Object.entries(arrays)) {

@@ -75,4 +75,12 @@ export class SliderFace {
     const middle = [...this.times].sort((a, b) => a - b)[this.times.length >> 1];
     this.speed.textContent = `${Math.round(middle)} ms`;
   }
+
+  /**
+   * Tell that this visit asked for more steps than the server gives.
+   * @param {number} seconds  until it gives some again
+   */
+  late(seconds) {
+    this.speed.textContent = tell("wait {seconds} s", { seconds: `${seconds}` });
+  }
 }

@@ -166,7 +166,8 @@ export class Slider {
     const { line, name } = this.data;
     if (line && !this.gone) {
       const words = { [name]: step.value, seq: String(step.seq) };
-      const outcome = await liveFrame(line, words, this.ending.signal);
+      const late = (/** @type {number} */ seconds) => this.face.late(seconds);
+      const outcome = await liveFrame(line, words, this.ending.signal, late);
       this.gone = outcome === "gone";
       if (outcome === "painted") this.face.time(step.since);
     } else if (step.value === this.value) {
