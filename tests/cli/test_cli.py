@@ -182,7 +182,8 @@ def test_report_takes_what_trace_takes(translator: str, tmp_path: Path) -> None:
     shown, _ = weights_of(book, arrays, 0, f"{block} {layer} {head}")
     assert np.abs(shown - run.attention(block, layer=layer)[head].reshape(-1)).max() < 1e-4
     given, own = ({o.name for o in main.commands[name].params} for name in ("trace", "report"))
-    assert own - given == {"title"} and given - own == {"keep"}
+    assert own - given == {"title", "heads", "layers", "max_mb", "precision"}
+    assert given - own == {"keep"}
 
 
 def test_trace_stores_what_the_library_gives(translator: str, tmp_path: Path) -> None:

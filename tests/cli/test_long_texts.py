@@ -38,3 +38,31 @@ def test_tiles_of_a_long_text_are_stored_and_no_proof_is_claimed(writer, tmp_pat
 def test_a_text_longer_than_its_positions_says_how_long_it_may_be(writer: str, tmp_path: Path):
     said = refusal("trace", writer, "--ids", "5 " * 30, "--out", str(tmp_path / "x.safetensors"))
     assert "has 30 tokens and this model reads at most 29; shorten the text." in said
+
+
+def test_a_report_of_a_long_text_holds_the_heads_that_were_chosen(writer, tmp_path, monkeypatch):
+    for place in ("inference.tracing", "inference.long_texts.choice", "views.export.long_report"):
+        monkeypatch.setattr(f"transformer_viz.{place}.LONG", 6)
+    out = tmp_path / "page.html"
+    said = answer("report", writer, "--ids", IDS, "--heads", "L1H0", "--out", str(out))
+    assert said.startswith(f"{out}: 0.") and "MB" in said
+    content = out.read_text()
+    assert content.count('id="tv-part-') and "It holds the cells of 1 of" in content
+    for words, why in (
+        (("--heads", "L9H0"), "There is no layer 9; this run has layers 0 to 1."),
+        (("--heads", "one"), "counted from 0, like --heads \"1.3 L0H2 cross.1.0\"; got 'one'."),
+        (("--layers", "2-1"), "--layers takes numbers from 0"),
+        (("--max-mb", "0"), "A page may have up to 500 MB; got max_mb=0."),
+    ):
+        assert why in refusal("report", writer, "--ids", IDS, *words, "--out", str(out))
+
+
+def test_a_report_of_a_short_text_takes_the_same_choice(writer, tmp_path):
+    out = tmp_path / "page.html"
+    said = answer("report", writer, "--ids", IDS, "--layers", "0", "--out", str(out))
+    assert said.startswith(f"{out}: 0.")
+    assert "It holds the exact weights of" in out.read_text()
+    said = refusal("report", writer, "--ids", IDS, "--precision", "int16", "--out", str(out))
+    assert (
+        said.startswith("Error: precision is of runs that keep tiles") or "precision is of" in said
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -145,6 +146,36 @@ def one_place(
     if not everything and (layer is None or head is None):
         raise ValueError("Name the head with --layer and --head, both counted from 0.")
     return block or trace.maps[0], layer or 0, head or 0
+
+
+HEAD = re.compile(r"(?:(\w+)[.:])?L?(\d+)[.H](\d+)")
+SPAN = re.compile(r"(\d+)(?:-(\d+))?")
+
+
+def head_places(text: str | None) -> list[tuple[str, int, int] | tuple[int, int]]:
+    """The heads of an option such as ``--heads "1.3 L0H2 cross.1.0"``."""
+    found: list[tuple[str, int, int] | tuple[int, int]] = []
+    for word in (text or "").replace(",", " ").split():
+        parts = HEAD.fullmatch(word)
+        if parts is None or parts[1] not in (None, *MAPS):
+            raise ValueError(
+                "--heads takes layer and head of each, counted from 0, like --heads "
+                f'"1.3 L0H2 cross.1.0"; got {word!r}.'
+            )
+        place = int(parts[2]), int(parts[3])
+        found.append(place if parts[1] is None else (parts[1], *place))
+    return found
+
+
+def layer_numbers(text: str | None) -> list[int]:
+    """The layers of an option such as ``--layers "0 4-6"``."""
+    found: list[int] = []
+    for word in (text or "").replace(",", " ").split():
+        parts = SPAN.fullmatch(word)
+        if parts is None or int(parts[2] or parts[1]) < int(parts[1]):
+            raise ValueError(f'--layers takes numbers from 0, like --layers "0 4-6"; got {word!r}.')
+        found += range(int(parts[1]), int(parts[2] or parts[1]) + 1)
+    return found
 
 
 def new_file(out: str, what: str) -> Path:

@@ -18,8 +18,10 @@ from .align import align
 from .arguments import (
     KEEP,
     existing_picture,
+    head_places,
     kept_parts,
     known_checkpoint,
+    layer_numbers,
     new_file,
     one_place,
     one_question,
@@ -35,7 +37,7 @@ from .options import input_options, intervention_option, load_model, model_path,
 from .rank import rank
 from .serve import app
 from .swap import swap
-from .terminal import OneSentence, after_a_second, inspected, line_by_line
+from .terminal import Counter, OneSentence, after_a_second, inspected, line_by_line
 
 if TYPE_CHECKING:
     from ..checkpoints.common.model import Model
@@ -152,30 +154,50 @@ def _require_sense(model: Model, path: str, given: dict[str, Any]) -> None:
 @intervention_option
 @set_option
 @click.option("--title", default="", help="What stands above; left out, the model and the words.")
+@click.option("--heads", metavar='"1.3 L0H2"', help="Heads to have in full; left out, what fits.")
+@click.option("--layers", metavar='"0 4-6"', help="Layers of which all heads are had in full.")
+@click.option(
+    "--max-mb", type=float, metavar="N", help="How large it may be: 3, or 40 of a long text."
+)
+@click.option(
+    "--precision",
+    type=click.Choice(["float32", "int16"]),
+    help="Of a long text's queries and keys; int16 takes half the room.",
+)
 @click.option("--out", required=True, metavar="F", help="The page, report.html.")
 def report(path: str, title: str, out: str, words: tuple[str, ...], **given: Any) -> None:
     """Write one HTML page with all heads, which works offline.
 
-    With --intervention it holds the run before, the run after, and what changed.
+    With --intervention it holds the run before, the run after, and what changed. Of a text of more
+    than 1,024 tokens it holds queries and keys, and computes the cells that are looked at.
     """
     edits = read_intervention(given.pop("intervention"))
+    holds = {
+        "heads": head_places(given.pop("heads")),
+        "layers": layer_numbers(given.pop("layers")),
+        **{name: given.pop(name) for name in ("max_mb", "precision")},
+    }
     source, aim = one_question(**given)
     file = new_file(out, "page")
     model = load_model(path, words)
     beside = _beside(model, path, given)
     from ..inference.held_words import held_words
+    from ..inference.long_texts import kept_of
     from ..inference.tracing import trace as run
     from ..views.export.html_report import report as page
 
-    keep = ("weights", "scores")
     with after_a_second("Running"):
+        keep = kept_of(model, source, aim, ("weights", "scores"))
         found, before = run(model, source, target=aim, keep=keep, **beside), None
         if edits:
             before, about = found, {"target": aim, **held_words(model, found, edits), **beside}
             found = run(model, source, intervention=edits, keep=keep, **about)
-        content = page(found, before, title=title)
-    file.write_text(content, encoding="utf-8")
+    counter = Counter("heads packed")
+    content = page(found, before, title=title, tell=counter.tell, **holds)
+    counter.close()
     size = len(content.encode("utf-8")) / 1e6
+    click.echo(f"Writing {size:.2f} MB to {out}", err=True)
+    file.write_text(content, encoding="utf-8")
     click.echo(f"{out}: {size:.2f} MB; capture report {found.report.status}")
 
 

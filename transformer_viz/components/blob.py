@@ -18,7 +18,7 @@ from ..core.palette import DARK, LIGHT, OKABE_ITO, Palette, ramps
 from .js_texts import browser_words
 
 MAGIC = 0x31425654  # "TVB1" as it stands in the file
-KINDS = ("uint8", "uint16", "int32", "float32")
+KINDS = ("uint8", "uint16", "int16", "int32", "float32")
 
 
 def pack(header: dict[str, Any], **arrays: np.ndarray) -> bytes:
@@ -26,7 +26,7 @@ def pack(header: dict[str, Any], **arrays: np.ndarray) -> bytes:
 
     Args:
         header: plain JSON values; its keys ``arrays`` and ``texts`` are written here.
-        arrays: uint8, uint16, int32 or float32, of any shape.
+        arrays: uint8, uint16, int16, int32 or float32, of any shape.
 
     Raises:
         ValueError: an array of another type, or a number that JSON cannot hold.

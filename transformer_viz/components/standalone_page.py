@@ -8,6 +8,7 @@ import html
 import json
 import struct
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 from ..i18n import mark, say, spoken_language
@@ -34,13 +35,14 @@ PAGE = """<!doctype html>
 {body}
 <noscript><p>{needs}</p></noscript>
 <script type="application/octet-stream" id="tv-data">{data}</script>
-<script>{script}</script>
+{parts}<script>{script}</script>
 </body>
 </html>
 """
+PART = '<script type="application/octet-stream" id="tv-part-{number}">{letters}</script>\n'
 
 
-def page(data: bytes, *, title: str, body: str) -> str:
+def page(data: bytes, *, title: str, body: str, parts: Sequence[str] = ()) -> str:
     """A page that shows what ``browser/report.js`` makes of some data.
 
     Args:
@@ -48,6 +50,7 @@ def page(data: bytes, *, title: str, body: str) -> str:
         title: plain text.
         body: ready HTML with a place ``<main id="tv-report">``; whoever makes it escapes every
             token and name in it.
+        parts: further blobs, deflated and as letters, each unpacked when its number is asked for.
     """
     script = "(() => {\n" + bundle("report/report.js") + "\n})();"
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
@@ -59,6 +62,7 @@ def page(data: bytes, *, title: str, body: str) -> str:
         needs=html.escape(say(NEEDS_SCRIPTS)),
         language=spoken_language(),
         data=base64.b64encode(zlib.compress(data, 9)).decode("ascii"),
+        parts="".join(PART.format(number=n, letters=one) for n, one in enumerate(parts)),
         script=script,
     )
 

@@ -1,5 +1,6 @@
 """Texts of any length: what is kept of them, and what they take before they are run."""
 
+from .choice import kept_of
 from .estimate import needed, refuse_flood, room
 
-__all__ = ["needed", "refuse_flood", "room"]
+__all__ = ["kept_of", "needed", "refuse_flood", "room"]

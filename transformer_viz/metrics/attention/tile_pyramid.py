@@ -41,20 +41,23 @@ def kept_level(shape: tuple[int, int]) -> int:
     return max(0, (max(shape) - 1).bit_length() - (KEPT - 1).bit_length())
 
 
-def whole(trace: Trace, site: Site, tell: Callable[[int, int], None]) -> Sheet:
-    """The whole of a head's map at its kept level: weights float32, and what is hidden, bool.
+def whole(
+    trace: Trace, site: Site, tell: Callable[[int, int], None], level: int | None = None
+) -> Sheet:
+    """The whole of a head's map at one level: weights float32, and what is hidden, bool.
 
     Args:
         trace: a run that has tiles.
         site: the head.
         tell: hears how many pieces of how many are done.
+        level: left out, the one that is kept.
 
     Raises:
         LookupError: a map without tiles; says why.
     """
     place = site.map, site.layer, site.head or 0
-    rows = trace.map_shape(*place[:2])[0]
-    step = 2 ** kept_level(trace.map_shape(*place[:2]))
+    shape = trace.map_shape(*place[:2])
+    rows, step = shape[0], 2 ** (kept_level(shape) if level is None else level)
     high = -(-rows // (step * STRIPS)) * step
     strips = []
     for number, first in enumerate(range(0, rows, high)):

@@ -13,8 +13,9 @@ from ...core.sites import called
 from ...core.trace import Trace
 from ...i18n import join_words, say
 from ..html.picture import Picture
-from .html_report import heads_in_words, most_decided, room_for, runs_of
-from .report_data import Place, book, decided_first
+from .chosen_heads import decided_first, most_decided
+from .html_report import heads_in_words, room_for, runs_of
+from .report_data import Place, book
 
 BELOW = 640  # pixels for the opened head, where it stands below the atlas
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from ...components.js_texts import taught
 from ...components.standalone_page import page
 from ...core.given.facts import given_facts
 from ...core.sites import MAPS, called
+from ...core.tiles import LONG as LONG_TEXT
 from ...core.trace import Trace
 from ...core.trace_parts import Tokens
 from ...i18n import join_words, say
@@ -21,11 +22,17 @@ from ...metrics.attention.map_difference import require_same_words
 from ...metrics.attention.word_merging import REPEATED
 from ..numbers import manifest, whose
 from ..paper.figure_file import HONEST
-from .report_data import STEPS, Place, Run, book, decided_first
+from .chosen_heads import Head, chosen, decided_first, most_decided, require_head
+from .long_report import LongBook, Wanted, is_tiled, long_book
+from .packed_heads import PRECISIONS, Tell, made_level
+from .packed_heads import STEPS as WHOLE_STEPS
+from .report_data import STEPS, Place, Run, book
 
 MAX_PAGE_BYTES = (
     3_000_000  # bytes of a page; heads that do not fit are left out, and the page says so
 )
+LONG_PAGE_MB = 40.0  # of a page of a long run, which holds queries and keys
+MOST_MB = 500  # a browser holds a page as one text
 SPARE = 4_000  # of them for the words that are known only when the heads are packed
 LONG = 90  # letters of a title
 BEFORE_MARK = re.compile(r" ([.,;:!?…])")  # a mark stands close to the word before it
@@ -33,37 +40,166 @@ EVERYTHING = ("chips", "atlas", "head")
 
 
 def report(
-    trace: Trace, before: Trace | None = None, *, title: str = "", opened: Place | None = None
+    trace: Trace,
+    before: Trace | None = None,
+    *,
+    title: str = "",
+    opened: Place | None = None,
+    heads: Sequence[Head] | None = None,
+    layers: Sequence[int] | None = None,
+    max_mb: float | None = None,
+    precision: str | None = None,
+    tell: Tell | None = None,
 ) -> str:
     """One HTML page with all heads, that works offline: atlas, maps, lines, linked as in the app.
 
-    It asks no network for anything, and stays below 3 MB: where all weights do not fit, those of
-    the opened head and of the most decided ones are kept, and the page says so.
+    It asks no network for anything. All heads are there in small; of as many as fit into ``max_mb``
+    the page has every weight, and it says of which: the opened one and the most decided. Of a run
+    that keeps tiles of more than 1,024 tokens it has their queries and keys, and computes the cells
+    that are looked at.
 
     Args:
         trace: the run to show.
-        before: another run over the same words; then the reader can switch between both and what
-            changed.
+        before: another run over the same words; then the reader can switch between both and, where
+            they are no longer than 1,024 tokens, what changed.
         title: stands above; left out, the model and the words.
         opened: block, layer and head that is open at first; left out, the most decided one.
+        heads: those to have in full: block, layer and head of each, or layer and head.
+        layers: layers of which all heads are to be had in full.
+        max_mb: how large the page may be, in millions of bytes; left out, 3, or 40 of a long run.
+        precision: how queries and keys of a long run are kept: ``float32``, or ``int16`` (half the
+            size: whole numbers with a scale for each token). Left out, float32, unless not even the
+            opened head fits so.
+        tell: hears how many heads are packed, of a long run.
 
     Raises:
-        LookupError: no weights were kept in the trace, or not those of ``opened``.
-        ValueError: the two runs speak about different words.
+        LookupError: no weights were kept in the trace, or not those of a head that is named.
+        ValueError: the two runs speak about different words, or the heads that are named do not
+            fit.
     """
-    runs = runs_of(trace, before)
-    place = opened or most_decided(trace, trace.maps[-1])
-    trace.block(place[0], place[1])  # says what is there where this is not
+    if max_mb is not None and not 0 < max_mb <= MOST_MB:
+        raise ValueError(f"A page may have up to {MOST_MB:,} MB; got max_mb={max_mb:g}.")
+    if precision not in (None, *PRECISIONS):
+        raise ValueError(f"precision is one of {', '.join(PRECISIONS)}; got {precision!r}.")
+    wanted = chosen(trace, heads, layers)
+    place = opened or (wanted[0] if wanted else most_decided(trace, trace.maps[-1]))
+    require_head(trace, place)
     title = title or _title(trace)
-    room = room_for(title, _body(title, trace, before, 0))
+    every = tuple(dict.fromkeys([place, *wanted])) if wanted else ()
+    if is_tiled(trace):
+        most = max_mb or LONG_PAGE_MB
+        return _long(trace, before, title, place, every, most, precision, tell)
+    if precision is not None:
+        raise ValueError(
+            "precision is of runs that keep tiles of more than 1,024 tokens; the weights of "
+            f"shorter ones are kept in steps of 1/{STEPS}."
+        )
+    return _short(trace, before, title, place, every, max_mb or MAX_PAGE_BYTES / 1e6)
+
+
+def _short(
+    trace: Trace,
+    before: Trace | None,
+    title: str,
+    place: Place,
+    every: Sequence[Place],
+    most: float,
+) -> str:
+    """The page of a run with matrices."""
+    runs = runs_of(trace, before)
+    room = room_for(title, _body(title, trace, before, [""]), most)
     # Patches of a picture are no words to read.
     alone = trace.manifest.get("image") and not trace.source.ids
     parts = EVERYTHING[1:] if alone else EVERYTHING
     with taught():  # the whole brings its texts along, once
         chips = _chips(trace)
     options: dict[str, Any] = {"parts": parts, "view": "map", "chips": chips}
-    blob, kept = book(runs, decided_first(trace, place), room, **options)
-    return page(blob, title=title, body=_body(title, trace, before, kept))
+    blob, kept = book(runs, every or decided_first(trace, place), room, **options)
+    if every and kept < len(every):
+        raise ValueError(
+            f"Of the {len(every)} heads that were chosen {kept} fit into {most:g} MB. Allow more "
+            "megabytes, or choose fewer heads or layers."
+        )
+    facts = [precision_words(before is not None), _left_out(trace, kept, bool(every), most)]
+    return page(blob, title=title, body=_body(title, trace, before, facts))
+
+
+def _long(
+    trace: Trace,
+    before: Trace | None,
+    title: str,
+    place: Place,
+    every: Sequence[Place],
+    most: float,
+    precision: str | None,
+    tell: Tell | None,
+) -> str:
+    """The page of a run with tiles, which computes them."""
+    runs = runs_of(trace, before)[:2]  # the difference needs matrices
+    if before is not None and not is_tiled(before):
+        raise ValueError(
+            'The other run keeps no tiles; trace both with keep=("tiles",), or leave it out.'
+        )
+    letters = len(page(b"", title=title, body=_body(title, trace, before, [""])).encode("utf-8"))
+    wanted = Wanted(
+        every or decided_first(trace, place),
+        int(most * 1e6) - SPARE - letters,
+        precision,
+        bool(every),
+    )
+    options: dict[str, Any] = {"parts": EVERYTHING[1:], "view": "map"}
+    found = long_book(runs, wanted, tell=tell or (lambda done: None), **options)
+    facts = [
+        *_long_precision(found, trace.map_shape(*place[:2])),
+        _long_left_out(trace, found, bool(every), most),
+        say("Lines and differences need a text of up to {most:,} tokens.", most=LONG_TEXT),
+    ]
+    body = _body(title, trace, before, facts)
+    return page(found.blob, title=title, body=body, parts=found.letters)
+
+
+def _long_precision(found: LongBook, shape: tuple[int, int]) -> Iterator[str]:
+    """How exact the numbers of a page of a long run are, in sentences."""
+    if found.precision == "float32":
+        yield say(
+            "The page computes the weights from queries and keys in float32, as the model had "
+            "them: they are those of the run, as float32 rounds."
+        )
+    else:
+        yield say(
+            "The page computes the weights from queries and keys in whole numbers of 16 bits with "
+            "a scale for each token: a weight is off by at most {share:.2%} of itself, which is "
+            "said where its digits would hide it.",
+            share=found.within,
+        )
+    step = 2 ** made_level(shape)
+    if step > 1:
+        yield say(
+            "Cells of {step} × {step} weights and more are kept in steps of 1/{steps} of the "
+            "head's largest weight.",
+            step=step,
+            steps=WHOLE_STEPS,
+        )
+
+
+def _long_left_out(trace: Trace, found: LongBook, every: bool, most: float) -> str:
+    heads = len(trace.heads)
+    if len(found.kept) == heads:
+        return ""
+    words = {
+        "kept": len(found.kept),
+        "heads": heads,
+        "most": f"{most:g}",
+    }
+    if every:
+        return say(
+            "It holds the cells of {kept} of {heads} heads, those that were chosen.", **words
+        )
+    return say(
+        "It is kept below {most} MB: it holds the cells of {kept} of {heads} heads, the one that "
+        "was open and those that look least widely.",
+        **words,
+    )
 
 
 def runs_of(trace: Trace, before: Trace | None) -> list[Run]:
@@ -83,23 +219,13 @@ def runs_of(trace: Trace, before: Trace | None) -> list[Run]:
     ]
 
 
-def most_decided(trace: Trace, block: str) -> Place:
-    """The head of a block that looks least widely, of those whose weights were kept."""
-    kept = {attention.site.layer for attention in trace.blocks(block)}
-    stack, kind = MAPS[block]
-    mine = trace.heads[(trace.heads["stack"] == stack) & (trace.heads["block"] == kind)]
-    mine = mine[mine["layer"].isin(kept)]
-    best = mine.loc[mine["entropy"].idxmin()]
-    return block, int(best["layer"]), int(best["head"])
-
-
-def room_for(title: str, body: str) -> int:
-    """How many bytes of deflated data fit on a page with these words."""
+def room_for(title: str, body: str, most: float = MAX_PAGE_BYTES / 1e6) -> int:
+    """How many bytes of deflated data fit on a page of so many MB with these words."""
     whole = len(page(b"", title=title, body=body).encode("utf-8"))
-    return (MAX_PAGE_BYTES - SPARE - whole) * 3 // 4  # four letters for three bytes
+    return (int(1e6 * most) - SPARE - whole) * 3 // 4  # four letters for three bytes
 
 
-def precision(changes: bool) -> str:
+def precision_words(changes: bool) -> str:
     """How exact the numbers of a page are, in a sentence."""
     if not changes:
         return say("Weights are kept in steps of 1/{steps}.", steps=STEPS)
@@ -133,17 +259,29 @@ def _sentence(tokens: Tokens) -> str:
     return BEFORE_MARK.sub(r"\1", " ".join(words.values()))
 
 
-def _body(title: str, trace: Trace, before: Trace | None, kept: int) -> str:
-    """The words of the page; everything in them is escaped here."""
+def _left_out(trace: Trace, kept: int, every: bool, most: float) -> str:
+    """Which heads are not exact in a page, in a sentence; empty where all are."""
     heads = len(trace.heads)
-    missing = say(
-        "This page is kept below 3 MB: it holds the exact weights of {kept} of {heads} heads, the "
-        "one that was open and those that look least widely.",
+    if kept == heads:
+        return ""
+    if every:
+        return say(
+            "It holds the exact weights of {kept} of {heads} heads, those that were chosen.",
+            kept=kept,
+            heads=heads,
+        )
+    return say(
+        "This page is kept below {most} MB: it holds the exact weights of {kept} of {heads} heads, "
+        "the one that was open and those that look least widely.",
         kept=kept,
         heads=heads,
+        most=f"{most:g}",
     )
-    parts = (precision(before is not None), missing if kept != heads else "", say(HONEST))
-    facts = " ".join(filter(None, parts))
+
+
+def _body(title: str, trace: Trace, before: Trace | None, said: Sequence[str]) -> str:
+    """The words of the page; everything in them is escaped here."""
+    facts = " ".join(filter(None, (*said, say(HONEST))))
     origin = json.dumps(manifest(trace, before, picture="report"), indent=2, default=str)
     return (
         f"<header><h1>{html.escape(title)}</h1><p>{html.escape(whose(trace, before))}</p></header>"

@@ -15,7 +15,8 @@ from ...i18n import join_words, say
 from ...metrics import describe_row
 from ...metrics.attention.map_cells import cells
 from ..html.picture import Picture
-from .html_report import most_decided, room_for, runs_of
+from .chosen_heads import most_decided
+from .html_report import room_for, runs_of
 from .report_data import book
 
 AROUND = 300  # pixels for the controls above and the words below

@@ -20,7 +20,6 @@ from ...components.head_map import map_data
 from ...components.js_texts import taught
 from ...components.lines import lines_data
 from ...components.standalone_page import header
-from ...core.sites import MAPS
 from ...core.trace import Trace
 from ...metrics.attention.map_cells import cells
 from ...metrics.attention.map_difference import difference
@@ -113,20 +112,6 @@ def _bound(
         }
         runs.append(entry | {"atlas": put(np.frombuffer(atlas, np.uint8)), "heads": kept})
     return pack(said | {"runs": runs}, **arrays)
-
-
-def decided_first(trace: Trace, opened: Place) -> list[Place]:
-    """Every head whose weights were kept: the opened one, then by entropy."""
-    names = {pair: name for name, pair in MAPS.items()}
-    kept = {(a.site.map, a.site.layer) for a in trace.attentions}
-    table = trace.heads.sort_values("entropy", kind="stable")
-    columns = (table[column] for column in ("stack", "block", "layer", "head"))
-    places = [
-        (names[stack, block], int(layer), int(head))
-        for stack, block, layer, head in zip(*columns, strict=True)
-        if (stack, block) in names and (names[stack, block], int(layer)) in kept
-    ]
-    return list(dict.fromkeys([opened, *places]))
 
 
 def _run(run: Run, shown: Sequence[str]) -> tuple[dict[str, Any], bytes]:

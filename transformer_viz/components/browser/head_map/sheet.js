@@ -13,14 +13,14 @@ const MOST_CELLS = 256; // in a row or a column
  * uint8, a cell for `stride` rows and columns, which is (value / unit + zero), with
  * `pooled_masked`, and the exact row of `token` as `chosen` with `chosen_masked`.
  * `most` is the weight at the end of the colours; null: the largest one. `fixed`: nobody answers
- * with exact weights of a part. `tiles`: a map that is too large to be sent; `pooled` is its thumbnail.
+ * with exact weights of a part. `within`: the part of a weight that it may be off. `tiles`: a map that is too large to be sent; `pooled` is its thumbnail.
  * @typedef {{colours: import("../shared/colour.js").Colours, title: string, rows: import("../shared/hover_link.js").Ruler,
  *   columns: import("../shared/hover_link.js").Ruler, height: number, change: boolean, old: number,
  *   most: number | null, token: number | null, key: number | null, ramp: string, gamma: number,
  *   threshold: number, zoom: [Span, Span] | null, stride: Span, zero?: number, unit?: number,
  *   region: [Span, Span] | null, said: string, numbers: string,
  *   direction: string, note: string, tiles?: import("./tiles.js").TileLine,
- *   fixed?: boolean, arrays: Record<string, import("../shared/blob.js").Block>}} MapData
+ *   fixed?: boolean, within?: number, arrays: Record<string, import("../shared/blob.js").Block>}} MapData
  */
 /** @typedef {Region & {down: number, across: number, width: number, values: Float32Array,
  *   masked: Uint8Array, cell?: (row: number, column: number) => Cell}} MapSheet

@@ -10,8 +10,9 @@ import { alignedTo, coarser, levelFor, regionOf, squaresIn } from "./tile_grid.j
 /** @typedef {import("./sheet.js").MapSheet} MapSheet */
 /** @typedef {import("./sheet.js").Region} Region */
 /** @typedef {import("./tile_grid.js").Square} Square */
-/** @typedef {{address: string, of: string, size: number, levels: number}} TileLine
- *   the address that gives tiles, what names the map there, cells of a tile's side, levels */
+/** @typedef {{address: string, of: string, size: number, levels: number,
+ *   make?: (square: Square) => Promise<any>}} TileLine  the address that gives tiles, what names
+ *   the map there, cells of a tile's side, levels; `make`: what makes them in a page of its own */
 
 const MOST_CELLS = 400; // in a row or a column of what is shown
 const MOST_KEPT = 240;  // tiles, of some 330 kB
@@ -59,7 +60,7 @@ export class Tiles {
    */
   show(line, size, thumbnail) {
     Object.assign(this, { line, size, thumbnail, wanted: [], last: null, lastKey: "" });
-    this.trouble = line.address ? ""
+    this.trouble = line.address || line.make ? ""
       : tell("The cells of long maps come from a server: start the app with transformer-viz app.");
   }
 
@@ -168,11 +169,8 @@ export class Tiles {
     const { line, size } = this, name = this.name(square), began = performance.now();
     this.coming.add(name);
     try {
-      const words = { of: line.of, level: `${square.level}`, row: `${square.row}`, column: `${square.column}` };
-      const answer = await fetch(`${line.address}?${new URLSearchParams(words)}`, { cache: "no-store" });
-      if (answer.status === TOO_MANY) return await this.again(square, name, line, answer);
-      if (answer.status !== 200) throw new Error(await answer.text());
-      const { arrays } = read(new Uint8Array(await answer.arrayBuffer()));
+      const arrays = await (line.make ? line.make(square) : fetched(line, square));
+      if (arrays instanceof Response) return await this.again(square, name, line, arrays);
       const step = 2 ** square.level;
       keep(name, {
         ...regionOf(square, line, size), down: step, across: step, width: arrays.weights.shape[1],
@@ -223,6 +221,19 @@ export class Tiles {
     }
     this.ask();
   }
+}
+
+/**
+ * A tile of the server; what it answers where it has to be asked again.
+ * @param {TileLine} line
+ * @param {Square} square
+ */
+async function fetched({ address, of }, { level, row, column }) {
+  const words = { of, level: `${level}`, row: `${row}`, column: `${column}` };
+  const answer = await fetch(`${address}?${new URLSearchParams(words)}`, { cache: "no-store" });
+  if (answer.status === TOO_MANY) return answer;
+  if (answer.status !== 200) throw new Error(await answer.text());
+  return read(new Uint8Array(await answer.arrayBuffer())).arrays;
 }
 
 /**

@@ -13,7 +13,7 @@ import { tell } from "../shared/i18n.js";
  * @param {MapData} data
  * @param {import("./sheet.js").Cell} cell
  */
-export function describeCell({ rows, columns, change, old, most }, cell) {
+export function describeCell({ rows, columns, change, old, most, within = 0 }, cell) {
   const query = spanWords(rows.labels, cell.rows), key = spanWords(columns.labels, cell.columns);
   const { value, masked } = cell;
   if (masked && !value) return tell("{query} may not look at {key} (masked)", { query, key });
@@ -22,8 +22,8 @@ export function describeCell({ rows, columns, change, old, most }, cell) {
     const fresh = cell.rows[0] >= old;
     return pair + (fresh ? tell("this row was not there before") : tell("not a number"));
   }
-  if (cell.pooled) return pair + largestWords(cell, change, digitsFor(most ?? 1));
-  const weight = signed(value, 4, change);
+  if (cell.pooled) return pair + largestWords(cell, change, digitsFor(most ?? 1), within);
+  const weight = signed(value, 4, change) + offBy(value * within, 4);
   return pair + (masked ? tell("{weight} (masked)", { weight }) : weight);
 }
 
@@ -36,15 +36,28 @@ function spanWords(labels, [first, last]) {
 }
 
 /**
+ * How far a number may be off, where its digits would hide it.
+ * @param {number} off
+ * @param {number} digits
+ */
+function offBy(off, digits) {
+  const unit = 10 ** digits;
+  return off * unit < 0.5 ? "" : ` ± ${(Math.ceil(off * unit) / unit).toFixed(digits)}`;
+}
+
+/**
  * @param {import("./sheet.js").Cell} cell
  * @param {boolean} change
  * @param {number} digits
+ * @param {number} within
  */
-function largestWords({ value, rows, columns }, change, digits) {
+function largestWords({ value, rows, columns }, change, digits, within) {
   const count = `${rows[1] - rows[0]} × ${columns[1] - columns[0]}`;
   return change
     ? tell("{value}, the largest of {count} changes", { value: signed(value, digits, true), count })
-    : tell("{value}, the largest of {count} weights", { value: value.toFixed(digits), count });
+    : tell("{value}, the largest of {count} weights", {
+      value: value.toFixed(digits) + offBy(value * within, digits), count,
+    });
 }
 
 /**

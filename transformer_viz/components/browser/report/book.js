@@ -1,9 +1,11 @@
 // What a report holds: unpacked once, and asked for the data of a head.
 
 import { read } from "../shared/blob.js";
+import { LongHead } from "./long_head.js";
 
 /** @typedef {{title: string, numbers: string, note: string, most: number, long?: boolean,
- *   arrays: string[]}} BookHead */
+ *   arrays: string[], packed?: import("./long_head.js").PackedHead, within?: number,
+ *   why?: string}} BookHead */
 /** @typedef {{name: string, low: number, atlas: string,
  *   blocks: Record<string, {map: any, lines: any}>, heads: Record<string, BookHead>}} BookRun */
 /** @typedef {[string, number, number]} BookPlace  block, layer, head */
@@ -16,9 +18,17 @@ const BOOK_STEPS = 65534; // of the range of weights; one more is no number
  * @returns {Promise<Uint8Array>}
  */
 export async function inflated(holder) {
-  const packed = Uint8Array.from(atob(holder.textContent ?? ""), (letter) => letter.charCodeAt(0));
+  const letters = atob(holder.textContent ?? ""), packed = new Uint8Array(letters.length);
+  for (let n = 0; n < letters.length; n++) packed[n] = letters.charCodeAt(n);
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/** The bytes of a part of the page that is unpacked when it is asked for. @param {string} name */
+function inflatedPart(name) {
+  const holder = document.getElementById(`tv-part-${name}`);
+  if (!holder) throw new Error(`part ${name} of this page is missing`);
+  return inflated(holder);
 }
 
 export class ReportBook {
@@ -32,6 +42,9 @@ export class ReportBook {
     this.parts = /** @type {string[]} */ (found.parts);
     this.view = /** @type {string} */ (found.view);
     this.overlaid = /** @type {[number, number][]} */ (found.overlaid ?? []);
+    this.tiled = /** @type {boolean} */ (found.tiled ?? false); // too long for matrices
+    /** @type {Map<string, LongHead>} */
+    this.long = new Map(); // heads that were opened, of such a text
     this.arrays = /** @type {Record<string, import("../shared/blob.js").Block>} */ (found.arrays);
   }
 
@@ -58,6 +71,7 @@ export class ReportBook {
   map(run, place) {
     const head = this.head(run, place);
     if (!head) return null;
+    if (this.tiled) return this.tiledMap(run, place, head);
     if (head.long) return this.longMap(run, head);
     const common = this.runs[run].blocks[place[0]].map;
     const shape = [common.rows.labels.length, common.columns.labels.length];
@@ -81,6 +95,46 @@ export class ReportBook {
     const masked = { shape, data: this.masked(head, shape[0] * shape[1]) };
     const region = shape.map((size) => [0, size]);
     return { ...data, region, arrays: { ...data.arrays, weights, masked } };
+  }
+
+  /**
+   * A head of a long text whose queries and keys are here, if they are.
+   * @param {number} run
+   * @param {BookPlace} place
+   */
+  longHead(run, place) {
+    const packed = this.head(run, place)?.packed, name = [run, ...place].join(" ");
+    const known = this.long.get(name);
+    if (!packed || known) return known;
+    const { rows, columns, tiles } = this.runs[run].blocks[place[0]].map;
+    const size = { rows: rows.labels.length, columns: columns.labels.length };
+    const made = new LongHead(packed, size, tiles.size, inflatedPart);
+    this.long.set(name, made);
+    return made;
+  }
+
+  /**
+   * A map whose cells the page computes; of a head without queries and keys its small picture.
+   * @param {number} run
+   * @param {BookPlace} place
+   * @param {BookHead} head
+   */
+  tiledMap(run, place, head) {
+    const common = this.runs[run].blocks[place[0]].map, { title, numbers, most, within = 0 } = head;
+    const [, heads, high, wide] = common.small.shape, first = place[1] * heads + place[2];
+    const shape = [high, wide], size = high * wide;
+    const pooled = this.arrays[common.small.name].data.subarray(first * size, (first + 1) * size);
+    const arrays = {
+      pooled: { shape, data: pooled }, pooled_masked: { shape, data: new Uint8Array(size) },
+    };
+    const words = { ...common, title, numbers, most, within, arrays };
+    const opened = this.longHead(run, place);
+    if (!opened) return { ...words, tiles: undefined, fixed: true, note: head.why };
+    const tiles = {
+      ...common.tiles, of: [run, ...place].join(" "),
+      make: (/** @type {import("../head_map/tile_grid.js").Square} */ square) => opened.tile(square),
+    };
+    return { ...words, tiles };
   }
 
   /**

@@ -32,6 +32,8 @@ export class Report {
     this.zoom = /** @type {any} */ (null);
     this.how = /** @type {any} */ ({});   // colours, chosen in the atlas
     this.least = /** @type {any} */ ({}); // lines that are drawn, chosen among them
+    /** @type {Map<string, string>} */
+    this.sayings = new Map(); // rows of a long text in words, those that were chosen
     this.ending = new AbortController();
     const on = listener(this.ending.signal);
     this.places = {
@@ -74,7 +76,8 @@ export class Report {
       this.show();
     });
     bar.append(theme);
-    const top = element("div", "top", this.title, this.views.place);
+    const views = book.tiled ? [] : [this.views.place]; // lines need a shorter text
+    const top = element("div", "top", this.title, ...views);
     const parts = {
       chips: places.chips,
       atlas: element("section", "card", places.atlas),
@@ -130,6 +133,7 @@ export class Report {
 
   /** Lay these heads over the opened one. @param {[number, number][]} places */
   overlay(places) {
+    if (this.book.tiled) return;
     this.overlaid = places;
     this.view = "lines";
     this.views.choose(1);
@@ -220,12 +224,29 @@ export class Report {
 
   /** The chosen row in words. */
   said() {
+    if (this.book.tiled) return this.saidOfLong();
     // Of a difference: what the head looks at now.
     const run = this.book.map(this.run, this.opened)?.change ? 0 : this.run;
     const plain = this.book.map(run, this.opened);
     if (this.token === null || !plain?.arrays.weights) return "";
     const [row] = placesOn(plain.rows, { sentence: plain.rows.sentence, tokens: [this.token] });
     return row === undefined ? "" : describeRow(plain, row);
+  }
+
+  /** The same of a long text, whose row is computed first. */
+  saidOfLong() {
+    const { book, run, opened, token } = this, head = book.longHead(run, opened);
+    if (token === null || !head) return "";
+    const name = [run, ...opened, token].join(" "), known = this.sayings.get(name);
+    if (known !== undefined) return known;
+    this.sayings.set(name, "");
+    const { rows, columns } = book.runs[run].blocks[opened[0]].map;
+    head.row(token).then((data) => {
+      const one = { rows: { labels: [rows.labels[token]] }, columns, arrays: { weights: { data } } };
+      this.sayings.set(name, describeRow(one, 0));
+      if (this.token === token) this.showHead();
+    });
+    return "";
   }
 }
 

@@ -2,11 +2,12 @@
 
 const BLOB_MAGIC = 0x31425654;
 
-/** @typedef {Uint8Array | Uint16Array | Int32Array | Float32Array} Numbers */
+/** @typedef {Uint8Array | Uint16Array | Int16Array | Int32Array | Float32Array} Numbers */
 /** @typedef {{shape: number[], data: any}} Block  an array: its axes, and its numbers in a row */
 
 const KINDS = {
-  uint8: Uint8Array, uint16: Uint16Array, int32: Int32Array, float32: Float32Array,
+  uint8: Uint8Array, uint16: Uint16Array, int16: Int16Array, int32: Int32Array,
+  float32: Float32Array,
 };
 
 /**

@@ -1,0 +1,31 @@
+"""What a run keeps of a text: matrices of a short one, tiles of a long one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...checkpoints.common.model import Model
+from ...core.tiles import LONG
+from ..token_ids import source_ids, target_ids
+
+TILES = ("tiles",)
+
+
+def kept_of(model: Model, source: Any, target: Any, words: tuple[str, ...]) -> tuple[str, ...]:
+    """``words``, or tiles where a text, or the target that was given, has more than 1,024 tokens.
+
+    Raises:
+        ValueError: a text that the model cannot read; says why.
+    """
+    drawn = isinstance(source, np.ndarray) and source.dtype.kind == "f"
+    if model.takes != "text" or model.eyes is not None or drawn:
+        return words
+    if isinstance(source, tuple) and all(isinstance(text, str) for text in source):
+        return words  # of a pair: its models read short ones
+    count, further = len(source_ids(model, source)), 0
+    if target is not None:
+        further = len(target_ids(model, target))
+    both = count + further if model.kind == "decoder-only" else max(count, further)
+    return TILES if both > LONG else words

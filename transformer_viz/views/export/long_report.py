@@ -1,0 +1,256 @@
+"""A report of a long run: all heads in small, and of as many as fit what their maps are made of."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...components.atlas import atlas_data
+from ...components.blob import pack
+from ...components.head_map import head_numbers
+from ...components.js_texts import taught
+from ...components.long_map import TileLine, long_map_data
+from ...components.standalone_page import header
+from ...core.sites import MAPS, Site, called
+from ...core.tiles import LONG
+from ...core.trace import Trace
+from ...i18n import say
+from ...metrics.attention.tile_pyramid import TILE, levels
+from .packed_heads import Packed, Store, Tell, packed, raw_size, why_not
+from .report_data import Place, Run
+
+WORDS = 400  # letters that the words of a packed head take, at most
+Kept = dict[Place, list[Packed]]  # a head of each run
+
+
+@dataclass(frozen=True, eq=False)
+class LongBook:
+    """A report's blob, the letters of its heads, which of them are in, and how they are kept: their
+    precision, and the part of a weight that it may put it off."""
+
+    blob: bytes
+    letters: list[str]
+    kept: tuple[Place, ...]
+    precision: str
+    within: float
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which heads go into a page, the first one opened at first, and how large it may be.
+
+    ``every``: all of them or no page, else as many as fit. ``room`` is in letters. ``precision`` is
+    ``float32`` or ``int16``; None is float32, unless not even the first head fits so.
+    """
+
+    places: Sequence[Place]
+    room: int
+    precision: str | None = None
+    every: bool = False
+
+
+def is_tiled(trace: Trace) -> bool:
+    """Whether a run has tiles in the place of matrices, and is too long for those."""
+    return any(max(one.shape) > LONG for one in trace.tiles)
+
+
+def long_book(
+    runs: Sequence[Run],
+    wanted: Wanted,
+    blocks: Sequence[str] = (),
+    tell: Tell = lambda done: None,
+    **options: Any,
+) -> LongBook:
+    """What a page of a long run holds.
+
+    Args:
+        runs: what can be shown; all of one input to one model, each with tiles.
+        wanted: the heads to pack, and the room for them.
+        blocks: those that the atlas shows; left out, all of them.
+        tell: hears how many heads are packed.
+        options: further words for ``browser/report/book.js``.
+
+    Raises:
+        ValueError: heads that do not fit, or that have no queries and keys; says which.
+    """
+    trace = runs[0].trace
+    said = {"part": "report", "tiled": True, "opened": list(wanted.places[0]), **options}
+    with taught():  # the whole brings its texts along, once
+        atlases = [atlas_data(run.trace, blocks or trace.maps) for run in runs]
+    small = [{place: _words(run.trace, place) for place in _every(trace)} for run in runs]
+    reasons = _reasons(runs)
+    able = _able(wanted, reasons)
+    front = _bound(runs, atlases, small, said)
+    room = wanted.room - len(zlib.compress(front, 6)) * 4 // 3 - WORDS * len(able) * len(runs)
+    precision = wanted.precision or "float32"
+    store, kept = _gathered(runs, able, room, precision, wanted.every, tell)
+    if able and not kept and wanted.precision is None:
+        precision = "int16"
+        store, kept = _gathered(runs, able, room, precision, wanted.every, tell)
+    if able and not kept:
+        raise too_large(_letters(runs, able[:1], precision), room, 1)
+    with_heads = [_filled(number, one, kept, reasons) for number, one in enumerate(small)]
+    within = max((one.within for heads in kept.values() for one in heads), default=0.0)
+    blob = _bound(runs, atlases, with_heads, said)
+    return LongBook(blob, store.letters, tuple(kept), precision, within)
+
+
+def too_large(letters: float, room: float, heads: int) -> ValueError:
+    """What is said where heads do not fit."""
+    named = "The head to open takes" if heads == 1 else f"The {heads} heads that were chosen take"
+    return ValueError(
+        f"{named} about {letters / 1e6:,.1f} MB in a page, and it has room for "
+        f"{max(0.0, room) / 1e6:,.1f} MB of heads. Allow more megabytes, choose fewer heads or "
+        "layers, or take precision int16, half the size of float32."
+    )
+
+
+def _every(trace: Trace) -> list[Place]:
+    """All heads, of all maps."""
+    counts = {block: trace.head_counts(block) for block in trace.maps}
+    return [
+        (block, layer, head)
+        for block, heads in counts.items()
+        for layer, count in enumerate(heads)
+        for head in range(count)
+    ]
+
+
+def _reasons(runs: Sequence[Run]) -> dict[tuple[str, int], str]:
+    """By map and layer why its heads cannot be packed; empty where they can."""
+    trace = runs[0].trace
+    layers = ((block, layer) for block in trace.maps for layer in range(trace.layers(block)))
+    return {
+        one: next(filter(None, (why_not(run.trace, *one) for run in runs)), "") for one in layers
+    }
+
+
+def _able(wanted: Wanted, reasons: dict[tuple[str, int], str]) -> list[Place]:
+    """The heads that can be packed.
+
+    Raises:
+        ValueError: one that cannot, where every one is wanted; says why.
+    """
+    bad = [place for place in wanted.places if reasons[place[:2]]]
+    if bad and wanted.every:
+        block, layer, head = bad[0]
+        raise ValueError(
+            f"{called(block)} L{layer} H{head} cannot be in a page: {reasons[block, layer]}."
+        )
+    return [place for place in wanted.places if place not in bad]
+
+
+def _letters(runs: Sequence[Run], places: Sequence[Place], precision: str) -> float:
+    return float(sum(raw_size(run.trace, place, precision) for run in runs for place in places))
+
+
+def _gathered(
+    runs: Sequence[Run],
+    places: Sequence[Place],
+    room: int,
+    precision: str,
+    every: bool,
+    tell: Tell,
+) -> tuple[Store, Kept]:
+    """As many heads as there is room for, in their order.
+
+    Raises:
+        ValueError: not all of them fit, where every one is wanted.
+    """
+    store, kept = Store(), {}
+    for number, place in enumerate(places):
+        tell(number)
+        before = len(store.letters)
+        heads = [packed(run.trace, place, precision, store) for run in runs]
+        if every and not number:  # the whole is known well enough by its first head
+            first = store.size / max(1.0, _letters(runs, places[:1], precision))
+            whole = first * _letters(runs, places, precision)
+            if whole > 1.1 * room:
+                raise too_large(whole, room, len(places))
+        if store.size > room:
+            if every:
+                raise too_large(store.size * len(places) / (number + 1), room, len(places))
+            store.cut(before)
+            break
+        kept[place] = heads
+    return store, kept
+
+
+def _words(trace: Trace, place: Place) -> dict[str, Any]:
+    """What is said of a head."""
+    block, layer, head = place
+    largest = float(trace.thumbnail(block)[layer, head].max()) / 255
+    return {
+        "title": f"{called(block)} L{layer} H{head}",
+        "numbers": head_numbers(trace, trace, Site(*MAPS[block], layer, head), False),
+        "most": largest or 1.0,
+    }
+
+
+def _filled(
+    number: int,
+    small: dict[Place, dict[str, Any]],
+    kept: Kept,
+    reasons: dict[tuple[str, int], str],
+) -> dict[Place, dict[str, Any]]:
+    """The same with what the heads of one run are made of, or why that is not in the page."""
+    full = say(
+        "The cells of this head are not in this page, which has room for those of {count} heads.",
+        count=len(kept),
+    )
+    found = {}
+    for place, words in small.items():
+        if place in kept:
+            mine = kept[place][number]
+            most = max(one.most for one in kept[place])  # so that runs are coloured alike
+            words = words | {"packed": mine.words, "within": mine.within, "most": most}
+        else:
+            why = reasons[place[:2]]
+            said = say("The cells of this head are not in this page: {why}.", why=why)
+            rough = say("What is drawn is its small picture, in steps of 1/255.")
+            words = words | {"why": f"{said if why else full} {rough}"}
+        found[place] = words
+    return found
+
+
+def _bound(
+    runs: Sequence[Run],
+    atlases: Sequence[bytes],
+    heads: Sequence[dict[Place, dict[str, Any]]],
+    said: dict[str, Any],
+) -> bytes:
+    """Everything but the packed heads as one blob; each array has a number for a name."""
+    arrays: dict[str, np.ndarray] = {}
+
+    def put(array: np.ndarray) -> str:
+        arrays[f"a{len(arrays)}"] = array
+        return f"a{len(arrays) - 1}"
+
+    entries = []
+    for run, atlas, mine in zip(runs, atlases, heads, strict=True):
+        blocks = {}
+        for block in run.trace.maps:
+            small = run.trace.thumbnail(block)
+            about = {"name": put(small), "shape": list(small.shape)}
+            blocks[block] = {"map": _common(run.trace, block) | {"small": about}}
+        named = {"{} {} {}".format(*place): words for place, words in mine.items()}
+        atlas_name = put(np.frombuffer(atlas, np.uint8))
+        entries.append(
+            {"name": run.name, "low": 0.0, "blocks": blocks, "heads": named, "atlas": atlas_name}
+        )
+    return pack(said | {"runs": entries}, **arrays)
+
+
+def _common(trace: Trace, block: str) -> dict[str, Any]:
+    """What all heads of a block have in common."""
+    layer = next((one.site.layer for one in trace.tiles if one.site.map == block), None)
+    if layer is None:
+        layer = trace.blocks(block)[0].site.layer
+    line = TileLine("", "", TILE, levels(trace.map_shape(block, layer)))
+    with taught():
+        words = header(long_map_data(trace, block, layer, 0, line))
+    return {name: value for name, value in words.items() if name != "arrays"}
