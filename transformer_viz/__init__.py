@@ -19,6 +19,9 @@ from .core.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from . import views as views
+    from .bertviz.head_view import head_view as head_view
+    from .bertviz.model_view import model_view as model_view
+    from .bertviz.neuron_view import neuron_view as neuron_view
     from .capture import probe as probe
     from .checkpoints import available as available
     from .checkpoints import load as load
@@ -44,9 +47,12 @@ __all__ = [
     "compare",
     "explain",
     "from_attentions",
+    "head_view",
     "load",
     "match",
     "metrics",
+    "model_view",
+    "neuron_view",
     "probe",
     "rank",
     "roles",
@@ -67,6 +73,9 @@ __getattr__ = lazy(
         "load": ".checkpoints",
         "trace": ".inference.tracing",
         "from_attentions": ".given.building",
+        "head_view": ".bertviz.head_view",
+        "model_view": ".bertviz.model_view",
+        "neuron_view": ".bertviz.neuron_view",
         "translate": ".inference.generation",
         "match": ".inference.matching",
         "metrics": ".metrics",

@@ -70,6 +70,7 @@ FLOORS: dict[str, float] = {
     "views/paper": 4.2,
     "views/export": 4.3,
     "views": 4.4,
+    "bertviz": 4.5,
     "lessons": 4.1,
     "lessons/stations": 4.2,
     "lessons/station_list": 4.3,

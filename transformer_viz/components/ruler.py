@@ -31,8 +31,7 @@ class Ruler:
 
 def rulers(trace: Trace, block: str, cells: Cells | None = None) -> tuple[Ruler, Ruler]:
     """The sides of a map: rows and columns, as a head's cells are grouped, or token by token."""
-    across = "target" if block == "decoder" and trace.target is not None else "source"
-    rows, columns = row_sentence(trace, block), across
+    rows, columns = row_sentence(trace, block), _column_sentence(trace, block)
     if cells is not None:
         return (
             Ruler(rows, cells.rows.labels, cells.members),
@@ -41,6 +40,14 @@ def rulers(trace: Trace, block: str, cells: Cells | None = None) -> tuple[Ruler,
     queries, keys = sentences(trace, block)
     produced = trace.produced.labels if rows == "produced" and trace.produced else queries.labels
     return Ruler(rows, produced, _single(produced)), Ruler(columns, keys.labels, _single(keys))
+
+
+def _column_sentence(trace: Trace, block: str) -> str:
+    """Whose words the columns of a map bear."""
+    kept = next((one for one in trace.attentions if one.site.map == block), None)
+    if kept is not None:
+        return kept.key
+    return "target" if block == "decoder" and trace.target is not None else "source"
 
 
 def row_sentence(trace: Trace, block: str) -> str:

@@ -21,7 +21,7 @@ POLICY = (
 )
 NEEDS_SCRIPTS = mark("The pictures on this page are drawn by a script of its own; allow it to run.")
 PAGE = """<!doctype html>
-<html lang="{language}">
+<html lang="{language}"{theme}>
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
@@ -42,8 +42,17 @@ PAGE = """<!doctype html>
 PART = '<script type="application/octet-stream" id="tv-part-{number}">{letters}</script>\n'
 
 
-def page(data: bytes, *, title: str, body: str, parts: Sequence[str] = ()) -> str:
-    """A page that shows what ``browser/report.js`` makes of some data.
+def page(
+    data: bytes,
+    *,
+    title: str,
+    body: str,
+    parts: Sequence[str] = (),
+    theme: str = "",
+    script: str = "report/report.js",
+    sheet: str = "report.css",
+) -> str:
+    """A page that shows what a script makes of some data.
 
     Args:
         data: a blob as `pack` makes it; it travels deflated, as letters.
@@ -51,19 +60,22 @@ def page(data: bytes, *, title: str, body: str, parts: Sequence[str] = ()) -> st
         body: ready HTML with a place ``<main id="tv-report">``; whoever makes it escapes every
             token and name in it.
         parts: further blobs, deflated and as letters, each unpacked when its number is asked for.
+        theme: ``light`` or ``dark``; left out, as the reader has it.
+        script, sheet: the first module and the style sheet, in ``browser/``.
     """
-    script = "(() => {\n" + bundle("report/report.js") + "\n})();"
-    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    joined = "(() => {\n" + bundle(script) + "\n})();"
+    digest = base64.b64encode(hashlib.sha256(joined.encode("utf-8")).digest()).decode("ascii")
     return PAGE.format(
         policy=POLICY.format(hash=digest),
         title=html.escape(title),
-        style=style("report.css"),
+        style=style(sheet),
         body=body,
         needs=html.escape(say(NEEDS_SCRIPTS)),
         language=spoken_language(),
         data=base64.b64encode(zlib.compress(data, 9)).decode("ascii"),
         parts="".join(PART.format(number=n, letters=one) for n, one in enumerate(parts)),
-        script=script,
+        script=joined,
+        theme=f' data-theme="{theme}"' if theme else "",
     )
 
 

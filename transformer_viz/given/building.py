@@ -19,7 +19,7 @@ from ..metrics.attention.head_statistics import head_statistics
 from .checks import Facts, facts, looks_ahead, require_shape
 from .layers import Layer, is_steps, joined, layers_of
 from .outputs import Parts, parts_of, sequence_of, written
-from .words import tokens_of
+from .words import tokens_of, tokens_within
 
 SIDE = 64  # rows and columns that a small picture has at most, as in captured traces
 NAME = "given weights"
@@ -27,7 +27,7 @@ NORMS = ("mean", "std", "rms", "input_norm", "output_norm", "output_mean")
 
 
 @dataclass(frozen=True, eq=False)
-class _Map:
+class Map:
     """One map: its layers, whose words stand along its sides, and what its weights show."""
 
     block: str
@@ -95,8 +95,8 @@ def from_attentions(
         source=source,
         target=target,
         produced=None,
-        heads=pd.concat([_heads(one) for one in checked], ignore_index=True),
-        thumbnails={one.block: _thumbnails(one) for one in checked},
+        heads=pd.concat([head_table(one) for one in checked], ignore_index=True),
+        thumbnails={one.block: small_pictures(one) for one in checked},
         attentions=tuple(_attention(one, n) for one in checked for n in range(len(one.layers))),
         norms=_empty({"site": object, "stack": object, "layer": int, "token": int}, NORMS),
         gains={},
@@ -108,7 +108,7 @@ def from_attentions(
     )
 
 
-def _maps(parts: Parts, batch: int | None, pair: bool) -> list[_Map]:
+def _maps(parts: Parts, batch: int | None, pair: bool) -> list[Map]:
     """The maps that were given, in the order of all traces."""
 
     def read(thing: Any, what: str) -> list[Layer]:
@@ -142,17 +142,17 @@ def _maps(parts: Parts, batch: int | None, pair: bool) -> list[_Map]:
     if "attentions" in layers:
         square = layers["attentions"]
         behind = lone and square[0].weights.values.shape[1] > 1 and not looks_ahead(square)
-        found.append(_Map("decoder" if behind else "encoder", square, "source", "source", []))
+        found.append(Map("decoder" if behind else "encoder", square, "source", "source", []))
     if "decoder" in layers:
         side = "target" if pair else "source"
-        found.append(_Map("decoder", layers["decoder"], side, side, []))
+        found.append(Map("decoder", layers["decoder"], side, side, []))
     if "cross" in layers:
-        found.append(_Map("cross", layers["cross"], "target", "source", []))
+        found.append(Map("cross", layers["cross"], "target", "source", []))
     return found
 
 
 def _read(
-    maps: Sequence[_Map], source: Tokens, target: Tokens | None
+    maps: Sequence[Map], source: Tokens, target: Tokens | None
 ) -> tuple[Tokens, Tokens | None]:
     """The tokens of generate() that were read: the last one that it wrote was not."""
     last = maps[-1]
@@ -160,21 +160,11 @@ def _read(
     own = source if last.query == "source" else target
     if own is None or len(own) != rows + 1:
         return source, target
-    cut = _without_last(own)
+    cut = tokens_within(own, slice(0, rows))
     return (cut, target) if last.query == "source" else (source, cut)
 
 
-def _without_last(tokens: Tokens) -> Tokens:
-    return Tokens(
-        ids=tokens.ids[:-1],
-        pieces=tokens.pieces[:-1],
-        labels=tokens.labels[:-1],
-        words=tokens.words[:-1],
-        special=tokens.special[:-1],
-    )
-
-
-def _checked(one: _Map, source: Tokens, target: Tokens | None, check_sums: bool) -> _Map:
+def _checked(one: Map, source: Tokens, target: Tokens | None, check_sums: bool) -> Map:
     """The same map with what its weights show.
 
     Raises:
@@ -186,15 +176,15 @@ def _checked(one: _Map, source: Tokens, target: Tokens | None, check_sums: bool)
     for layer in one.layers:
         require_shape(layer, what, rows, columns, one.query == one.key)
     found = [facts(layer, what, check_sums) for layer in one.layers]
-    return _Map(one.block, one.layers, one.query, one.key, found)
+    return Map(one.block, one.layers, one.query, one.key, found)
 
 
-def _attention(one: _Map, layer: int) -> Attention:
+def _attention(one: Map, layer: int) -> Attention:
     weights = one.layers[layer].weights.values.astype(np.float32)
     return Attention(read_only(weights), Site(*MAPS[one.block], layer), one.query, one.key)
 
 
-def _heads(one: _Map) -> pd.DataFrame:
+def head_table(one: Map) -> pd.DataFrame:
     """The table of heads, as captured traces have it; rows of zeros are off from no sum."""
     stack, kind = MAPS[one.block]
     tables = []
@@ -211,7 +201,7 @@ def _heads(one: _Map) -> pd.DataFrame:
     return found
 
 
-def _thumbnails(one: _Map) -> np.ndarray:
+def small_pictures(one: Map) -> np.ndarray:
     """Each head small: uint8 ``[layer, head, <=64, <=64]``, max-pooled, 255 = 1."""
     heads = max(len(layer.weights.values) for layer in one.layers)
     rows, columns = one.layers[0].weights.values.shape[1:]
@@ -233,7 +223,7 @@ def _empty(keys: dict[str, type], values: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame({name: np.zeros(0, kind) for name, kind in kinds.items()})
 
 
-def _report(maps: Sequence[_Map]) -> Report:
+def _report(maps: Sequence[Map]) -> Report:
     sites = tuple(
         str(Site(*MAPS[one.block], layer)) for one in maps for layer in range(len(one.layers))
     )
@@ -242,7 +232,7 @@ def _report(maps: Sequence[_Map]) -> Report:
 
 
 def _manifest(
-    maps: Sequence[_Map], name: str, pair: bool, known: bool, steps: bool
+    maps: Sequence[Map], name: str, pair: bool, known: bool, steps: bool
 ) -> dict[str, Any]:
     """What is known of the weights: their types, masks, padding, and which layers had none."""
     kind = "encoder-decoder" if pair else f"{maps[0].block}-only"

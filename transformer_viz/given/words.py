@@ -84,3 +84,14 @@ def _spelled(pieces: Sequence[str]) -> Tokens:
     mark = max(counts, key=lambda name: counts[name])
     special = [SPECIAL.fullmatch(piece) is not None for piece in pieces]
     return arrange((), list(pieces), mark if counts[mark] else "", special)
+
+
+def tokens_within(tokens: Tokens, part: slice) -> Tokens:
+    """Some tokens in a row of a sentence."""
+    return Tokens(
+        ids=tokens.ids[part],
+        pieces=tokens.pieces[part],
+        labels=tokens.labels[part],
+        words=tokens.words[part],
+        special=tokens.special[part],
+    )
