@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..i18n import say
-from ..views.export.html_report import most_decided
+from ..views.export.chosen_heads import most_decided
 from .arguments import Given, held_places, runs_of_pair, trace_of
 from .page_of_heads import page_of_heads
 from .shown import HtmlPage, acted, require_action

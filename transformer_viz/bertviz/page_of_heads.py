@@ -11,7 +11,7 @@ from ..components.standalone_page import page
 from ..core.given.facts import given_facts
 from ..core.trace import Trace
 from ..i18n import say
-from ..views.export.html_report import heads_in_words, precision, room_for
+from ..views.export.html_report import heads_in_words, precision_words, room_for
 from ..views.export.report_data import Place, Run, book
 from .shown import HtmlPage
 
@@ -46,7 +46,7 @@ def page_of_heads(
         said = (
             *notes,
             heads_in_words(trace, trace.maps),
-            precision(False),
+            precision_words(False),
             kept,
             *given_facts(trace),
         )
