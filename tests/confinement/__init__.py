@@ -1,0 +1,1 @@
+"""Processes that may do little, on this machine."""

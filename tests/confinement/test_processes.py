@@ -1,0 +1,173 @@
+"""What a confined process can do, what becomes of one that misbehaves, and that nothing is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from transformer_viz.confinement.channel import BadMessageError, Channel
+from transformer_viz.confinement.limits import Limits
+from transformer_viz.confinement.processes import Child, Nursery, StoppedError, ending, environment
+
+from .jobs import JOBS, NOTHING
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(sys.platform != "linux", reason="other systems hold a process to less"),
+]
+TELL, ATTEMPT, MISBEHAVE = JOBS
+MEGA = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SECRET_KEY", "hunter2")
+        patch.syspath_prepend(str(Path(__file__).parents[2]))
+        made = Nursery(NOTHING, NOTHING, *JOBS)
+        made.warm()
+        yield made
+    made._leave()
+
+
+@pytest.fixture
+def begin(nursery: Nursery, tmp_path: Path) -> Iterator[Callable[..., Child]]:
+    """Begins children with half a gigabyte and five seconds of processor."""
+    begun: list[Child] = []
+    own = tmp_path / "own"
+    own.mkdir()
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "readable").write_text("weights")
+
+    def make(job: str, seconds: int = 5, memory: int = 500 * MEGA) -> Child:
+        limits = Limits(seconds, memory, str(own), (str(tmp_path / "model"),))
+        begun.append(Child(nursery, job, limits))
+        return begun[-1]
+
+    yield make
+    for child in begun:
+        child.close()
+        assert gone(child._number)
+
+
+def gone(process: int, seconds: float = 5) -> bool:
+    """Whether a process, its entry in the table included, is there no more."""
+    end = time.monotonic() + seconds
+    while Path(f"/proc/{process}").exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    return not Path(f"/proc/{process}").exists()
+
+
+def test_a_message_goes_and_comes_and_no_secret_with_it(begin: Callable[..., Child]) -> None:
+    child = begin(TELL)
+    answer = child.ask({"text": "Über 🙂 \ud800"}, 20)
+    assert answer["text"] == "Über 🙂 \ud800"
+    assert "SECRET_KEY" not in answer["environment"] and "SECRET_KEY" not in environment()
+    assert answer["process"] not in (os.getpid(), child._nursery.process)
+    assert Path(answer["environment"]["TMPDIR"]).name == "own"
+
+
+def test_what_is_said_to_be_enforced_is(begin: Callable[..., Child], tmp_path: Path) -> None:
+    secret = tmp_path / "secret" / "key"
+    secret.parent.mkdir()
+    secret.write_text("hunter2")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        child = begin(ATTEMPT)
+        worked = child.ask(
+            {
+                "readable": str(tmp_path / "model" / "readable"),
+                "secret": str(secret),
+                "elsewhere": str(tmp_path / "elsewhere"),
+                "port": server.getsockname()[1],
+                "process": os.getpid(),
+            },
+            20,
+        )["worked"]
+    assert worked["read its own"] and worked["write at home"]
+    forbidden = {
+        "files": ("read another's", "list another's", "write elsewhere", "write where it reads",
+                  "remove", "environment", "memory"),
+        "network": ("connect", "send"),
+        "programs": ("fork", "program", "kill", "watch"),
+    }  # fmt: skip
+    assert {"memory", "processor"} <= set(child.enforced)
+    for word, trials in forbidden.items():
+        if word in child.enforced:
+            assert not [trial for trial in trials if worked[trial]]
+    assert (tmp_path / "model" / "readable").read_text() == "weights"
+
+
+def test_memory_ends_at_its_limit(begin: Callable[..., Child]) -> None:
+    eaten = begin(MISBEHAVE).ask({"how": "eat"}, 30)["eaten"]
+    assert 300 <= eaten <= 500
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL])
+def test_one_that_dies_says_how(begin: Callable[..., Child], number: signal.Signals) -> None:
+    with pytest.raises(StoppedError) as error:
+        begin(MISBEHAVE).ask({"how": "die", "signal": int(number)}, 20)
+    assert not error.value.late and ending(error.value.status) == number.name
+
+
+def test_one_that_leaves_says_with_what(begin: Callable[..., Child]) -> None:
+    with pytest.raises(StoppedError, match=r"code 7"):
+        begin(MISBEHAVE).ask({"how": "leave"}, 20)
+
+
+def test_one_that_sleeps_is_killed_in_time_and_reaped(begin: Callable[..., Child]) -> None:
+    child, start = begin(MISBEHAVE), time.monotonic()
+    with pytest.raises(StoppedError) as error:
+        child.ask({"how": "sleep"}, 1)
+    assert error.value.late and error.value.status == -signal.SIGKILL
+    assert time.monotonic() - start < 10 and gone(child._number)
+
+
+def test_one_that_burns_is_stopped_by_the_processor_time(begin: Callable[..., Child]) -> None:
+    with pytest.raises(StoppedError) as error:
+        begin(MISBEHAVE, seconds=1).ask({"how": "burn"}, 60)
+    assert not error.value.late and ending(error.value.status) in ("SIGXCPU", "SIGKILL")
+
+
+@pytest.mark.parametrize("how", ["flood", "babble"])
+def test_one_that_babbles_is_not_believed(begin: Callable[..., Child], how: str) -> None:
+    child = begin(MISBEHAVE)
+    with pytest.raises(StoppedError):
+        child.ask({"how": how}, 20)
+    assert gone(child._number)
+
+
+def test_a_killed_nursery_is_started_again(begin: Callable[..., Child], nursery: Nursery) -> None:
+    first = begin(TELL)
+    assert first.ask({}, 20)
+    before = nursery.process
+    assert before is not None
+    os.kill(before, signal.SIGKILL)
+    assert begin(TELL).ask({"again": 1}, 60)["again"] == 1
+    assert nursery.process != before and gone(first._number)  # a child ends with it
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (b"", EOFError),
+        (b"\0" * 4, EOFError),
+        ((9).to_bytes(8, "big") + b"{}", EOFError),
+        ((2**40).to_bytes(8, "big"), BadMessageError),
+        ((2).to_bytes(8, "big") + b"[]", BadMessageError),
+        ((2).to_bytes(8, "big") + b"\xff\xff", BadMessageError),
+        ((10**5).to_bytes(8, "big") + b"[" * 10**5, BadMessageError),
+    ],
+)
+def test_only_messages_are_read(tmp_path: Path, content: bytes, error: type[Exception]) -> None:
+    (tmp_path / "in").write_bytes(content)
+    with (tmp_path / "in").open("rb") as read, (tmp_path / "out").open("wb") as write:
+        channel = Channel(read, write)
+        with pytest.raises(error):
+            channel.receive()

@@ -1,0 +1,130 @@
+"""A process that has everything imported and begins children by splitting in two (Linux).
+
+It is started anew, with an empty environment and no memory of the server, reads requests from a
+socket and has one thread. A child is there within milliseconds and confines itself before it does
+anything. Where processes cannot be split safely, each child is a Python of its own (`alone`).
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, BinaryIO, NoReturn, cast
+
+from . import system_calls
+from .channel import Channel
+from .limits import Limits, confine
+
+REQUEST = 2**16  # bytes
+CALM = 0.3  # seconds without a request after which there is time for more imports
+Job = Callable[..., None]
+
+
+def main() -> None:
+    """Serve requests on the socket whose number is the first argument.
+
+    The second names what imports all that jobs need (``module:function``), the third what imports
+    more when nobody asks for anything, the others jobs.
+    """
+    jobs = {name: _found(name) for name in sys.argv[4:]}
+    _found(sys.argv[2])()
+    server = socket.socket(fileno=int(sys.argv[1]))
+    _settle()
+    server.send(b"{}")
+    children: set[int] = set()
+    patience: float | None = CALM
+    while True:
+        if not select.select([server], [], [], patience)[0]:
+            patience = None
+            _found(sys.argv[3])()
+            _settle()
+            continue
+        content, handles, _, _ = socket.recv_fds(server, REQUEST, 1)
+        if not content:
+            break
+        request = json.loads(content)
+        if request["do"] == "begin":
+            (handle,) = handles
+            child = os.fork()
+            if not child:
+                server.close()
+                _live(jobs[request["job"]], socket.socket(fileno=handle), request)
+            os.close(handle)
+            children.add(child)
+            answer: dict[str, Any] = {"process": child}
+        else:
+            answer = _ended(request["process"], children)
+        server.send(json.dumps(answer).encode())
+    for child in children:
+        _ended(child, children.copy())
+
+
+def _settle() -> None:
+    """Leave what is there alone, so that children do not touch, and copy, what they share."""
+    gc.collect()
+    gc.freeze()
+
+
+def alone() -> None:
+    """Be the one child: the job is named by the first argument, the limits by the second."""
+    job = _found(sys.argv[1])
+    channel = Channel(cast(BinaryIO, sys.stdin.buffer), os.fdopen(os.dup(1), "wb"))
+    os.dup2(2, 1)  # what a library prints is no message
+    _confined(job, channel, json.loads(sys.argv[2]))
+
+
+def _found(name: str) -> Job:
+    module, _, function = name.partition(":")
+    job: Job = getattr(importlib.import_module(module), function)
+    return job
+
+
+def _ended(process: int, children: set[int]) -> dict[str, Any]:
+    """Kill a child and all in its group, and say how it ended: a code, or minus a signal.
+
+    One that ended by itself keeps its own end.
+    """
+    if process not in children:
+        return {"status": None}
+    children.discard(process)
+    for kill in (os.killpg, os.kill):
+        with suppress(OSError):
+            kill(process, signal.SIGKILL)
+    _, status = os.waitpid(process, 0)
+    return {"status": os.waitstatus_to_exitcode(status)}
+
+
+def _live(job: Job, end: socket.socket, request: dict[str, Any]) -> NoReturn:
+    """All that a child does, in the process that was split off."""
+    try:
+        os.setsid()
+        system_calls.end_with_parent()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for standard in range(3):
+            os.dup2(nothing, standard)
+        channel = Channel(cast(BinaryIO, end.makefile("rb")), cast(BinaryIO, end.makefile("wb")))
+        _confined(job, channel, request["limits"])
+    except BaseException:
+        os._exit(1)
+    os._exit(0)
+
+
+def _confined(job: Job, channel: Channel, limits: dict[str, Any]) -> None:
+    os.chdir(limits["folder"])
+    for word in ("TMPDIR", "HOME", "HF_HOME", "TEMP", "TMP"):
+        os.environ[word] = limits["folder"]
+    own = Limits(**{**limits, "readable": tuple(limits["readable"])})
+    channel.send({"enforced": confine(own)})
+    job(channel)
+
+
+if __name__ == "__main__":
+    main()
