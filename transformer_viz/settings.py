@@ -106,6 +106,29 @@ MODELS_A_VISIT = Setting(
 RUN_SECONDS = Setting(
     "RUN_SECONDS", "1800", "seconds that one run may compute, waiting left out; 0 is any", 0
 )
+OPEN_SECONDS = Setting(
+    "OPEN_SECONDS",
+    "30",
+    "seconds of processor that opening one checkpoint from outside the box may take, and one more "
+    "for each 20 MB of it; twice as many by the clock",
+    1,
+)
+OPEN_MB = Setting(
+    "OPEN_MB",
+    "2000",
+    "megabytes of memory that opening one may take, besides five times the size of its weights",
+    1,
+)
+TOKENIZER_SECONDS = Setting(
+    "TOKENIZER_SECONDS", "5", "seconds that its tokenizer may take for one text", 1
+)
+APART = Setting(
+    "APART",
+    ON,
+    "whether checkpoints from outside the box are opened, and their tokenizers run, in processes "
+    "of their own",
+    choices=(ON, OFF),
+)
 NAMES = Setting(
     "NAMES",
     "",
@@ -138,6 +161,7 @@ RUN_LOG = Setting(
 SETTINGS = (
     *(MODEL, MODELS, ROOTS, PATHS, UPLOADS, VISIT_MB, UPLOADS_MB),
     *(UPLOADS_A_MINUTE, REQUESTS, CONNECTIONS, ADDRESS_VISITORS, MODELS_A_VISIT, RUN_SECONDS),
+    *(APART, OPEN_SECONDS, OPEN_MB, TOKENIZER_SECONDS),
     *(NAMES, FORWARDS, MODELS_KEPT, THREADS, METRICS, RUN_LOG),
 )
 #: What holds visitors to a share; none of it where only this machine reaches the app.

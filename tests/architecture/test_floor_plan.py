@@ -24,6 +24,7 @@ PACKAGE = ROOT / "transformer_viz"
 FLOORS: dict[str, float] = {
     "settings": -1,
     "core": 0,
+    "confinement": 0,
     "i18n": 0,
     "model": 1,
     "preprocessing": 1,
@@ -42,6 +43,7 @@ FLOORS: dict[str, float] = {
     "inference/batching": 2.6,
     "inference/experiments": 2.6,
     "walkthrough": 2.6,
+    "opening": 2.7,
     "metrics/alignment": 3,
     "metrics/attention": 3,
     "metrics/attribution": 3,
@@ -109,7 +111,7 @@ STREAMLIT = (
 HOMES = {
     "torch": (
         *("model", "preprocessing", "capture", "checkpoints", "inference", "walkthrough"),
-        "training",
+        *("opening", "training"),
     ),
     "plotly": ("views",),
     "matplotlib": ("views",),

@@ -131,6 +131,36 @@ def load(
     place = None if spread or device == AUTO else choose_device(device)
     found, words = discover(thing, overrides)
     layout, found = recognised(found, overrides.get("layout"))
+    return open_as(layout, found, words, tokenizer, device=place, dtype=dtype, spread=spread)
+
+
+def open_as(
+    layout: Layout,
+    found: Candidate,
+    words: dict[str, Any],
+    tokenizer: Tokenizer | None = None,
+    *,
+    device: str | None,
+    dtype: str | torch.dtype | None = None,
+    spread: Mapping[str, Any] | None = None,
+) -> Model:
+    """Open a checkpoint whose layout is settled; the words are as of :func:`load`.
+
+    Args:
+        layout: as :func:`recognised` gave it.
+        found: what stands on disk, with its weights where these were read already.
+        words: overrides that are the layout's own, and ``dtype``.
+        tokenizer: the user's.
+        device: one device; None spreads the model.
+        dtype: the type of number to compute in.
+        spread: over which devices, where that was said.
+
+    Raises:
+        CheckpointError: as of :func:`load`.
+    """
+    place, spread = device, dict(spread or {})
+    words = dict(words)
+    dtype = words.pop("dtype", None) if dtype is None else dtype
     if layout is hugging_face:
         words |= spread | {"dtype": dtype} | ({"device": AUTO} if place is None else {})
         model = layout.open(found, tokenizer, words)

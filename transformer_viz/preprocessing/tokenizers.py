@@ -17,6 +17,7 @@ from typing import Protocol
 import sentencepiece
 
 from ..core.trace_parts import Tokens
+from .elsewhere import RemotePieces, maker
 
 SHAPES = {"\n": "↵", "\t": "⇥"}
 MAX_UTF8_BYTES = 4  # bytes that one character can take in UTF-8
@@ -179,7 +180,15 @@ class PlainIds:
         return [int(word) for word in words]
 
 
-def processor(content: bytes) -> sentencepiece.SentencePieceProcessor:
+def processor(content: bytes) -> sentencepiece.SentencePieceProcessor | RemotePieces:
+    """The sentencepiece model in the bytes of its file; elsewhere, where a `Maker` is at work.
+
+    Raises:
+        ValueError: no sentencepiece model; says what is wrong with it.
+    """
+    made = maker()
+    if made is not None:
+        return made.pieces(content)
     try:
         if content:  # the library takes no bytes for "nothing to load yet"
             found = sentencepiece.SentencePieceProcessor(model_proto=content)

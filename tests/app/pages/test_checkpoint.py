@@ -47,6 +47,7 @@ def below(shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def guessing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Our own layout as one that must guess a scale and where the norm stands."""
+    monkeypatch.setenv("TRANSFORMER_VIZ_APART", "off")  # another process knows nothing of it
 
     class Guessing:
         NAME, WORDS, NAMES = native.NAME, native.WORDS, native.NAMES

@@ -11,6 +11,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from ...checkpoints.common import bundled
 from ...checkpoints.common.bundled import CONFIG, EXAMPLE, PRETRAINED, VOCABULARY, WEIGHTS, shelved
 from ...core.trace import Trace
 from ...i18n import say
@@ -38,6 +39,11 @@ class Shelved:
     def is_own(self) -> bool:
         """Whether a visitor brought it or changed its words: then its files are not trusted."""
         return model_names.is_own(self.name) or bool(self.overrides)
+
+    @property
+    def in_the_box(self) -> bool:
+        """Whether its files came with this package."""
+        return self.path.resolve().is_relative_to(bundled.PRETRAINED.resolve())
 
     @property
     def called(self) -> str:

@@ -174,9 +174,11 @@ class Models:
         try:
             from ...checkpoints import load
             from ...inference import generation, tracing  # noqa: F401 - so that the first run finds them imported
+            from ...opening import open_apart
 
             shelved = loading.shelved
-            model = load(str(shelved.path), **shelved.overrides, **_base_of(shelved))
+            way = load if shelved.in_the_box or not settings.APART.on else open_apart
+            model = way(str(shelved.path), **shelved.overrides, **_base_of(shelved))
         except BaseException as error:
             loading.promise.set_exception(_bare(error, loading.shelved.path.parent))
             return

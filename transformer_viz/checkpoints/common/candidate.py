@@ -8,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from ..files.adapters import Adapter, read_adapter
 from ..files.reading import Weights, digest, read_weights
 from ..files.unwrapping import bared
 
@@ -48,6 +49,11 @@ class Candidate:
         unwrapped = (*self.weights.unwrapped, *taken)
         other.__dict__["weights"] = replace(self.weights, tensors=tensors, unwrapped=unwrapped)
         return (other,)
+
+    @cached_property
+    def change(self) -> Adapter | None:
+        """What the adapter holds, read and checked when first asked for; None without one."""
+        return None if self.adapter is None else read_adapter(self.adapter, self.allow_nonfinite)
 
     @cached_property
     def hash(self) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...preprocessing.elsewhere import maker
 from ...preprocessing.hugging_face import HuggingFaceText, without_panics
 from ...preprocessing.tokenizers import PlainIds
 from ...preprocessing.word_list import Characters, WordText, sentencepiece_split
@@ -55,7 +56,8 @@ def characters(folder: Path, dataset: str, size: int) -> Characters | None:
 
 def _characters(path: Path) -> list[str]:
     """The characters of a ``meta.pkl`` by id."""
-    content = read_plain_pickle(path)
+    made = maker()
+    content = read_plain_pickle(path) if made is None else made.plain_pickle(path)
     stoi = content.get("stoi") if isinstance(content, dict) else None
     if not isinstance(stoi, dict) or not stoi:
         raise CheckpointError(
@@ -87,6 +89,19 @@ def byte_pairs(folder: Path, size: int) -> tuple[HuggingFaceText, int | None] | 
         return None
     for name in names:
         _bounded(folder / name, MAX_WORDS)
+    made = maker()
+    outer: Any = read_byte_pairs(folder, names) if made is None else made.byte_pairs(folder, names)
+    if len(outer) > size:
+        raise _stranger(names[0], len(outer), size)
+    return HuggingFaceText(outer), outer.eos_token_id
+
+
+def read_byte_pairs(folder: Path, names: Sequence[str]) -> Any:
+    """The library's tokenizer from files of byte-level BPE, which stand in the folder.
+
+    Raises:
+        CheckpointError: files that are damaged.
+    """
     from transformers import PreTrainedTokenizerFast
 
     make: Any = PreTrainedTokenizerFast
@@ -95,16 +110,13 @@ def byte_pairs(folder: Path, size: int) -> tuple[HuggingFaceText, int | None] | 
         with without_panics():
             inner = _byte_pairs([str(folder / name) for name in names])
         end = inner.token_to_id(END_OF_TEXT)
-        outer = make(tokenizer_object=inner, eos_token=None if end is None else END_OF_TEXT)
+        return make(tokenizer_object=inner, eos_token=None if end is None else END_OF_TEXT)
     except Exception as error:  # the library raises plain Exceptions
         reason = str(error).partition("\n")[0][:100]
         raise CheckpointError(
             f"{' or '.join(names)} is no vocabulary of byte-level BPE ({reason}). Mend or remove "
             "it."
         ) from error
-    if len(outer) > size:
-        raise _stranger(names[0], len(outer), size)
-    return HuggingFaceText(outer), end
 
 
 def _byte_pairs(paths: Sequence[str]) -> Any:

@@ -109,6 +109,21 @@ def read_weights(path: Path, averaged: bool = False) -> Weights:
     return weights
 
 
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Every tensor of a safetensors file, under its own name.
+
+    Raises:
+        CheckpointMissing: no such file.
+        CheckpointError: too large, damaged, or of another kind.
+    """
+    content = _content(path)
+    if kind_of(path) != "safetensors":
+        raise CheckpointError(f"{path.name} is no safetensors file; save it again.")
+    weights = Weights(path, content, {})
+    _check_tensors(weights, file_size(path))
+    return weights.tensors
+
+
 def read_config(path: Path) -> dict[str, Any]:
     """The words of a ``config.json``; empty where there is no such file."""
     return read_json(path, MAX_CONFIG) if path.is_file() else {}

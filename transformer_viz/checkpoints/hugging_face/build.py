@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ...preprocessing.audio import AudioReader
+from ...preprocessing.elsewhere import RemoteTokenizer
 from ...preprocessing.hugging_face import HuggingFaceText
 from ...preprocessing.images import ImageReader
 from ...preprocessing.tokenizers import PlainIds, Tokenizer
@@ -42,7 +43,7 @@ BASES = ("PreTrainedModel", "PreTrainedTokenizerBase")
 
 def of_library(thing: Any) -> bool:
     """Whether a module or tokenizer in memory belongs to the transformers library."""
-    return any(
+    return isinstance(thing, RemoteTokenizer) or any(
         base.__module__.startswith("transformers.") and base.__name__ in BASES
         for base in type(thing).__mro__
     )

@@ -17,7 +17,7 @@ from ...preprocessing.tokenizers import Tokenizer
 from ..common.candidate import Candidate
 from ..common.model import Model
 from ..common.number_type import number_type
-from ..files.adapters import Adapter, read_adapter
+from ..files.adapters import Adapter
 from ..files.errors import CheckpointError
 from .adapter import head_of, merged, refuse_adapter, with_heads
 from .build import NAME as NAME
@@ -60,9 +60,8 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     refuse(found.config)
     refuse_quantized(found.config)
     weights, settings = found.weights, settings_of(overrides, found.weights.floats)
-    adapter, file, notes = None, found.config, []
-    if found.adapter is not None:
-        adapter = read_adapter(found.adapter, found.allow_nonfinite)
+    adapter, file, notes = found.change, found.config, []
+    if adapter is not None:
         refuse_adapter(adapter, method_of(file))
     with library() as transformers:
         config = library_config(transformers, file, weights.tensors)
@@ -109,7 +108,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
         model = build_model(module, given, file, said, overrides, found.folder)
         if whole is not None:
             model = paired(model, whole, eyes, given, found.folder)
-    place = found.folder if adapter is None else adapter.path.parent
+    place = found.folder if found.adapter is None else found.adapter.parent
     return dataclasses.replace(
         model,
         name=_name(place),

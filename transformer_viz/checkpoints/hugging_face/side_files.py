@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ...preprocessing.elsewhere import maker
 from ...preprocessing.hugging_face import without_panics
 from ..files.errors import CheckpointError
 from ..files.reading import read_config
@@ -31,6 +32,9 @@ def open_tokenizer(transformers: Any, folder: Path, size: int | None) -> tuple[A
     """
     if not any((folder / name).is_file() for name in VOCABULARIES):
         return None, ""
+    made = maker()
+    if made is not None:
+        return made.library(folder, size)
     try:
         refuse_growth(folder)
         with without_panics():

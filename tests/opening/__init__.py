@@ -1,0 +1,1 @@
+"""Checkpoints of strangers, opened in a process of their own."""

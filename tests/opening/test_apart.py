@@ -1,0 +1,274 @@
+"""A stranger's checkpoint opens as its owner's does, and whatever it does, the server goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import transformer_viz as tv
+from tests.checkpoints.hostile.case import folder_of, pickled, saved, worded
+from tests.checkpoints.hostile.files import POINTERS
+from tests.checkpoints.hostile.hugging import hugging, sound
+from tests.checkpoints.hostile.test_hostile import check_sentence, tokenizer
+from transformer_viz.checkpoints import CheckpointError, load
+from transformer_viz.checkpoints.common.model import Model
+from transformer_viz.opening.workshop import Workshop
+from transformer_viz.preprocessing.elsewhere import RemoteTokenizer
+from transformer_viz.preprocessing.tokenizers import PlainIds
+
+from .conftest import Open
+
+pytestmark = pytest.mark.process
+#: What two openings of one checkpoint must agree on.
+FIELDS = [
+    field.name
+    for field in dataclasses.fields(Model)
+    if field.name not in ("module", "calls", "tokenizer", "image", "audio", "eyes", "pair")
+]
+
+
+def workshop_of(model: Model) -> Workshop:
+    """Where a model's tokenizer lives."""
+    inner: Any = model.tokenizer
+    inner = getattr(inner, "_tokenizer", None) or inner._processor
+    return inner._ask.func.__self__
+
+
+def agree(one: Model, other: Model) -> None:
+    """The same words, weights, and ids of a text."""
+    for name in FIELDS:
+        assert getattr(one, name) == getattr(other, name), name
+    ours, theirs = one.module.state_dict(), other.module.state_dict()
+    assert list(ours) == list(theirs)
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert list(one.tokenizer.pieces) == list(other.tokenizer.pieces)
+    if isinstance(one.tokenizer, PlainIds):
+        assert isinstance(other.tokenizer, PlainIds)
+        return
+    for text in ("the cat sat", "", "Ümläut 🙂 \ud800 x"):
+        for way in ("source_ids", "target_ids", "prompt_ids"):
+            ids = getattr(one.tokenizer, way)(text)
+            assert getattr(other.tokenizer, way)(text) == ids
+            assert other.tokenizer.tokens(ids) == one.tokenizer.tokens(ids)
+            assert other.tokenizer.decode(ids) == one.tokenizer.decode(ids)
+        assert other.tokenizer.lost(text) == one.tokenizer.lost(text)
+
+
+def native_pickle(folder: Path) -> Path:
+    return folder_of(folder / "own")
+
+
+def characters(folder: Path) -> Path:
+    """nanoGPT's file with the characters that it was trained on, and a table beside the weights."""
+    from tests.checkpoints.gpt import Nano, written
+
+    return written(Nano(), folder)
+
+
+def bert(folder: Path) -> Path:
+    (folder / "bert").mkdir()
+    return hugging(tokenizer())(folder / "bert", folder / "canary")
+
+
+MAKERS: dict[str, Callable[[Path], Path]] = {"native": native_pickle, "bert": bert}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_it_opens_as_its_owner_opens_it(name: str, tmp_path: Path, opened: Open) -> None:
+    path = MAKERS[name](tmp_path)
+    agree(load(path, device="cpu"), opened(path, device="cpu"))
+
+
+def test_a_text_runs_alike(tmp_path: Path, opened: Open) -> None:
+    path = bert(tmp_path)
+    mine, theirs = load(path, device="cpu"), opened(path, device="cpu")
+    assert isinstance(theirs.tokenizer._tokenizer, RemoteTokenizer)
+    ids = mine.tokenizer.source_ids("the cat")
+    a, b = tv.trace(mine, ids), tv.trace(theirs, ids)
+    assert np.array_equal(a.attention("encoder"), b.attention("encoder"))
+    assert a.source == b.source
+
+
+def test_overrides_go_along(tmp_path: Path, opened: Open) -> None:
+    model = opened(native_pickle(tmp_path), device="cpu", norm_eps=0.25)
+    assert model.config["norm_eps"] == 0.25 and model.provenance["norm_eps"] == "override"
+
+
+def test_what_is_refused_is_refused_in_the_same_words(tmp_path: Path, opened: Open) -> None:
+    path = worded(heads=7)(tmp_path / "folder", tmp_path)
+    with pytest.raises(CheckpointError) as mine:
+        load(path, device="cpu")
+    with pytest.raises(CheckpointError) as theirs:
+        opened(path, device="cpu")
+    assert str(theirs.value) == str(mine.value)
+
+
+def test_nothing_lies_about_after_it(
+    tmp_path: Path, opened: Open, left: Callable[[], list[str]]
+) -> None:
+    model = opened(native_pickle(tmp_path), device="cpu")
+    assert not left()
+    (tmp_path / "h").mkdir()
+    model = opened(bert(tmp_path / "h"), device="cpu")
+    child = workshop_of(model).process
+    assert child is not None and len(left()) == 1 and _lives(child._number)
+    del model
+    gc.collect()
+    assert not left() and not _lives(child._number)
+
+
+def _lives(process: int) -> bool:
+    return Path(f"/proc/{process}").exists()
+
+
+# ---- files that do harm --------------------------------------------------------------------------
+
+
+def stays(opened: Open, sound_folder: Path, do: Callable[[], Any]) -> tuple[Exception, float]:
+    """What a visitor reads, and the longest time that another thread of the server had to wait."""
+    longest, over = [0.0], threading.Event()
+
+    def beat() -> None:
+        before = time.monotonic()
+        while not over.wait(0.01):
+            longest[0] = max(longest[0], time.monotonic() - before)
+            before = time.monotonic()
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        with pytest.raises(ValueError) as error:
+            do()
+    finally:
+        over.set()
+        thread.join()
+    check_sentence(str(error.value), "")
+    native_pickle(sound_folder)
+    assert opened(sound_folder / "own", device="cpu").parameters > 0  # the next one is served
+    return error.value, longest[0]
+
+
+BREAKING = ("an object beyond a list",)
+
+
+@pytest.mark.parametrize("case", [c for c in POINTERS if c.name in BREAKING], ids=lambda c: c.name)
+def test_a_file_that_breaks_memory_breaks_its_own_process(
+    case: Any, tmp_path: Path, opened: Open, unguarded: Open, left: Callable[[], list[str]]
+) -> None:
+    """Finding 1: with the checks, their sentence; without them a dead child, and ours."""
+    (tmp_path / "f").mkdir()
+    path = case.make(tmp_path / "f", tmp_path / "canary")
+    said, _ = stays(unguarded, tmp_path, lambda: unguarded(path, device="cpu"))
+    assert "could not be opened: the process that read it broke off (SIG" in str(said)
+    assert not left() and not (tmp_path / "canary").exists()
+
+
+def test_a_pickle_that_runs_code_would_reach_nothing(
+    tmp_path: Path, unguarded: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even code of the file's choice: no program is begun, nothing is written outside."""
+    from tests.checkpoints.hostile.case import Call
+
+    canary = tmp_path / "canary"
+    (tmp_path / "f").mkdir()
+    path = saved({"a": Call(os.system, f"touch {canary}")})(tmp_path / "f", canary)
+    stays(unguarded, tmp_path, lambda: unguarded(path, device="cpu"))
+    assert not canary.exists()
+    torch.load(path, weights_only=False)
+    assert canary.exists()  # in this very process it would have run
+
+
+def hostile_tokenizer(folder: Path, **parts: Any) -> Path:
+    folder.mkdir()
+    return hugging(tokenizer(**parts))(folder, folder / "canary")
+
+
+def test_a_pattern_without_end_holds_up_its_own_visitor(
+    tmp_path: Path, unguarded: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Finding 2: decoding held the lock of the whole server for 47 s."""
+    monkeypatch.setenv("TRANSFORMER_VIZ_TOKENIZER_SECONDS", "1")
+    slow = {"type": "Replace", "pattern": {"Regex": "(?:a|a){20}[bc]"}, "content": ""}
+    model = unguarded(hostile_tokenizer(tmp_path / "f", normalizer=slow), device="cpu")
+    assert model.tokenizer.source_ids("the cat")
+    start = time.monotonic()
+    said, longest = stays(unguarded, tmp_path, lambda: model.tokenizer.source_ids("a" * 3000))
+    assert "took more than 1 s for this text and was stopped" in str(said), said
+    assert longest < 2 and time.monotonic() - start < 60
+    assert model.tokenizer.source_ids("the cat")  # it was started anew
+
+
+def test_a_template_without_end_fills_its_own_memory(
+    tmp_path: Path, unguarded: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Finding 3: 1.6 MB of tokenizer.json made the server abort."""
+    monkeypatch.setenv("TRANSFORMER_VIZ_OPEN_MB", "1500")
+    many = 30_000
+    token = {"id": "[CLS]", "ids": [2] * many, "tokens": ["[CLS]"] * many}
+    place = {"SpecialToken": {"id": "[CLS]", "type_id": 0}}
+    template = {
+        "type": "TemplateProcessing",
+        "single": [{"Sequence": {"id": "A", "type_id": 0}}, *[place] * many],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {"[CLS]": token},
+    }
+    path = hostile_tokenizer(tmp_path / "f", post_processor=template)
+    said, _ = stays(unguarded, tmp_path, lambda: _used(unguarded(path, device="cpu")))
+    assert "broke off" in str(said) or "MB of memory" in str(said), said
+
+
+def _used(model: Model) -> list[int]:
+    assert not isinstance(model.tokenizer, PlainIds), model.notes
+    return model.tokenizer.source_ids("the cat")
+
+
+def test_a_panic_is_a_sentence(tmp_path: Path, unguarded: Open) -> None:
+    """Finding 5: a panic passed every net."""
+    retry = {"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": ""}
+    model = unguarded(hostile_tokenizer(tmp_path / "f", normalizer=retry), device="cpu")
+    said, _ = stays(unguarded, tmp_path, lambda: model.tokenizer.source_ids("a" * 60 + "!"))
+    assert "tokenizer of this model" in str(said)
+
+
+def test_pieces_without_end_end(
+    tmp_path: Path, unguarded: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Finding 7: extra_ids made opening endless, and others wait for its lock."""
+    monkeypatch.setenv("TRANSFORMER_VIZ_OPEN_SECONDS", "3")
+    (tmp_path / "f").mkdir()
+    words = json.dumps({"tokenizer_class": "T5Tokenizer", "extra_ids": 3_000_000})
+    path = hugging({"tokenizer_config.json": words})(tmp_path / "f", tmp_path / "canary")
+    said, longest = stays(unguarded, tmp_path, lambda: unguarded(path, device="cpu"))
+    assert "took more than" in str(said) or "MB of memory" in str(said), said
+    assert longest < 2
+
+
+def test_a_process_that_cannot_be_begun_is_a_sentence(
+    tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nobody(*_: object) -> Path:
+        raise OSError("This server has no folder for files.")
+
+    monkeypatch.setattr("transformer_viz.opening.apart.work_folder", nobody)
+    with pytest.raises(OSError, match="no folder"):
+        opened(native_pickle(tmp_path), device="cpu")
+
+
+def test_sound_weights_are_not_written_again(tmp_path: Path, opened: Open) -> None:
+    config, state = sound()
+    assert config and state and pickled  # the tiny BERT is safetensors already
+    path = bert(tmp_path)
+    before = (path / "model.safetensors").stat().st_mtime_ns
+    opened(path, device="cpu")
+    assert (path / "model.safetensors").stat().st_mtime_ns == before

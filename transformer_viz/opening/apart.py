@@ -1,0 +1,132 @@
+"""The door for checkpoints of strangers: a process of its own goes through it first.
+
+It reads the file, builds the model, has its tokenizer made and runs a sample, under limits of time,
+memory and everything else that the platform can refuse it. What comes back is safetensors and JSON,
+checked like any stranger's file, and from these the model is built here, by our own code. The
+tokenizer goes on living elsewhere (:mod:`.workshop`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from .. import settings
+from ..checkpoints.common.candidate import Candidate
+from ..checkpoints.common.model import Model
+from ..checkpoints.files.errors import CheckpointError, CheckpointMissing
+from ..checkpoints.files.reading import file_size
+from ..checkpoints.loader import choose_device, discover, open_as
+from ..confinement.limits import Limits
+from ..confinement.processes import Child, StoppedError, ending
+from ..i18n import say
+from ..preprocessing.elsewhere import made_by
+from .handover import taken
+from .places import MEGA, NURSERY, REHEARSAL, readable, work_folder
+from .workshop import Workshop
+
+PACE = 20 * MEGA  # bytes of weights for which a second more is given
+PATIENCE = 2  # times the seconds of processor, by the clock: the machine may be busy
+TIMES = 5  # the size of the weights that opening takes besides: as read, written, built, in float32
+
+
+def open_apart(thing: str | os.PathLike[str], device: str | None = None, **overrides: Any) -> Model:
+    """Open a checkpoint as `load` does, with all that is dangerous done in another process.
+
+    Raises:
+        CheckpointMissing: nothing of that name.
+        CheckpointError: what `load` refuses; and a file whose process took too long, too much
+            memory, or broke off.
+        OSError: no process can be begun.
+    """
+    place = choose_device(device)
+    found, words = discover(thing, overrides)
+    size = sum(file_size(path) for path in (found.path, found.adapter) if path is not None)
+    seconds = settings.OPEN_SECONDS.number + size // PACE
+    memory = settings.OPEN_MB.number * MEGA + TIMES * size
+    known = readable(found)
+    folder = work_folder()
+    try:
+        child = Child(NURSERY, REHEARSAL, Limits(seconds, memory, str(folder), known))
+        try:
+            answer = child.ask(
+                {"thing": str(thing), "overrides": _plain(overrides)}, PATIENCE * seconds
+            )
+        finally:
+            child.close()
+        _refuse(answer, found, memory, folder)
+        layout, plain = taken(found, answer, folder)
+        with made_by(Workshop(known)):
+            return open_as(layout, plain, words, device=place)
+    except StoppedError as error:
+        raise _stopped(error, found, seconds, memory) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _plain(overrides: dict[str, Any]) -> dict[str, Any]:
+    return {w: str(v) if isinstance(v, os.PathLike) else v for w, v in overrides.items()}
+
+
+def _refuse(answer: dict[str, Any], found: Candidate, memory: int, folder: Path) -> None:
+    """Say what the process said, where it did not open the checkpoint.
+
+    Raises:
+        CheckpointError: its sentence, or ours where it had none.
+    """
+    name = found.path.name
+    if "memory" in answer:
+        raise _too_large(name, memory)
+    if "fault" in answer:  # what no checkpoint should raise is told to the operator
+        sys.stderr.write(f"{name} could not be opened: {answer['fault']}\n")
+        raise CheckpointError(
+            say(
+                "{name} could not be opened: {reason}. It is damaged, or its config does not "
+                "belong to it; copy or save it again.",
+                name=name,
+                reason=str(answer["fault"])[:200].rstrip(". "),
+            )
+        )
+    if "refused" in answer:
+        kind = CheckpointMissing if answer.get("missing") else CheckpointError
+        raise kind(str(answer["refused"]).replace(f"{folder}/", ""))
+
+
+def _stopped(error: StoppedError, found: Candidate, seconds: int, memory: int) -> CheckpointError:
+    name, how = found.path.name, ending(error.status)
+    if error.late or how == "SIGXCPU":
+        return CheckpointError(
+            say(
+                "{name} could not be opened: reading and trying it took more than {seconds} s, so "
+                "it was stopped. Take a smaller file; whoever runs this server can allow more "
+                "(TRANSFORMER_VIZ_OPEN_SECONDS).",
+                name=name,
+                seconds=seconds,
+            )
+        )
+    return CheckpointError(
+        say(
+            "{name} could not be opened: the process that read it broke off ({how}). The file is "
+            "damaged, made to do harm, or needs more than {memory} MB of memory. Save the weights "
+            "again as safetensors; whoever runs this server can allow more "
+            "(TRANSFORMER_VIZ_OPEN_MB).",
+            name=name,
+            how=how,
+            memory=memory // MEGA,
+        )
+    )
+
+
+def _too_large(name: str, memory: int) -> CheckpointError:
+    return CheckpointError(
+        say(
+            "{name} could not be opened: reading and trying it took more than {memory} MB of "
+            "memory. Take a smaller file; whoever runs this server can allow more "
+            "(TRANSFORMER_VIZ_OPEN_MB).",
+            name=name,
+            memory=memory // MEGA,
+        )
+    )

@@ -1,0 +1,139 @@
+"""What a process hands over of a file that it read: tensors as safetensors, all else as JSON.
+
+What cannot be said in JSON is said by kind, or left out. Both sides open the checkpoint from this,
+so that what was proven there is what is built here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Mapping
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+from torch import Tensor
+
+from ..checkpoints.files.errors import CheckpointError
+from ..checkpoints.files.reading import Weights, read_tensors
+
+WEIGHTS, BESIDE = "weights.safetensors", "beside.safetensors"
+TENSORS_BESIDE = ("generator",)  # where layouts look for weights outside the state dict
+DEEPEST = 12  # containers in containers that are handed over
+MOST_WHOLE = 2**63
+
+
+def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Store tensors, each with numbers of its own."""
+    seen: set[int] = set()
+    apart: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        place = tensor.untyped_storage().data_ptr()
+        shared = place in seen
+        seen.add(place)
+        apart[name] = tensor.detach().clone() if shared else tensor.detach().contiguous()
+    try:
+        safetensors.torch.save_file(apart, path)
+    except (KeyError, ValueError, safetensors.SafetensorError) as error:
+        reason = " ".join(str(error).split())[:100]
+        raise CheckpointError(
+            f"The numbers of this file cannot be handed on ({reason}); save the state dict as "
+            "safetensors."
+        ) from error
+
+
+def written(weights: Weights, folder: Path) -> dict[str, Any]:
+    """Store weights in a folder, and give the rest of them as plain data."""
+    beside: dict[str, Tensor] = {}
+    kept = {
+        name: encode(value, beside if name in TENSORS_BESIDE else None)
+        for name, value in weights.extra.items()
+    }
+    write_tensors(weights.tensors, folder / WEIGHTS)
+    if beside:
+        write_tensors(beside, folder / BESIDE)
+    return {"extra": kept, "unwrapped": list(weights.unwrapped), "order": list(weights.tensors)}
+
+
+def read_back(told: Any, folder: Path, path: Path, allow_nonfinite: bool) -> Weights:
+    """The weights that were written to a folder, checked like any stranger's.
+
+    Args:
+        told: what `written` gave, or whatever else came.
+        folder: where the tensors stand.
+        path: the file that they were read from, for names and errors.
+        allow_nonfinite: as of `Weights`.
+
+    Raises:
+        CheckpointError: a damaged file, or words that are none.
+    """
+    beside = read_tensors(folder / BESIDE) if (folder / BESIDE).is_file() else {}
+    extra, notes, order = (told.get(word) for word in ("extra", "unwrapped", "order"))
+    tensors = read_tensors(folder / WEIGHTS)
+    fit = isinstance(order, list) and sorted(map(str, order)) == sorted(tensors)
+    if not isinstance(extra, dict) or not isinstance(notes, list) or not fit:
+        raise CheckpointError(f"What was read of {path.name} is incomplete; open it again.")
+    return Weights(
+        path,
+        {name: tensors[name] for name in map(str, order)},
+        {str(name): decode(value, beside) for name, value in extra.items()},
+        tuple(str(note)[:300] for note in notes[:20]),
+        allow_nonfinite,
+    )
+
+
+def encode(value: Any, tensors: dict[str, Tensor] | None = None, deep: int = DEEPEST) -> Any:
+    """A value of plain data in JSON's words; tensors go into ``tensors``, where that is given."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < MOST_WHOLE else {"other": "int"}
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": str(value)}
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, Tensor) and tensors is not None:
+        name = str(len(tensors))
+        tensors[name] = value
+        return {"tensor": name}
+    if deep == 0 or isinstance(value, Tensor):
+        return {"other": type(value).__name__}
+    if isinstance(value, list | tuple):
+        kind = "tuple" if isinstance(value, tuple) else "list"
+        return {kind: [encode(one, tensors, deep - 1) for one in value]}
+    kind = "namespace" if isinstance(value, argparse.Namespace) else "dict"
+    words = vars(value) if kind == "namespace" else value
+    if not isinstance(words, Mapping):
+        return {"other": type(value).__name__}
+    pairs = [[encode(k, None, 1), encode(v, tensors, deep - 1)] for k, v in words.items()]
+    return {kind: pairs}
+
+
+def decode(given: Any, tensors: Mapping[str, Tensor], deep: int = DEEPEST) -> Any:
+    """The value that `encode` wrote; what nobody can have written is nothing."""
+    if not isinstance(given, dict):
+        return None if isinstance(given, list) else given
+    kind, held = next(iter(given.items()), ("", None))
+    if kind == "float":
+        return float(held) if held in ("inf", "-inf", "nan") else None
+    if kind == "tensor":
+        return tensors.get(str(held))
+    if deep == 0 or not isinstance(held, list):
+        return None
+    if kind in ("list", "tuple"):
+        items = [decode(one, tensors, deep - 1) for one in held]
+        return tuple(items) if kind == "tuple" else items
+    pairs = [one for one in held if isinstance(one, list) and len(one) == 2]
+    words = {_key(name, tensors): decode(one, tensors, deep - 1) for name, one in pairs}
+    if kind == "namespace":
+        return argparse.Namespace(**{str(name): one for name, one in words.items()})
+    return words if kind == "dict" else None
+
+
+def _key(given: Any, tensors: Mapping[str, Tensor]) -> Any:
+    found = decode(given, tensors, 2)
+    return found if isinstance(found, str | int | float | bool | tuple | None) else str(found)

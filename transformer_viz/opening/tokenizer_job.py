@@ -1,0 +1,101 @@
+"""The job of the process in which tokenizers of one checkpoint live: make them, and use them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..checkpoints.common.dictionaries import read_byte_pairs
+from ..checkpoints.files.plain_pickle import read_plain_pickle
+from ..checkpoints.hugging_face.library import library
+from ..checkpoints.hugging_face.side_files import makes_pairs, open_tokenizer
+from ..confinement.channel import MOST, Channel
+from ..preprocessing.elsewhere import SPECIAL
+from ..preprocessing.hugging_face import without_panics
+from ..preprocessing.tokenizers import processor
+from .plain_data import encode
+from .rehearsal import refusal
+
+
+def serve(channel: Channel) -> None:
+    """Answer requests until nobody asks any more: ``make`` one, or ``do`` something with one."""
+    held: list[Any] = []
+    while True:
+        try:
+            request = channel.receive(2 * MOST)
+        except EOFError:
+            return
+        try:
+            with without_panics():
+                if "make" in request:
+                    thing, answer = MAKERS[request["make"]](request)
+                    held.append(thing)
+                else:
+                    answer = _used(held[request["of"]], request)
+        except BaseException as error:  # a stranger's file can raise anything
+            answer = refusal(error)
+        channel.send(answer)
+
+
+def _pieces(request: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    made = processor(base64.b64decode(request["content"]))
+    every = list(range(made.get_piece_size()))
+    return made, {
+        "pieces": made.id_to_piece(every),
+        "control": [i for i in every if made.is_control(i)],
+        "bos": made.bos_id(),
+        "eos": made.eos_id(),
+    }
+
+
+def _library(request: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    with library() as transformers:
+        made, note = open_tokenizer(transformers, Path(request["folder"]), request["size"])
+    return made, {"note": note} | ({} if made is None else {"facts": _facts(made)})
+
+
+def _byte_pairs(request: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    made = read_byte_pairs(Path(request["folder"]), request["names"])
+    return made, {"facts": _facts(made)}
+
+
+def _facts(made: Any) -> dict[str, Any]:
+    """What the server must know of a tokenizer of the library without asking each time."""
+    return {
+        "pieces": [str(piece) for piece in made.convert_ids_to_tokens(list(range(len(made))))],
+        "special": list(made.all_special_ids),
+        "named": {role: getattr(made, f"{role}_token_id", None) for role in SPECIAL},
+        "pair": int(made.num_special_tokens_to_add(pair=True)) if makes_pairs(made) else 0,
+    }
+
+
+def _plain_pickle(request: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    return None, {"content": encode(read_plain_pickle(Path(request["file"])))}
+
+
+MAKERS: dict[str, Callable[[dict[str, Any]], tuple[Any, dict[str, Any]]]] = {
+    "pieces": _pieces,
+    "library": _library,
+    "byte_pairs": _byte_pairs,
+    "plain_pickle": _plain_pickle,
+}
+
+
+def _used(thing: Any, request: dict[str, Any]) -> dict[str, Any]:
+    if request["do"] == "decode":
+        return {"text": str(thing.decode(request["ids"]))}
+    if request["do"] == "pieces":
+        return {"pieces": [str(word) for word in thing.encode(request["text"], out_type=str)]}
+    if not hasattr(thing, "all_special_ids"):  # sentencepiece's own
+        return {"ids": thing.encode(request["text"])}
+    words = ("text", "text_pair", "text_target")
+    given = {word: request[word] for word in words if request[word] is not None}
+    made = thing(**given, add_special_tokens=request["special"])
+    answer: dict[str, Any] = {"ids": list(made["input_ids"])}
+    if "text_pair" in given:
+        answer["segments"] = made.get("token_type_ids")
+        if not answer["segments"]:
+            answer["owners"] = made.sequence_ids()
+    return answer

@@ -1,0 +1,162 @@
+"""Tokenizers of one checkpoint in a process that can be killed, seen from the server."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import threading
+import weakref
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from .. import settings
+from ..checkpoints.files.errors import CheckpointError
+from ..confinement.limits import Limits
+from ..confinement.processes import Child, StoppedError
+from ..i18n import say
+from ..preprocessing.elsewhere import RemotePieces, RemoteTokenizer
+from .places import MEGA, NURSERY, TOKENIZERS, work_folder
+from .plain_data import decode
+
+LIFE = 24 * 3600  # seconds of processor in a worker's life; each call has a limit of its own
+
+
+class Workshop:
+    """Makes tokenizers and has them work; a `Maker`.
+
+    Its process is begun when it is first needed and again when it was killed, with all that was
+    made before. One call at a time.
+    """
+
+    def __init__(self, readable: Sequence[str]) -> None:
+        self._readable = tuple(readable)
+        self._recipes: list[dict[str, Any]] = []
+        self._lock = threading.Lock()
+        self._held: list[tuple[Child, Path]] = []
+        weakref.finalize(self, _let_go, self._held)
+
+    # ---- a Maker ---------------------------------------------------------------------------------
+
+    def pieces(self, content: bytes) -> RemotePieces:
+        made, answer = self._made({"make": "pieces", "content": base64.b64encode(content).decode()})
+        return RemotePieces(partial(self.ask, made), answer)
+
+    def library(self, folder: Path, size: int | None) -> tuple[RemoteTokenizer | None, str]:
+        made, answer = self._made({"make": "library", "folder": str(folder), "size": size})
+        note = str(answer.get("note", ""))[:400]
+        if not isinstance(answer.get("facts"), dict):
+            return None, note
+        return RemoteTokenizer(partial(self.ask, made), answer["facts"]), note
+
+    def byte_pairs(self, folder: Path, names: Sequence[str]) -> RemoteTokenizer:
+        recipe = {"make": "byte_pairs", "folder": str(folder), "names": list(names)}
+        made, answer = self._made(recipe)
+        facts = answer.get("facts")
+        return RemoteTokenizer(partial(self.ask, made), facts if isinstance(facts, dict) else {})
+
+    def plain_pickle(self, path: Path) -> Any:
+        return decode(self._made({"make": "plain_pickle", "file": str(path)})[1].get("content"), {})
+
+    # ---- the process -----------------------------------------------------------------------------
+
+    @property
+    def process(self) -> Child | None:
+        """The process that works now, if there is one."""
+        return self._held[0][0] if self._held else None
+
+    def ask(self, made: int, do: str, **given: Any) -> dict[str, Any]:
+        """What a tokenizer answers, by the number that it was made as.
+
+        Raises:
+            ValueError: it refuses, took too long, or broke off; then it is made anew.
+        """
+        request = {"do": do, "of": made, **given}
+        with self._lock:
+            fresh = not self._held
+            try:
+                answer = self._asked(request, settings.TOKENIZER_SECONDS.number)
+            except StoppedError as error:
+                if error.late or fresh:
+                    raise _broken_off(error) from error
+                try:  # it may have ended while nobody asked
+                    answer = self._asked(request, settings.TOKENIZER_SECONDS.number)
+                except StoppedError as again:
+                    raise _broken_off(again) from again
+        return _accepted(answer)
+
+    def _made(self, recipe: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Have one made; its number, and what is known of it."""
+        with self._lock:
+            try:
+                answer = _accepted(self._asked(recipe, settings.OPEN_SECONDS.number))
+            except StoppedError as error:
+                raise CheckpointError(str(_broken_off(error))) from error
+            self._recipes.append(recipe)
+            return len(self._recipes) - 1, answer
+
+    def _asked(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """What the process answers, begun if need be; let go of where it does not."""
+        try:
+            if not self._held:
+                self._held.append(_begun(self._readable))
+                for recipe in self._recipes:
+                    _accepted(self._held[0][0].ask(recipe, settings.OPEN_SECONDS.number))
+            return self._held[0][0].ask(request, seconds)
+        except (StoppedError, ValueError):
+            _let_go(self._held)
+            raise
+
+
+def _begun(readable: Sequence[str]) -> tuple[Child, Path]:
+    folder = work_folder()
+    limits = Limits(LIFE, settings.OPEN_MB.number * MEGA, str(folder), tuple(readable))
+    return Child(NURSERY, TOKENIZERS, limits), folder
+
+
+def _let_go(held: list[tuple[Child, Path]]) -> None:
+    """End the process and remove its folder."""
+    while held:
+        child, folder = held.pop()
+        child.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _accepted(answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer that is none of refusal.
+
+    Raises:
+        ValueError: the sentence of the refusal.
+    """
+    if "memory" in answer:
+        raise _broken_off(None)
+    if "fault" in answer:
+        raise ValueError(
+            say(
+                "The tokenizer of this model did not work ({reason}). Take another text, or type "
+                "token ids as numbers.",
+                reason=str(answer["fault"])[:100].rstrip(". "),
+            )
+        )
+    if "refused" in answer:
+        kind = CheckpointError if answer.get("known") else ValueError
+        raise kind(str(answer["refused"]))
+    return answer
+
+
+def _broken_off(error: StoppedError | None) -> ValueError:
+    if error is not None and error.late:
+        return ValueError(
+            say(
+                "The tokenizer of this model took more than {seconds} s for this text and was "
+                "stopped. Take a shorter or another text.",
+                seconds=settings.TOKENIZER_SECONDS.text,
+            )
+        )
+    return ValueError(
+        say(
+            "The tokenizer of this model broke off at this text and was started anew. Take a "
+            "shorter or another text."
+        )
+    )
