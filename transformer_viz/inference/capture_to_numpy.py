@@ -160,6 +160,7 @@ def _part(factors: Factors) -> Part:
         only=None if factors.only is None else read_only(factors.only.cpu().numpy()),
         first_head=factors.first_head,
         first_row=factors.first_row,
+        sinks=factors.sinks,
     )
 
 

@@ -35,6 +35,7 @@ class Factors:
     only: Tensor | None = None
     first_head: int = 0
     first_row: int = 0
+    sinks: bool = False
 
 
 class Keeper:

@@ -7,7 +7,7 @@ are made again from the factors, row block by row block, and compared.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -64,7 +64,10 @@ def confirmed(record: AttentionRecord, draft: Draft, weights: Tensor) -> Factors
     except ValueError as error:
         return f"its scores {error}"
     off = _collect(keeper, w, scores)
-    return off or keeper.result(record.first_head, record.first_row)
+    if off:
+        return off
+    found = keeper.result(record.first_head, record.first_row)
+    return replace(found, sinks=scores.shape[2] > keys)
 
 
 def _bias(draft: Draft, w: Tensor) -> tuple[str, Tensor] | None:

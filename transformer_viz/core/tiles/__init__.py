@@ -2,7 +2,7 @@
 
 May import core; numpy only. `maps.py` computes a tile from `parts.py`, `pooling.py` puts many
 weights in a cell, `cells.py` holds masks and biases in little space, `arrays.py` names their arrays
-for a file.
+for a file, `edited.py` makes the map of one head under other edits.
 """
 
 from .cells import Bias, Visible

@@ -14,7 +14,7 @@ from .maps import Tiles
 from .parts import Matrix, Part
 
 #: The numbers of a part, which are words of the file; all else of it is arrays.
-NUMBERS = ("scale", "cap", "first_head", "first_row")
+NUMBERS = ("scale", "cap", "first_head", "first_row", "sinks")
 ROWS = ("log_sum", "sharpness", "gain", "blank", "only")
 Put = Callable[[str, np.ndarray], None]
 
@@ -44,6 +44,8 @@ def _part(part: Part | Matrix, name: str, put: Put) -> dict[str, Any]:
         if array is not None:
             put(f"rows.{name}.{row}", array)
     if part.visible is not None:
+        if not isinstance(part.visible, Visible):
+            raise ValueError("The map of a head under other edits is not kept.")
         put(f"rows.{name}.edges", part.visible.edges)
         put(f"rows.{name}.ends", part.visible.ends)
     words: dict[str, Any] = {number: getattr(part, number) for number in NUMBERS}
@@ -84,5 +86,6 @@ def _read(words: dict[str, Any], name: str, arrays: Mapping[str, np.ndarray]) ->
         only=arrays.get(f"rows.{name}.only"),
         visible=visible,
         bias=bias,
-        **{number: words[number] for number in NUMBERS},
+        # Files that were written before there was a word for sinks say nothing of them.
+        **{number: words[number] for number in NUMBERS if number in words},
     )

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 #: What the columns of a bias's table are: a distance ``key - query``, a key, or a cell.
 DISTANCE, KEY, CELL = "distance", "key", "cell"
+
+
+#: Rows of a map: some in a row, or the numbers of some, in their order.
+Rows = slice | np.ndarray
+
+
+def numbered(rows: Rows) -> np.ndarray:
+    """The numbers of rows."""
+    return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+
+
+class Mask(Protocol):
+    """Which keys each row of a map sees, cell by cell; `Visible` is one."""
+
+    def tile(self, head: int, rows: Rows, columns: slice) -> np.ndarray: ...
+    def uniform(self, head: int, rows: Rows, columns: slice) -> bool | None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,34 +39,69 @@ class Visible:
     edges: np.ndarray
     ends: np.ndarray
 
-    def tile(self, head: int, rows: slice, columns: slice) -> np.ndarray:
+    def tile(self, head: int, rows: Rows, columns: slice) -> np.ndarray:
         """The cells that are seen, bool ``[row, column]``."""
-        head = head if len(self.ends) > 1 else 0
-        flat = self.ends.reshape(-1)
-        first, last = (head * self.ends.shape[1] + row for row in (rows.start, rows.stop))
-        begin = int(flat[first - 1]) if first else 0
-        ends = flat[first:last]
-        counts = np.diff(ends, prepend=begin)
-        edges = self.edges[begin : begin + int(counts.sum())]
+        edges, counts = self._of_rows(head, rows)
         wide = columns.stop - columns.start
         if counts.max(initial=0) <= 2:  # one run of keys in each row, as of most masks
-            return _runs(edges - columns.start, counts, wide)
-        place = np.repeat(np.arange(last - first), counts)
-        turns = np.zeros((last - first, wide + 1), np.int32)
+            begins, stops = _runs(edges - columns.start, counts, wide)
+            places = np.arange(wide)
+            runs: np.ndarray = (places >= begins[:, None]) & (places < stops[:, None])
+            return runs
+        place = np.repeat(np.arange(len(counts)), counts)
+        turns = np.zeros((len(counts), wide + 1), np.int32)
         np.add.at(turns, (place, np.clip(edges - columns.start, 0, wide)), 1)
         seen: np.ndarray = np.cumsum(turns[:, :wide], axis=1) % 2 == 1
         return seen
 
+    def uniform(self, head: int, rows: Rows, columns: slice) -> bool | None:
+        """Whether all of some cells are seen, or none; None where it is not told at once."""
+        edges, counts = self._of_rows(head, rows)
+        if counts.max(initial=0) > 2:
+            return None
+        wide = columns.stop - columns.start
+        begins, stops = _runs(edges - columns.start, counts, wide)
+        if bool(((begins >= wide) | (stops <= 0)).all()):
+            return False
+        return True if bool(((begins <= 0) & (stops >= wide)).all()) else None
 
-def _runs(edges: np.ndarray, counts: np.ndarray, wide: int) -> np.ndarray:
-    """Rows of no edge, of one (visible from there on), or of two (visible between them)."""
+    def columns(self, keys: int) -> np.ndarray:
+        """Which keys any row of the first head sees, bool ``[key]``."""
+        edges, counts = self._of_rows(0, slice(0, self.ends.shape[1]))
+        within = np.arange(len(edges)) - np.repeat(np.cumsum(counts) - counts, counts)
+        turns = np.bincount(edges, np.where(within % 2, -1, 1), keys + 1)[:keys]
+        seen: np.ndarray = np.cumsum(turns) > 0
+        return seen
+
+    def of_head(self, head: int) -> Visible:
+        """That of one head alone."""
+        edges, counts = self._of_rows(head, slice(0, self.ends.shape[1]))
+        return Visible(edges, np.cumsum(counts)[None])
+
+    def _of_rows(self, head: int, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """The edges of some rows, one after the other, and how many each of them has."""
+        head = head if len(self.ends) > 1 else 0
+        flat = self.ends.reshape(-1)
+        first = head * self.ends.shape[1]
+        if isinstance(rows, slice):
+            begin = int(flat[first + rows.start - 1]) if first + rows.start else 0
+            counts = np.diff(flat[first + rows.start : first + rows.stop], prepend=begin)
+            return self.edges[begin : begin + int(counts.sum())], counts
+        places = first + rows
+        begins = np.where(places > 0, flat[places - 1], 0)
+        counts = flat[places] - begins
+        within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        return self.edges[np.repeat(begins, counts) + within], counts
+
+
+def _runs(edges: np.ndarray, counts: np.ndarray, wide: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where each row begins to see and where it ends, of rows of no edge, of one (visible from
+    there on), or of two (visible between them)."""
     starts = np.cumsum(counts) - counts
     begins, stops = np.full(len(counts), wide), np.full(len(counts), wide)
     begins[counts > 0] = edges[starts[counts > 0]]
     stops[counts > 1] = edges[starts[counts > 1] + 1]
-    places = np.arange(wide)
-    seen: np.ndarray = (places >= begins[:, None]) & (places < stops[:, None])
-    return seen
+    return begins, stops
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +116,12 @@ class Bias:
     table: np.ndarray
     queries: int
 
-    def tile(self, head: int, rows: slice, columns: slice) -> np.ndarray:
+    def tile(self, head: int, rows: Rows, columns: slice) -> np.ndarray:
         """What is added, ``[row, column]`` or ``[column]``."""
         mine = self.table[head if len(self.table) > 1 else 0]
         if self.kind == KEY:
             return np.asarray(mine[columns])
         if self.kind == CELL:
-            return np.asarray(mine[rows, columns])
-        query = np.arange(rows.start, rows.stop)[:, None]
+            return np.asarray(mine[rows][:, columns])
+        query = numbered(rows)[:, None]
         return np.asarray(mine[np.arange(columns.start, columns.stop) - query + self.queries - 1])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .cells import Bias, Visible
+from .cells import Bias, Mask, Rows, numbered
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +21,7 @@ class Part:
     denominator, sinks included; ``gain`` ``[head]`` multiplies the weights. ``visible`` None: every
     cell. ``blank`` ``[head, query]`` is the weight of each cell of a row that sees no key, ``only``
     ``[head, query]`` the one key of a row at temperature 0, -1 elsewhere; None where there is none.
+    ``sinks``: a row's denominator holds more than its keys.
     """
 
     q: np.ndarray
@@ -31,11 +32,12 @@ class Part:
     scale: float
     cap: float | None = None
     bias: Bias | None = None
-    visible: Visible | None = None
+    visible: Mask | None = None
     blank: np.ndarray | None = None
     only: np.ndarray | None = None
     first_head: int = 0
     first_row: int = 0
+    sinks: bool = False
 
     @property
     def heads(self) -> int:
@@ -49,7 +51,7 @@ class Part:
     def keys(self) -> int:
         return self.k.shape[1]
 
-    def scores(self, head: int, rows: slice, columns: slice) -> np.ndarray:
+    def scores(self, head: int, rows: Rows, columns: slice) -> np.ndarray:
         """The scores after all edits and before masks, float64 ``[row, column]``."""
         group = self.heads // len(self.k)
         q = self.q[head, rows].astype(np.float64) * self.scale
@@ -63,7 +65,7 @@ class Part:
             scores = scores + self.bias.tile(head, rows, columns)
         return np.asarray(scores if sharpness == 1 else scores * sharpness)
 
-    def exponents(self, head: int, rows: slice, columns: slice) -> np.ndarray:
+    def exponents(self, head: int, rows: Rows, columns: slice) -> np.ndarray:
         """The logarithms of the weights where a key is seen, float64 ``[row, column]``, writable;
         above 0 only where it is hidden."""
         scores = self.scores(head, rows, columns)
@@ -81,13 +83,17 @@ class Part:
         """Whether a larger exponent is a larger weight in every row of a head."""
         return self.blank is None and self.only is None and float(self.gain[head]) >= 0
 
-    def seen(self, head: int, rows: slice, columns: slice) -> np.ndarray:
+    def seen(self, head: int, rows: Rows, columns: slice) -> np.ndarray:
         """Which keys may be looked at, bool ``[row, column]``."""
         if self.visible is None:
-            return np.ones((rows.stop - rows.start, columns.stop - columns.start), bool)
+            return np.ones((len(numbered(rows)), columns.stop - columns.start), bool)
         return self.visible.tile(head, rows, columns)
 
-    def tile(self, head: int, rows: slice, columns: slice) -> np.ndarray:
+    def uniform(self, head: int, rows: Rows, columns: slice) -> bool | None:
+        """Whether all of some keys may be looked at, or none; None where it is not told at once."""
+        return True if self.visible is None else self.visible.uniform(head, rows, columns)
+
+    def tile(self, head: int, rows: Rows, columns: slice) -> np.ndarray:
         """The weights, float64 ``[row, column]``; numbers of rows and heads are this part's own."""
         weights = np.exp(np.minimum(self.exponents(head, rows, columns), 0.0))
         if self.visible is not None:

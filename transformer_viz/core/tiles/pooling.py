@@ -91,14 +91,14 @@ def _cells(
     part: Part | Matrix, head: int, rows: slice, columns: slice, fold: Fold
 ) -> tuple[np.ndarray, np.ndarray]:
     """The largest weights of a piece's cells, and which of them are hidden in full."""
-    seen = part.seen(head, rows, columns)
     if isinstance(part, Matrix) or not part.keeps_order(head):
-        return fold(part.tile(head, rows, columns)), ~fold(seen)
-    if not seen.any():
-        gone = ~fold(seen)
+        return fold(part.tile(head, rows, columns)), ~fold(part.seen(head, rows, columns))
+    all_seen = part.uniform(head, rows, columns)
+    if all_seen is False:
+        gone = ~fold(part.seen(head, rows, columns))
         return np.zeros(gone.shape), gone
     exponents = part.exponents(head, rows, columns)
-    if not seen.all():
-        exponents[~seen] = -np.inf
+    if all_seen is None:
+        exponents[~part.seen(head, rows, columns)] = -np.inf
     largest = fold(exponents)
     return part.of_exponents(head, largest), np.isneginf(largest)

@@ -1,0 +1,172 @@
+"""The map of a head under edits without another pass: the matrix of the run that had them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tests.conftest import make_model
+from transformer_viz.checkpoints import Model
+from transformer_viz.core.interventions import (
+    BlockEdges,
+    BlockKeys,
+    Causal,
+    Edit,
+    Intervention,
+    Pad,
+    ScaleHead,
+    Temperature,
+    UniformHead,
+    Window,
+)
+from transformer_viz.core.sites import Site
+from transformer_viz.core.tiles import edited
+from transformer_viz.core.tiles.cells import Visible
+from transformer_viz.core.tiles.edited import EditedMap, beneath
+from transformer_viz.core.trace import Trace
+from transformer_viz.inference.tracing import trace
+
+CLOSE = 2e-6
+EDITS: dict[str, Edit] = {
+    "hot": Temperature(value=5.0, layer=1),
+    "cold": Temperature(value=0.2, layer=1, head=1),
+    "window": Window(radius=40, layer=1),
+    "causal off": Causal(on=False, layer=1),
+    "words": BlockKeys(keys=(0, 1, 700), layer=1),
+    "links": BlockEdges(edges=((5, 5), (900, 3), (0, 0)), layer=1),
+    "uniform": UniformHead(layer=1),
+    "negative": ScaleHead(value=-0.5, layer=1),
+}
+
+
+def make(tokens: int, **sizes: object) -> tuple[Model, list[int]]:
+    words = {"encoder_layers": 0, "source_vocab": 0, "decoder_layers": 3, "d_k": 10} | sizes
+    return make_model(max_positions=tokens, **words), [5 + n * n % 31 for n in range(tokens)]
+
+
+def run(model: Model, text: list[int], *edits: Edit, keep: str = "tiles") -> Trace:
+    return trace(model, text, intervention=Intervention(edits), keep=(keep,), check=False)
+
+
+def largest(weights: np.ndarray, step: int, deep: int) -> np.ndarray:
+    """The largest weight of the first rows of each cell, of numpy's own blocks."""
+    rows, columns = (-(-side // step) * step for side in weights.shape)
+    wide = np.full((rows, columns), -np.inf, np.float32)
+    wide[: weights.shape[0], : weights.shape[1]] = weights
+    cells = wide.reshape(rows // step, step, columns // step, step)[:, :deep]
+    return np.asarray(cells.max((1, 3)))
+
+
+@pytest.fixture(scope="module", params=["sinusoidal", "rotary"])
+def long(request: pytest.FixtureRequest) -> tuple[Model, list[int], Trace]:
+    model, text = make(1030, positions=request.param, score="scaled_dot")
+    return model, text, run(model, text)
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edited_map_is_the_matrix_of_the_edited_run(
+    long: tuple[Model, list[int], Trace], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, text, clean = long
+    edits = Intervention((EDITS[name],))
+    weights = run(model, text, EDITS[name], keep="weights").attention("decoder", 1)
+    tiles = clean.tiles[1]
+    for head in range(tiles.heads):
+        assert not beneath(edits, dataclasses.replace(tiles.site, head=head))
+        made, wanted = EditedMap(tiles, tiles, edits, head), weights[head]
+        rows, columns = slice(512, 1030), slice(256, 768)
+        assert abs(made.pooled(1, rows, columns)[0] - wanted[rows, columns]).max() <= CLOSE
+        for step in (1, 8):  # of some rows the sums are known by now
+            assert abs(made.pooled(step)[0] - largest(wanted, step, step)).max() <= CLOSE
+        made = EditedMap(tiles, tiles, edits, head)
+        assert abs(made.pooled(16)[0] - largest(wanted, 16, 16)).max() <= CLOSE
+        monkeypatch.setattr(edited, "AT_ONCE", 300_000)
+        found, hidden, deep = EditedMap(tiles, tiles, edits, head).quick(16)
+        assert deep == (16 if name == "negative" else 4)
+        assert abs(found - largest(wanted, 16, deep)).max() <= CLOSE
+        if name in ("hot", "window", "words", "causal off"):
+            assert np.array_equal(hidden, largest(wanted, 16, deep) == 0)
+        monkeypatch.undo()
+
+
+def test_a_page_of_2048_tokens() -> None:
+    model, text = make(2048)
+    edits = Temperature(value=0.5, layer=2), Window(radius=300, layer=2)
+    clean = run(model, text).tiles[2]
+    wanted = run(model, text, *edits, keep="weights").attention("decoder", 2)[1]
+    made = EditedMap(clean, clean, Intervention(edits), 1)
+    for step in (8, 1):
+        assert abs(made.pooled(step)[0] - largest(wanted, step, step)).max() <= CLOSE
+
+
+def test_of_a_run_with_edits_others_can_be_made_and_taken_back(
+    long: tuple[Model, list[int], Trace],
+) -> None:
+    """Lower layers are edited in both runs; of the open head's layer only the later one."""
+    model, text, clean = long
+    low = Temperature(value=3.0, layer=0)
+    before = run(model, text, low, Window(radius=2, layer=1), Temperature(value=0.0, layer=1))
+    for edit in (None, *EDITS.values()):
+        edits = (low,) if edit is None else (low, edit)
+        wanted = run(model, text, *edits, keep="weights").attention("decoder", 1)[1]
+        made = EditedMap(before.tiles[1], clean.tiles[1], Intervention(edits), 1)
+        assert abs(made.pooled(1)[0] - wanted).max() <= CLOSE
+
+
+def test_what_a_head_depends_on() -> None:
+    site = Site("decoder", "self", 1, 0)
+    for kept in (
+        Temperature(value=2.0),
+        Temperature(value=2.0, layer=0, head=1),
+        Window(radius=2, stack="decoder"),
+        Temperature(value=2.0, layer=1, path="*"),
+        Temperature(value=2.0, layer=1, stack="encoder"),
+        Pad(count=2),
+    ):
+        assert beneath(Intervention((kept,)), site) == Intervention((kept,)), kept
+    for free in (
+        Temperature(value=2.0, layer=1),
+        Window(radius=2, layer=2),
+        ScaleHead(value=0.0, layer=1, head=1, stack="decoder", block="self"),
+    ):
+        assert not beneath(Intervention((free,)), site), free
+    assert not beneath(Intervention((Temperature(value=2.0),)), Site("decoder", "self", 0, 0))
+
+
+def test_what_cannot_be_made_says_so(long: tuple[Model, list[int], Trace]) -> None:
+    tiles = long[2].tiles[1]
+    hard = Intervention((Temperature(value=0.0),))
+    with pytest.raises(LookupError, match="Hard attention"):
+        EditedMap(tiles, tiles, hard, 0)
+    sunk = dataclasses.replace(tiles, parts=(dataclasses.replace(tiles.parts[0], sinks=True),))
+    with pytest.raises(LookupError, match="goes to no word"):
+        EditedMap(sunk, tiles, Intervention(), 0)
+    other = run(*make(40)).tiles[1]
+    with pytest.raises(LookupError, match="other words"):
+        EditedMap(tiles, other, Intervention(), 0)
+    with pytest.raises(ValueError, match="The map has 1,030 rows"):
+        EditedMap(tiles, tiles, Intervention(), 0).pooled(4, slice(0, 1032))
+
+
+def test_masks_of_rows_here_and_there() -> None:
+    """Rows by number are those of a slice; what is told at once is true."""
+    draw = np.random.default_rng(0)
+    for runs in (1, 3):
+        seen = np.zeros((40, 60), bool)
+        for row in seen:
+            for first in draw.integers(0, 60, runs):
+                row[first : first + draw.integers(0, 60)] = True
+        turns = np.diff(np.pad(seen, ((0, 0), (1, 1))).astype(np.int8)) != 0
+        mask = Visible(np.nonzero(turns)[1].astype(np.int32), turns.sum(1).cumsum()[None])
+        assert np.array_equal(mask.columns(60), seen.any(0))
+        assert np.array_equal(mask.of_head(0).tile(0, slice(0, 40), slice(0, 60)), seen)
+        for first, last in draw.integers(1, 40, (50, 2)):
+            rows = np.unique(draw.integers(0, 40, first))
+            columns = slice(int(min(first, last)), int(max(first, last)) + 1)
+            assert np.array_equal(mask.tile(0, rows, columns), seen[rows][:, columns])
+            for some in (rows, slice(int(rows[0]), int(rows[0]) + 3)):
+                told = mask.uniform(0, some, columns)
+                cells = seen[some][:, columns]
+                assert told is None or (cells == told).all()
