@@ -94,7 +94,13 @@ def app(
     _require_free(host, port)
     # Set here: the app starts in another folder, where "the working directory" means its own.
     surroundings = (
-        {settings.ROOTS.variable: str(Path.cwd()), "MALLOC_ARENA_MAX": ARENAS}
+        {
+            settings.ROOTS.variable: str(Path.cwd()),
+            "MALLOC_ARENA_MAX": ARENAS,
+            # numpy multiplies small matrices only, as of tiles, and its threads wait for each other
+            # where runs of models (torch has threads of its own) keep the cores busy.
+            "OPENBLAS_NUM_THREADS": "1",
+        }
         | os.environ
         | chosen
         | {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -22,13 +22,15 @@ class TileLine:
 
     ``address`` answers ``?of=..&level=..&row=..&column=..``, empty where nobody answers; ``of``
     names the map; ``size`` is the cells of a tile's side, ``levels`` how many there are: at level n
-    a cell holds ``2 ** n`` rows and columns.
+    a cell holds ``2 ** n`` rows and columns. ``ahead``: the map is of changes whose run has not
+    come yet, so that the trace beside it is another one's.
     """
 
     address: str
     of: str
     size: int
     levels: int
+    ahead: bool = False
 
 
 def long_map_data(
@@ -78,14 +80,14 @@ def long_map_data(
         **look.colours(),
         "zoom": look.zoom,
         "said": "",
-        "numbers": head_numbers(trace, trace, site, False),
+        "numbers": "" if line.ahead else head_numbers(trace, trace, site, False),
         "direction": say("rows look at columns") if direction is None else direction,
         "note": note,
         "stride": [-(-size // side) for size, side in zip(shape, small.shape, strict=True)],
         "zero": 0,
         "unit": 1 / 255,
         "region": None,
-        "tiles": {"address": line.address, "of": line.of, "size": line.size, "levels": line.levels},
+        "tiles": asdict(line),
     }
     return pack(header, pooled=small, pooled_masked=np.zeros(small.shape, np.uint8))
 

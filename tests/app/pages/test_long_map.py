@@ -13,9 +13,11 @@ import transformer_viz as tv
 from tests.app.live.test_frames import ask
 from tests.support.component_stage import decoded
 from tests.support.long_model import page_of, write_long
-from tests.support.page_content import address, go, panel, part, told
+from tests.support.page_content import address, go, html, panel, part, told
 from transformer_viz.app.live.registry import EXCHANGE
+from transformer_viz.app.ui.progress import Stopped
 from transformer_viz.checkpoints.common.longer import longer
+from transformer_viz.core.interventions import Intervention, Temperature, Window
 from transformer_viz.metrics.attention import tile_pyramid
 from transformer_viz.metrics.attention.tile_pyramid import TILE
 
@@ -120,7 +122,124 @@ def test_each_tile_of_the_route_is_the_matrix(
         ({"of": ""}, 400),
         ({"level": "x"}, 400),
         ({"row": -1}, 400),
+        ({"level": 0, "top": 0, "bottom": 9, "left": 0, "right": 9}, 409),
+        ({"level": 0, "top": 0, "bottom": 9, "left": 0}, 400),
     ):
         found, body = tile(**words)
         assert found == status and body.decode().endswith("."), words
     assert ask("a" * 43 + "/tile", of=line["of"], level=0, row=0, column=0)[0] == 404
+
+
+def test_a_frame_is_the_part_of_the_map_that_the_run_will_give(
+    visit: Callable[..., AppTest],
+    folder: Path,
+    chapter: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a slider paints is the matrix of the real edited run; before the page has run it."""
+    monkeypatch.setattr(EXCHANGE, "is_open", True)
+    monkeypatch.setattr("transformer_viz.core.tiles.edited.AT_ONCE", 200_000)
+    app = visit(layer="1", head="1", scope="layer")
+    token = part(app, "head")[0]["tiles"]["address"].split("/")[-2]
+    line = EXCHANGE.line(token)
+    model = longer(tv.load(folder), TOKENS)
+    for name, value, edit in (
+        ("temperature", "2.5", Temperature(value=2.5, layer=1)),
+        ("window", "24", Window(radius=24, layer=1)),
+    ):
+        edits = Intervention((edit,))
+        run = tv.trace(model, chapter, keep=("weights",), check=False, intervention=edits)
+        weights = run.attention("decoder", 1)[1]
+        for level, top, bottom, left, right in ((0, 700, 1101, 300, 650), (2, 0, 1101, 0, 1101)):
+            words = {"level": level, "top": top, "bottom": bottom, "left": left, "right": right}
+            status, (_, body) = ask(token, seq=7, **{name: value}, **words)
+            assert status == 200, body
+            header, arrays = decoded(decoded(body)[1]["head"].tobytes())
+            assert header["ahead"] and header["seq"] == 7
+            assert "shows the change already" in header["note"]
+            assert header["region"] == [[top, bottom], [left, right]]
+            step, deep = 2**level, header["deep"]
+            assert deep == 1 or level == 0
+            cells = weights[top:bottom, left:right]
+            wide = np.pad(cells, [(0, -n % step) for n in cells.shape])
+            shape = len(wide) // step, step, -1, step
+            wanted = wide.reshape(shape)[:, :deep].max((1, 3))
+            assert np.abs(wanted - arrays["weights"]).max() <= 2e-6
+            assert np.array_equal(arrays["masked"] > 0, wanted == 0)
+        square = {"of": header["of"], "level": 1, "row": 1, "column": 0}
+        status, (_, body) = ask(token + "/tile", **square)  # and of all rows, when the hand rests
+        assert status == 200
+        whole = weights[512:1024, :512].reshape(256, 2, 256, 2).max((1, 3))
+        assert np.abs(whole - decoded(body)[1]["weights"]).max() <= 2e-6
+    assert line.view.changes == Intervention()
+
+
+def test_a_change_that_reaches_lower_layers_is_told_from_the_run(
+    visit: Callable[..., AppTest],
+    folder: Path,
+    chapter: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Then the map is that of this head's change alone, under another name, and says so."""
+    monkeypatch.setattr(EXCHANGE, "is_open", True)
+    app = visit(layer="1", head="1", scope="everything")
+    token = part(app, "head")[0]["tiles"]["address"].split("/")[-2]
+    place = {"level": 0, "top": 0, "bottom": 300, "left": 0, "right": 300}
+    status, (_, body) = ask(token, temperature="0.5", seq=1, **place)
+    assert status == 200
+    header, arrays = decoded(decoded(body)[1]["head"].tobytes())
+    assert "the change of this head alone" in header["note"]
+    alone = Intervention((Temperature(value=0.5, layer=1, head=1),))
+    model = longer(tv.load(folder), TOKENS)
+    run = tv.trace(model, chapter, keep=("weights",), check=False, intervention=alone)
+    wanted = run.attention("decoder", 1)[1, :300, :300]
+    assert np.abs(wanted - arrays["weights"]).max() <= 2e-6
+    for words in ({"temperature": "0"}, {"temperature": "2", "top": 5000, "bottom": 5100}):
+        status, (_, body) = ask(token, seq=2, **place | words)
+        assert status == 409 and body.decode().endswith(".")
+    app.session_state["edits"] = Intervention((Temperature(value=0.5),)).to_json()
+    app.run()
+    assert part(app, "head")[0]["tiles"]["of"] != header["of"]
+
+
+def test_a_page_waits_for_a_run_with_what_it_has_and_a_stop_leaves_it_so(
+    visit: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The map is ahead, all else is of the run before; stopped, it stays and says so."""
+    monkeypatch.setattr(EXCHANGE, "is_open", True)
+    app = visit(layer="1", head="1", causal="on")
+    before = part(app, "head")[0], part(app, "atlas")[1], panel(app, "outcome")
+
+    def changed(*_: object) -> None:
+        raise Stopped("Stopped before it was done.")
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr("transformer_viz.app.session.scene._changed", changed)
+        app.segmented_control(key="causal").set_value("off").run()
+        assert not app.exception and not app.error, told(app)
+        header, _ = part(app, "head")
+        assert header["tiles"]["ahead"] and "shows the change already" in header["note"]
+        assert header["tiles"]["of"] != before[0]["tiles"]["of"] and header["numbers"] == ""
+        for name, array in part(app, "atlas")[1].items():
+            assert np.array_equal(array, before[1][name])
+        assert panel(app, "outcome") == before[2]
+        assert "is of the run before the change, but for the opened map" in html(app)
+        app.segmented_control(key="compare").set_value("before").run()
+        now = part(app, "head")[0]["tiles"]
+        assert not now["ahead"]
+        place = {"of": now["of"], "level": 0, "row": 0, "column": 0}
+        assert ask(now["address"].split("/")[-2] + "/tile", **place)[0] == 200
+        app.segmented_control(key="compare").set_value("now").run()
+    app.run()  # goes on: the run is made, and the page drawn once more
+    after, _ = part(app, "head")
+    assert not after["tiles"]["ahead"] and after["tiles"]["of"] == header["tiles"]["of"]
+    assert panel(app, "outcome") != before[2]
+    assert "run before the change" not in html(app)
+    hard = Intervention((Temperature(value=0.0, layer=1),)).to_json()
+    with monkeypatch.context() as stopped:
+        stopped.setattr("transformer_viz.app.session.scene._changed", changed)
+        app.session_state["edits"] = hard
+        app.run()
+        waits = part(app, "head")[0]
+        assert not waits["tiles"]["ahead"] and "still of the run before the change" in waits["note"]
+        assert waits["tiles"]["of"] == after["tiles"]["of"]

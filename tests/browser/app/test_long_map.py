@@ -15,6 +15,7 @@ from tests.support.browser import running_app
 from tests.support.long_model import page_of, write_long
 from tests.support.page_actions import address, go
 from transformer_viz.checkpoints.common.longer import longer
+from transformer_viz.core.interventions import Intervention, Temperature
 
 TOKENS = 2201  # of the tokens that whole words make
 LAYER, HEAD = 1, 1
@@ -107,3 +108,41 @@ def test_from_the_whole_to_one_weight_and_back(
     page.get_by_role("button", name="show all of the map").click()
     assert settled(page)["rows"] == [0, TOKENS]
     assert settled(page)["took"]
+
+
+def test_the_map_follows_the_hand_before_the_model_has_run(
+    page: Page, long_url: str, folder: Path, tiny_vocabulary: bytes
+) -> None:
+    """A slider's step paints the map that the run gives later; until then the page says so."""
+    text = page_of(tiny_vocabulary, TOKENS)
+    zoom = "1400-1600,700-900"
+    words = {"layer": str(LAYER), "head": str(HEAD), "text": text, "zoom": zoom}
+    go(page, address(long_url, model="long", **words))
+    clean = settled(page)
+    assert clean["rows"] == [1400, 1600] and clean["step"] == 1 and not clean["ahead"]
+    row, column = 1500, 800
+    slider = page.locator(".st-key-temperature input[type=range]")
+    box = slider.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.93, box["y"] + box["height"] / 2)
+    ahead = page.wait_for_function(
+        f"(old) => {{ const s = ({VIEW})(); return s.ahead && s.of !== old && s; }}",
+        arg=clean["of"],
+    ).json_value()
+    assert "edits=" not in page.url  # Python has not heard of the step yet
+    assert (ahead["rows"], ahead["step"], ahead["deep"]) == (clean["rows"], 1, 1)
+    expect(page.locator(".st-key-card-head")).to_contain_text("shows the change already")
+    page.mouse.up()
+    value = float(slider.evaluate("(e) => e.getAttribute('aria-valuetext')"))
+    page.wait_for_function(f"() => {{ const s = ({VIEW})(); return !s.ahead && !s.coming; }}")
+    expect(page).to_have_url(re.compile("edits="))
+    after = settled(page)
+    assert after["of"] == ahead["of"]  # the very map: its tiles are not asked for again
+    edits = Intervention((Temperature(value=value, layer=LAYER, head=HEAD),))
+    model = longer(tv.load(folder), TOKENS)
+    run = tv.trace(model, text, keep=("tiles",), check=False, intervention=edits)
+    exact = run.tile("decoder", LAYER, HEAD, slice(row, row + 1), slice(column, column + 1))
+    said = hovered(page, row, column)
+    assert abs(float(re.findall(r"(\d\.\d{4})", said)[-1]) - exact[0, 0]) <= 5.1e-5

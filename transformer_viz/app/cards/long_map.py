@@ -11,7 +11,7 @@ from ...core.sites import called
 from ...i18n import mark, say
 from ...metrics.attention.tile_pyramid import TILE, levels
 from ..engine.trace_jobs import MAX_TOKENS
-from ..live import frames, tiles
+from ..live import ahead, frames, tiles
 from ..live.registry import TILE as DOOR
 from ..render import payloads
 from ..session import notices, view_options
@@ -67,11 +67,13 @@ def long_map(scene: Scene) -> bytes:
     """
     place, run = scene.place, scene.shown[0]
     address = frames.line(scene)
+    made = ahead.of_scene(scene)
     line = TileLine(
         address and address + DOOR,
-        tiles.name_of(scene),
+        tiles.name_of(scene) if made is None else made.of,
         TILE,
         levels(run.map_shape(place.map_name, place.layer)),
+        ahead=made is not None,
     )
     return long_map_data(
         run,
@@ -81,12 +83,14 @@ def long_map(scene: Scene) -> bytes:
         line,
         payloads.map_look(scene),
         direction=payloads.direction(scene),
-        note=" ".join(_notes(scene)),
+        note=" ".join(_notes(scene, made)),
     )
 
 
-def _notes(scene: Scene) -> list[str]:
-    """What is left out, and what a reader must know of the model."""
+def _notes(scene: Scene, made: ahead.Ahead | None) -> list[str]:
+    """What is left out, and what a reader must know of the model and of the run."""
+    if scene.awaited and scene.look.compare != "before":
+        return [say(ahead.OLDER) if made is None else made.note]
     notes = [say(SHORT, most=MAX_TOKENS)]
     known = scene.engine.model(scene.question.model).max_tokens
     if known is not None and len(scene.now.source) > known:

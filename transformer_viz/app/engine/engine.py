@@ -160,8 +160,7 @@ class Engine:
         shelved = self.shelf.get(name)
         if shelved is None or shelved.example is None or block not in shelved.example.maps:
             return {}
-        heads = shelved.example.heads
-        stack, kind = MAPS[block]
+        heads, (stack, kind) = shelved.example.heads, MAPS[block]
         mine = heads[(heads["stack"] == stack) & (heads["block"] == kind)]
         best = mine.loc[mine["entropy"].idxmin()]
         return {"layer": int(best["layer"]), "head": int(best["head"])}
@@ -217,9 +216,16 @@ class Engine:
         key = ("changed", ref(model), question, intervention.to_json(), kept)
         held = trace_jobs.held_of(model, question, answer.trace, intervention)
         words = (model, question, self._picture(question), held, intervention, *kept)
-        run = partial(trace_jobs.traced, tell=task.step)
-        trace: Trace = self._run(key, task, run, *words)
+        trace: Trace = self._run(key, task, partial(trace_jobs.traced, tell=task.step), *words)
         return trace
+
+    def has_changed(
+        self, question: Question, intervention: Intervention, detail: DetailRequest
+    ) -> bool:
+        """Whether a run with edits is remembered, so that `changed` gives it at once."""
+        model = self.model(question.model)
+        kept = self._kept(model, question, detail, intervention)
+        return ("changed", ref(model), question, intervention.to_json(), kept) in self.cache
 
     def gradients(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -18,8 +19,10 @@ from ...i18n import speaking
 from ..render.payloads import PARTS
 from ..session.keys import private
 from ..session.scene import Scene, scene_at
+from . import ahead
 from .registry import EXCHANGE, PATH, LiveSession, ViewState
 from .sliders import Slider
+from .tiles import Region
 
 Parts = Mapping[str, Callable[[Scene], bytes]]
 
@@ -43,14 +46,39 @@ def line(scene: Scene, parts: Parts = PARTS) -> str:
         scene.changes,
         scene.look,
         parts,
-        scene.is_long,
     )
+    if scene.is_long:
+        view = replace(view, long=True, before=ref(scene.before), now=ref(scene.now))
+        view = replace(view, awaited=scene.awaited)
     held: LiveSession | None = private.live
     if held is None:
         held = private.live = LiveSession(view)
         EXCHANGE.add(held)
+    made = ahead.of_scene(scene)
+    if made is None or held.ahead is None or held.ahead.of != made.of:
+        held.ahead = made  # else that of a frame knows something of it already
     held.view = view
     return f"{PATH.lstrip('/')}/{held.token}"
+
+
+def long_frame(line: LiveSession, slider: Slider, value: Any, seq: int, shown: Region) -> bytes:
+    """The part of a long map that a browser shows, with one slider moved: one blob, whose only part
+    is the opened head.
+
+    Raises:
+        LookupError: a map that has to wait for its run; says why.
+        ValueError: a part that the map does not have.
+        Abandoned: a newer frame of the same visit was asked for.
+    """
+    view = line.view
+    changes = slider.moved(view.changes, view.place, value)
+    if line.following is not None and changes != view.changes:
+        line.following.abandon()  # the hand moves on, and its page asks for another run then
+    made = ahead.of_view(view, changes)
+    line.ahead = made
+    with speaking(view.look.lang), taught():
+        part = ahead.part(line, made, shown.level, shown.rows, shown.columns, seq)
+    return pack({"part": "frame", "seq": seq}, head=np.frombuffer(part, np.uint8))
 
 
 def frame(line: LiveSession, slider: Slider, value: Any, seq: int) -> bytes:

@@ -102,11 +102,13 @@ def _answer(request: Request) -> Response:
     try:
         query = dict(request.query_params)
         # ?temperature=2&seq=7 or ?window=3&seq=8; frames.frame makes an edit of it
-        make = (
-            partial(tiles.tile, line, tiles.asked(query))
-            if is_tile
-            else partial(frames.frame, line, *sliders.asked(query))
-        )
+        if is_tile:
+            make = partial(tiles.tile, line, tiles.asked(query))
+        elif line.view.long:
+            shown = tiles.region(query)
+            make = partial(frames.long_frame, line, *sliders.asked(query), shown)
+        else:
+            make = partial(frames.frame, line, *sliders.asked(query))
     except ValueError as error:
         return _sentence(400, str(error))
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any
 from weakref import ref
 
@@ -14,44 +13,83 @@ from ...components.blob import pack
 from ...core.errors import short
 from ...core.sites import Site
 from ...core.trace import Trace
+from ...i18n import speaking
 from ...metrics.attention import tile_pyramid
 from ...metrics.attention.tile_pyramid import Sheet, Square
-from ..engine.task import Task
+from ..engine.engine import Engine
+from ..engine.task import Abandoned, Task
 from ..session.scene import Scene, scene_at
+from . import ahead
+from .ahead import Ahead
 from .registry import LiveSession, ViewState
 
 NUMBERS = ("level", "row", "column")
+SIDES = ("level", "top", "bottom", "left", "right")
+
+
+@dataclass(frozen=True)
+class Region:
+    """A part of a map, in cells of a level: its rows and columns."""
+
+    level: int
+    rows: slice
+    columns: slice
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A tile of the map that a page was drawn with, which ``of`` names."""
+    """A tile of the map that a page was drawn with, which ``of`` names; or a part of it that is
+    wanted as quickly as it can be had."""
 
     of: str
-    square: Square
+    place: Square | Region
 
 
 def asked(query: Mapping[str, str]) -> Asked:
-    """The tile of a request, from ``{"of": "...", "level": "0", "row": "3", "column": "2"}``.
+    """The tile of a request, from ``{"of": "...", "level": "0", "row": "3", "column": "2"}``, or
+    the part, from what `region` reads.
 
     Raises:
         ValueError: it names none; says what is needed.
     """
-    numbers = [query.get(name, "") for name in NUMBERS]
-    known = all(n.isascii() and n.isdecimal() and len(n) < 6 for n in numbers)
-    if not known or not query.get("of"):
+    if not query.get("of"):
+        raise ValueError("A tile needs of, which names the map.")
+    if "top" in query:
+        return Asked(query["of"], region(query))
+    return Asked(query["of"], Square(*_whole_numbers(query, NUMBERS)))
+
+
+def region(query: Mapping[str, str]) -> Region:
+    """The part of a map that a browser shows, from ``level``, ``top``, ``bottom``, ``left`` and
+    ``right``.
+
+    Raises:
+        ValueError: it names none; says what is needed.
+    """
+    level, top, bottom, left, right = _whole_numbers(query, SIDES)
+    if level > 20 or top % 2**level or left % 2**level:
+        raise ValueError("A part begins with a cell of its level.")
+    return Region(level, slice(top, bottom), slice(left, right))
+
+
+def _whole_numbers(query: Mapping[str, str], names: tuple[str, ...]) -> list[int]:
+    numbers = [query.get(name, "") for name in names]
+    if not all(n.isascii() and n.isdecimal() and len(n) < 6 for n in numbers):
         raise ValueError(
-            f"A tile needs of, and whole numbers {', '.join(NUMBERS)}; got "
+            f"A tile needs of, and whole numbers {', '.join(names)}; got "
             f"{short(', '.join(sorted(query)) or 'nothing')}."
         )
-    return Asked(query["of"], Square(*map(int, numbers)))
+    return list(map(int, numbers))
 
 
 def name_of(view: ViewState | Scene) -> str:
     """What a map is told from others by: the question, the head, the edits, and which run."""
-    run = view.look.compare if view.changes else "now"
-    what = repr((view.question, view.place.site, view.changes.to_json(), run))
-    return sha256(what.encode()).hexdigest()[:24]
+    changes = view.changes
+    if view.awaited:
+        run = view.now if isinstance(view, Scene) else view.now_run
+        changes = view.changes if run is None else run.intervention
+    shown = view.look.compare if changes else "now"
+    return ahead.name_of(view.question, view.place, changes, shown)
 
 
 def tile(line: LiveSession, wanted: Asked) -> bytes:
@@ -60,39 +98,62 @@ def tile(line: LiveSession, wanted: Asked) -> bytes:
     Raises:
         LookupError: the visitor looks at another map by now.
         ValueError: a tile that the map does not have; says how many there are.
+        Abandoned: the visitor has moved on meanwhile.
     """
-    view, task = line.view, Task()
-    if wanted.of != name_of(view):
+    view, task, made = line.view, Task(), line.ahead
+    if made is not None and made.of == wanted.of:
+        if isinstance(wanted.place, Region):
+            part = wanted.place
+            with speaking(view.look.lang):
+                return ahead.part(line, made, part.level, part.rows, part.columns)
+        return _packed(_ahead_of_its_run(line, made, wanted.place, task))
+    if wanted.of != name_of(view) or isinstance(wanted.place, Region):
         raise LookupError("The page shows another map by now.")
-    scene = scene_at(
-        view.engine,
-        view.question,
-        view.kind,
-        view.place,
-        view.changes,
-        view.look,
-        task,
-        long=view.long,
-    )
-    weights, hidden = sheet(scene, wanted.square, task)
+    run, model = _run(view, task), view.question.model
+    return _packed(sheet(view.engine, model, run, view.place.site, wanted.place, task))
+
+
+def _packed(found: Sheet) -> bytes:
+    weights, hidden = found
     return pack({"part": "tile"}, weights=weights, masked=hidden.astype(np.uint8))
 
 
-def sheet(scene: Scene, square: Square, task: Task) -> Sheet:
-    """A tile of the opened head: its weights float32 and what is hidden, bool ``[row, column]``.
+def _run(view: ViewState, task: Task) -> Trace:
+    """The run whose map a page shows."""
+    if view.awaited:
+        run = view.before_run if view.look.compare == "before" else view.now_run
+        if run is None:
+            raise LookupError(ahead.GONE)
+        return run
+    seen = view.question, view.kind, view.place, view.changes, view.look
+    return scene_at(view.engine, *seen, task, long=view.long).shown[0]
+
+
+def _ahead_of_its_run(line: LiveSession, made: Ahead, square: Square, task: Task) -> Sheet:
+    """A tile of a map that is shown ahead of its run."""
+
+    def check(done: int, of: int) -> None:
+        if line.ahead is not made:
+            raise Abandoned("The page shows another map by now.")
+
+    step, side = 2**square.level, tile_pyramid.within(made.map.shape, square)
+    with ahead.SLOTS.place(task):
+        return made.map.pooled(step, *side, tell=check)
+
+
+def sheet(engine: Engine, model: str, run: Trace, site: Site, square: Square, task: Task) -> Sheet:
+    """A tile of a head of a run: its weights float32 and what is hidden, bool ``[row, column]``.
 
     Raises:
         ValueError: a tile that the map does not have; says how many there are.
         LookupError: a map without tiles; says why.
         Abandoned: the task was given up.
     """
-    run, site = scene.shown[0], scene.place.site
     shape = run.map_shape(site.map, site.layer)
     if square.level <= tile_pyramid.kept_level(shape):
         return tile_pyramid.part(run, site, square)
     tile_pyramid.within(shape, square)
-    model, words = scene.question.model, (ref(run), site)
-    kept: Sheet = scene.engine.ask(model, _whole, *words, task=task, stepped=True)
+    kept: Sheet = engine.ask(model, _whole, ref(run), site, task=task, stepped=True)
     return tile_pyramid.cut(kept, shape, square)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ...i18n import mark, say
 from ..cards import head_card, long_map, token_chips
@@ -14,7 +15,7 @@ from ..cards.written import written_freely
 from ..engine.engine import Engine
 from ..page_template import show
 from ..session import selection
-from ..session.scene import Scene
+from ..session.scene import Scene, follow
 
 QUESTION = mark("Which words does each head look at?")
 QUESTIONS = {
@@ -31,8 +32,7 @@ def draw(engine: Engine) -> None:
 
 def _body(scene: Scene) -> Callable[[], None] | None:
     if scene.is_long:
-        _long(scene)
-        return None
+        return _long(scene)
     scene, found = head_card.clamp_selection(scene)
     scene = selection.follow_row(scene)
     source = scene.before.source
@@ -50,11 +50,14 @@ def _body(scene: Scene) -> Callable[[], None] | None:
     return written_freely(scene, written, dock(scene))
 
 
-def _long(scene: Scene) -> None:
-    """A text of which there are only tiles: all heads, the opened one as a map, and the dock."""
+def _long(scene: Scene) -> Callable[[], None] | None:
+    """A text of which there are only tiles: all heads, the opened one as a map, and the dock. What
+    was changed just now is run when all of it stands."""
     scene = selection.follow_row(long_map.clamp_selection(scene))
     token_chips.no_words()
-    pictures(scene, say(QUESTION), lambda: long_map.opened(scene))
+    ran = scene.of_its_run
+    pictures(ran, say(QUESTION), lambda: long_map.opened(scene))
     if scene.kind.writes:
-        came_of_it(scene)
-    dock(scene, live=False)
+        came_of_it(ran)
+    waiting = dock(scene)
+    return partial(follow, scene, waiting) if scene.awaited else None

@@ -106,6 +106,7 @@ class Private:
     refused = Slot("")  # the word of a config whose typed value could not be read
     unopened = Slot("")  # the last sentence about what cannot be opened
     live = Slot[Any](None)  # the live session, over which frames come
+    followed = Slot[Any](None)  # what a page was drawn without, and the run of it
 
 
 private = Private()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 
 import streamlit as st
@@ -15,21 +16,28 @@ from ...i18n import join_words, mark, say
 from ..engine.engine import Engine, whole_layer
 from ..engine.model_kind import Kind
 from ..engine.query import Answer, DetailRequest, Question
-from ..engine.task import Task
+from ..engine.task import Abandoned, Task
 from ..engine.trace_jobs import LONG
 from ..engine.walkthrough_jobs import inside_of, terms_of
-from ..ui.progress import run_with_progress
+from ..ui import layout
+from ..ui.progress import Stopped, rerun, run_with_progress
 from . import changes, notices, view_options
 from .edit_controls import Place
 from .keys import private
 from .url_state import DEFAULTS
 from .view_options import Look
 
+HAND = 0.5  # seconds after which a hand that moved on and came back has rested
+KEPT = mark("What the page shows is of the run before the change, but for the opened map.")
+
 
 @dataclass(frozen=True, eq=False)
 class Scene:
     """What is on the screen: the clean run, the changed one (the same while nothing is), where,
-    and how it looks. All that a picture needs, so that pictures ask nobody else."""
+    and how it looks. All that a picture needs, so that pictures ask nobody else.
+
+    ``awaited``: the run with these changes is not made yet, and ``now`` is the one before them.
+    """
 
     engine: Engine
     question: Question
@@ -39,6 +47,7 @@ class Scene:
     changes: Intervention
     kind: Kind
     look: Look
+    awaited: bool = False
 
     @property
     def before(self) -> Trace:
@@ -48,6 +57,11 @@ class Scene:
     def is_long(self) -> bool:
         """Whether there are only tiles of its maps."""
         return tuple(self.now.manifest.get("keep", ())) == LONG
+
+    @property
+    def of_its_run(self) -> Scene:
+        """The scene with the changes that its run was made with: what may be said of that."""
+        return replace(self, changes=self.now.intervention, awaited=False) if self.awaited else self
 
     @property
     def most(self) -> float:
@@ -145,16 +159,71 @@ def scene_of(
     seen = view_options.look()
     detail = detail_request(place, seen, long)
     answer = _clean(engine, question, detail, where)  # the link may have named another one
-    now = answer.trace
-    if edits:
-        now = run_with_progress(
-            lambda task: engine.changed(question, answer, edits, detail, task),
-            key="changed",
-            label=say("Running the changed model ..."),
-            about=(question, edits.to_json()),
-            where=where,
-        )
-    return Scene(engine, question, answer, now, place, edits, kind, seen)
+    made = Scene(engine, question, answer, answer.trace, place, edits, kind, seen)
+    if not edits:
+        return made
+    followed, private.followed = private.followed, None
+    if followed is not None and followed[0] == (question, edits, detail):
+        return replace(made, now=followed[1])
+    if made.is_long and not engine.has_changed(question, edits, detail):
+        return replace(made, now=_last_run(made), awaited=True)
+    return replace(made, now=_changed(made, where))
+
+
+def _changed(scene: Scene, where: DeltaGenerator) -> Trace:
+    """The run with the changes of a scene.
+
+    Raises:
+        Stopped: the visitor stopped it.
+    """
+    engine, question, answer, edits = scene.engine, scene.question, scene.answer, scene.changes
+    detail = detail_request(scene.place, scene.look, scene.is_long)
+    live = private.live
+
+    def work(task: Task) -> Trace:
+        if scene.awaited:
+            live.following = task
+        return engine.changed(question, answer, edits, detail, task)
+
+    return run_with_progress(
+        work,
+        key="changed",
+        label=say("Running the changed model ..."),
+        about=(question, edits.to_json()),
+        where=where,
+    )
+
+
+def _last_run(scene: Scene) -> Trace:
+    """What this visit saw last of a long text, as long as the engine keeps it; else the clean
+    run."""
+    view = private.live and private.live.view
+    if view is None or view.question != scene.question or view.now is None:
+        return scene.before
+    return view.now_run or scene.before
+
+
+def follow(scene: Scene, where: DeltaGenerator) -> None:
+    """Make the run that a page was drawn without, and draw the page again; a visitor who stops it
+    keeps the page as it is, and reads what it shows. A hand that moves on ends it too.
+
+    Raises:
+        ValueError: an edit that the model cannot take; says why.
+    """
+    detail = detail_request(scene.place, scene.look, scene.is_long)
+    made = None
+    while made is None:
+        try:
+            made = _changed(scene, where)
+        except Stopped:
+            with where:
+                layout.quiet(say(KEPT))
+            return
+        except Abandoned:  # the hand moves on; the page ends here when it rests elsewhere
+            time.sleep(HAND)
+    # Held until it is drawn: others may have put it out of the engine's memory by then.
+    private.followed = (scene.question, scene.changes, detail), made
+    rerun()
 
 
 def _clean(

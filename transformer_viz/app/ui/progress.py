@@ -119,7 +119,12 @@ def _stop_button(mark: tuple[str, object]) -> None:
 def _make_way() -> None:
     """End this run of the page if its visitor has done something since."""
     if is_rerun_wanted():
-        st.rerun(scope="fragment" if is_in_fragment() else "app")
+        rerun()
+
+
+def rerun() -> None:
+    """Run the fragment of the page once more, or the page where it has none."""
+    st.rerun(scope="fragment" if is_in_fragment() else "app")
 
 
 def _words(task: Task, label: str) -> str:

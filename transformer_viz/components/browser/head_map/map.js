@@ -11,6 +11,7 @@ import { MapBelow } from "./below.js";
 import { handleMap } from "./hand.js";
 import { MapPicture } from "./picture.js";
 import { cellAt, exactRow } from "./sheet.js";
+import { quickSheet } from "./tiles.js";
 import { describeView } from "./words.js";
 import { isWhole, wholeMap, zoomed } from "./zoom.js";
 import { tell } from "../shared/i18n.js";
@@ -53,6 +54,10 @@ export class HeadMap {
     place.classList.add("tv-map");
     place.replaceChildren(this.picture.place, ...this.below.parts, this.picture.live);
     onLight(signal, () => this.mark());
+    window.addEventListener("tv-asking", (event) => {
+      const { tiles } = this.picture, words = /** @type {CustomEvent} */ (event).detail;
+      if (this.data?.tiles) tiles.tellPart(words, this.view);
+    }, { signal });
     handleMap(this.picture.place, listener(signal), this);
     onEscape(signal, () => this.picture.putAway());
     this.watch = new ResizeObserver(() => this.resize());
@@ -69,8 +74,11 @@ export class HeadMap {
 
   // ---- data
 
-  /** @param {MapData} data */
-  show(data) {
+  /** @param {any} given  all of the data, or what a step of a slider changes of a long map */
+  show(given) {
+    if (given.ahead && !this.data?.tiles) return;
+    /** @type {MapData} */
+    const data = given.ahead ? ahead(/** @type {any} */ (this.data), given) : given;
     for (const side of [data.rows, data.columns]) side.groups ??= side.labels.map((_, n) => [n]);
     const size = { rows: data.rows.labels.length, columns: data.columns.labels.length };
     const other = size.rows !== this.size.rows || size.columns !== this.size.columns;
@@ -106,14 +114,17 @@ export class HeadMap {
    * The part of the map that is shown, and the box of its cells in CSS pixels of the page.
    * @returns {Region & {cells: import("./picture.js").Box | null, limit: number,
    *   names: import("./picture.js").MapPicture["names"], resting: boolean, coming: number,
-   *   step: number, took: number[]}}  limit: what the last colour stands for; names: their corners
+   *   step: number, deep: number, took: number[], of: string, ahead: boolean}}  limit: what the last colour stands for; names: their corners
    *   in the picture; resting: Python knows the part; coming: tiles on their way; step: weights of
-   *   a cell's side; took: milliseconds from the request of a tile to its picture
+   *   a cell's side; deep: rows that are looked at of them; took: milliseconds from the request of
+   *   a tile to its picture; of: which map; ahead: whether its run has not come
    */
   describe() {
     const { rows, columns } = this.view, { limit, names, tiles, sheet } = this.picture;
     return {
-      coming: tiles.coming.size + tiles.wanted.length, step: sheet?.down ?? 1, took: tiles.took,
+      coming: tiles.coming.size + tiles.wanted.length + Number(tiles.hastening),
+      step: sheet?.down ?? 1, deep: sheet?.deep ?? sheet?.down ?? 1, took: tiles.took,
+      of: tiles.line.of, ahead: Boolean(tiles.line.ahead),
       rows, columns, cells: this.picture.cellsOnPage(), limit, names,
       resting: !this.pending.unsaid,
     };
@@ -221,6 +232,17 @@ export class HeadMap {
     this.pending.tell(whole ? null : [rows, columns]);
     this.say("zoomed", whole ? null : { rows, columns });
   }
+}
+
+/**
+ * A long map under a step of a slider: one part of it is known, ahead of the run of the model.
+ * @param {MapData} data
+ * @param {any} step
+ * @returns {MapData}
+ */
+function ahead(data, step) {
+  const tiles = { .../** @type {any} */ (data.tiles), of: step.of, ahead: true, moving: true };
+  return { ...data, tiles, note: step.note, numbers: "", quick: quickSheet(step) };
 }
 
 /**

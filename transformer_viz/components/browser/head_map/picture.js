@@ -67,7 +67,10 @@ export class MapPicture {
     this.limit = limitOf(data, this.sheets);
     const { rows, columns, tiles } = data;
     const size = { rows: rows.labels.length, columns: columns.labels.length };
-    if (tiles) this.tiles.show(tiles, size, this.sheets[0]);
+    if (tiles) {
+      this.tiles.show(tiles, size, this.sheets[0], data.quick);
+      this.limit = Math.max(this.limit, this.tiles.largest); // else all of it has the last colour
+    }
     this.table = mapColours(data, palette);
     this.labels = { rows: data.rows.labels, columns: data.columns.labels };
     this.place.style.height = `var(--tv-tall, min(${data.height}px, var(--tv-most, ${data.height}px)))`;

@@ -14,17 +14,20 @@ const MOST_CELLS = 256; // in a row or a column
  * `pooled_masked`, and the exact row of `token` as `chosen` with `chosen_masked`.
  * `most` is the weight at the end of the colours; null: the largest one. `fixed`: nobody answers
  * with exact weights of a part. `within`: the part of a weight that it may be off. `tiles`: a map that is too large to be sent; `pooled` is its thumbnail.
+ * `quick`: a part of it under a step of a slider, ahead of the run of the model.
  * @typedef {{colours: import("../shared/colour.js").Colours, title: string, rows: import("../shared/hover_link.js").Ruler,
  *   columns: import("../shared/hover_link.js").Ruler, height: number, change: boolean, old: number,
  *   most: number | null, token: number | null, key: number | null, ramp: string, gamma: number,
  *   threshold: number, zoom: [Span, Span] | null, stride: Span, zero?: number, unit?: number,
  *   region: [Span, Span] | null, said: string, numbers: string,
  *   direction: string, note: string, tiles?: import("./tiles.js").TileLine,
- *   fixed?: boolean, within?: number, arrays: Record<string, import("../shared/blob.js").Block>}} MapData
+ *   quick?: MapSheet | null, fixed?: boolean, within?: number,
+ *   arrays: Record<string, import("../shared/blob.js").Block>}} MapData
  */
 /** @typedef {Region & {down: number, across: number, width: number, values: Float32Array,
- *   masked: Uint8Array, cell?: (row: number, column: number) => Cell}} MapSheet
- *   `down` x `across` weights a cell, `width` cells in a row; `cell`: where cells may be coarser */
+ *   masked: Uint8Array, deep?: number, cell?: (row: number, column: number) => Cell}} MapSheet
+ *   `down` x `across` weights a cell, `width` cells in a row; `deep`: a cell is of its first rows
+ *   alone, of so many; `cell`: where cells may be coarser */
 /** @typedef {Region & {value: number, masked: boolean, pooled: boolean}} Cell */
 
 /**
@@ -82,12 +85,12 @@ export function sheetFor(sheets, { rows, columns }) {
  */
 export function cellAt(sheet, row, column) {
   if (sheet.cell) return sheet.cell(row, column);
-  const { down, across, width } = sheet;
+  const { down, across, width, deep = down } = sheet;
   const r = Math.floor((row - sheet.rows[0]) / down);
   const c = Math.floor((column - sheet.columns[0]) / across);
-  const place = r * width + c;
+  const place = r * width + c, [first, last] = cellSpan(sheet.rows, r, down);
   return {
-    rows: cellSpan(sheet.rows, r, down), columns: cellSpan(sheet.columns, c, across),
+    rows: [first, Math.min(last, first + deep)], columns: cellSpan(sheet.columns, c, across),
     value: sheet.values[place], masked: sheet.masked[place] > 0, pooled: down * across > 1,
   };
 }

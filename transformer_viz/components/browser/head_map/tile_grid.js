@@ -75,3 +75,15 @@ export function coarser(square, level) {
   const by = 2 ** (level - square.level);
   return { level, row: Math.floor(square.row / by), column: Math.floor(square.column / by) };
 }
+
+/**
+ * Whether a sheet of cells of a level holds all of a part.
+ * @param {import("./sheet.js").MapSheet} sheet
+ * @param {Region} part
+ * @param {number} step  rows and columns of a cell
+ */
+export function covers({ rows, columns, down }, part, step) {
+  const within = (/** @type {Span} */ [first, last], /** @type {Span} */ mine) =>
+    first <= mine[0] && mine[1] <= last;
+  return down === step && within(rows, part.rows) && within(columns, part.columns);
+}

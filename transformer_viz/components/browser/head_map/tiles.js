@@ -1,18 +1,21 @@
 // The cells of a map that is too large to be sent whole: tiles are fetched where they are looked
-// at and kept; until one comes, coarser cells stand in its place.
+// at and kept; until one comes, coarser cells stand in its place. Of a map that is shown ahead of
+// its run there are none yet: the part that is shown is fetched as quickly as it can be had, and
+// its tiles once the hand rests.
 
 import { read } from "../shared/blob.js";
 import { tell } from "../shared/i18n.js";
 import { TOO_MANY, toldToWait } from "../shared/told_to_wait.js";
 import { cellAt } from "./sheet.js";
-import { alignedTo, coarser, levelFor, regionOf, squaresIn } from "./tile_grid.js";
+import { alignedTo, coarser, covers, levelFor, regionOf, squaresIn } from "./tile_grid.js";
 
 /** @typedef {import("./sheet.js").MapSheet} MapSheet */
 /** @typedef {import("./sheet.js").Region} Region */
 /** @typedef {import("./tile_grid.js").Square} Square */
-/** @typedef {{address: string, of: string, size: number, levels: number,
- *   make?: (square: Square) => Promise<any>}} TileLine  the address that gives tiles, what names
- *   the map there, cells of a tile's side, levels; `make`: what makes them in a page of its own */
+/** @typedef {{address: string, of: string, size: number, levels: number, ahead?: boolean,
+ *   moving?: boolean, make?: (square: Square) => Promise<any>}} TileLine  the address that gives
+ *   tiles, what names the map there, cells of a tile's side, levels; ahead: the run of this map has
+ *   not come; moving: nor does the hand rest; make: what makes tiles in a page of its own */
 
 const MOST_CELLS = 400; // in a row or a column of what is shown
 const MOST_KEPT = 240;  // tiles, of some 330 kB
@@ -31,6 +34,10 @@ export class Tiles {
     this.size = { rows: 0, columns: 0 };
     /** @type {MapSheet | null} */
     this.thumbnail = null;
+    /** @type {MapSheet | null} */
+    this.quick = null; // the part that is shown of a map ahead of its run
+    this.quickOf = "";
+    this.hastening = false;
     /** @type {Square[]} */
     this.wanted = [];
     /** @type {Set<string>} */
@@ -57,9 +64,13 @@ export class Tiles {
    * @param {TileLine} line
    * @param {{rows: number, columns: number}} size
    * @param {MapSheet} thumbnail
+   * @param {MapSheet | null} [quick]
    */
-  show(line, size, thumbnail) {
+  show(line, size, thumbnail, quick) {
     Object.assign(this, { line, size, thumbnail, wanted: [], last: null, lastKey: "" });
+    if (line.ahead) this.thumbnail = unknown(size); // that one is of another run
+    if (quick) Object.assign(this, { quick, quickOf: line.of });
+    if (this.quickOf !== line.of) this.quick = null;
     this.trouble = line.address || line.make ? ""
       : tell("The cells of long maps come from a server: start the app with transformer-viz app.");
   }
@@ -87,7 +98,11 @@ export class Tiles {
   sheetFor(view) {
     const { line, size } = this, level = levelFor(view, line, MOST_CELLS), step = 2 ** level;
     const region = alignedTo(view, level, size), squares = squaresIn(region, level, line);
-    this.want(squares.filter((square) => !this.known(square)));
+    const missing = squares.filter((square) => !this.known(square));
+    const quick = this.quick && covers(this.quick, region, step) ? this.quick : null;
+    if (line.ahead && missing.length && !quick) this.hasten(region, level);
+    else if (!line.moving) this.want(missing);
+    if (quick && missing.length) return quick;
     const key = [line.of, level, this.count, ...region.rows, ...region.columns].join();
     if (this.last && key === this.lastKey) return this.last;
     const width = Math.ceil((region.columns[1] - region.columns[0]) / step);
@@ -150,7 +165,39 @@ export class Tiles {
     return cellAt(this.finest(square), row, column);
   }
 
+  /** The largest weight that is known of a map ahead of its run. */
+  get largest() {
+    return this.quick ? this.quick.values.reduce((most, value) => Math.max(most, value), 0) : 0;
+  }
+
   // ---- asking
+
+  /**
+   * Tell the server which part is shown, where it is asked for it under a step of a slider.
+   * @param {Record<string, string>} words
+   * @param {Region} view
+   */
+  tellPart(words, view) {
+    const level = levelFor(view, this.line, MOST_CELLS);
+    Object.assign(words, partWords(alignedTo(view, level, this.size), level));
+  }
+
+  /**
+   * Fetch a part of a map ahead of its run.
+   * @param {Region} region
+   * @param {number} level
+   */
+  async hasten(region, level) {
+    if (this.hastening || this.trouble) return;
+    this.hastening = true;
+    const { line } = this;
+    const found = await this.answered(line, () => fetched(line, partWords(region, level)));
+    this.hastening = false;
+    if (found && line.of === this.line.of) {
+      Object.assign(this, { quick: quickSheet(found), quickOf: line.of });
+    }
+    this.paint();
+  }
 
   /** @param {Square[]} squares  the only ones that are still of use */
   want(squares) {
@@ -168,72 +215,120 @@ export class Tiles {
   async fetch(square) {
     const { line, size } = this, name = this.name(square), began = performance.now();
     this.coming.add(name);
-    try {
-      const arrays = await (line.make ? line.make(square) : fetched(line, square));
-      if (arrays instanceof Response) return await this.again(square, name, line, arrays);
-      const step = 2 ** square.level;
+    const words = { level: `${square.level}`, row: `${square.row}`, column: `${square.column}` };
+    const found = await this.answered(line,
+      async () => (line.make ? { arrays: await line.make(square) } : fetched(line, words)));
+    if (found) {
+      const { weights, masked } = found.arrays, step = 2 ** square.level;
       keep(name, {
-        ...regionOf(square, line, size), down: step, across: step, width: arrays.weights.shape[1],
-        values: arrays.weights.data, masked: arrays.masked.data,
+        ...regionOf(square, line, size), down: step, across: step, width: weights.shape[1],
+        values: weights.data, masked: masked.data,
       });
       this.begun.push(began);
+    }
+    this.coming.delete(name);
+    this.paint();
+    if (!this.ended) this.ask();
+  }
+
+  /**
+   * What an answer holds; null where the work was given up, or where there is trouble.
+   * @param {TileLine} line
+   * @param {() => Promise<any>} ask
+   */
+  async answered(line, ask) {
+    try {
+      const found = await ask();
+      if (!(found instanceof Response)) return found;
+      if (found.status === TOO_MANY) await this.told(line, found);
+      return null;
     } catch (error) {
       if (line.of === this.line.of) {
         this.trouble = error instanceof TypeError
           ? tell("The server does not answer: cells of this map are missing.")
           : tell("Cells of this map are missing: {why}", { why: /** @type {Error} */ (error).message });
       }
+      return null;
     }
-    this.came(name);
   }
 
   /**
-   * A tile that was asked for too soon: say so, and ask again when that is allowed.
-   * @param {Square} square
-   * @param {string} name
+   * Something was asked for too soon: say so until it is allowed; what is still missing then is
+   * asked for again.
    * @param {TileLine} line
    * @param {Response} answer
    */
-  async again(square, name, line, answer) {
+  async told(line, answer) {
     this.trouble = tell("Cells of this map are missing: {why}", { why: await answer.text() });
     this.arrived();
     await toldToWait(answer);
-    if (line.of === this.line.of) {
-      this.trouble = "";
-      this.wanted.unshift(square);
-    }
-    this.came(name);
+    if (line.of === this.line.of) this.trouble = "";
   }
 
-  /** @param {string} name  of a tile that is on its way no longer */
-  came(name) {
-    this.coming.delete(name);
+  /** Draw what has come, once for all that comes before a picture. */
+  paint() {
     this.count++;
-    if (this.ended) return;
-    if (!this.painting) {
-      this.painting = requestAnimationFrame(() => {
-        this.painting = 0;
-        this.arrived();
-        const now = performance.now();
-        this.took = [...this.took, ...this.begun.map((then) => now - then)].slice(-TIMES);
-        this.begun = [];
-      });
-    }
-    this.ask();
+    if (this.ended || this.painting) return;
+    this.painting = requestAnimationFrame(() => {
+      this.painting = 0;
+      this.arrived();
+      const now = performance.now();
+      this.took = [...this.took, ...this.begun.map((then) => now - then)].slice(-TIMES);
+      this.begun = [];
+    });
   }
 }
 
 /**
- * A tile of the server; what it answers where it has to be asked again.
+ * What the server answers: what its bytes hold, or itself where it gave the work up, or has to be
+ * asked again.
  * @param {TileLine} line
- * @param {Square} square
+ * @param {Record<string, string>} words
  */
-async function fetched({ address, of }, { level, row, column }) {
-  const words = { of, level: `${level}`, row: `${row}`, column: `${column}` };
-  const answer = await fetch(`${address}?${new URLSearchParams(words)}`, { cache: "no-store" });
-  if (answer.status === TOO_MANY) return answer;
+async function fetched({ address, of }, words) {
+  const asked = new URLSearchParams({ of, ...words });
+  const answer = await fetch(`${address}?${asked}`, { cache: "no-store" });
+  if (answer.status === 204 || answer.status === TOO_MANY) return answer;
   if (answer.status !== 200) throw new Error(await answer.text());
-  return read(new Uint8Array(await answer.arrayBuffer())).arrays;
+  return read(new Uint8Array(await answer.arrayBuffer()));
+}
+
+/**
+ * A part as the server is told it.
+ * @param {Region} region
+ * @param {number} level
+ * @returns {Record<string, string>}
+ */
+function partWords({ rows, columns }, level) {
+  return {
+    level: `${level}`, top: `${rows[0]}`, bottom: `${rows[1]}`,
+    left: `${columns[0]}`, right: `${columns[1]}`,
+  };
+}
+
+/**
+ * The part of a map ahead of its run that an answer holds.
+ * @param {any} data
+ * @returns {MapSheet}
+ */
+export function quickSheet({ region: [rows, columns], level, deep, arrays }) {
+  const step = 2 ** level;
+  return {
+    rows, columns, down: step, across: step, deep, width: arrays.weights.shape[1],
+    values: arrays.weights.data, masked: arrays.masked.data,
+  };
+}
+
+/**
+ * A map of which nothing is known.
+ * @param {{rows: number, columns: number}} size
+ * @returns {MapSheet}
+ */
+function unknown({ rows, columns }) {
+  return {
+    rows: [0, rows], columns: [0, columns], down: rows, across: columns, width: 1,
+    values: new Float32Array([NaN]), masked: new Uint8Array(1),
+  };
 }
 
 /**

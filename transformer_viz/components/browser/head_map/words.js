@@ -13,13 +13,14 @@ import { tell } from "../shared/i18n.js";
  * @param {MapData} data
  * @param {import("./sheet.js").Cell} cell
  */
-export function describeCell({ rows, columns, change, old, most, within = 0 }, cell) {
+export function describeCell({ rows, columns, change, old, most, tiles, within = 0 }, cell) {
   const query = spanWords(rows.labels, cell.rows), key = spanWords(columns.labels, cell.columns);
   const { value, masked } = cell;
   if (masked && !value) return tell("{query} may not look at {key} (masked)", { query, key });
   const pair = `${query} → ${key}: `;
   if (Number.isNaN(value)) {
     const fresh = cell.rows[0] >= old;
+    if (tiles?.ahead) return pair + tell("on its way");
     return pair + (fresh ? tell("this row was not there before") : tell("not a number"));
   }
   if (cell.pooled) return pair + largestWords(cell, change, digitsFor(most ?? 1), within);
@@ -75,6 +76,11 @@ export function describeView({ rows, columns, change, stride, fixed }, view, she
   }) + " ";
   if (Math.max(...stride) === 1) return part;
   if (sheet.down * sheet.across === 1) return part + tell("Every cell is one weight.");
+  const { down, deep = down, across } = sheet;
+  if (deep < down) {
+    return part + tell("Until the rest is there, each cell holds the first {deep} of its {down} rows "
+      + "and {across} columns; the largest weight is shown.", { deep, down, across });
+  }
   const said = change
     ? tell("Each cell holds up to {down} × {across} changes; the largest is shown.", sheet)
     : tell("Each cell holds up to {down} × {across} weights; the largest is shown.", sheet);

@@ -17,9 +17,12 @@ import { TOO_MANY, toldToWait } from "./told_to_wait.js";
  * @returns {Promise<"painted" | "refused" | "late" | "gone">}
  */
 export async function liveFrame(line, step, signal, late) {
+  const words = { ...step };
+  // A view whose picture depends on more says so: which part of a long map is shown.
+  window.dispatchEvent(new CustomEvent("tv-asking", { detail: words }));
   let answer;
   try {
-    answer = await fetch(`${line}?${new URLSearchParams(step)}`, { signal, cache: "no-store" });
+    answer = await fetch(`${line}?${new URLSearchParams(words)}`, { signal, cache: "no-store" });
   } catch {
     return "gone";
   }
