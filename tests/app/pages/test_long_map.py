@@ -124,6 +124,8 @@ def test_each_tile_of_the_route_is_the_matrix(
         ({"row": -1}, 400),
         ({"level": 0, "top": 0, "bottom": 9, "left": 0, "right": 9}, 409),
         ({"level": 0, "top": 0, "bottom": 9, "left": 0}, 400),
+        ({"level": 0, "top": 0, "bottom": 9, "left": 0, "right": 600}, 400),
+        ({"level": 1, "top": 1, "bottom": 9, "left": 0, "right": 9}, 400),
     ):
         found, body = tile(**words)
         assert found == status and body.decode().endswith("."), words

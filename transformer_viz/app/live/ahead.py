@@ -20,9 +20,6 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-import numpy as np
-
-from ...components.blob import pack
 from ...core.interventions import Intervention
 from ...core.tiles import Tiles
 from ...core.tiles.edited import ON_MAPS, EditedMap, beneath
@@ -32,7 +29,6 @@ from ..engine.query import Question
 from ..engine.turns.run_slots import RunSlots
 from ..session.edit_controls import Place
 from ..session.scene import Scene
-from .registry import LiveSession, ViewState
 
 #: Maps that are made at once: a hand that moves does not stand in the line of the runs.
 SLOTS = RunSlots(2)
@@ -43,7 +39,6 @@ ALONE = mark(
     "model has run; everything else on the page follows then."
 )
 OLDER = mark("This map is still of the run before the change, until the model has run.")
-Sheet = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,36 +106,3 @@ def of_scene(scene: Scene) -> Ahead | None:
         return ahead(scene.question, scene.place, scene.changes, scene.before, scene.now)
     except LookupError:
         return None
-
-
-def of_view(view: ViewState, changes: Intervention) -> Ahead:
-    """The map of what a visitor looks at under other changes.
-
-    Raises:
-        LookupError: one that has to wait for its run; says why.
-    """
-    before, now = view.before_run, view.now_run
-    if before is None or now is None:
-        raise LookupError(GONE)
-    if view.changes and view.look.compare != "now":
-        raise LookupError("The page shows another run than the changed one.")
-    return ahead(view.question, view.place, changes, before, now)
-
-
-def part(
-    line: LiveSession, made: Ahead, level: int, rows: slice, columns: slice, seq: int = 0
-) -> bytes:
-    """A part of a map as quickly as it can be had, as a blob: ``weights`` float32 and ``masked``
-    uint8 ``[row, column]``; ``deep`` says of how many rows of it each cell is.
-
-    Raises:
-        ValueError: a part that the map does not have.
-        Abandoned: a newer frame of the same visit was asked for.
-    """
-    task = line.begin()
-    with SLOTS.place(task):
-        weights, hidden, deep = made.map.quick(2**level, rows, columns)
-    header = {"part": "head", "view": "map", "seq": seq, "ahead": True}
-    header |= {"of": made.of, "note": made.note, "level": level, "deep": deep}
-    header["region"] = [[side.start, side.stop] for side in (rows, columns)]
-    return pack(header, weights=weights, masked=hidden.astype(np.uint8))

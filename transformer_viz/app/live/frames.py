@@ -19,7 +19,7 @@ from ...i18n import speaking
 from ..render.payloads import PARTS
 from ..session.keys import private
 from ..session.scene import Scene, scene_at
-from . import ahead
+from . import ahead, tiles
 from .registry import EXCHANGE, PATH, LiveSession, ViewState
 from .sliders import Slider
 from .tiles import Region
@@ -74,10 +74,10 @@ def long_frame(line: LiveSession, slider: Slider, value: Any, seq: int, shown: R
     changes = slider.moved(view.changes, view.place, value)
     if line.following is not None and changes != view.changes:
         line.following.abandon()  # the hand moves on, and its page asks for another run then
-    made = ahead.of_view(view, changes)
+    made = tiles.ahead_of(view, changes)
     line.ahead = made
     with speaking(view.look.lang), taught():
-        part = ahead.part(line, made, shown.level, shown.rows, shown.columns, seq)
+        part = tiles.quick_part(line, made, shown.level, shown.rows, shown.columns, seq)
     return pack({"part": "frame", "seq": seq}, head=np.frombuffer(part, np.uint8))
 
 

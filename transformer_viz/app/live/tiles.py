@@ -11,6 +11,7 @@ import numpy as np
 
 from ...components.blob import pack
 from ...core.errors import short
+from ...core.interventions import Intervention
 from ...core.sites import Site
 from ...core.trace import Trace
 from ...i18n import speaking
@@ -24,6 +25,7 @@ from .ahead import Ahead
 from .registry import LiveSession, ViewState
 
 NUMBERS = ("level", "row", "column")
+MOST = 512  # cells of a side of a part; a browser shows fewer
 SIDES = ("level", "top", "bottom", "left", "right")
 
 
@@ -69,6 +71,8 @@ def region(query: Mapping[str, str]) -> Region:
     level, top, bottom, left, right = _whole_numbers(query, SIDES)
     if level > 20 or top % 2**level or left % 2**level:
         raise ValueError("A part begins with a cell of its level.")
+    if max(bottom - top, right - left) > MOST * 2**level:
+        raise ValueError(f"A part has at most {MOST} cells in a row or a column.")
     return Region(level, slice(top, bottom), slice(left, right))
 
 
@@ -105,7 +109,7 @@ def tile(line: LiveSession, wanted: Asked) -> bytes:
         if isinstance(wanted.place, Region):
             part = wanted.place
             with speaking(view.look.lang):
-                return ahead.part(line, made, part.level, part.rows, part.columns)
+                return quick_part(line, made, part.level, part.rows, part.columns)
         return _packed(_ahead_of_its_run(line, made, wanted.place, task))
     if wanted.of != name_of(view) or isinstance(wanted.place, Region):
         raise LookupError("The page shows another map by now.")
@@ -162,3 +166,36 @@ def _whole(model: Any, run: ref[Trace], site: Site, tell: Callable[[int, int], N
     found = run()
     assert found is not None
     return tile_pyramid.whole(found, site, tell)
+
+
+def ahead_of(view: ViewState, changes: Intervention) -> Ahead:
+    """The map of what a visitor looks at under other changes.
+
+    Raises:
+        LookupError: one that has to wait for its run; says why.
+    """
+    before, now = view.before_run, view.now_run
+    if before is None or now is None:
+        raise LookupError(ahead.GONE)
+    if view.changes and view.look.compare != "now":
+        raise LookupError("The page shows another run than the changed one.")
+    return ahead.ahead(view.question, view.place, changes, before, now)
+
+
+def quick_part(
+    line: LiveSession, made: Ahead, level: int, rows: slice, columns: slice, seq: int = 0
+) -> bytes:
+    """A part of a map as quickly as it can be had, as a blob: ``weights`` float32 and ``masked``
+    uint8 ``[row, column]``; ``deep`` says of how many rows of it each cell is.
+
+    Raises:
+        ValueError: a part that the map does not have.
+        Abandoned: a newer frame of the same visit was asked for.
+    """
+    task = line.begin()
+    with ahead.SLOTS.place(task):
+        weights, hidden, deep = made.map.quick(2**level, rows, columns)
+    header = {"part": "head", "view": "map", "seq": seq, "ahead": True}
+    header |= {"of": made.of, "note": made.note, "level": level, "deep": deep}
+    header["region"] = [[side.start, side.stop] for side in (rows, columns)]
+    return pack(header, weights=weights, masked=hidden.astype(np.uint8))
