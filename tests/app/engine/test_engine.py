@@ -14,8 +14,9 @@ import pytest
 import torch
 
 from tests.support.paths import ROOT
-from transformer_viz.app.engine.engine import Engine, Question, whole_layer
+from transformer_viz.app.engine.engine import Engine
 from transformer_viz.app.engine.model_catalog import Shelved
+from transformer_viz.app.engine.query import Question, whole_layer
 from transformer_viz.app.engine.task import WAITING, Abandoned, Task
 from transformer_viz.app.engine.token_names import Names, another_order, mark_of
 from transformer_viz.app.engine.trace_cache import Cache

@@ -17,9 +17,10 @@ import pytest
 
 from tests.support.paths import ROOT
 from transformer_viz.app.engine import memory, model_names
-from transformer_viz.app.engine.engine import Engine, Question, whole_layer
+from transformer_viz.app.engine.engine import Engine
 from transformer_viz.app.engine.model_catalog import REMEMBERED, Shelf
 from transformer_viz.app.engine.model_loader import Loading, Models
+from transformer_viz.app.engine.query import Question, whole_layer
 from transformer_viz.app.engine.task import Abandoned, Task
 from transformer_viz.checkpoints.common.bundled import CONFIG
 

@@ -13,7 +13,8 @@ from streamlit.testing.v1 import AppTest
 
 from tests.support.component_stage import decoded
 from transformer_viz.app import page_template
-from transformer_viz.app.engine.engine import Engine, Question, whole_layer
+from transformer_viz.app.engine.engine import Engine
+from transformer_viz.app.engine.query import Question, whole_layer
 from transformer_viz.app.session.url_edits import PACK_FROM_CHARS
 from transformer_viz.checkpoints.common.bundled import EXAMPLE, WEIGHTS
 from transformer_viz.core.interventions import Intervention, Pad, ScaleHead, Temperature

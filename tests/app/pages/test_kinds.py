@@ -15,9 +15,10 @@ from PIL import Image
 from streamlit.testing.v1 import AppTest
 
 import transformer_viz as tv
-from transformer_viz.app.engine.engine import Engine, whole_layer
+from transformer_viz.app.engine.engine import Engine
 from transformer_viz.app.engine.model_catalog import Shelved
 from transformer_viz.app.engine.model_kind import Kind, of_model
+from transformer_viz.app.engine.query import whole_layer
 from transformer_viz.app.engine.trace_jobs import ROWS
 from transformer_viz.app.session.url_state import FIRST_TEXT
 from transformer_viz.core.interventions import (

@@ -12,8 +12,9 @@ from streamlit.testing.v1 import AppTest
 
 from tests.support.component_stage import decoded
 from tests.support.long_model import page_of, write_long
-from transformer_viz.app.engine.engine import Engine, Question, whole_layer
+from transformer_viz.app.engine.engine import Engine
 from transformer_viz.app.engine.model_kind import of_model
+from transformer_viz.app.engine.query import Question, whole_layer
 from transformer_viz.app.engine.trace_cache import size_of
 from transformer_viz.app.render.payloads import PARTS
 from transformer_viz.app.session.edit_controls import Place

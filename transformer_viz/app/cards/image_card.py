@@ -14,7 +14,7 @@ from ... import views
 from ...core.interventions import Intervention
 from ...core.trace import Trace
 from ...i18n import mark, say
-from ..engine.engine import whole_layer
+from ..engine.query import whole_layer
 from ..render.outcome_html import class_names
 from ..session import notices, visit, widget_sync
 from ..session.scene import Scene

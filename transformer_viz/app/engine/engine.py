@@ -388,17 +388,6 @@ class Engine:
         return (None if few else tuple(sorted(detail.sites))), trace_jobs.KEEP
 
 
-def whole_layer(block: str, layer: int) -> DetailRequest:
-    """All heads of a layer."""
-    return DetailRequest((Site(*MAPS[block], layer),))
-
-
-def whole_maps(trace: Trace, *blocks: str) -> DetailRequest:
-    """All heads of all layers of some maps that a run has."""
-    layers = ((MAPS[block], layer) for block in blocks for layer in range(trace.layers(block)))
-    return DetailRequest(tuple(Site(*place, layer) for place, layer in layers))
-
-
 def _inspected(model: Model) -> Inspection:
     from ...inference.inspection import inspect
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...core.sites import Site
+from ...core.sites import MAPS, Site
 from ...core.trace import Trace
 
 
@@ -57,3 +57,14 @@ class DetailRequest:
     sites: tuple[Site, ...]
     vectors: bool = False
     long: bool = False
+
+
+def whole_layer(block: str, layer: int) -> DetailRequest:
+    """All heads of a layer."""
+    return DetailRequest((Site(*MAPS[block], layer),))
+
+
+def whole_maps(trace: Trace, *blocks: str) -> DetailRequest:
+    """All heads of all layers of some maps that a run has."""
+    layers = ((MAPS[block], layer) for block in blocks for layer in range(trace.layers(block)))
+    return DetailRequest(tuple(Site(*place, layer) for place, layer in layers))

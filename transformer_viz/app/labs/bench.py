@@ -15,8 +15,7 @@ from ...core.trace import Trace
 from ...i18n import say, spoken_language
 from ...lessons.term_markup import explained
 from ..cards import plotly_chart
-from ..engine.engine import whole_maps
-from ..engine.query import DetailRequest
+from ..engine.query import DetailRequest, whole_maps
 from ..session import visit, widget_sync
 from ..session.scene import Scene, detail_request
 from ..ui import layout

@@ -10,9 +10,9 @@ from ...core.sites import MAPS, Site
 from ...core.trace import Trace
 from ...i18n import say
 from ...lessons import Hidden, NotHere, Saying, Seen, Spot, Station
-from ..engine.engine import Engine, whole_maps
+from ..engine.engine import Engine
 from ..engine.model_kind import Kind
-from ..engine.query import Answer, DetailRequest, Question
+from ..engine.query import Answer, DetailRequest, Question, whole_maps
 from ..engine.task import Task
 from ..engine.why_jobs import deleted
 

@@ -14,7 +14,8 @@ from ...metrics.alignment.judging import Place
 from ..cards import alignment, token_chips
 from ..cards.dock import dock
 from ..cards.written import written_freely
-from ..engine.engine import Engine, whole_maps
+from ..engine.engine import Engine
+from ..engine.query import whole_maps
 from ..engine.task import Task
 from ..page_template import show
 from ..session import notices

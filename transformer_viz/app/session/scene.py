@@ -13,9 +13,9 @@ from ...core.sites import MAPS, Site, called
 from ...core.stages import Number, Terms, Walkthrough
 from ...core.trace import Trace
 from ...i18n import join_words, mark, say
-from ..engine.engine import Engine, whole_layer
+from ..engine.engine import Engine
 from ..engine.model_kind import Kind
-from ..engine.query import Answer, DetailRequest, Question
+from ..engine.query import Answer, DetailRequest, Question, whole_layer
 from ..engine.task import Abandoned, Task
 from ..engine.trace_jobs import LONG
 from ..engine.walkthrough_jobs import inside_of, terms_of
