@@ -21,7 +21,7 @@ import numpy as np
 from ...components.blob import pack
 from ...components.js_texts import taught
 from ...core.sites import MAPS, Site
-from ...core.tiles import Part, Tiles
+from ...core.tiles import Part, Tiles, Visible
 from ...core.tiles.cells import CELL
 from ...core.trace import Trace
 from ...i18n import say
@@ -184,12 +184,9 @@ def _off(q: np.ndarray, rounded_q: np.ndarray, k: np.ndarray, rounded_k: np.ndar
 
 def _visible(part: Part, head: int) -> dict[str, np.ndarray]:
     """The edges of one head's mask, counted from its own first."""
-    assert part.visible is not None
-    ends = part.visible.ends
-    head = head if len(ends) > 1 else 0
-    begin = int(ends[head - 1, -1]) if head else 0
-    mine = part.visible.edges[begin : int(ends[head, -1])]
-    return {"edges": mine.astype(np.int32), "ends": (ends[head] - begin).astype(np.int32)}
+    assert isinstance(part.visible, Visible)
+    mine = part.visible.of_head(head)
+    return {"edges": mine.edges.astype(np.int32), "ends": mine.ends[0].astype(np.int32)}
 
 
 def made_level(shape: tuple[int, int]) -> int:
