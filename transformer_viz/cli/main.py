@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..core.version import __version__
+from ..paths import ROOT
 from .align import align
 from .arguments import (
     KEEP,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
 SENSES = {"image": "a picture", "audio": "a sound"}  # by what a model takes
 NUMBERS, PRINTED = ("csv", "npz", "safetensors"), ("svg", "png", "pdf")
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @click.group(cls=OneSentence, invoke_without_command=True)

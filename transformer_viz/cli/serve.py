@@ -10,12 +10,12 @@ from pathlib import Path
 import click
 
 from .. import settings
+from ..paths import ROOT
 from .arguments import known_checkpoint
 
 ARENAS = "2"  # of the C library: one a thread would each keep what a long text once took
 MOST = 64  # processes that --workers may ask for
 CERTIFICATE = "STREAMLIT_SERVER_SSL_CERT_FILE"
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @click.command()

@@ -13,7 +13,7 @@ import pandas as pd
 import sentencepiece
 import torch
 
-from ..checkpoints.common.bundled import VOCABULARY
+from ..checkpoints.common.bundled import VOCABULARY, vocabulary_of
 from ..checkpoints.loader import choose_device, load
 from ..views.charts.training_curve import training_curve
 from .grow import Start
@@ -76,11 +76,11 @@ def begin_from(folder: Path, weights: str | Path | None, recipe: Recipe) -> Star
     folder.mkdir(parents=True, exist_ok=True)
     pieces = None
     if model.takes == "text":
-        if model.folder is None or not (model.folder / VOCABULARY).is_file():
+        if model.folder is None or not vocabulary_of(model.folder).is_file():
             raise ValueError(
                 f"There is no {VOCABULARY} beside {named}; a run needs the pieces too."
             )
-        stored = (model.folder / VOCABULARY).read_bytes()
+        stored = vocabulary_of(model.folder).read_bytes()
         pieces = sentencepiece.SentencePieceProcessor(model_proto=stored)
         if pieces.get_piece_size() == recipe.data.vocabulary:
             write(folder / VOCABULARY, stored)

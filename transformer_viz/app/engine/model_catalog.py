@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from ...checkpoints.common import bundled
-from ...checkpoints.common.bundled import CONFIG, EXAMPLE, PRETRAINED, VOCABULARY, WEIGHTS, shelved
+from ...checkpoints.common.bundled import (
+    CONFIG,
+    EXAMPLE,
+    PRETRAINED,
+    WEIGHTS,
+    shelved,
+    vocabulary_of,
+)
 from ...core.trace import Trace
 from ...i18n import say
 from ...preprocessing.tokenizers import SentencePieceText
@@ -118,7 +125,7 @@ class Shelved:
         config = self.config
         try:
             return SentencePieceText(
-                self.folder / VOCABULARY, bos_id=config.get("bos_id"), eos_id=config.get("eos_id")
+                vocabulary_of(self.folder), bos_id=config.get("bos_id"), eos_id=config.get("eos_id")
             )
         except (OSError, ValueError):
             return None
@@ -137,7 +144,7 @@ class Shelved:
         """What it takes and gives, where its files alone tell; else it has to be loaded."""
         if self.is_own:
             return None
-        return of_config(self.config, (self.folder / VOCABULARY).is_file())
+        return of_config(self.config, vocabulary_of(self.folder).is_file())
 
     @cached_property
     def pictures(self) -> dict[str, Path]:

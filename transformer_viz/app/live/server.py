@@ -15,7 +15,6 @@ import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
@@ -30,6 +29,7 @@ from streamlit.web.cli import configurator_options
 
 from ...checkpoints.files import upload_rooms
 from ...core.errors import is_fault
+from ...paths import ROOT
 from ..counts.server_counts import FRAMES, FRAMES_ENDED, REFUSALS
 from ..engine.task import Abandoned
 from ..engine.turns.priority import PRIORITY
@@ -40,7 +40,7 @@ from .registry import EXCHANGE, PATH, TILE
 from .status import Visitors
 from .visit_limits import VisitLimits
 
-APP = Path(__file__).resolve().parents[3] / "app.py"
+APP = ROOT / "app.py"
 AT_ONCE = 64  # frames made at once; most of them wait for one of the few runs that are let in
 OUTCOMES = {200: "made", 204: "abandoned", 500: "failed"}  # of frames, by status
 HEADERS = {

@@ -1,10 +1,12 @@
-"""The models in the box: what stands in ``pretrained/`` beside the package. Needs no torch."""
+"""The models in the box: what stands in ``pretrained/``. Needs no torch."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-PRETRAINED = Path(__file__).resolve().parents[3] / "pretrained"
+from ...paths import ROOT
+
+PRETRAINED = ROOT / "pretrained"
 LABS = "labs"  # the folder of the tiny models
 CONFIG, WEIGHTS, VOCABULARY = "config.json", "weights.safetensors", "vocabulary.model"
 #: Which file of a folder holds the weights, the first that is there; an index names its parts.
@@ -49,3 +51,13 @@ def shelved(name: str) -> Path | None:
         return folder
     steps = {path.stem: path for path in folder.glob("step-*.safetensors")}
     return steps.get(snapshot)
+
+
+def vocabulary_of(folder: Path) -> Path:
+    """The file of a native checkpoint's vocabulary, whether it is there or not.
+
+    The tiny models of the labs learned with one and the same, which stands once, above them.
+    """
+    own = folder / VOCABULARY
+    shared = folder.parent == PRETRAINED / LABS and not own.is_file()
+    return folder.parent / VOCABULARY if shared else own

@@ -20,7 +20,7 @@ from ...model import ModelConfig, Transformer
 from ...model.cache import DecoderCache, padded_before
 from ...preprocessing.tokenizers import PlainIds, SentencePieceText, Tokenizer
 from ..files.reading import CheckpointError, Weights
-from .bundled import PREFERRED, VOCABULARY, WEIGHTS
+from .bundled import PREFERRED, WEIGHTS, vocabulary_of
 from .candidate import Candidate
 from .fill_weights import build
 from .model import Calls, Model
@@ -75,8 +75,9 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     module = build(lambda: Transformer(words), weights)
     assert isinstance(module, Transformer)
     folder = found.folder
-    if tokenizer is None and (folder / VOCABULARY).is_file():
-        tokenizer = vocabulary(folder / VOCABULARY, words)
+    pieces = vocabulary_of(folder)
+    if tokenizer is None and pieces.is_file():
+        tokenizer = vocabulary(pieces, words)
     return dataclasses.replace(
         wrap(module, tokenizer, name_of(weights.path)),
         title=str(config.get("title", "")),
