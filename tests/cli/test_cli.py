@@ -130,6 +130,12 @@ def test_inspect_with_an_override(translator: str) -> None:
     assert {site["heads"] for site in found["sites"]} == {11}
 
 
+@pytest.mark.process
+def test_inspect_apart_says_the_same(translator: str) -> None:
+    one, other = (answer("inspect", translator, "--json", *more) for more in ([], ["--apart"]))
+    assert json.loads(other)["layout"] and other == one
+
+
 def test_inspect_for_a_reader(translator: str) -> None:
     told = answer("inspect", translator)
     assert "Tiny numbers" in told

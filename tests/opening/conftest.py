@@ -10,7 +10,7 @@ import pytest
 from tests.support.paths import ROOT
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.confinement.processes import Nursery
-from transformer_viz.opening import apart, open_apart, places, workshop
+from transformer_viz.opening import open_apart, places
 
 from .unguarded import NAME, PREPARE
 
@@ -47,6 +47,5 @@ def unguarded(
     unguarded_nursery: Nursery, left: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> Open:
     """Opens in processes that check nothing, as if each check had a hole."""
-    for module in (apart, workshop):
-        monkeypatch.setattr(module, "NURSERY", unguarded_nursery)
+    monkeypatch.setattr(places, "NURSERY", unguarded_nursery)
     return open_apart

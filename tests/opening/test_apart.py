@@ -6,6 +6,7 @@ import dataclasses
 import gc
 import json
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -14,15 +15,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 
 import transformer_viz as tv
-from tests.checkpoints.hostile.case import folder_of, pickled, saved, worded
+from tests.checkpoints import gpt, opennmt
+from tests.checkpoints.hostile.case import Call, folder_of, saved, worded
 from tests.checkpoints.hostile.files import POINTERS
-from tests.checkpoints.hostile.hugging import hugging, sound
+from tests.checkpoints.hostile.hugging import hugging
 from tests.checkpoints.hostile.test_hostile import check_sentence, tokenizer
+from tests.checkpoints.hugging_face import CASES, D
+from tests.checkpoints.hugging_face import folder_of as folder_of_library
+from tests.checkpoints.test_adapters import Q, adapter, factors
+from tests.checkpoints.test_gpt import LETTERS, byte_pair_files, meta
 from transformer_viz.checkpoints import CheckpointError, load
+from transformer_viz.checkpoints.common.bundled import PRETRAINED
 from transformer_viz.checkpoints.common.model import Model
+from transformer_viz.confinement.processes import Nursery
+from transformer_viz.opening import places
 from transformer_viz.opening.workshop import Workshop
 from transformer_viz.preprocessing.elsewhere import RemoteTokenizer
 from transformer_viz.preprocessing.tokenizers import PlainIds
@@ -70,20 +80,65 @@ def native_pickle(folder: Path) -> Path:
 
 
 def characters(folder: Path) -> Path:
-    """nanoGPT's file with the characters that it was trained on, and a table beside the weights."""
-    from tests.checkpoints.gpt import Nano, written
+    """nanoGPT's file, and a pickle of the characters that it was trained on."""
+    path, _ = gpt.nanogpt_file(folder)
+    (folder / "meta.pkl").write_bytes(meta(LETTERS))
+    return path
 
-    return written(Nano(), folder)
+
+def guessed_heads(folder: Path) -> Path:
+    """The same, bare: sample text says how many heads there are."""
+    _, held = gpt.nanogpt_file(folder)
+    (folder / "meta.pkl").write_bytes(meta(LETTERS))
+    (folder / "ckpt.pt").unlink()
+    torch.save(held, folder / "bare.pt")
+    return folder / "bare.pt"
+
+
+def lists_inside(folder: Path) -> Path:
+    """OpenNMT's file, with lists of words and a part of the weights beside the others."""
+    return opennmt.save(folder, opennmt.Variant())[0]
+
+
+def byte_pairs(folder: Path) -> Path:
+    path, _ = gpt.nanogpt_file(folder)
+    byte_pair_files(folder)
+    return path
+
+
+def pieces(folder: Path) -> Path:
+    """Our own layout with a sentencepiece vocabulary."""
+    return Path(shutil.copytree(PRETRAINED / "en-de-small", folder / "own"))
 
 
 def bert(folder: Path) -> Path:
-    (folder / "bert").mkdir()
+    (folder / "bert").mkdir(parents=True)
     return hugging(tokenizer())(folder / "bert", folder / "canary")
 
 
-MAKERS: dict[str, Callable[[Path], Path]] = {"native": native_pickle, "bert": bert}
+def adapted(folder: Path) -> Path:
+    """A Hugging Face folder with an adapter of torch.save in it."""
+    base = folder_of_library(CASES["llama"], "bin", folder / "llama")
+    place = adapter(folder / "tuned", factors(Q, D, D), base_model_name_or_path=str(base))
+    file = place / "adapter_model.safetensors"
+    torch.save(safetensors.torch.load_file(file), place / "adapter_model.bin")
+    file.unlink()
+    return place
 
 
+MAKERS: dict[str, Callable[[Path], Path]] = {
+    "a pickle of ours": native_pickle,
+    "characters": characters,
+    "guessed heads": guessed_heads,
+    "lists of words inside": lists_inside,
+    "byte pairs": byte_pairs,
+    "pieces": pieces,
+    "a folder of the library": bert,
+    "an adapter": adapted,
+}
+
+
+@pytest.mark.shipped
 @pytest.mark.parametrize("name", MAKERS)
 def test_it_opens_as_its_owner_opens_it(name: str, tmp_path: Path, opened: Open) -> None:
     path = MAKERS[name](tmp_path)
@@ -178,8 +233,6 @@ def test_a_pickle_that_runs_code_would_reach_nothing(
     tmp_path: Path, unguarded: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even code of the file's choice: no program is begun, nothing is written outside."""
-    from tests.checkpoints.hostile.case import Call
-
     canary = tmp_path / "canary"
     (tmp_path / "f").mkdir()
     path = saved({"a": Call(os.system, f"touch {canary}")})(tmp_path / "f", canary)
@@ -255,19 +308,15 @@ def test_pieces_without_end_end(
 
 
 def test_a_process_that_cannot_be_begun_is_a_sentence(
-    tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, opened: Open, left: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def nobody(*_: object) -> Path:
-        raise OSError("This server has no folder for files.")
-
-    monkeypatch.setattr("transformer_viz.opening.apart.work_folder", nobody)
-    with pytest.raises(OSError, match="no folder"):
+    monkeypatch.setattr(places, "NURSERY", Nursery("tests.no_such:module", "x:y"))
+    with pytest.raises(OSError, match=r"cannot begin the process .* try again later\.$"):
         opened(native_pickle(tmp_path), device="cpu")
+    assert not left()
 
 
 def test_sound_weights_are_not_written_again(tmp_path: Path, opened: Open) -> None:
-    config, state = sound()
-    assert config and state and pickled  # the tiny BERT is safetensors already
     path = bert(tmp_path)
     before = (path / "model.safetensors").stat().st_mtime_ns
     opened(path, device="cpu")

@@ -34,7 +34,14 @@ from .atlas import atlas
 from .compare import compare
 from .explain import explain
 from .match import match
-from .options import input_options, intervention_option, load_model, model_path, set_option
+from .options import (
+    input_options,
+    intervention_option,
+    load_apart,
+    load_model,
+    model_path,
+    set_option,
+)
 from .rank import rank
 from .serve import app
 from .swap import swap
@@ -81,12 +88,18 @@ def models() -> None:
 @set_option
 @click.option("--image", metavar="F", help="A picture for the sample run, beside --text.")
 @click.option("--text", metavar="T", help="The text of the sample run; left out, a small one.")
+@click.option("--apart", is_flag=True, help="Open it as a stranger's: in a process under limits.")
 def inspect(
-    path: str, as_json: bool, words: tuple[str, ...], image: str | None, text: str | None
+    path: str,
+    as_json: bool,
+    words: tuple[str, ...],
+    image: str | None,
+    text: str | None,
+    apart: bool,
 ) -> None:
     """Say what a checkpoint holds: layout, config and where each value came from, sites."""
     picture = None if image is None else existing_picture(image)
-    model = load_model(path, words)
+    model = load_apart(path, words) if apart else load_model(path, words)
     from ..inference.inspection import inspect as look
 
     with after_a_second("Running a sample to see and prove the capture"):

@@ -53,3 +53,12 @@ def load_model(path: str, words: tuple[str, ...] = (), **more: Any) -> Model:
         from ..checkpoints import load
 
         return load(known, **overrides, **more)
+
+
+def load_apart(path: str, words: tuple[str, ...]) -> Model:
+    """The same in a process of its own, as the app opens a stranger's."""
+    known, overrides = known_checkpoint(path), dict(map(config_word, words))
+    with after_a_second(f"Loading {path}"):
+        from ..opening import open_apart
+
+        return open_apart(known, **overrides)

@@ -123,7 +123,8 @@ class Nursery:
         self._socket = ours
         ours.settimeout(STARTING)
         if not ours.recv(REQUEST):
-            raise OSError("no process can be begun")
+            self._leave()
+            raise OSError("it ended while it started")
         ours.settimeout(ANSWER)
         return ours
 
@@ -157,7 +158,11 @@ class Child:
         if SPLITS:
             ours, theirs = socket.socketpair()
             with theirs:
-                self._number = nursery.begin(job, theirs.fileno(), limits)
+                try:
+                    self._number = nursery.begin(job, theirs.fileno(), limits)
+                except OSError:
+                    ours.close()
+                    raise
             self._own: subprocess.Popen[bytes] | None = None
             self._socket: socket.socket | None = ours
             files = (ours.makefile("rb"), ours.makefile("wb"))

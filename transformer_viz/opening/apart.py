@@ -20,12 +20,11 @@ from ..checkpoints.common.model import Model
 from ..checkpoints.files.errors import CheckpointError, CheckpointMissing
 from ..checkpoints.files.reading import file_size
 from ..checkpoints.loader import choose_device, discover, open_as
-from ..confinement.limits import Limits
-from ..confinement.processes import Child, StoppedError, ending
+from ..confinement.processes import StoppedError, ending
 from ..i18n import say
 from ..preprocessing.elsewhere import made_by
 from .handover import taken
-from .places import MEGA, NURSERY, REHEARSAL, readable, work_folder
+from .places import MEGA, REHEARSAL, begin, readable
 from .workshop import Workshop
 
 PACE = 20 * MEGA  # bytes of weights for which a second more is given
@@ -48,9 +47,8 @@ def open_apart(thing: str | os.PathLike[str], device: str | None = None, **overr
     seconds = settings.OPEN_SECONDS.number + size // PACE
     memory = settings.OPEN_MB.number * MEGA + TIMES * size
     known = readable(found)
-    folder = work_folder()
+    child, folder = begin(REHEARSAL, seconds, memory, known)
     try:
-        child = Child(NURSERY, REHEARSAL, Limits(seconds, memory, str(folder), known))
         try:
             answer = child.ask(
                 {"thing": str(thing), "overrides": _plain(overrides)}, PATIENCE * seconds

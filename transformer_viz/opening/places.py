@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 from ..checkpoints.common.bundled import PRETRAINED
 from ..checkpoints.common.candidate import Candidate
-from ..checkpoints.files.upload_rooms import folder
-from ..confinement.processes import Nursery
+from ..checkpoints.files.upload_rooms import clear, folder
+from ..confinement.limits import Limits
+from ..confinement.processes import Child, Nursery
+from ..i18n import say
 
 MEGA = 1_000_000
 PREFIX = "opening-"
@@ -19,13 +24,31 @@ REHEARSAL, TOKENIZERS = f"{ROOM}.rehearsal:rehearse", f"{ROOM}.tokenizer_job:ser
 NURSERY = Nursery(PREPARE, LATER, REHEARSAL, TOKENIZERS)
 
 
-def work_folder() -> Path:
-    """A new folder of one process, below that of this server's uploads.
+def begin(job: str, seconds: int, memory: int, readable: Sequence[str]) -> tuple[Child, Path]:
+    """Begin a process with a job, and a folder of its own below that of this server's uploads.
 
     Raises:
-        OSError: there is no folder for temporary files; says what to do.
+        OSError: there is no folder for temporary files, or no process; says what to do.
     """
-    return Path(tempfile.mkdtemp(prefix=PREFIX, dir=folder()))
+    own = Path(tempfile.mkdtemp(prefix=PREFIX, dir=folder()))
+    _clear_at_the_end()
+    try:
+        return Child(NURSERY, job, Limits(seconds, memory, str(own), tuple(readable))), own
+    except OSError as error:
+        shutil.rmtree(own, ignore_errors=True)
+        raise OSError(
+            say(
+                "This server cannot begin the process in which files are opened ({reason}). "
+                "Whoever runs it finds the cause in its log; try again later.",
+                reason=str(error).rstrip(". "),
+            )
+        ) from error
+
+
+@cache
+def _clear_at_the_end() -> None:
+    """A program that is no server removes its folder too."""
+    atexit.register(clear)
 
 
 def readable(found: Candidate) -> tuple[str, ...]:

@@ -13,11 +13,10 @@ from typing import Any
 
 from .. import settings
 from ..checkpoints.files.errors import CheckpointError
-from ..confinement.limits import Limits
 from ..confinement.processes import Child, StoppedError
 from ..i18n import say
 from ..preprocessing.elsewhere import RemotePieces, RemoteTokenizer
-from .places import MEGA, NURSERY, TOKENIZERS, work_folder
+from .places import MEGA, TOKENIZERS, begin
 from .plain_data import decode
 
 LIFE = 24 * 3600  # seconds of processor in a worker's life; each call has a limit of its own
@@ -100,19 +99,14 @@ class Workshop:
         """What the process answers, begun if need be; let go of where it does not."""
         try:
             if not self._held:
-                self._held.append(_begun(self._readable))
+                memory = settings.OPEN_MB.number * MEGA
+                self._held.append(begin(TOKENIZERS, LIFE, memory, self._readable))
                 for recipe in self._recipes:
                     _accepted(self._held[0][0].ask(recipe, settings.OPEN_SECONDS.number))
             return self._held[0][0].ask(request, seconds)
         except (StoppedError, ValueError):
             _let_go(self._held)
             raise
-
-
-def _begun(readable: Sequence[str]) -> tuple[Child, Path]:
-    folder = work_folder()
-    limits = Limits(LIFE, settings.OPEN_MB.number * MEGA, str(folder), tuple(readable))
-    return Child(NURSERY, TOKENIZERS, limits), folder
 
 
 def _let_go(held: list[tuple[Child, Path]]) -> None:

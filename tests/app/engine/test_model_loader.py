@@ -154,6 +154,45 @@ def test_what_is_prepared_is_loaded_though_nobody_waits(models: Models) -> None:
     assert models.ready("path:a")
 
 
+def test_only_what_is_in_the_box_is_opened_in_the_server(
+    models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Uploads, paths and what the settings name go through another process, unless it is off."""
+    import transformer_viz.checkpoints as checkpoints
+    import transformer_viz.opening as opening
+
+    ways: list[str] = []
+    load = checkpoints.load
+
+    def way(name: str) -> Callable[..., object]:
+        def note(thing: str, **words: object) -> object:
+            ways.append(name)
+            return load(thing, device="cpu", **words)
+
+        return note
+
+    monkeypatch.setattr(checkpoints, "load", way("here"))
+    monkeypatch.setattr(opening, "open_apart", way("apart"))
+    models.shelf.put("upload:x", tmp_path / "b")
+    for name in ("path:a", "upload:x", next(iter(models.shelf)), "en-de-small"):
+        models.get(name, Task())
+    monkeypatch.setenv("TRANSFORMER_VIZ_APART", "off")
+    models.get("path:c", Task())
+    assert ways == ["apart", "apart", "apart", "here", "here"]
+
+
+def test_the_process_for_files_is_started_once(
+    models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformer_viz.opening.places import NURSERY
+
+    begun: list[int] = []
+    monkeypatch.setattr(type(NURSERY), "warm", lambda self: begun.append(1))
+    for _ in range(3):
+        models.expect()
+    until(lambda: begun == [1])
+
+
 def until(ready: Callable[[], bool]) -> None:
     """Wait for something that other threads bring about."""
     end = time.monotonic() + 20

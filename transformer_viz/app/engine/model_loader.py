@@ -70,6 +70,7 @@ class Models:
         self._loadings: OrderedDict[str, Loading] = OrderedDict()
         self._lock = threading.Lock()
         self._one_at_a_time = threading.Lock()  # of what visitors bring
+        self._expected = False
 
     def __contains__(self, name: str) -> bool:
         return name in self._loadings
@@ -106,6 +107,12 @@ class Models:
             timer = threading.Timer(PAINTING, self._start_quietly, args=(name,))
             timer.daemon = True
             timer.start()
+
+    def expect(self) -> None:
+        """Be ready for a file from outside the box: what opens it takes seconds to start."""
+        if settings.APART.on and not self._expected:
+            self._expected = True
+            threading.Thread(target=_warm_up, daemon=True).start()
 
     def _start_quietly(self, name: str) -> None:
         with suppress(KeyError):  # an upload may be gone by now
@@ -199,6 +206,12 @@ class Models:
         ):
             gone.add(loaded.pop(0)[0])
         return gone
+
+
+def _warm_up() -> None:
+    from ...opening.places import NURSERY
+
+    NURSERY.warm()
 
 
 def _base_of(shelved: Shelved) -> dict[str, Any]:

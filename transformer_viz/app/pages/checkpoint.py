@@ -43,6 +43,8 @@ def draw(engine: Engine) -> None:
 
 
 def _body(engine: Engine, name: str) -> None:
+    if settings.PATHS.on or settings.UPLOADS.on:
+        engine.models.expect()
     with st.container(key="pictures-checkpoint"):
         left, right = st.columns([5, 13])
         with left.container(border=True, key="card-models"):
