@@ -147,9 +147,9 @@ def scene(trace: Trace, monkeypatch: pytest.MonkeyPatch, **look: Any) -> Any:
     place = SimpleNamespace(map_name="cross", layer=1, head=0)
     found = SimpleNamespace(
         engine=None, question=None, kind=None, place=place, changes=(), now=trace, before=trace,
-        shown=(trace, None), look=SimpleNamespace(**seen | look),
+        shown=(trace, None), look=SimpleNamespace(**seen | look), is_long=False,
     )  # fmt: skip
-    monkeypatch.setattr(downloads, "scene_at", lambda *asked: found)
+    monkeypatch.setattr(downloads, "scene_at", lambda *asked, long: found)
     return found
 
 

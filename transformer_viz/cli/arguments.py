@@ -178,6 +178,17 @@ def layer_numbers(text: str | None) -> list[int]:
     return found
 
 
+def token_span(flag: str, text: str | None) -> slice | None:
+    """The tokens of an option such as ``--rows 100:300``, the last one not included."""
+    if text is None:
+        return None
+    first, colon, last = text.partition(":")
+    known = all(not word or (word.isascii() and word.isdecimal()) for word in (first, last))
+    if not (colon and known):
+        raise ValueError(f"{flag} takes numbers of tokens, like {flag} 0:500; got {text!r}.")
+    return slice(int(first) if first else None, int(last) if last else None)
+
+
 def new_file(out: str, what: str) -> Path:
     """The file that ``--out`` names: its folder exists, and it is no folder itself."""
     path = Path(out)

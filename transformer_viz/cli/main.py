@@ -29,6 +29,7 @@ from .arguments import (
     read_intervention,
     recipe_data,
     stored_run,
+    token_span,
 )
 from .atlas import atlas
 from .compare import compare
@@ -229,6 +230,8 @@ def report(path: str, title: str, out: str, words: tuple[str, ...], **given: Any
 @click.option("--block", metavar="B", help="encoder, decoder or cross; may be left out if alone.")
 @click.option("--layer", type=click.IntRange(0), metavar="L", help="From 0.")
 @click.option("--head", type=click.IntRange(0), metavar="H", help="From 0.")
+@click.option("--rows", metavar="0:500", help="Of csv and npz: these rows, counted in tokens.")
+@click.option("--columns", metavar="0:500", help="Of csv and npz: these columns.")
 @click.option("--before", metavar="F", help="Another trace file: the change since it.")
 @click.option("--words", is_flag=True, help="Merge pieces to whole words.")
 @click.option("--special/--no-special", default=True, help="Start and end marks too, or not.")
@@ -238,8 +241,14 @@ def report(path: str, title: str, out: str, words: tuple[str, ...], **given: Any
 def export(run: str, kind: str, picture: str, out: str, before: str | None, **how: Any) -> None:
     """Make a figure for a paper, or a table of numbers, of a stored run.
 
-    csv and npz hold one head's weights; safetensors is the run itself, written anew.
+    csv and npz hold one head's weights, of a long text a part of them; safetensors is the run
+    itself, written anew.
     """
+    for side in ("rows", "columns"):
+        span = token_span(f"--{side}", how.pop(side))
+        if span is not None and kind not in ("csv", "npz"):
+            raise ValueError(f"--{side} is of csv and npz; {kind} holds the whole.")
+        how |= {} if span is None else {side: span}
     from ..views.export.file_formats import exported
 
     file = new_file(out, "export")

@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 
 from ..core.given.facts import SHORT
+from ..core.tiles import LONG, MOST_CELLS
 from ..core.trace import Trace
 from ..core.version import __version__
 from ..i18n import say
-from ..metrics.attention.map_cells import Cells, cells
+from ..metrics.attention.map_cells import Cells, cells, is_tiled, part_cells
 from ..metrics.attention.map_difference import difference, require_same_words
 from .csv_text import csv_text
 
@@ -62,6 +63,8 @@ def csv_numbers(
     before: Trace | None = None,
     words: bool = False,
     special: bool = True,
+    rows: slice | None = None,
+    columns: slice | None = None,
 ) -> str:
     """One head's weights as a table: a line for each pair of words.
 
@@ -76,24 +79,26 @@ def csv_numbers(
         before: another run over the same words, or over the first of them.
         words: merge pieces to whole words.
         special: take start and end marks too.
+        rows, columns: the rows and columns to take, counted in tokens from 0; left out, all.
 
     Raises:
         LookupError: a map, layer or head that the trace lacks; names those it has.
-        ValueError: the two runs speak about different words.
+        ValueError: the two runs speak about different words, rows or columns that the map lacks,
+            or more lines than a table takes.
     """
-    now = cells(trace, block, layer, head, words=words, special=special)
+    part = _part(rows, columns, words, special)
+    _require_room(trace, (block, layer), rows, columns, LONG**2)
+    now, was = _taken((trace, before), (block, layer, head), part, words, special)
     query, key = np.indices(now.weights.shape).reshape(2, -1)
     table = {
         "from": np.array(now.rows.labels, object)[query],
         "to": np.array(now.columns.labels, object)[key],
         "weight": now.weights.reshape(-1),
         "masked": now.masked.reshape(-1).astype(np.uint8),
-        "query": query,
-        "key": key,
+        "query": query + (now.members[0][0] if part else 0),
+        "key": key + (now.parts[0][0] if part else 0),
     }
-    if before is not None:
-        require_same_words(trace, before, block)
-        was = cells(before, block, layer, head, words=words, special=special)
+    if was is not None:
         table["before"] = _padded(was, now.weights.shape).reshape(-1)
         table["change"] = difference(now, was).reshape(-1)
     return csv_text(pd.DataFrame(table))
@@ -108,6 +113,8 @@ def npz_numbers(
     before: Trace | None = None,
     words: bool = False,
     special: bool = True,
+    rows: slice | None = None,
+    columns: slice | None = None,
 ) -> bytes:
     """One head's weights as a numpy archive, which ``np.load`` reads without pickle.
 
@@ -117,8 +124,13 @@ def npz_numbers(
 
     The arguments and errors are those of :func:`csv_numbers`.
     """
-    now = cells(trace, block, layer, head, words=words, special=special)
-    place = {"block": block, "layer": layer, "head": head}
+    part = _part(rows, columns, words, special)
+    _require_room(trace, (block, layer), rows, columns, MOST_CELLS)
+    now, was = _taken((trace, before), (block, layer, head), part, words, special)
+    place: dict[str, Any] = {"block": block, "layer": layer, "head": head}
+    if part:
+        place |= {"queries": [now.members[0][0], now.members[-1][0] + 1]}
+        place |= {"keys": [now.parts[0][0], now.parts[-1][0] + 1]}
     arrays = {
         "weights": now.weights.astype(np.float32),
         "masked": now.masked,
@@ -127,14 +139,64 @@ def npz_numbers(
         "note": np.array(now.note),
         "manifest": np.array(as_text(manifest(trace, before, **place))),
     }
-    if before is not None:
-        require_same_words(trace, before, block)
-        was = cells(before, block, layer, head, words=words, special=special)
+    if was is not None:
         arrays["change"] = difference(now, was)
         arrays["before"] = _padded(was, now.weights.shape)
     file = io.BytesIO()
     np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
     return file.getvalue()
+
+
+def _part(
+    rows: slice | None, columns: slice | None, words: bool, special: bool
+) -> tuple[slice, slice] | None:
+    """The rows and columns that were asked for; None where all are taken."""
+    if rows is None and columns is None:
+        return None
+    if words or not special:
+        raise ValueError(
+            "Rows and columns are counted in the model's own tokens; leave whole words out, and "
+            "start and end marks in."
+        )
+    return rows or slice(None), columns or slice(None)
+
+
+def _require_room(
+    trace: Trace, place: tuple[str, int], rows: slice | None, columns: slice | None, most: int
+) -> None:
+    """Refuse more weights of a long text than a file takes."""
+    if not is_tiled(trace):
+        return
+    shape = trace.map_shape(*place)
+    high, wide = (
+        len(range(*(part or slice(None)).indices(size)))
+        for part, size in zip((rows, columns), shape, strict=True)
+    )
+    if high * wide > most:
+        raise ValueError(
+            f"{high:,} rows and {wide:,} columns are {high * wide:,} weights; such a file holds at "
+            f"most {most:,}. Take a part: rows 0:500 and columns 0:500."
+        )
+
+
+def _taken(
+    runs: tuple[Trace, Trace | None],
+    place: tuple[str, int, int],
+    part: tuple[slice, slice] | None,
+    words: bool,
+    special: bool,
+) -> tuple[Cells, Cells | None]:
+    """The cells of a head in one run or in two."""
+    now, before = runs
+    if before is not None:
+        require_same_words(now, before, place[0])
+
+    def of(run: Trace) -> Cells:
+        if part is None and not is_tiled(run):
+            return cells(run, *place, words=words, special=special)
+        return part_cells(run, *place, *(part or (slice(None), slice(None))))
+
+    return of(now), None if before is None else of(before)
 
 
 def _padded(was: Cells, shape: tuple[int, ...]) -> np.ndarray:

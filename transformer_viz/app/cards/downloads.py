@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import pandas as pd
 import streamlit as st
 
+from ...core.tiles import LONG
 from ...i18n import mark, say, speaking
 from ...views.csv_text import csv_text
 from ...views.export.file_formats import FORMATS, exported
@@ -19,6 +20,10 @@ from ..ui import layout
 
 PRINTED = ("png", "svg", "pdf")
 MOST_WORDS = 256  # along a side, up to which lines can be read on paper
+PART = mark(
+    "Zoom in for its numbers: CSV and NPZ hold the part in view, of at most {most:,} × {most:,} "
+    "weights."
+)
 LABELS = {"html": mark("one page"), "safetensors": mark("trace file")}
 TYPES = {
     "png": "image/png",
@@ -37,12 +42,39 @@ def take(scene: Scene) -> None:
     """A button that opens what there is to take along; each file is made when it is asked for."""
     tip = say("Pictures, numbers, a page to send, the link.")
     with st.popover(say("Take it with you"), help=tip):
-        shown = picture(scene)
-        _row(scene, say("This head"), dict.fromkeys((*PRINTED, "csv", "npz"), shown))
+        if scene.is_long:
+            _head_of_long(scene)
+        else:
+            _row(scene, say("This head"), dict.fromkeys((*PRINTED, "csv", "npz"), picture(scene)))
         _row(scene, say("All heads of this block"), dict.fromkeys(PRINTED, "atlas"))
         _row(scene, say("Everything"), {"html": "report", "safetensors": "run"})
         st.markdown(f"**{say('The link')}**")
         st.code(address(), language=None, wrap_lines=True)
+
+
+def _head_of_long(scene: Scene) -> None:
+    """Files of a head too long for its matrix: its numbers are those of the part in view."""
+    kinds = dict.fromkeys(PRINTED, "map")
+    part = in_view(scene)
+    if part is not None:
+        kinds |= dict.fromkeys(("csv", "npz"), "part")
+    _row(scene, say("This head"), kinds)
+    if part is None:
+        st.caption(say(PART, most=LONG))
+
+
+def in_view(scene: Scene) -> tuple[slice, slice] | None:
+    """Rows and columns of the part of a long map that is shown; None where they are too many."""
+    shape = scene.now.map_shape(scene.place.map_name, scene.place.layer)
+    zoom = scene.look.zoom or tuple((0, size) for size in shape)
+    rows, columns = (slice(*span) for span in zoom)
+    if (rows.stop - rows.start) * (columns.stop - columns.start) > LONG**2:
+        return None
+    fits = all(
+        0 <= side.start < side.stop <= size
+        for side, size in zip((rows, columns), shape, strict=True)
+    )
+    return (rows, columns) if fits else None
 
 
 def table_files(table: pd.DataFrame, card: Mapping[str, object], name: str) -> None:
@@ -105,17 +137,23 @@ def maker(scene: Scene, kind: str, shown: str) -> Callable[[], bytes]:
     the language of the page, wherever it is called.
     """
     asked = (scene.engine, scene.question, scene.kind, scene.place, scene.changes, scene.look)
+    long = scene.is_long
+    part = in_view(scene) if shown == "part" else None
 
     def make() -> bytes:
-        again = scene_at(*asked)
+        again = scene_at(*asked, long=long)
         place, look = again.place, again.look
         now, before = (again.now, again.before) if kind == "html" else again.shown
         options: dict[str, Any] = {"words": look.words, "special": look.special}
+        if long:
+            options = {}
+        if part is not None:
+            options |= {"rows": part[0], "columns": part[1]}
         if kind in PRINTED:
             options |= {"ramp": look.ramp, "threshold": look.threshold}
             options["also"] = look.overlay if shown == "lines" else ()
         at = (place.map_name, place.layer, place.head)
-        compared = before if before is not now else None
+        compared = before if before is not now and (kind == "html" or not long) else None
         with speaking(look.lang):
             return exported(now, kind, shown, at, before=compared, **options)
 
@@ -127,4 +165,6 @@ def file_name(scene: Scene, kind: str, shown: str) -> str:
     place = scene.place
     model = re.sub(r"[^\w.-]+", "-", str(scene.now.manifest.get("model", "model"))).strip("-.")
     head = {"atlas": "all-heads", "report": "report", "run": "run"}
+    if shown == "part":
+        head["part"] = f"L{place.layer}-H{place.head}-part"
     return f"{model}-{place.map_name}-{head.get(shown, f'L{place.layer}-H{place.head}')}.{kind}"

@@ -20,10 +20,11 @@ from ..session.state import state
 from ..ui import components, layout
 from ..ui.text_format import escape_markdown, spoken
 from . import head_card
+from .downloads import take
 
 SHORT = mark(
     "Of a text of more than {most:,} tokens only the map is drawn, token by token: lines, q·k, the "
-    "difference, whole words, guesses and files need a shorter one."
+    "difference, whole words and guesses need a shorter one."
 )
 BEYOND = mark(
     "Its positions are sines, which go on beyond the {known:,} tokens that it was made for; it was "
@@ -43,8 +44,10 @@ def clamp_selection(scene: Scene) -> Scene:
 def opened(scene: Scene) -> None:
     """The card of the opened head."""
     place = scene.place
-    kind = layout.quiet_span(called(place.map_name))
-    layout.heading(f"{place.site.label} {kind}", fit=True)
+    with layout.row("center", spread=True):
+        kind = layout.quiet_span(called(place.map_name))
+        layout.heading(f"{place.site.label} {kind}", fit=True)
+        take(scene)
     try:
         data = long_map(scene)
     except (ValueError, LookupError) as error:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ...core.interventions import Temperature
 from ...core.numerics import MASK_SCORE
+from ...core.tiles import LONG, Tiles
 from ...core.trace import Trace
 from ...core.trace_parts import Attention
+from ...i18n import say
 from .word_merging import Axis, Regrouped, axis, merge_words, produced_axis, without_special
 
 
@@ -76,7 +79,95 @@ def cells(
     return Cells(drawn.weights, masked, drawn.queries, drawn.keys, members, parts, drawn.note)
 
 
-def axes(trace: Trace, attention: Attention) -> tuple[Axis, Axis]:
+def is_tiled(trace: Trace) -> bool:
+    """Whether a run keeps tiles in the place of matrices, and is too long for those."""
+    return any(max(one.shape) > LONG for one in trace.tiles)
+
+
+def refuse_difference(before: Trace | None) -> None:
+    """Refuse to subtract cells that stand for many weights each.
+
+    Raises:
+        ValueError: there is another run.
+    """
+    if before is not None:
+        raise ValueError(
+            f"The change between two runs is drawn of texts of up to {LONG:,} tokens; draw each "
+            "run by itself."
+        )
+
+
+def refuse_lines(trace: Trace) -> None:
+    """Refuse lines between more words than can be told apart.
+
+    Raises:
+        ValueError: a text too long for its matrix.
+    """
+    if is_tiled(trace):
+        raise ValueError(
+            f"Lines are drawn of texts of up to {LONG:,} tokens; this one has "
+            f"{len(trace.source):,}. Draw the map instead."
+        )
+
+
+def part_cells(
+    trace: Trace, block: str, layer: int, head: int, rows: slice, columns: slice
+) -> Cells:
+    """Some rows and columns of one head, token by token, of a text of any length.
+
+    Raises:
+        LookupError, ValueError: as of `Trace.tile`.
+    """
+    place = block, layer, head
+    weights = trace.tile(*place, rows, columns)
+    _, hidden = trace.pooled(*place, 1, rows, columns)
+    shape = trace.map_shape(block, layer)
+    spans = [range(*side.indices(size)) for side, size in zip((rows, columns), shape, strict=True)]
+    down, across = (
+        _picked(side, [(n,) for n in span])
+        for side, span in zip(_tiled_axes(trace, block, layer), spans, strict=True)
+    )
+    members, parts = (tuple((n,) for n in span) for span in spans)
+    return Cells(weights, hidden, down, across, members, parts)
+
+
+def coarse_cells(trace: Trace, block: str, layer: int, head: int, most: int) -> Cells:
+    """The whole of one head in at most ``most`` x ``most`` cells, each the largest weight under it.
+
+    Raises:
+        LookupError, ValueError: as of `Trace.pooled`.
+    """
+    shape = trace.map_shape(block, layer)
+    step = -(-max(shape) // most)
+    weights, hidden = trace.pooled(block, layer, head, step)
+    members, parts = (
+        tuple(tuple(range(n, min(n + step, size))) for n in range(0, size, step)) for size in shape
+    )
+    rows, columns = _tiled_axes(trace, block, layer)
+    down, across = _picked(rows, members), _picked(columns, parts)
+    note = say(
+        "Pooled: a cell is the largest of up to {down} × {across} weights.", down=step, across=step
+    )
+    return Cells(weights, hidden, down, across, members, parts, note if step > 1 else "")
+
+
+def _tiled_axes(trace: Trace, block: str, layer: int) -> tuple[Axis, Axis]:
+    """The names of rows and columns, without building a matrix."""
+    kept: list[Attention | Tiles] = [*trace.attentions, *trace.tiles]
+    return axes(
+        trace, next(one for one in kept if (one.site.map, one.site.layer) == (block, layer))
+    )
+
+
+def _picked(side: Axis, groups: Sequence[tuple[int, ...]]) -> Axis:
+    """Groups of tokens, each by the name of its first."""
+    labels = (f"{side.labels[one[0]]} …" if len(one) > 1 else side.labels[one[0]] for one in groups)
+    first = [one[0] for one in groups]
+    words, special = tuple(side.words[n] for n in first), tuple(side.special[n] for n in first)
+    return Axis(tuple(labels), words, special)
+
+
+def axes(trace: Trace, attention: Attention | Tiles) -> tuple[Axis, Axis]:
     """The names of rows and columns: a decoder's rows bear the words that they produce."""
     keys = axis(trace.tokens(attention.key))
     if attention.site.stack == "decoder" and trace.produced:

@@ -9,7 +9,13 @@ from ...core.palette import Palette, palette
 from ...core.sites import called
 from ...core.trace import Trace
 from ...i18n import say
-from ...metrics.attention.map_cells import Cells, cells
+from ...metrics.attention.map_cells import (
+    Cells,
+    cells,
+    coarse_cells,
+    is_tiled,
+    refuse_difference,
+)
 from ...metrics.attention.map_difference import appended, difference
 from ...metrics.attention.thumbnails import largest_change
 from .matrix_axes import OVERLAY, clickable, hatch, name_axes
@@ -17,6 +23,7 @@ from .theme import captioned, figure, scale
 
 ROW = 27  # pixels of a row, while the sentence is short enough
 HEIGHTS = (340, 720)  # the picture's size stays between these, so that a page does not jump
+COARSE = 256  # cells along a side of a text too long for its matrix
 CLICKS = 4096  # cells that get a marker of their own; larger maps answer the pointer only
 
 
@@ -36,6 +43,8 @@ def head_map(
 ) -> go.Figure:
     """One head as a map: rows look at columns, the weight on hover, masked cells hatched.
 
+    Of a run with tiles of more than 1,024 tokens each cell is the largest of many weights.
+
     Args:
         trace: the run to show.
         block: ``encoder``, ``decoder`` or ``cross``.
@@ -53,8 +62,12 @@ def head_map(
         LookupError: a map, layer or head that the trace lacks; names those it has.
         ValueError: the two runs speak about different words, or the earlier one about more.
     """
-    now = cells(trace, block, layer, head, words=words, special=special)
-    was = before and cells(before, block, layer, head, words=words, special=special)
+    if is_tiled(trace):
+        refuse_difference(before)
+        now, was = coarse_cells(trace, block, layer, head, COARSE), None
+    else:
+        now = cells(trace, block, layer, head, words=words, special=special)
+        was = before and cells(before, block, layer, head, words=words, special=special)
     shown = difference(now, was) if was else _amounts(now)
     colours = palette(dark)
     picture = _frame(now, dark, height)

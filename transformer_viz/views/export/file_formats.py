@@ -34,6 +34,8 @@ def exported(
     before: Trace | None = None,
     words: bool = False,
     special: bool = True,
+    rows: slice | None = None,
+    columns: slice | None = None,
     **look: Any,
 ) -> bytes:
     """The bytes of a file; pictures and pages speak the present language, data English.
@@ -46,6 +48,7 @@ def exported(
         before: another run over the same words, to compare with.
         words: merge pieces to whole words.
         special: start and end marks too.
+        rows, columns: of numbers, those to take, counted in tokens; left out, all.
         look: further words of a picture: ``ramp``, ``threshold``, ``dark``, ``width``, ``also``.
 
     Raises:
@@ -54,6 +57,7 @@ def exported(
     """
     grouped: dict[str, Any] = {"words": words, "special": special}
     if kind in ("csv", "npz"):
+        grouped |= {"rows": rows, "columns": columns}
         with speaking(ENGLISH):  # data are the same for everybody
             if kind == "csv":
                 return csv_numbers(trace, *place, before=before, **grouped).encode("utf-8")

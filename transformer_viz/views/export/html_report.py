@@ -18,12 +18,13 @@ from ...core.tiles import LONG as LONG_TEXT
 from ...core.trace import Trace
 from ...core.trace_parts import Tokens
 from ...i18n import join_words, say
+from ...metrics.attention.map_cells import is_tiled
 from ...metrics.attention.map_difference import require_same_words
 from ...metrics.attention.word_merging import REPEATED
 from ..numbers import manifest, whose
 from ..paper.figure_file import HONEST
 from .chosen_heads import Head, chosen, decided_first, most_decided, require_head
-from .long_report import LongBook, Wanted, is_tiled, long_book
+from .long_report import LongBook, Wanted, long_book
 from .packed_heads import PRECISIONS, Tell, made_level
 from .packed_heads import STEPS as WHOLE_STEPS
 from .report_data import STEPS, Place, Run, book
@@ -210,19 +211,26 @@ def runs_of(trace: Trace, before: Trace | None) -> list[Run]:
     """
     if before is None:
         return [Run(say("Now"), trace)]
+    if is_tiled(trace) != is_tiled(before):
+        raise ValueError(
+            'One of the two runs keeps tiles, the other matrices; trace both with keep=("tiles",).'
+        )
     for block in trace.maps:
         require_same_words(trace, before, block)
-    return [
-        Run(say("Now"), trace),
-        Run(say("Before"), before),
-        Run(say("Difference"), trace, before),
-    ]
+    both = [Run(say("Now"), trace), Run(say("Before"), before)]
+    if is_tiled(trace):
+        return both  # the difference needs matrices
+    return [*both, Run(say("Difference"), trace, before)]
 
 
 def room_for(title: str, body: str, most: float = MAX_PAGE_BYTES / 1e6) -> int:
     """How many bytes of deflated data fit on a page of so many MB with these words."""
-    whole = len(page(b"", title=title, body=body).encode("utf-8"))
-    return (int(1e6 * most) - SPARE - whole) * 3 // 4  # four letters for three bytes
+    return letters_for(title, body, most) * 3 // 4  # four letters for three bytes
+
+
+def letters_for(title: str, body: str, most: float) -> int:
+    """How many letters a page of so many MB has room for beside its words and scripts."""
+    return int(1e6 * most) - SPARE - len(page(b"", title=title, body=body).encode("utf-8"))
 
 
 def precision_words(changes: bool) -> str:

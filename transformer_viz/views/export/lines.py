@@ -13,7 +13,7 @@ from ...core.sites import called
 from ...core.trace import Trace
 from ...i18n import join_words, say
 from ...metrics import describe_row
-from ...metrics.attention.map_cells import cells
+from ...metrics.attention.map_cells import cells, refuse_lines
 from ..html.picture import Picture
 from .chosen_heads import most_decided
 from .html_report import room_for, runs_of
@@ -44,6 +44,7 @@ def lines(
     chosen = list(dict.fromkeys(heads if heads is not None else [most_decided(trace, block)[1:]]))
     if not 1 <= len(chosen) <= MOST_HEADS:
         raise ValueError(f"Lines show one to {MOST_HEADS} heads at once; got {len(chosen)}.")
+    refuse_lines(trace)
     first = cells(trace, block, *chosen[0])
     heads_named = join_words(f"L{layer} H{head}" for layer, head in chosen)
     title = say("{block} {heads} as lines", block=called(block), heads=heads_named)

@@ -16,7 +16,6 @@ from ...components.js_texts import taught
 from ...components.long_map import TileLine, long_map_data
 from ...components.standalone_page import header
 from ...core.sites import MAPS, Site, called
-from ...core.tiles import LONG
 from ...core.trace import Trace
 from ...i18n import say
 from ...metrics.attention.tile_pyramid import TILE, levels
@@ -51,11 +50,6 @@ class Wanted:
     room: int
     precision: str | None = None
     every: bool = False
-
-
-def is_tiled(trace: Trace) -> bool:
-    """Whether a run has tiles in the place of matrices, and is too long for those."""
-    return any(max(one.shape) > LONG for one in trace.tiles)
 
 
 def long_book(

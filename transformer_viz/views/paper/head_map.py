@@ -12,7 +12,13 @@ from ...components.head_map import pooled
 from ...core.palette import Palette, Ramp, palette, ramps
 from ...core.trace import Trace
 from ...i18n import say
-from ...metrics.attention.map_cells import Cells, cells
+from ...metrics.attention.map_cells import (
+    Cells,
+    cells,
+    coarse_cells,
+    is_tiled,
+    refuse_difference,
+)
 from ...metrics.attention.map_difference import appended, difference
 from ...metrics.attention.thumbnails import largest_change
 from . import sheet
@@ -62,8 +68,12 @@ def printed_map(
         ValueError: the two runs speak about different words, or no row or column is shown.
     """
     grouped = {"words": look.words, "special": look.special}
-    now = cells(trace, block, layer, head, **grouped)
-    was = before and cells(before, block, layer, head, **grouped)
+    if is_tiled(trace):
+        refuse_difference(before)
+        now, was = coarse_cells(trace, block, layer, head, MAX_SIDE_CELLS), None
+    else:
+        now = cells(trace, block, layer, head, **grouped)
+        was = before and cells(before, block, layer, head, **grouped)
     values = difference(now, was) if was else np.where(now.masked, np.nan, now.weights)
     colours = palette(look.dark)
     limit = largest_change(values) if was else float(np.nanmax(values, initial=0.0))

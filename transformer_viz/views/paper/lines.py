@@ -16,7 +16,7 @@ from matplotlib.path import Path
 from ...core.palette import OKABE_ITO, Palette, palette
 from ...core.trace import Trace
 from ...i18n import mark, say
-from ...metrics.attention.map_cells import Cells, cells
+from ...metrics.attention.map_cells import Cells, cells, refuse_lines
 from ...metrics.attention.map_difference import appended, difference
 from ...metrics.attention.thumbnails import largest_change
 from . import sheet
@@ -83,6 +83,7 @@ def printed_lines(
     if not 0 < len(heads) <= HEADS:
         raise ValueError(f"Lines show 1 to {HEADS} heads in colours; got {len(heads)}.")
     grouped = {"words": look.words, "special": look.special}
+    refuse_lines(trace)
     chosen = [cells(trace, block, *place, **grouped) for place in heads]
     first = chosen[0]
     _require_readable(first)
