@@ -41,7 +41,8 @@ def test_a_text_longer_than_its_positions_says_how_long_it_may_be(writer: str, t
 
 
 def test_a_report_of_a_long_text_holds_the_heads_that_were_chosen(writer, tmp_path, monkeypatch):
-    for place in ("inference.tracing", "inference.long_texts.choice", "metrics.attention.map_cells"):
+    runs = "inference.tracing", "inference.long_texts.choice"
+    for place in (*runs, "metrics.attention.map_cells"):
         monkeypatch.setattr(f"transformer_viz.{place}.LONG", 6)
     out = tmp_path / "page.html"
     said = answer("report", writer, "--ids", IDS, "--heads", "L1H0", "--out", str(out))
