@@ -36,11 +36,12 @@ test-of: $(DEV) ## run a folder or a file of tests: make test-of tests/metrics
 	@./.ci/chromium
 	$(PYTEST) $(or $(OF),$(filter-out $@,$(MAKECMDGOALS))) $(ARGS)
 
-check: $(DEV) ## format, lint and types, of the JavaScript too
+check: $(DEV) ## format, lint and types, of the JavaScript too; known weaknesses of packages
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	./.ci/tsc --project .
+	./.ci/audit
 
 coverage: $(DEV) ## lines and branches that no test runs: make coverage ARGS="tests/metrics tests/core"
 	@./.ci/chromium
@@ -53,7 +54,7 @@ docs-check: $(DEV) ## run what README and docs/ show: code, command lines, links
 bench: $(DEV) ## measure, and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks.run $(ARGS)
 
-soak: $(DEV) ## a monkey, two visitors, other tools, faults in the probe, models of other packages
+soak: $(DEV) ## a monkey, two visitors, other tools, odd inputs, faults in the probe, other packages
 	@./.ci/chromium
 	$(BIN)/python -m benchmarks.soak $(ARGS)
 	$(BIN)/python -m tests.foreign.mutants --tests --write docs/mutations.md

@@ -25,6 +25,8 @@ from tests.support.paths import ROOT
 
 SLICE = 400  # inputs of one process
 HANGS = 120.0  # seconds of the clock without an answer: it hangs, however busy the machine is
+SECONDS = 600.0  # for each reader
+BEGINS = 900.0  # seconds in which it must have opened what is sound
 NAMES = (
     *("checkpoint", "tokenizer", "sentencepiece", "pickle", "weights", "config", "zip", "link"),
     *("edits", "live", "sentence", "trace", "report", "corpus", "sentences"),
@@ -119,8 +121,9 @@ def slice_of(tally: Tally, first: int, count: int, seed: int, until: float) -> i
 
 def _answers(stream: IO[bytes]) -> Iterator[Any]:
     """The lines of a slice as they come; None where none came for too long."""
-    rest = b""
-    while select.select([stream], [], [], HANGS)[0]:
+    rest, patience = b"", BEGINS
+    while select.select([stream], [], [], patience)[0]:
+        patience = HANGS
         block = os.read(stream.fileno(), 1 << 16)
         if not block:
             return
@@ -152,7 +155,7 @@ def section(tallies: list[Tally], seed: int) -> Section:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Try odd inputs on every reader.")
     parser.add_argument("readers", nargs="*", metavar="READER", help=", ".join(NAMES))
-    parser.add_argument("--seconds", type=float, default=600.0, help="for each reader")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="for each reader")
     parser.add_argument("--cases", type=int, default=None, help="for each reader")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()

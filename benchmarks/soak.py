@@ -1,10 +1,12 @@
 """`make soak`: the app under strain for ten minutes and more; nothing may break or be mixed.
 
-    python -m benchmarks.soak [monkey visitors pupils peers] [--seconds 600] [--changes 200]
+    python -m benchmarks.soak [monkey visitors pupils peers fuzz] [--seconds 600] [--changes 200]
                               [--pupils 30] [--workers 1] [--nth 1] [--seed 1]
 
-The test suite holds some seconds of the first three. The fourth asks what others need to draw the
-same heads; it installs their packages into a folder of their own and takes some minutes.
+The test suite holds some seconds of the first three and of the last, which tries odd inputs on
+each reader of files, links and sentences (``--seconds`` is for each of them). The fourth asks what
+others need to draw the same heads; it installs their packages into a folder of their own and takes
+some minutes.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Browser, Page
 
+from benchmarks import fuzz
 from benchmarks.memory import Diary, growth, server_of, slope
 from benchmarks.monkey import Found, play
 from benchmarks.peers import peers
@@ -50,15 +53,29 @@ def main() -> int:
     if unknown:
         parser.error(f"there is no soak {unknown[0]!r}; choose of {', '.join(NAMES)}")
     needs_model(dict(os.environ))
-    kept = [
-        beside_others() if name == PEERS else soak(name, asked) for name in asked.names or NAMES
+    held = [
+        ALONE[name](asked) if name in ALONE else soak(name, asked) for name in asked.names or NAMES
     ]
-    return 0 if all(kept) else 1
+    return 0 if all(held) else 1
 
 
-def beside_others() -> bool:
+def beside_others(asked: argparse.Namespace) -> bool:
     """Measure what others need for the same heads, without the app."""
-    result = peers()
+    return kept(peers())
+
+
+def odd_inputs(asked: argparse.Namespace) -> bool:
+    """Try odd inputs on every reader, without the app."""
+    seconds = asked.seconds or fuzz.SECONDS
+    tallies = []
+    for name in fuzz.NAMES:
+        tallies.append(fuzz.fuzz(name, seconds, None, asked.seed))
+        print(*tallies[-1].lines(), sep="\n", flush=True)
+    return kept(fuzz.section(tallies, asked.seed))
+
+
+def kept(result: Section) -> bool:
+    """Write a section, and tell whether all its budgets are kept."""
     write(result)
     print(result.text)
     return all(budget.kept for budget in result.budgets)
@@ -164,8 +181,8 @@ def pupils(chromium: Browser, url: str, asked: argparse.Namespace, broken: list[
 
 
 SOAKS = {"monkey": monkey, "visitors": visitors, "pupils": pupils}
-PEERS = "peers"
-NAMES = (*SOAKS, PEERS)
+ALONE = {"peers": beside_others, "fuzz": odd_inputs}  # they need no app
+NAMES = (*SOAKS, *ALONE)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -260,9 +260,8 @@ def recognised(found: Candidate, wanted: str | None = None) -> tuple[Layout, Can
             if layout.recognise(what):
                 return layout, what
     raise CheckpointError(
-        f"The layout of {found.path.name} is not known; {_nearest(found)}. "
-        f"Known are {', '.join(names)}. Build the module with its own "
-        "code and give it to load(module, tokenizer=...)."
+        f"The layout of {found.path.name} is not known; {_nearest(found)}. Known are "
+        f"{', '.join(names)}. Or build its module, and load(module)."
     )
 
 

@@ -11,7 +11,7 @@ import click
 from ..corpus.sentence_file import BOM, sentences
 from .arguments import new_file
 from .options import load_model, model_path, set_option
-from .terminal import Counter
+from .terminal import Counter, tell
 
 if TYPE_CHECKING:
     from ..inference.alignment.corpus import CorpusAlignment
@@ -81,14 +81,14 @@ def align(
     )
     counter.close()
     if links is None:
-        click.echo(found.pharaoh(), nl=False)
-        click.echo("\n".join(lines(found)), err=True)
+        tell(found.pharaoh(), nl=False)
+        tell("\n".join(lines(found)), err=True)
         return
     links.write_text(found.pharaoh(), encoding="utf-8")
     card = links.with_name(f"{links.name}.json")
     card.write_text(json.dumps(_told(found), indent=2) + "\n", encoding="utf-8")
-    click.echo("\n".join(lines(found)))
-    click.echo(f"{out}: {len(pairs)} sentences; {card}: what was measured")
+    tell("\n".join(lines(found)))
+    tell(f"{out}: {len(pairs)} sentences; {card}: what was measured")
 
 
 def _whole(file: str) -> list[Any]:

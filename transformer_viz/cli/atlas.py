@@ -9,7 +9,7 @@ import click
 from ..corpus.sentence_file import text_file
 from .arguments import config_word, known_checkpoint
 from .options import load_model, model_path, set_option
-from .terminal import Counter, after_a_second
+from .terminal import Counter, after_a_second, tell
 
 
 @click.command()
@@ -80,7 +80,7 @@ def atlas(
         tell=lambda count, total: counter.tell(count),
     )
     counter.close()
-    click.echo(_said(out, plan.sentences, len(plan.shards), done))
+    tell(_said(out, plan.sentences, len(plan.shards), done))
 
 
 def _said(out: str, sentences: int, shards: int, done: list) -> str:

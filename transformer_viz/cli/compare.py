@@ -13,7 +13,7 @@ from ..views.csv_text import csv_text
 from .arguments import known_checkpoint, new_file, read_intervention, stored_run
 from .options import load_model
 from .swap import card_beside
-from .terminal import Counter
+from .terminal import Counter, tell
 
 if TYPE_CHECKING:
     from ..metrics.comparison.comparing import Comparison
@@ -89,10 +89,10 @@ def compare(
             table.write_text(csv_text(frame), encoding="utf-8")
             card = json.dumps(found.card, indent=2, ensure_ascii=False) + "\n"
             card_beside(table).write_text(card, encoding="utf-8")
-    click.echo("\n".join(lines(found)))
+    tell("\n".join(lines(found)))
     for name, frame in ((out, found.heads), (matched, found.matched)):
         if name is not None:
-            click.echo(f"{name}: {len(frame)} heads, and {card_beside(Path(name))}")
+            tell(f"{name}: {len(frame)} heads, and {card_beside(Path(name))}")
 
 
 def _read(sentence: str | None, file: str | None) -> Any:

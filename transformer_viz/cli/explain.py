@@ -12,7 +12,7 @@ from ..views.csv_text import csv_text
 from .arguments import new_file, one_question
 from .options import input_options, load_model, model_path, set_option
 from .swap import card_beside
-from .terminal import Counter, after_a_second
+from .terminal import Counter, after_a_second, tell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,11 +84,11 @@ def explain(
         table.write_text(csv_text(found.values), encoding="utf-8")
         card = json.dumps(found.card, indent=2, ensure_ascii=False) + "\n"
         card_beside(table).write_text(card, encoding="utf-8")
-    click.echo("\n".join(lines(found)))
+    tell("\n".join(lines(found)))
     if curve is not None:
-        click.echo("\n".join(["", *curved(curve, method)]))
+        tell("\n".join(["", *curved(curve, method)]))
     if out is not None:
-        click.echo(f"{out}: {len(found.values)} rows, and {card_beside(Path(out))}")
+        tell(f"{out}: {len(found.values)} rows, and {card_beside(Path(out))}")
 
 
 def lines(found: Explanation) -> list[str]:

@@ -46,7 +46,7 @@ from .options import (
 from .rank import rank
 from .serve import app
 from .swap import swap
-from .terminal import Counter, OneSentence, after_a_second, inspected, line_by_line
+from .terminal import Counter, OneSentence, after_a_second, inspected, line_by_line, tell
 
 if TYPE_CHECKING:
     from ..checkpoints.common.model import Model
@@ -80,7 +80,7 @@ def models() -> None:
         size = (folder / WEIGHTS).stat().st_size / 1e6
         snapshots = len(list(folder.glob("step-*.safetensors")))
         more = f", {snapshots} snapshots of its training" if snapshots else ""
-        click.echo(f"{name:<16}{title:<44}{size:5.1f} MB{more}")
+        tell(f"{name:<16}{title:<44}{size:5.1f} MB{more}")
 
 
 @main.command()
@@ -106,7 +106,7 @@ def inspect(
     with after_a_second("Running a sample to see and prove the capture"):
         found = look(model, source=text, image=picture)
     lines = json.dumps(found.to_dict(), indent=2) if as_json else "\n".join(inspected(found))
-    click.echo(lines)
+    tell(lines)
 
 
 @main.command()
@@ -134,7 +134,7 @@ def trace(path: str, out: str, words: tuple[str, ...], **given: Any) -> None:
     told = f"capture report {found.report.status}"
     if found.report.output_difference is None:
         told = "the capture of so long a text was not proved"
-    click.echo(f"{out}: {maps}{kept}; {told}")
+    tell(f"{out}: {maps}{kept}; {told}")
 
 
 def _beside(model: Model, path: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -210,9 +210,9 @@ def report(path: str, title: str, out: str, words: tuple[str, ...], **given: Any
     content = page(found, before, title=title, tell=counter.tell, **holds)
     counter.close()
     size = len(content.encode("utf-8")) / 1e6
-    click.echo(f"Writing {size:.2f} MB to {out}", err=True)
+    tell(f"Writing {size:.2f} MB to {out}", err=True)
     file.write_text(content, encoding="utf-8")
-    click.echo(f"{out}: {size:.2f} MB; capture report {found.report.status}")
+    tell(f"{out}: {size:.2f} MB; capture report {found.report.status}")
 
 
 @main.command()
@@ -264,7 +264,7 @@ def export(run: str, kind: str, picture: str, out: str, before: str | None, **ho
         place = one_place(trace, how.pop("block"), how.pop("layer"), how.pop("head"), picture, kind)
         with after_a_second("Drawing"):
             file.write_bytes(exported(trace, kind, picture, place, before=was, **how))
-    click.echo(f"{out}: {file.stat().st_size:,} bytes")
+    tell(f"{out}: {file.stat().st_size:,} bytes")
 
 
 @main.command()
@@ -362,7 +362,7 @@ def train(
         Path(recipe), sentences, kept, made, device,
         continue_from=start, decay_from=decay_from, steps=steps, seed=seed,
     )  # fmt: skip
-    click.echo(f"{made}: look inside with transformer-viz app --model {made}")
+    tell(f"{made}: look inside with transformer-viz app --model {made}")
 
 
 main.add_command(app)

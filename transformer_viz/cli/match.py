@@ -10,7 +10,7 @@ import click
 
 from .arguments import existing_picture
 from .options import load_model, model_path
-from .terminal import after_a_second
+from .terminal import after_a_second, tell
 
 if TYPE_CHECKING:
     from ..inference.matching import Match
@@ -42,7 +42,7 @@ def match(
         found = compare(model, captions, image)
     if folder is not None:
         _save(found, folder)
-    click.echo(json.dumps(_words(found), indent=2) if as_json else _lines(found))
+    tell(json.dumps(_words(found), indent=2) if as_json else _lines(found))
 
 
 def _new_folder(out: str) -> Path:

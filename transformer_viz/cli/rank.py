@@ -11,7 +11,7 @@ from ..corpus.sentence_file import sentences
 from ..views.csv_text import csv_text
 from .arguments import new_file
 from .options import load_model, model_path, set_option
-from .terminal import Counter
+from .terminal import Counter, tell
 
 if TYPE_CHECKING:
     from ..inference.ablation.ranking import Ranking
@@ -64,13 +64,13 @@ def rank(
     counter.close()
     if table is not None:
         table.write_text(csv_text(ranking.table), encoding="utf-8")
-    click.echo("\n".join(lines(ranking)))
+    tell("\n".join(lines(ranking)))
     if keep_means:
         folder = model.folder or Path(path).resolve().parent
         stored = ranking.means.save(folder)
-        click.echo(f'{stored}: {{"kind": "mean_head", "mean": "{ranking.means.hash}", ...}}')
+        tell(f'{stored}: {{"kind": "mean_head", "mean": "{ranking.means.hash}", ...}}')
     if out is not None:
-        click.echo(f"{out}: {len(ranking.table)} heads")
+        tell(f"{out}: {len(ranking.table)} heads")
 
 
 def lines(ranking: Ranking) -> list[str]:

@@ -12,7 +12,7 @@ from ..core.interventions import Intervention
 from ..views.csv_text import csv_text
 from .arguments import new_file
 from .options import load_model, model_path, set_option
-from .terminal import Counter
+from .terminal import Counter, tell
 
 if TYPE_CHECKING:
     from ..inference.patching.swapping import Cell, Swap
@@ -68,11 +68,11 @@ def swap(
         table.write_text(csv_text(found.table), encoding="utf-8")
         card = json.dumps(found.card, indent=2, ensure_ascii=False) + "\n"
         card_beside(table).write_text(card, encoding="utf-8")
-    click.echo("\n".join(lines(found)))
+    tell("\n".join(lines(found)))
     if best is not None:
-        click.echo(Intervention(found.best(best)).to_json())
+        tell(Intervention(found.best(best)).to_json())
     if out is not None:
-        click.echo(f"{out}: {len(found.table)} swaps, and {card_beside(Path(out))}")
+        tell(f"{out}: {len(found.table)} swaps, and {card_beside(Path(out))}")
 
 
 def card_beside(table: Path) -> Path:

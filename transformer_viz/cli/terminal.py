@@ -10,15 +10,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
+from unicodedata import category
 
 import click
 
-from ..core.errors import is_fault
+from ..core.errors import is_fault, visible
 
 if TYPE_CHECKING:
     from ..inference.inspection import Inspection, Word
 
 BAD_INPUT = 2
+CONTROLS = ("Cc", "Zl", "Zp")  # of Unicode: commands, and ends of lines that nobody sees
 STOPPED = 130  # what shells expect of a program ended by Ctrl-C
 
 
@@ -75,13 +77,13 @@ def sentence(error: BaseException) -> str:
         text = str(error)
     else:
         text = f"{type(error).__name__}: {error}; --debug shows where."
-    return _visible(" ".join(text.split()))  # names in a file may hold a terminal's commands
+    return visible(" ".join(text.split()))  # names in a file may hold a terminal's commands
 
 
 @contextmanager
 def after_a_second(doing: str) -> Iterator[None]:
     """Say what is being done, if it takes longer than a second."""
-    timer = threading.Timer(1.0, lambda: click.echo(f"{doing} …", err=True))
+    timer = threading.Timer(1.0, lambda: tell(f"{doing} …", err=True))
     timer.daemon = True
     timer.start()
     try:
@@ -141,7 +143,7 @@ def _reply(lines: list[str], answer: Answer, counter: Counter) -> None:
     texts = [line for line in lines if line]
     answers = iter(answer(texts, lambda done: counter.tell(before + done)) if texts else ())
     for line in lines:
-        click.echo(" ".join(next(answers).split()) if line else "")
+        tell(" ".join(next(answers).split()) if line else "")
 
 
 def _arriving() -> Iterator[tuple[int, list[str]]]:
@@ -173,14 +175,14 @@ def _text(line: bytes, number: int) -> str:
 
 def inspected(found: Inspection) -> Iterator[str]:
     """The lines of an inspection for a reader: what it is, its words, its parts, the proof."""
-    yield _visible(f"{found.name}: {found.title}" if found.title else found.name)
+    yield visible(f"{found.name}: {found.title}" if found.title else found.name)
     yield f"layout {found.layout}, {found.kind}, takes {found.takes}, gives {found.gives}"
     yield (
         f"{found.parameters:,} parameters; file of {found.size:,} bytes in "
         f"{found.file_dtype or found.dtype}, computed in {found.dtype} on {found.device}"
     )
     yield f"SHA-256 {found.hash or 'none: it is in memory'}"
-    yield from (f"note: {_visible(note)}" for note in (*found.notes, *found.unwrapped))
+    yield from (f"note: {visible(note)}" for note in (*found.notes, *found.unwrapped))
     yield from _section(
         "config",
         ((row.word, _short(row.value), _origin(row)) for row in found.config),
@@ -226,17 +228,23 @@ def _vocabulary(found: Inspection) -> Iterator[str]:
     if words.typed:
         yield f"  none beside the weights: ids are typed as numbers, {words.size:,} are known"
     else:
-        yield f"  {words.size:,} pieces, such as {' '.join(map(_visible, words.sample[::4]))}"
-    yield from (
-        f"  {role:<8} {token:>6}  {_visible(piece)}" for role, token, piece in words.special
-    )
+        yield f"  {words.size:,} pieces, such as {' '.join(map(visible, words.sample[::4]))}"
+    yield from (f"  {role:<8} {token:>6}  {visible(piece)}" for role, token, piece in words.special)
 
 
-def _visible(piece: str) -> str:
-    """A piece on one line, its control characters as escapes."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in piece)
+def inert(text: str) -> str:
+    """Text for a terminal: control characters as escapes, all else as it is, lines and tabs too.
+
+    Marks of direction stay: texts in Arabic and Hebrew need them.
+    """
+    return "".join(c if c in "\n\t" or category(c) not in CONTROLS else visible(c) for c in text)
+
+
+def tell(text: str = "", nl: bool = True, err: bool = False) -> None:
+    """Write what may hold words of a model, a file or a user."""
+    click.echo(inert(text), nl=nl, err=err)
 
 
 def _short(value: Any) -> str:
-    text = _visible(str(value))
+    text = visible(str(value))
     return text if len(text) <= 40 else f"{text[:39]}…"

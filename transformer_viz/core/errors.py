@@ -20,3 +20,8 @@ def short(value: object, most: int = 60) -> str:
     """What came, as an error quotes it: a long value only by its beginning."""
     text = repr(value)
     return text if len(text) <= most else f"{text[:most]}..."
+
+
+def visible(text: str) -> str:
+    """A text on one line, what cannot be seen (a terminal's commands among it) as escapes."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .errors import visible
 from .interventions import Intervention
 from .sites import MAPS
 from .tiles import MOST_CELLS, Matrix, Tiles
@@ -54,7 +55,8 @@ class Trace:
         words.append(f"{len(self.heads)} heads in {len(self.attentions)} attentions")
         if self.report.given:
             words.append(self.report.GIVEN)
-        return f"<Trace of {self.manifest.get('model', 'a model')}: {', '.join(words)}>"
+        model = visible(str(self.manifest.get("model", "a model")))
+        return f"<Trace of {model}: {', '.join(words)}>"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write this trace to one safetensors file (see :mod:`transformer_viz.core.trace_file`)."""

@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
-from ..core.errors import is_panic
+from ..core.errors import is_fault, is_panic
 from ..core.trace_parts import Tokens
 from .tokenizers import arrange, piece, swallowed, whole
 
 
 @contextmanager
 def without_panics() -> Iterator[None]:
-    """What the library's native code raises becomes an error like others: a panic, which is no
-    Exception, and an Exception of no kind.
+    """What the library raises becomes an error like others: a panic, which is no Exception, an
+    Exception of no kind, and what Python raises where a file's words are of odd types.
 
     Raises:
         ValueError: the first line of it, and what to do.
@@ -24,12 +24,13 @@ def without_panics() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if not is_panic(error) and type(error) is not Exception:
+        if isinstance(error, ValueError | OSError) or not is_fault(error):
             raise
-        reason = str(error).partition("\n")[0][:100].rstrip(". ")
+        is_native = is_panic(error) or type(error) is Exception
+        reason = str(error).partition("\n")[0][:100].rstrip(". ") if is_native else ""
         raise ValueError(
-            f"The tokenizer of this model broke off ({reason}). Take another text, or type token "
-            "ids as numbers."
+            f"The tokenizer of this model broke off ({reason or 'a word of its files is odd'}). "
+            "Take another text, or type token ids as numbers."
         ) from None
 
 

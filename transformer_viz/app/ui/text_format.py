@@ -11,6 +11,9 @@ from ...core.trace_parts import Tokens
 from ...i18n import join_words as in_order
 from ...i18n import say
 
+#: Where GitHub's Markdown, which looks at the text after escapes are gone, sees an address.
+BY_ITSELF = re.compile(r"(?<=:)(?=//)|(?<=www)(?=\.)|(?=@)", re.I)
+JOINER = "\u2060"
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
@@ -37,9 +40,11 @@ def escape_markdown(text: str) -> str:
     """Text that Streamlit's boxes and labels show as it is.
 
     They read Markdown, and a sentence or a link from outside may hold anything: a picture from
-    another place would be fetched.
+    another place would be fetched. What would become a link by itself, escaped or not, is held
+    apart by a mark that is not seen.
     """
-    return "".join(f"\\{c}" if c in "\\`*_{}[]()#+-!:<>~$|&" else c for c in text)
+    apart = BY_ITSELF.sub(JOINER, text)
+    return "".join(f"\\{c}" if c in "\\`*_{}[]()#+-!:<>~$|&" else c for c in apart)
 
 
 def spoken(error: BaseException) -> str:

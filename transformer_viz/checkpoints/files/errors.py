@@ -6,6 +6,12 @@ import re
 
 LONG = re.compile(r"(\S{80})\S{220,}")  # a word that a file wrote into its own error
 
+#: What the interpreter says of its own insides, which no reader of a page can mend.
+INSIDES = re.compile(
+    r"argument|attribute|codec can't|<class|\bobject\b|subscript|unpack|literal|indices"
+    r"|instances of|range"
+)
+
 
 class CheckpointError(ValueError):
     """A checkpoint that cannot be opened; the message says what came and what to do."""
@@ -16,3 +22,9 @@ class CheckpointError(ValueError):
 
 class CheckpointMissing(CheckpointError, FileNotFoundError):
     """A checkpoint, or a file it needs, that is not there."""
+
+
+def reason(error: BaseException, most: int = 120) -> str:
+    """Why a library could not read a file, on one line; nothing of the interpreter's insides."""
+    text = " ".join(str(error).split())[:most].rstrip(".: ")
+    return text if text and not INSIDES.search(text) else "what stands in it is of an odd kind"

@@ -8,7 +8,7 @@ import pickletools
 from pathlib import Path
 from typing import Any
 
-from .errors import CheckpointError
+from .errors import CheckpointError, reason
 
 MAX_PICKLE = 4 * 2**20  # bytes; the characters of all of Unicode take a few more
 #: Everything that dictionaries, lists, text and numbers are written with. Tuples are left out: as a
@@ -48,10 +48,8 @@ def read_plain_pickle(path: Path) -> Any:
         strange = _strange_opcode(content)
         loaded = None if strange else NoNames(io.BytesIO(content)).load()
     except Exception as error:  # a damaged pickle can raise nearly anything
-        known = isinstance(error, pickle.UnpicklingError | CheckpointError)
-        reason = str(error).partition("\n")[0][:100] if known else "it is damaged"
         raise CheckpointError(
-            f"{path.name} is no sound pickle ({reason}). Write it again, or remove it."
+            f"{path.name} is no sound pickle ({reason(error)}). Write it again, or remove it."
         ) from error
     if strange:
         raise CheckpointError(

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from .errors import CheckpointError as CheckpointError
 from .errors import CheckpointMissing as CheckpointMissing
+from .errors import reason
 from .pickles import look_through
 from .sharded import is_index, parts_of
 from .sniffing import kind_of
@@ -251,10 +252,9 @@ def _read_torch(path: Path, zipped: bool) -> Any:
         with torch.serialization.safe_globals(HARMLESS):
             return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
     except Exception as error:  # a damaged file can raise nearly anything
-        reason = " ".join(str(error).split())[:120] or type(error).__name__
         raise CheckpointError(
-            f"{path.name} cannot be read as weights: {reason}. It is damaged or of another kind; "
-            "save the state dict again with torch.save, or as safetensors."
+            f"{path.name} cannot be read as weights: {reason(error)}. It is damaged or of another "
+            "kind; save the state dict again with torch.save, or as safetensors."
         ) from error
 
 

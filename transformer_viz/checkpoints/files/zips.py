@@ -6,7 +6,7 @@ import struct
 import zipfile
 from pathlib import Path
 
-from .errors import CheckpointError
+from .errors import CheckpointError, reason
 
 MAX_DIRECTORY = 16 * 2**20  # bytes of a zip's table of contents: some 150,000 members
 _END, _LOCATOR, _END_64 = b"PK\x05\x06", b"PK\x06\x07", b"PK\x06\x06"
@@ -40,9 +40,9 @@ def members(path: Path) -> list[zipfile.ZipInfo]:
 
 def damaged(path: Path, error: Exception) -> CheckpointError:
     """The sentence about a zip file that does not hold what it says."""
-    plain = error.strerror if isinstance(error, OSError) else str(error)  # without our paths
-    reason = (plain or "").partition("\n")[0][:120] or type(error).__name__
-    return CheckpointError(f"{path.name} is a damaged zip file: {reason}. Copy or save it again.")
+    plain = error.strerror if isinstance(error, OSError) else ""  # without our paths
+    why = plain or reason(error)
+    return CheckpointError(f"{path.name} is a damaged zip file: {why}. Copy or save it again.")
 
 
 def _directory(path: Path) -> tuple[int, bool]:

@@ -76,4 +76,5 @@ def plainly(error: BaseException) -> str:
     """The first line of an error of the library, short enough for a sentence."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     line = re.sub(r"^.*?\b\w+Error: ", "", " ".join(lines[:2]).strip())
+    line = re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", line).replace("NoneType", "none")
     return (line if len(line) <= 200 else f"{line[:197]}...").rstrip(".: ")

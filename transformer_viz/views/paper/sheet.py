@@ -29,6 +29,8 @@ from ...core.palette import Palette, Ramp
 from .fonts import families, family_of, missing
 
 POINTS = 72 / 25.4  # points in a millimetre
+#: Characters that no XML may hold (XML 1.0, section 2.2): a file with one would not open.
+NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 DOTS = 300  # per inch, in a PNG
 SIZE = 8  # points of words, and the least where a map is dense
 MIN_LETTER_SIZE = 5
@@ -243,4 +245,7 @@ def written(figure: Figure, kind: str, title: str, text: str, manifest: str) -> 
 def _spoken(svg: bytes, text: str) -> bytes:
     """An SVG that a screen reader reads: a picture, whose caption follows its title."""
     whole = svg.decode("utf-8").replace("<svg ", '<svg role="img" ', 1)
-    return whole.replace("</title>", f"</title>\n <desc>{escape(text)}</desc>", 1).encode("utf-8")
+    whole = NOT_XML.sub("\ufffd", whole)
+    return whole.replace(
+        "</title>", f"</title>\n <desc>{NOT_XML.sub('', escape(text))}</desc>", 1
+    ).encode("utf-8")

@@ -1,0 +1,177 @@
+"""What odd inputs have found, each as a case of its own: it was no sentence, or too much."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors
+import safetensors.numpy
+import torch
+
+from tests.checkpoints.hostile.hugging import hugging
+from transformer_viz.app.live import sliders, tiles
+from transformer_viz.checkpoints import load
+from transformer_viz.checkpoints.files.plain_pickle import read_plain_pickle
+from transformer_viz.checkpoints.files.reading import read_config, read_weights
+from transformer_viz.checkpoints.files.unpacking import unpack
+from transformer_viz.core.interventions import Intervention
+from transformer_viz.core.trace import Trace
+from transformer_viz.corpus.folder import open_atlas
+from transformer_viz.corpus.plan import PLAN
+
+from .judge import complaint
+from .readers import NAMED, quiet
+from .seeds import tokenizer_files
+
+
+def refused(read: Callable[[], Any]) -> str:
+    """The sentence with which something is refused."""
+    with pytest.raises((ValueError, OSError)) as error:
+        read()
+    assert not complaint(error.value), str(error.value)
+    return str(error.value)
+
+
+def test_a_config_that_is_not_utf_8(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_bytes(b'{"layout": "\x80"}')
+    assert "byte 12 is no UTF-8" in refused(lambda: read_config(tmp_path / "config.json"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pickle.dumps({"vocab_size": 5}, 0).replace(b"I5", b"IV5"),  # no number
+        b"\x80\x04]K\x00N\x86s.",
+        b"",
+        b"\x80",
+    ],
+)
+def test_pickles_that_break_in_the_reader(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "meta.pkl").write_bytes(content)
+    refused(lambda: read_plain_pickle(tmp_path / "meta.pkl"))
+
+
+def test_a_tensor_without_all_that_makes_one(tmp_path: Path) -> None:
+    """One argument of `_rebuild_tensor_v2` was taken out of the pickle."""
+    seed = next(one for one in NAMED["weights"].seeds() if one.opened == "w.pt")
+    (tmp_path / "w.pt").write_bytes(seed.files["w.pt"].replace(b"ccollections\nOrderedDict", b""))
+    refused(lambda: read_weights(tmp_path / "w.pt"))
+
+
+def test_a_name_in_a_zip_that_is_not_utf_8(tmp_path: Path) -> None:
+    torch.save({"a": torch.zeros(2)}, tmp_path / "w.pt")
+    whole = (tmp_path / "w.pt").read_bytes()
+    for path in (tmp_path / "w.pt", tmp_path / "in.zip"):
+        path.write_bytes(whole.replace(b"w/data.pkl", b"w/d\xaa\xaaa.pkl"))
+    refused(lambda: read_weights(tmp_path / "w.pt"))
+    refused(lambda: unpack(tmp_path / "in.zip", tmp_path / "out"))
+
+
+@pytest.mark.parametrize("words", [{"hidden_size": False}, {"eos_token_id": "x"}])
+def test_words_of_other_types(words: dict[str, Any], tmp_path: Path) -> None:
+    hugging(**words)(tmp_path, tmp_path / "canary")
+    with quiet():
+        refused(lambda: load(tmp_path, device="cpu"))
+
+
+def test_a_limit_of_length_that_is_no_number(tmp_path: Path) -> None:
+    files = tokenizer_files()
+    beside = json.loads(files["tokenizer_config.json"]) | {"model_max_length": "long"}
+    files["tokenizer_config.json"] = json.dumps(beside).encode()
+    hugging()(tmp_path, tmp_path / "canary")
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    with quiet():
+        model = load(tmp_path, device="cpu")
+        said = refused(lambda: model.tokenizer.source_ids("the cat"))
+    assert "a word of its files is odd" in said
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        {"kind": "x" * 5_000},
+        {"kind": "window", "x" * 5_000: 1},
+        {"kind": "temperature", "value": "x" * 5_000},
+        {"kind": "temperature", "value": list(range(9_000))},
+        {"kind": "swap_head"},
+    ],
+)
+def test_long_words_in_edits_are_cut(edits: dict[str, Any]) -> None:
+    refused(lambda: Intervention.from_json(json.dumps({"edits": [edits]})))
+
+
+def test_names_of_a_live_request_stay_on_one_line() -> None:
+    refused(lambda: sliders.asked({"a\nb": "1", "x" * 500: "2"}))
+    refused(lambda: tiles.asked({"a\nb": "1", "x" * 500: "2"}))
+
+
+@pytest.fixture
+def change(tmp_path: Path) -> Callable[[Callable[[dict[str, Any]], None]], Path]:
+    """Writes a trace file whose words were changed by a function."""
+    content = NAMED["trace"].seeds()[0].files["run.safetensors"]
+    path = tmp_path / "run.safetensors"
+
+    def write(edit: Callable[[dict[str, Any]], None]) -> Path:
+        path.write_bytes(content)
+        with safetensors.safe_open(path, framework="numpy") as file:
+            words = json.loads(file.metadata()["trace"])
+        edit(words)
+        arrays = safetensors.numpy.load_file(path)
+        safetensors.numpy.save_file(arrays, path, metadata={"trace": json.dumps(words)})
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda words: words["report"].update(row_sum_error="0"),
+        lambda words: words["report"].update(rebuilt={"cross L0": []}),
+        lambda words: words["source"].update(labels=[1, 2, 3]),
+        lambda words: words["sites"][0].update(layer="0"),
+        lambda words: words["sites"][0].update(scale="x"),
+        lambda words: words["frames"]["heads"]["dtypes"].update(layer="x" * 5_000),
+        lambda words: words["frames"]["norms"]["runs"][0].__setitem__(0, "x" * 5_000),
+        lambda words: words["frames"].update(heads=[]),
+    ],
+)
+def test_a_trace_with_words_of_other_types(
+    edit: Callable[[dict[str, Any]], None],
+    change: Callable[[Callable[[dict[str, Any]], None]], Path],
+) -> None:
+    path = change(edit)
+    assert "run.safetensors is an incomplete trace file" in refused(lambda: Trace.load(path))
+
+
+def test_a_trace_cannot_ask_for_a_billion_rows(
+    change: Callable[[Callable[[dict[str, Any]], None]], Path],
+) -> None:
+    path = change(lambda words: words["frames"]["norms"]["runs"][0].__setitem__(-1, 10**12))
+    start = time.process_time()
+    refused(lambda: Trace.load(path))
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize("name", ["plan.json", "atlas.parquet", "examples.parquet"])
+@pytest.mark.parametrize("odd", [b"", b"\xb5", b"{}", b"PAR1PAR1"])
+def test_an_atlas_with_a_damaged_file(name: str, odd: bytes, tmp_path: Path) -> None:
+    for file, content in NAMED["corpus"].seeds()[0].files.items():
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_bytes(odd if file == name else content)
+    reader = NAMED["corpus"]
+    refused(lambda: reader.read(reader.seeds()[0], tmp_path))
+
+
+def test_a_plan_with_words_of_other_types(tmp_path: Path) -> None:
+    files = NAMED["corpus"].seeds()[0].files
+    words = json.loads(files[PLAN]) | {"seed": "x", "sentences": None}
+    (tmp_path / PLAN).write_text(json.dumps(words))
+    assert "is no plan of an atlas" in refused(lambda: open_atlas(tmp_path))
