@@ -23,8 +23,10 @@ from benchmarks.measure import peak_growth
 from benchmarks.report import Budget, Section
 from benchmarks.shapes import SHAPES, Forward, sentence
 from transformer_viz.capture import CaptureRequest, probe
+from transformer_viz.core.interventions import Intervention, Temperature
 from transformer_viz.core.sites import Site
 from transformer_viz.core.tiles import Part, Tiles, Visible
+from transformer_viz.core.tiles.edited import EditedMap
 
 LAYERS = 2  # time and queries and keys grow with the layers, the memory of statistics does not
 LENGTHS = (2048, 4096, 8192)
@@ -33,6 +35,8 @@ MEGABYTE = 1e6
 MOST_MORE, MOST_TIME = 150, 6  # MB and times the forward alone (issue 17)
 SIDE, LONGEST, SAMPLES = 512, 32768, 200
 TILE = {"p50": 60, "p95": 150}  # ms, to the painted picture
+HANDS, SHOWN, STEPS = (8192, 20_000), 400, 20
+HAND = 200  # ms, from a step of a slider to the painted picture
 #: glibc returns freed memory at once where blocks are larger than this; left alone it raises the
 #: limit while a program runs, and what it holds back is counted as if it were in use.
 RETURNED = {"MALLOC_MMAP_THRESHOLD_": "131072"}
@@ -65,6 +69,15 @@ def long_texts(quick: bool = False) -> Section:
     for name, value in zip(TILE, np.percentile(tile_times(), [50, 95]), strict=True):
         what = f"a tile of {SIDE} x {SIDE} at T={LONGEST:,}, {name}, CPU time without painting"
         budgets.append(Budget(what, float(value), TILE[name], " ms"))
+    for length in HANDS:
+        for what, part in (("the whole", length), (f"{SHOWN} tokens a side", SHOWN)):
+            for name, value in zip(
+                TILE, np.percentile(hand_times(length, part), [50, 95]), strict=True
+            ):
+                said = f"a step of the temperature at T={length:,}, {what}, {name}"
+                budgets.append(
+                    Budget(f"{said}, CPU time without painting", float(value), HAND, " ms")
+                )
     notes = (
         f"{LAYERS} layers of 12 heads, width 768, random weights, one thread, CPU seconds. Growth "
         "of the resident memory during one run, each in a fresh process, with a C library that "
@@ -105,16 +118,36 @@ def call(module: nn.Module, forward: Forward, way: str, length: int) -> Callable
     return alone if way == "alone" else watched
 
 
+def causal_head(length: int) -> Tiles:
+    """One causal head of a text of random queries and keys."""
+    draw = np.random.default_rng(0)
+    q, k = (draw.standard_normal((1, length, 64), dtype=np.float32) for _ in "qk")
+    row = np.arange(length, dtype=np.int32)
+    edges = np.stack((np.zeros_like(row), row + 1), 1).reshape(-1)
+    seen = Visible(edges, np.arange(2, 2 * length + 1, 2)[None])
+    ones = np.ones(1)
+    part = Part(q, k, np.full((1, length), 10.0), ones, ones, 0.125, visible=seen)
+    return Tiles(Site("decoder", "self", 0), "source", "source", (part,))
+
+
+def hand_times(length: int, part: int) -> list[float]:
+    """CPU milliseconds of what a step of a slider paints ahead of the run, each at another
+    temperature: the last ``part`` rows and columns of a head, in the cells that a browser shows."""
+    tiles, step, times = causal_head(length), 1, []
+    while part / step > SHOWN:
+        step *= 2
+    place = slice((length - part) // step * step, length)
+    for value in np.linspace(0.5, 5, STEPS):
+        start = time.process_time()
+        edits = Intervention((Temperature(value=float(value)),))
+        EditedMap(tiles, tiles, edits, 0).quick(step, place, place)
+        times.append(1e3 * (time.process_time() - start))
+    return times
+
+
 def tile_times() -> list[float]:
     """CPU milliseconds of tiles at random places of one causal head."""
-    draw = np.random.default_rng(0)
-    q, k = (draw.standard_normal((1, LONGEST, 64), dtype=np.float32) for _ in "qk")
-    row = np.arange(LONGEST, dtype=np.int32)
-    edges = np.stack((np.zeros_like(row), row + 1), 1).reshape(-1)
-    seen = Visible(edges, np.arange(2, 2 * LONGEST + 1, 2)[None])
-    ones = np.ones(1)
-    part = Part(q, k, np.full((1, LONGEST), 10.0), ones, ones, 0.125, visible=seen)
-    tiles = Tiles(Site("decoder", "self", 0), "source", "source", (part,))
+    draw, tiles = np.random.default_rng(1), causal_head(LONGEST)
     times = []
     for first, last in draw.integers(0, LONGEST - SIDE, (SAMPLES, 2)):
         start = time.process_time()

@@ -20,6 +20,7 @@ from click.testing import CliRunner, Result
 from PIL import Image
 
 import transformer_viz as tv
+from tests.support.browser import free_port
 from tests.support.paths import ROOT
 from tests.support.pictured import picture, pictured_folder
 from tests.support.speech import speech_folder
@@ -362,6 +363,29 @@ def started(monkeypatch: pytest.MonkeyPatch, *words: str, **given: str) -> dict[
         port = free.getsockname()[1]
     answer("app", "--port", str(port), *words)
     return seen
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_app_starts_as_many_workers_as_it_is_told(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("STREAMLIT_SERVER_SSL_CERT_FILE", raising=False)
+    seen: list[list[str]] = []
+    started(monkeypatch)
+    monkeypatch.setattr(os, "execve", lambda program, words, names: seen.append(words))
+    answer("app", "--port", str(free_port()), "--workers", str(count))
+    one, several = ["transformer_viz.app.live.server"], ["transformer_viz.app.balancer", "3"]
+    assert seen == [[sys.executable, "-m", *(several if count > 1 else one)]]
+
+
+def test_workers_serve_no_tls_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMLIT_SERVER_SSL_CERT_FILE", "cert.pem")
+    monkeypatch.setattr(os, "execve", lambda *words: pytest.fail("it was started"))
+    said = refusal("app", "--port", str(free_port()), "--workers", "2")
+    assert "--workers 2 serves no TLS of its own" in said
+    assert "let a proxy in front speak TLS" in said
+    for wrong in ("0", "-1", "many"):
+        assert "workers" in refusal("app", "--workers", wrong)
 
 
 @pytest.mark.parametrize("folder", [None, "more"])

@@ -57,7 +57,7 @@ def may_share(model: Model, source: object, intervention: Intervention | None) -
 def _takes_padding(module: nn.Module) -> bool:
     """Whether a decoder may stand beside others; code bases that count positions or mask in their
     own way do not know of columns before a text."""
-    if type(module) is not Transformer or module.decoder is None:
+    if type(module) is not Transformer or not hasattr(module, "decoder"):
         return False
     return type(module.decoder.embedding) is Embedding
 
