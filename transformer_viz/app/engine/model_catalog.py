@@ -119,8 +119,11 @@ class Shelved:
 
     @cached_property
     def vocabulary(self) -> SentencePieceText | None:
-        """The vocabulary beside a native model's weights; None where there is none."""
-        if self.is_own:
+        """The vocabulary beside the weights of a native model in the box; None where there is none.
+
+        Others are read in a process of their own, when the model is opened.
+        """
+        if self.is_own or not self.in_the_box:
             return None
         config = self.config
         try:
