@@ -685,3 +685,17 @@ def healthy(address: str, seconds: float = 60) -> bool:
         except OSError:
             time.sleep(0.2)
     return False
+
+
+def test_report_of_a_trace_file(tmp_path: Path) -> None:
+    weights = np.full((2, 3, 5, 5), 0.2)
+    run, out = tmp_path / "run.safetensors", tmp_path / "page.html"
+    tv.from_attentions(weights, list("abcde")).save(run)
+    assert answer("report", str(run), "--out", str(out)).endswith("report given, not captured\n")
+    book, arrays = packed(out.read_text(encoding="utf-8"))
+    shown, _ = weights_of(book, arrays, 0, "encoder 1 2")
+    assert np.abs(shown - 0.2).max() < 1e-4
+    for more in (["a text"], ["--ids", "1 2"], ["--intervention", "{}"], ["--set", "heads=3"]):
+        told = refusal("report", str(run), *more, "--out", str(out))
+        assert "is a trace file: a run that is over, with its own input" in told
+    assert "is a trace file, a run that is over, and no checkpoint" in refusal("inspect", str(run))

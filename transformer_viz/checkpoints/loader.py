@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
+from ..core.trace import Trace
 from ..model import Transformer
 from ..preprocessing.tokenizers import Tokenizer
 from .common import native
@@ -259,6 +260,12 @@ def recognised(found: Candidate, wanted: str | None = None) -> tuple[Layout, Can
         for layout in layouts:
             if layout.recognise(what):
                 return layout, what
+    if Trace.is_file(found.path):
+        raise CheckpointError(
+            f"{found.path.name} is a trace file, a run that is over, and no checkpoint. See it "
+            f"with `transformer-viz report {found.path.name} --out report.html`, with "
+            "tv.Trace.load, or drop it on the page Checkpoint."
+        )
     raise CheckpointError(
         f"The layout of {found.path.name} is not known; {_nearest(found)}. Known are "
         f"{', '.join(names)}. Or build its module, and load(module)."

@@ -134,6 +134,25 @@ def stored_run(path: str) -> Trace:
     return Trace.load(path)
 
 
+def trace_file(path: str, given: dict[str, Any], words: tuple[str, ...]) -> Trace | None:
+    """The trace that a path holds; None where it is something else.
+
+    Raises:
+        ValueError: an input, an intervention or words of a config beside it.
+    """
+    from ..core.trace import Trace
+
+    if not Path(path).is_file() or not Trace.is_file(path):
+        return None
+    inputs = ("text", "pair", "ids", "image", "audio", "vectors", "target", "target_ids")
+    if words or any(given.get(name) is not None for name in (*inputs, "intervention")):
+        raise ValueError(
+            f"{path!r} is a trace file: a run that is over, with its own input. Leave the input, "
+            "--intervention and --set out, or name a checkpoint."
+        )
+    return Trace.load(path)
+
+
 def one_place(
     trace: Trace, block: str | None, layer: int | None, head: int | None, picture: str, kind: str
 ) -> tuple[str, int, int]:

@@ -30,6 +30,7 @@ from .arguments import (
     recipe_data,
     stored_run,
     token_span,
+    trace_file,
 )
 from .atlas import atlas
 from .compare import compare
@@ -50,6 +51,8 @@ from .terminal import Counter, OneSentence, after_a_second, inspected, line_by_l
 
 if TYPE_CHECKING:
     from ..checkpoints.common.model import Model
+    from ..core.interventions import Intervention
+    from ..core.trace import Trace
 
 SENSES = {"image": "a picture", "audio": "a sound"}  # by what a model takes
 NUMBERS, PRINTED = ("csv", "npz", "safetensors"), ("svg", "png", "pdf")
@@ -184,28 +187,22 @@ def report(path: str, title: str, out: str, words: tuple[str, ...], **given: Any
 
     With --intervention it holds the run before, the run after, and what changed. Of a text of more
     than 1,024 tokens it holds queries and keys, and computes the cells that are looked at.
+    PATH may also be a trace file, which holds its own input.
     """
+    stored = trace_file(path, given, words)
     edits = read_intervention(given.pop("intervention"))
     holds = {
         "heads": head_places(given.pop("heads")),
         "layers": layer_numbers(given.pop("layers")),
         **{name: given.pop(name) for name in ("max_mb", "precision")},
     }
-    source, aim = one_question(**given)
     file = new_file(out, "page")
-    model = load_model(path, words)
-    beside = _beside(model, path, given)
-    from ..inference.held_words import held_words
-    from ..inference.long_texts import kept_of
-    from ..inference.tracing import trace as run
+    if stored is None:
+        found, before = _reported(path, words, edits, given)
+    else:
+        found, before = stored, None
     from ..views.export.html_report import report as page
 
-    with after_a_second("Running"):
-        keep = kept_of(model, source, aim, ("weights", "scores"))
-        found, before = run(model, source, target=aim, keep=keep, **beside), None
-        if edits:
-            before, about = found, {"target": aim, **held_words(model, found, edits), **beside}
-            found = run(model, source, intervention=edits, keep=keep, **about)
     counter = Counter("heads packed")
     content = page(found, before, title=title, tell=counter.tell, **holds)
     counter.close()
@@ -213,6 +210,26 @@ def report(path: str, title: str, out: str, words: tuple[str, ...], **given: Any
     tell(f"Writing {size:.2f} MB to {out}", err=True)
     file.write_text(content, encoding="utf-8")
     tell(f"{out}: {size:.2f} MB; capture report {found.report.status}")
+
+
+def _reported(
+    path: str, words: tuple[str, ...], edits: Intervention, given: dict[str, Any]
+) -> tuple[Trace, Trace | None]:
+    """The run of a report, and the one before it where there are edits."""
+    source, aim = one_question(**given)
+    model = load_model(path, words)
+    beside = _beside(model, path, given)
+    from ..inference.held_words import held_words
+    from ..inference.long_texts import kept_of
+    from ..inference.tracing import trace as run
+
+    with after_a_second("Running"):
+        keep = kept_of(model, source, aim, ("weights", "scores"))
+        found = run(model, source, target=aim, keep=keep, **beside)
+        if not edits:
+            return found, None
+        about = {"target": aim, **held_words(model, found, edits), **beside}
+        return run(model, source, intervention=edits, keep=keep, **about), found
 
 
 @main.command()

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import safetensors
 
 from .errors import visible
 from .interventions import Intervention
@@ -61,6 +62,15 @@ class Trace:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write this trace to one safetensors file (see :mod:`transformer_viz.core.trace_file`)."""
         save_trace(self, path)
+
+    @staticmethod
+    def is_file(path: str | os.PathLike[str]) -> bool:
+        """Whether a file is one that :meth:`save` wrote, by its head alone."""
+        try:
+            with safetensors.safe_open(path, framework="numpy") as file:
+                return "trace" in (file.metadata() or {})
+        except (OSError, safetensors.SafetensorError):
+            return False
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:

@@ -33,7 +33,8 @@ def findings_of(run: Trace) -> tuple[Finding, ...]:
     """The sentences of a run's report, from what was seen to what was measured."""
     report = run.report
     if report.given:
-        return tuple(Finding(said, "amber") for said in given_facts(run))
+        unproved, *known = given_facts(run)
+        return (Finding(unproved, "amber", tuple(known)),)
     return (_seen(run), _untouched(report), _proved(report), accounted(report), measured(report))
 
 

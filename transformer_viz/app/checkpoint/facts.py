@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -61,21 +61,21 @@ def head(found: Inspection, called: str) -> None:
         st.html(f'<p class="tv-note">{_sign("amber")} {escape(note)}</p>')
 
 
-def trust(found: Inspection) -> None:
-    """The capture report: five sentences with their marks, and every detail folded away."""
+def trust(findings: Sequence[Finding]) -> None:
+    """The capture report: its sentences with their marks, and every detail folded away."""
     with st.container(border=True, key="card-trust"):
         question = say("Is what you will see what the model did?")
         layout.heading(question)
-        for number, finding in enumerate(found.findings):
+        for number, finding in enumerate(findings):
             st.html(
                 f'<p class="tv-say" data-what="finding-{number}" data-status="{finding.status}">'
                 f"{_sign(finding.status)} {escape(finding.sentence)}</p>"
             )
-        details = [line for finding in found.findings for line in finding.details]
+        details = [line for finding in findings for line in finding.details]
         if details:
             title = say("Every place that was found or checked ({count})", count=len(details))
             with st.expander(title):
-                st.html("".join(_details(finding) for finding in found.findings))
+                st.html("".join(_details(finding) for finding in findings))
 
 
 def _sign(status: str) -> str:

@@ -14,7 +14,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 from ... import settings
 from ...core.errors import is_fault
 from ...i18n import mark, say
-from ..checkpoint import config_table, facts, uploads
+from ..checkpoint import config_table, facts, stored_run, uploads
 from ..engine import model_names
 from ..engine.engine import Engine
 from ..lessons import navigation
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FILES = mark(
     "Weights, with config.json and the vocabulary beside them if there are any, or a zip of a "
     "folder. Other weights, or another zip, are another model. Your files stay on this server "
-    "until your visit ends, and nobody else can open them."
+    "until your visit ends, and nobody else can open them. A trace file opens as its report."
 )
 
 
@@ -54,7 +54,10 @@ def _body(engine: Engine, name: str) -> None:
             if settings.UPLOADS.on:
                 _drop(engine)
         with right:
-            _understood(engine, name)
+            if private.stored_run is None:
+                _understood(engine, name)
+            else:
+                stored_run.draw(private.stored_run)
 
 
 def _box(engine: Engine, name: str) -> None:
@@ -88,6 +91,7 @@ def _choose() -> None:
 
 def _look_at(name: str) -> None:
     state.checkpoint = name
+    del private.stored_run
     del private.upload_error
 
 
@@ -133,20 +137,33 @@ def _drop(engine: Engine) -> None:
     if not came or came == private.placed:
         return
     room, used = uploads.room(engine), model_names.parted(state.model)[0]
+    last = files[-1]  # a trace file comes alone, whatever was dropped before it
     try:
-        name = run_with_progress(
-            lambda task: room.put([(file.name, file) for file in files], used),
+        name, run = run_with_progress(
+            lambda task: _placed(room, files, last, used),
             key="placing",
             label=say("Unpacking ..."),
             about=came,
         )
-        _look_at(name)
+        if run is None:
+            _look_at(name)
+        else:
+            private.stored_run = run
+            private.upload_error = ("", "")
     except Stopped:
         return
     except (ValueError, OSError) as error:
         private.upload_error = ("files", spoken(error))
     private.placed = came
     st.rerun()
+
+
+def _placed(
+    room: uploads.UploadFolder, files: list[UploadedFile], last: UploadedFile, used: str
+) -> tuple[str, stored_run.StoredRun | None]:
+    """The name of the model that came, or the run that a trace file holds."""
+    run = stored_run.dropped(last.name, last)
+    return ("", run) if run is not None else (room.put([(f.name, f) for f in files], used), None)
 
 
 def _of_one_model(files: list[UploadedFile]) -> list[UploadedFile]:
@@ -184,7 +201,7 @@ def _understood(engine: Engine, name: str) -> None:
         query_state.mark_query_changed()
         notices.mark_answered()  # what this model lacks of the last one's state was not asked for
         navigation.open_page(navigation.FIRST)
-    facts.trust(found)
+    facts.trust(found.findings)
     config_table.table(found, name, _look_at)
     facts.contents(found)
 

@@ -102,6 +102,7 @@ class Private:
     upload_folder = Slot[Any](None)
     upload_error = Slot(("", ""))  # where the path or the files were refused that came last, why
     placed = Slot[tuple[str, ...]](())  # the uploaded files that lie in the folder already
+    stored_run = Slot[Any](None)  # Checkpoint: the trace file that was dropped last, as its report
     aside = Slot[frozenset[str]](frozenset())  # those before them, which belong to another model
     refused = Slot("")  # the word of a config whose typed value could not be read
     unopened = Slot("")  # the last sentence about what cannot be opened

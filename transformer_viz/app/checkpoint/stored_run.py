@@ -1,0 +1,93 @@
+"""A trace file that a visitor drops: a run that is over, shown as its report."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import tempfile
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import streamlit as st
+
+from ...checkpoints.files import upload_rooms
+from ...core.trace import Trace
+from ...i18n import say
+from ..session.keys import private
+from ..ui import layout
+from . import facts
+
+if TYPE_CHECKING:
+    from ...inference.findings import Finding
+
+HEIGHT = 1150  # pixels of the report, which scrolls inside
+SUFFIX = ".safetensors"
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """What stays of a dropped trace: its file's name, whose it is, what proves it, its page."""
+
+    name: str
+    said: str
+    findings: tuple[Finding, ...]
+    page: str
+
+
+def dropped(name: str, content: IO[bytes]) -> StoredRun | None:
+    """The run that a dropped file holds; None where it is no trace file.
+
+    Raises:
+        ValueError: a trace file that is damaged, or too large for this server; says which.
+        OSError: the disk does not take it.
+    """
+    if not name.lower().endswith(SUFFIX):
+        return None
+    size = content.seek(0, 2)
+    content.seek(0)
+    folder = Path(tempfile.mkdtemp(dir=upload_rooms.folder()))
+    try:
+        upload_rooms.require_space(folder, size)
+        path = folder / f"run{SUFFIX}"
+        with path.open("wb") as file:
+            shutil.copyfileobj(content, file)
+        if not Trace.is_file(path):
+            return None
+        return _told(name, Trace.load(path))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        content.seek(0)
+
+
+def _told(name: str, trace: Trace) -> StoredRun:
+    from ...inference.findings import findings_of
+    from ...views.export.html_report import report
+    from ...views.numbers import whose
+
+    try:
+        page = report(trace)
+    except LookupError as error:  # a trace that kept no weights
+        raise ValueError(str(error)) from error
+    return StoredRun(name, whose(trace), findings_of(trace), page)
+
+
+def draw(run: StoredRun) -> None:
+    """The report of the run, what proves it, and a way back to the model."""
+    layout.heading(escape(run.name), what="stored-run")
+    layout.quiet(escape(run.said))
+    columns = st.columns([1, 1, 3])
+    with columns[0]:
+        if st.button(say("Back to the model"), key="leave-run"):
+            del private.stored_run
+            st.rerun()
+    with columns[1]:
+        st.download_button(
+            say("one page"), run.page.encode("utf-8"), "report.html", "text/html", key="run-page"
+        )
+    facts.trust(run.findings)
+    # As an address of data the page has no origin, so nothing in a stranger's file can reach
+    # the app around it.
+    letters = base64.b64encode(run.page.encode("utf-8")).decode("ascii")
+    st.iframe(f"data:text/html;charset=utf-8;base64,{letters}", height=HEIGHT)
