@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -234,6 +234,55 @@ class Trace:
             LookupError, ValueError: as of :meth:`tile`.
         """
         return self._tiles(block, layer).pooled(head, rows, columns, step, step)
+
+    def far_links(
+        self,
+        block: str,
+        layer: int,
+        head: int,
+        *,
+        distance: int = 64,
+        count: int = 12,
+        first: bool = False,
+        tell: Callable[[int, int], None] = lambda done, of: None,
+    ) -> pd.DataFrame:
+        """The strongest links of a head between words that are far apart, of texts of any length.
+
+        The map is looked at in blocks of rows, so that memory grows with the text and not with its
+        square. Cells that the head may not look at are left out.
+
+        Args:
+            block: ``encoder`` or ``decoder``.
+            layer, head: counted from 0.
+            distance: the least number of tokens between a row and a column.
+            count: how many links at most.
+            first: whether links to the first token count too, at which many heads park what they
+                have no use for.
+            tell: hears how many rows of how many were looked at; what it raises ends the search.
+
+        Returns:
+            A link a row, the largest weight first: ``query`` and ``key`` as on the sides of a map,
+            their places ``row`` and ``column`` (tokens, from 0), ``distance`` and ``weight``.
+
+        Raises:
+            LookupError: as of :meth:`tile`.
+            ValueError: a head that is not there, a map between two texts, or a distance or a
+                number below 1; says which.
+        """
+        tiles = self._tiles(block, layer)
+        rows, columns, weights = tiles.far(head, distance, count, 0 if first else 1, tell)
+        words = self.tokens(tiles.key).labels
+        saying = self.produced.labels if block == "decoder" and self.produced else words
+        return pd.DataFrame(
+            {
+                "query": [saying[row] for row in rows],
+                "key": [words[column] for column in columns],
+                "row": rows,
+                "column": columns,
+                "distance": abs(rows - columns),
+                "weight": weights,
+            }
+        )
 
     def _tiles(self, block: str, layer: int) -> Tiles:
         self.thumbnail(block)

@@ -16,6 +16,7 @@ import numpy as np
 from ..sites import Site
 from .parts import Matrix, Part
 from .pooling import pooled
+from .strongest import Tell, strongest
 
 LONG = 1024  # tokens; of longer texts tiles are kept where nobody says what to keep
 MOST_CELLS = 16 * 1024**2  # of a tile, and of what is built whole on demand: 64 MB
@@ -105,6 +106,44 @@ class Tiles:
         if min(high, wide) < 1:
             raise ValueError(f"A cell has 1 row and 1 column or more; got {high} x {wide}.")
         return pooled(self.parts, head, *self.within(head, rows, columns), high, wide)
+
+    def far(
+        self, head: int, distance: int, count: int, first: int, tell: Tell
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The cells of largest weight, of those at least ``distance`` from the diagonal.
+
+        Args:
+            head: counted from 0.
+            distance: tokens, 1 or more.
+            count: how many are wanted, 1 or more.
+            first: the first column that counts.
+            tell: hears how many rows of how many were looked at.
+
+        Returns:
+            Rows, columns and weights (float32), the largest first; hidden cells and weights of 0
+            are not among them, so there may be fewer.
+
+        Raises:
+            ValueError: a head that the map does not have, rows and columns of different texts, or
+                a distance or a number below 1; says which.
+        """
+        self.within(head, slice(None), slice(None))
+        if self.query != self.key:
+            raise ValueError(
+                f"A distance is counted within one text; the rows of {self.site.map!r} are words "
+                f"of the {self.query} and its columns words of the {self.key}."
+            )
+        if min(distance, count) < 1:
+            raise ValueError(
+                f"distance and count are 1 or more; got distance={distance}, count={count}."
+            )
+        rows, columns = strongest(self.parts, head, count, distance, first, tell)
+        cells = zip(rows.tolist(), columns.tolist(), strict=True)
+        sizes = [self.tile(head, slice(r, r + 1), slice(c, c + 1))[0, 0] for r, c in cells]
+        weights = np.array(sizes, np.float32)
+        order = np.lexsort((columns, rows, -abs(weights)))
+        order = order[weights[order] != 0]
+        return rows[order], columns[order], weights[order]
 
     def within(self, head: int, rows: slice, columns: slice) -> tuple[slice, slice]:
         """Rows and columns with a begin and an end.
