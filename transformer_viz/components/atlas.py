@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.head_metrics import HeadMetric, shown_metrics
+from ..core.tiles import LONG
 from ..core.trace import Trace
 from ..i18n import mark, say
 from ..metrics.attention.thumbnails import halved, head_tiles, largest_change, stride, strongest
@@ -111,7 +112,7 @@ def atlas_data(
         "limit": limit,
         "metrics": metrics + ([] if before is None else [_change()]),
         "columns": list(tables[0]),
-        "sentences": _sentences(trace, blocks),
+        "sentences": _sentences(trace, blocks, found),
         "blocks": [_block(trace, tiles) for tiles in found],
     }
     return pack(header, **dict(_arrays(found, tables, limit, before is not None)))
@@ -252,7 +253,17 @@ def _block(trace: Trace, tiles: _Tiles) -> dict[str, Any]:
     }
 
 
-def _sentences(trace: Trace, blocks: Sequence[str]) -> dict[str, Sequence[str]]:
-    """The words of every sentence that stands along a side, each once."""
-    sides = (side for block in blocks for side in rulers(trace, block))
-    return {side.sentence: side.labels for side in sides}
+def _sentences(trace: Trace, blocks: Sequence[str], found: Sequence[_Tiles]) -> dict[str, Any]:
+    """The words of every sentence that stands along a side, each once; of a long one its length,
+    and those words that a link names, by their places."""
+    sentences: dict[str, Any] = {}
+    for block, tiles in zip(blocks, found, strict=True):
+        named = tiles.links.reshape(-1, 2, 2)
+        for axis, side in enumerate(rulers(trace, block)):
+            if len(side.labels) <= LONG:
+                sentences[side.sentence] = side.labels
+                continue
+            some = {str(n): side.labels[n] for n in np.unique(named[:, axis])}
+            known = sentences.setdefault(side.sentence, {"length": len(side.labels)})
+            known |= some
+    return sentences

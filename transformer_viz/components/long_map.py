@@ -13,7 +13,8 @@ from ..i18n import say
 from .blob import both_palettes, pack
 from .head_map import head_numbers, map_height
 from .map_look import PLAIN, MapLook
-from .ruler import Ruler, rulers
+from .map_words import side_words, words_name
+from .ruler import rulers
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class TileLine:
     ``address`` answers ``?of=..&level=..&row=..&column=..``, empty where nobody answers; ``of``
     names the map; ``size`` is the cells of a tile's side, ``levels`` how many there are: at level n
     a cell holds ``2 ** n`` rows and columns. ``ahead``: the map is of changes whose run has not
-    come yet, so that the trace beside it is another one's.
+    come yet, so that the trace beside it is another one's. ``words`` is the address of the words
+    along its sides, ``far`` of its strongest links over far distances.
     """
 
     address: str
@@ -31,6 +33,8 @@ class TileLine:
     size: int
     levels: int
     ahead: bool = False
+    words: str = ""
+    far: str = ""
 
 
 def long_map_data(
@@ -48,7 +52,8 @@ def long_map_data(
 
     ``pooled`` uint8 is the head's thumbnail, which stands there until the tiles come; everything
     else is as in :func:`~transformer_viz.components.head_map.map_data`, and ``tiles`` says where
-    they are had. Tokens are the model's own.
+    they are had. Tokens are the model's own; their words are sent along only where nobody answers
+    at the address of the words.
 
     Args:
         trace: a run that has tiles.
@@ -62,15 +67,14 @@ def long_map_data(
     Raises:
         LookupError: a map that the trace lacks or has no tiles of; says why.
     """
-    rows, columns = rulers(trace, block)
     shape = trace.map_shape(block, layer)
+    words, arrays = ({}, {}) if line.words else side_words(trace, block)
     small = trace.thumbnail(block)[layer, head]
     site = Site(*MAPS[block], layer, head)
     header = {"part": "head", "view": "map", "seq": look.seq, "colours": both_palettes()}
     header |= {
         "title": f"{called(block)} L{layer} H{head}",
-        "rows": _side(rows),
-        "columns": _side(columns),
+        **_sides(trace, block),
         "height": map_height(shape[0]),
         "change": False,
         "old": shape[0],
@@ -87,11 +91,15 @@ def long_map_data(
         "zero": 0,
         "unit": 1 / 255,
         "region": None,
-        "tiles": asdict(line),
+        "tiles": asdict(line) | {"named": words_name(trace, block)},
+        **words,
     }
-    return pack(header, pooled=small, pooled_masked=np.zeros(small.shape, np.uint8))
+    return pack(header, pooled=small, pooled_masked=np.zeros(small.shape, np.uint8), **arrays)
 
 
-def _side(ruler: Ruler) -> dict[str, Any]:
-    """A side of which each token is a row or column: no need to say which."""
-    return {"sentence": ruler.sentence, "labels": ruler.labels, "groups": None}
+def _sides(trace: Trace, block: str) -> dict[str, Any]:
+    """Whose tokens stand along the sides, one in each row and column, and how many."""
+    return {
+        name: {"sentence": side.sentence, "count": len(side.labels)}
+        for name, side in zip(("rows", "columns"), rulers(trace, block), strict=True)
+    }

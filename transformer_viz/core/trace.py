@@ -244,6 +244,7 @@ class Trace:
         distance: int = 64,
         count: int = 12,
         first: bool = False,
+        once: bool = False,
         tell: Callable[[int, int], None] = lambda done, of: None,
     ) -> pd.DataFrame:
         """The strongest links of a head between words that are far apart, of texts of any length.
@@ -258,6 +259,7 @@ class Trace:
             count: how many links at most.
             first: whether links to the first token count too, at which many heads park what they
                 have no use for.
+            once: whether only the strongest link to each key counts: a few keys may have them all.
             tell: hears how many rows of how many were looked at; what it raises ends the search.
 
         Returns:
@@ -270,7 +272,7 @@ class Trace:
                 number below 1; says which.
         """
         tiles = self._tiles(block, layer)
-        rows, columns, weights = tiles.far(head, distance, count, 0 if first else 1, tell)
+        rows, columns, weights = tiles.far(head, distance, count, 0 if first else 1, once, tell)
         words = self.tokens(tiles.key).labels
         saying = self.produced.labels if block == "decoder" and self.produced else words
         return pd.DataFrame(

@@ -60,14 +60,75 @@ def test_explore_draws_a_long_text_and_says_what_it_leaves_out(
     header, arrays = part(app, "head")
     assert header["tiles"] == header["tiles"] | {"address": "", "size": TILE, "levels": 4}
     assert arrays["pooled"].shape == (62, 62)  # of 18 x 18 weights
-    assert len(header["rows"]["labels"]) == TOKENS
+    assert header["rows"] == {"sentence": "produced", "count": TOKENS}
+    assert len(header["row_labels"]) == len(header["column_labels"]) == TOKENS  # nobody else has it
+    named = part(app, "atlas")[0]["sentences"]["produced"]  # of links alone
+    assert named["length"] == TOKENS and 2 <= len(named) < 100
     assert "never trained on such a text" in header["note"] and "lines, q·k" in header["note"]
     assert "Words 671 to 730 of 1,101" in panel(app, "outcome")
     assert not [box for box in app.selectbox if box.key in ("token", "key", "answer")]
+    assert not [box for box in app.toggle if box.key in ("words", "special")]
+    offered = next(box for box in app.button_group if box.key == "compare").options
+    assert offered == ["Now", "Before"]
     link = address(app)
     assert link["text"].startswith("z.") and len(link["text"]) < len(chapter) / 2
     again = visit(**link)
     assert again.text_input(key="text").value == chapter
+
+
+def test_a_link_to_a_difference_says_that_there_is_none(visit: Callable[..., AppTest]) -> None:
+    app = visit(compare="difference", edits='{"edits":[{"kind":"temperature","value":3}]}')
+    assert not app.exception and "is not drawn of so long a text" in told(app)
+    assert "compare" not in address(app)
+
+
+def test_words_and_far_links_of_the_route(
+    visit: Callable[..., AppTest],
+    folder: Path,
+    chapter: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Words once, by their content; links as sorting the matrix gives them."""
+    monkeypatch.setattr(EXCHANGE, "is_open", True)
+    app = visit(layer="1", head="1")
+    header = part(app, "head")[0]
+    line = header["tiles"]
+    assert "row_labels" not in header and len(part(app, "head")[0]["rows"]) == 2
+    token = line["address"].split("/")[-2]
+    assert line["words"].endswith(token + "/words") and line["far"].endswith(token + "/far")
+    run = tv.trace(longer(tv.load(folder), TOKENS), chapter, keep=("weights",), check=False)
+    status, (_, body) = ask(token + "/words", of=line["named"])
+    words, arrays = decoded(body)
+    assert status == 200 and words["row_labels"] == list(run.produced.labels)
+    assert words["column_labels"] == list(run.source.labels)
+    said = [words["spelled"][n] for n in arrays["column_words"]]
+    assert words["spelled"][1:9] == ["The", "cat", "sat", "on", "the", "mat", "and", "a"]
+    assert said[1:] == [words["spelled"][n] for n in arrays["row_words"][:-1]]
+    weights = run.attention("decoder", 1)[1]
+    rows, columns = np.indices(weights.shape)
+    for asked, counts in (
+        ({"distance": 64}, columns > 0),
+        ({"distance": 500, "first": "on"}, columns >= 0),
+    ):
+        status, (_, body) = ask(token + "/far", of=line["of"], **asked)
+        links, found = decoded(body)
+        far = weights[(rows - columns >= asked["distance"]) & counts]
+        assert status == 200 and len(found["weight"]) == 12
+        assert np.abs(np.sort(far)[::-1][:12] - found["weight"]).max() <= 2e-6
+        assert np.abs(weights[found["row"], found["column"]] - found["weight"]).max() <= 2e-6
+        assert abs(links["first"] - weights[asked["distance"] :, 0].mean()) <= 2e-6
+    _, (_, body) = ask(token + "/far", of=line["of"], distance=64, once="on")
+    found = decoded(body)[1]
+    assert len(set(found["column"].tolist())) == 12
+    for door, words in (
+        ("/words", {"of": "another"}),
+        ("/far", {"of": "another", "distance": 64}),
+        ("/far", {"of": line["of"], "distance": 0}),
+        ("/far", {"of": line["of"], "distance": "x"}),
+        ("/far", {"of": line["of"]}),
+    ):
+        status, (_, body) = ask(token + door, **words)
+        assert status == 409 and body.decode().endswith("."), (door, words)
 
 
 def test_other_pages_say_how_long_a_text_may_be(visit: Callable[..., AppTest]) -> None:

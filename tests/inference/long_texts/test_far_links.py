@@ -28,16 +28,18 @@ TEXT = [5 + n * n * 13 % 31 for n in range(2048)]
 def matches(found: Trace, weights: np.ndarray, block: str, head: int, **words: object) -> None:
     """Links against all cells of the matrix ``[query, key]``, sorted."""
     links = found.far_links(block, 1, head, **words)
-    asked = {"distance": 64, "count": 12, "first": False} | words
+    asked = {"distance": 64, "count": 12, "first": False, "once": False} | words
     rows, columns = np.indices(weights.shape)
     counts = abs(rows - columns) >= asked["distance"]
     counts[:, 0] &= bool(asked["first"])
-    sizes = np.sort(np.abs(weights[counts]))[::-1][: asked["count"]]
+    far = np.where(counts, abs(weights), 0)
+    sizes = np.sort(far.max(axis=0) if asked["once"] else far.reshape(-1))[::-1][: asked["count"]]
     assert len(links) == np.count_nonzero(sizes)
     mine = links["weight"].to_numpy()
     np.testing.assert_allclose(abs(mine), sizes[: len(mine)], atol=CLOSE)
     at = links["row"].to_numpy(), links["column"].to_numpy()
     assert len(set(zip(*at, strict=True))) == len(links)
+    assert not asked["once"] or len(set(at[1])) == len(links)
     assert counts[at].all() and np.array_equal(links["distance"], abs(at[0] - at[1]))
     np.testing.assert_allclose(weights[at], mine, atol=CLOSE)
     labels = found.source.labels
@@ -66,6 +68,8 @@ def test_links_are_those_of_the_whole_matrix(page, head):
     for words in (
         {},
         {"first": True},
+        {"once": True},
+        {"once": True, "count": 3000, "distance": 3},
         {"distance": 1, "count": 40},
         {"distance": 1500, "count": 3},
         {"distance": 2047, "first": True},  # one cell
@@ -95,7 +99,8 @@ def test_links_under_edits(block, edit):
     tiled = trace(model, TEXT[:300], keep=("tiles",), **words)
     whole = trace(model, TEXT[:300], keep=("weights",), **words)
     for head in range(2):
-        matches(tiled, whole.attention(block, 1)[head], block, head, count=7)
+        for once in (False, True):
+            matches(tiled, whole.attention(block, 1)[head], block, head, count=7, once=once)
 
 
 def test_the_matrix_is_never_built(page):

@@ -12,6 +12,7 @@ from ...i18n import mark, say
 from ...metrics.attention.tile_pyramid import TILE, levels
 from ..engine.trace_jobs import MAX_TOKENS
 from ..live import ahead, frames, tiles
+from ..live.registry import FAR, WORDS
 from ..live.registry import TILE as DOOR
 from ..render import payloads
 from ..session import notices, view_options
@@ -24,7 +25,10 @@ from .downloads import take
 
 SHORT = mark(
     "Of a text of more than {most:,} tokens only the map is drawn, token by token: lines, q·k, the "
-    "difference, whole words and guesses need a shorter one."
+    "difference, whole words, leaving marks out and guesses need a shorter one."
+)
+NO_DIFFERENCE = mark(
+    "The difference of two runs is not drawn of so long a text; the run of now is shown."
 )
 BEYOND = mark(
     "Its positions are sines, which go on beyond the {known:,} tokens that it was made for; it was "
@@ -33,7 +37,10 @@ BEYOND = mark(
 
 
 def clamp_selection(scene: Scene) -> Scene:
-    """The scene with a chosen row and column that its map has."""
+    """The scene with a chosen row and column that its map has, and with a run that it can show."""
+    if state.compare == "difference":
+        notices.about_link(say(NO_DIFFERENCE))
+        state.compare = "now"
     rows, columns = scene.now.map_shape(scene.place.map_name, scene.place.layer)
     notices.clamp_index("token", rows, mark("word"))
     if state.key is not None and state.key >= columns:
@@ -77,6 +84,8 @@ def long_map(scene: Scene) -> bytes:
         TILE,
         levels(run.map_shape(place.map_name, place.layer)),
         ahead=made is not None,
+        words=address and address + WORDS,
+        far=address and address + FAR,
     )
     return long_map_data(
         run,

@@ -66,10 +66,11 @@ def block(scene: Scene) -> None:
 
 
 def compare(scene: Scene) -> None:
-    """Now, before, or the difference; nothing to choose while nothing is changed."""
+    """Now, before, or the difference; nothing to choose while nothing is changed. Of two runs in
+    tiles there is no difference."""
     st.segmented_control(
         say("compare"),
-        list(COMPARE),
+        [run for run in COMPARE if run != "difference" or not scene.is_long],
         key="compare",
         format_func=lambda run: say(COMPARE[run]),
         required=True,
@@ -130,6 +131,8 @@ def all_heads(
             format_func=lambda n: f"H{n}",
             width=layout.INDEX_WIDTH,
         )
+        if scene.is_long:  # its map is drawn token by token
+            return
         if scene.kind.takes == "text" and scene.kind.spelled:
             help_words = say("Pieces of a word are put together.")
             st.toggle(say("whole words"), key="words", help=help_words)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 PATH = "/live"  # where frames are asked for, below the path at which the app is served
 TILE = "/tile"  # and tiles of a long map, behind the token
+WORDS = "/words"  # the words along its sides
+FAR = "/far"  # and its strongest links over far distances
 UNGUESSABLE = 32  # random bytes of a token
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 import time
 import traceback
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -36,7 +36,7 @@ from ..engine.turns.priority import PRIORITY
 from . import status
 from .allowed_hosts import AllowedHosts
 from .asset_bundles import Joined
-from .registry import EXCHANGE, PATH, TILE
+from .registry import EXCHANGE, FAR, PATH, TILE, WORDS
 from .status import Visitors
 from .visit_limits import VisitLimits
 
@@ -84,17 +84,17 @@ def routes() -> list[Route]:
 
     # Settings are not read yet, so any path may stand before: the token decides.
     paths = (f"{PATH}/{{token}}", f"/{{base:path}}{PATH}/{{token}}")
-    asked = ("", TILE)
+    asked = ("", TILE, WORDS, FAR)
     return [Route(path + more, answer, methods=["GET"]) for more in asked for path in paths]
 
 
 def _answer(request: Request) -> Response:
-    """A frame or a tile, or one sentence why there is none."""
+    """A frame or a part of a long map, or one sentence why there is none."""
     # Imported here: the server answers before the first page run has imported them.
     from ..ui.text_format import spoken
-    from . import frames, sliders, tiles
+    from . import frames, map_answers, sliders, tiles
 
-    is_tile = request.url.path.endswith(TILE)
+    door = "/" + request.url.path.rpartition("/")[2]
     try:
         line = EXCHANGE.line(request.path_params["token"])
     except KeyError:
@@ -102,8 +102,12 @@ def _answer(request: Request) -> Response:
     try:
         query = dict(request.query_params)
         # ?temperature=2&seq=7 or ?window=3&seq=8; frames.frame makes an edit of it
-        if is_tile:
+        make: Callable[[], bytes]
+        if door == TILE:
             make = partial(tiles.tile, line, tiles.asked(query))
+        elif door in (WORDS, FAR):
+            asked = map_answers.words if door == WORDS else map_answers.far
+            make = partial(asked, line, query)
         elif line.view.long:
             shown = tiles.region(query)
             make = partial(frames.long_frame, line, *sliders.asked(query), shown)

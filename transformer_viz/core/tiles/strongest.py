@@ -23,7 +23,8 @@ def strongest(
     count: int,
     distance: int,
     first: int,
-    tell: Tell = lambda done, of: None,
+    once: bool,
+    tell: Tell,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Where a head's weights of largest size stand, of those at least ``distance`` apart.
 
@@ -33,13 +34,14 @@ def strongest(
         count: how many are wanted.
         distance: the least difference of a cell's row and column.
         first: the first column that counts.
+        once: whether each column counts once, with its largest weight.
         tell: hears how many rows of how many were looked at.
 
     Returns:
         Rows and columns, int64, at most ``count`` of them, in no order. Cells that are hidden, or
         whose weight is 0, are not among them.
     """
-    size, row, column = np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
+    best = _Best(count, once)
     mine = [part for part in parts if 0 <= head - part.first_head < part.heads]
     total, done = sum(part.rows for part in mine), 0
     for part in mine:
@@ -52,19 +54,41 @@ def strongest(
                 found = _far(part, head - part.first_head, down, across, distance)
                 if found is None:
                     continue
-                least = size.min() if len(size) == count else -np.inf
-                near = np.flatnonzero(found > least)
-                if not len(near):
-                    continue
-                r, c = np.divmod(near, across.stop - left)
-                size = np.concatenate([size, found.reshape(-1)[near]])
-                row = np.concatenate([row, r + top + part.first_row])
-                column = np.concatenate([column, c + left])
-                if len(size) > count:
-                    kept = np.argpartition(size, -count)[-count:]
-                    size, row, column = size[kept], row[kept], column[kept]
+                best.take(found, top + part.first_row, left)
     tell(total, total)
-    return row, column
+    return best.rows, best.columns
+
+
+class _Best:
+    """The largest of all cells that were taken so far."""
+
+    def __init__(self, count: int, once: bool) -> None:
+        self.count = count
+        self.once = once
+        self.sizes = np.empty(0)
+        self.rows = self.columns = np.empty(0, np.int64)
+
+    def take(self, sizes: np.ndarray, top: int, left: int) -> None:
+        """The cells of a block whose first row is ``top`` and whose first column is ``left``."""
+        least = self.sizes.min() if len(self.sizes) == self.count else -np.inf
+        if self.once:
+            column = np.flatnonzero(sizes.max(axis=0) > least)
+            row = sizes[:, column].argmax(axis=0)
+        else:
+            row, column = np.divmod(np.flatnonzero(sizes > least), sizes.shape[1])
+        if not len(row):
+            return
+        found = np.concatenate([self.sizes, sizes[row, column]])
+        rows = np.concatenate([self.rows, row + top])
+        columns = np.concatenate([self.columns, column + left])
+        order = np.argsort(-found, kind="stable") if self.once else None
+        if order is not None:  # of each column the largest one
+            order = order[np.sort(np.unique(columns[order], return_index=True)[1])]
+            found, rows, columns = found[order], rows[order], columns[order]
+        if len(found) > self.count:
+            kept = np.argpartition(found, -self.count)[-self.count :]
+            found, rows, columns = found[kept], rows[kept], columns[kept]
+        self.sizes, self.rows, self.columns = found, rows, columns
 
 
 def _far(

@@ -10,7 +10,7 @@ import { signed } from "../shared/number_format.js";
 /** @typedef {{seq: number, height: number, words: string, limit: number, how: How,
  *   opened: [string, number, number] | null, overlaid: [number, number][],
  *   colours: import("../shared/colour.js").Colours,
- *   sentences: Record<string, string[]>, blocks: AtlasBlock[], metrics: Metric[],
+ *   sentences: Record<string, ArrayLike<string>>, blocks: AtlasBlock[], metrics: Metric[],
  *   columns: string[],
  *   arrays: Record<string, import("../shared/blob.js").Block>}} AtlasData  what atlas.py packs */
 /** @typedef {{block: number, layer: number, head: number}} Place  one head */
@@ -155,7 +155,7 @@ export function nameOf({ layer, head }) {
 
 /**
  * The words from one token to another.
- * @param {string[]} labels
+ * @param {ArrayLike<string>} labels
  * @param {number} first
  * @param {number} last
  */

@@ -12,7 +12,8 @@ const STOPS = 16; // colours of the legend
 
 export class MapBelow {
   /**
-   * @param {{zoom: (factor: number) => void, table: () => void}} does  factor 0 shows all
+   * @param {{zoom: (factor: number) => void, table: () => void, far: (open: boolean) => void}} does
+   *   factor 0 shows all
    * @param {AbortSignal} signal
    */
   constructor(does, signal) {
@@ -37,7 +38,14 @@ export class MapBelow {
     this.all = press(tell("all"), tell("show all of the map"), () => does.zoom(0));
     this.table = press(tell("as a table"), tell("the chosen row as a table"), does.table);
     set(this.table, "aria-expanded", "false");
-    const tools = element("span", "tools", this.smaller, this.larger, this.all, this.table);
+    this.far = press(tell("far links"), tell("the strongest links over far distances"), () => {
+      const open = this.far.getAttribute("aria-expanded") !== "true";
+      set(this.far, "aria-expanded", String(open));
+      does.far(open);
+    });
+    set(this.far, "aria-expanded", "false");
+    const tools = element("span", "tools", this.smaller, this.larger, this.all, this.table,
+      this.far);
     this.direction = element("span", "direction");
     this.note = element("span", "note");
     this.rows = element("div", "rows");

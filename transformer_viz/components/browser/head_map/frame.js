@@ -22,15 +22,17 @@ const LEADING = 1.2; // from a line of text to the next, in heights of its lette
  * @param {{width: number, height: number}} room
  * @param {number} size  of the letters
  * @param {(text: string) => number} measure
+ * @param {number} [corner]  pixels that are kept free in the corner between the names
  * @returns {MapFrame}
  */
-export function frameOf(labels, view, room, size, measure) {
+export function frameOf(labels, view, room, size, measure, corner = 0) {
   const rows = view.rows[1] - view.rows[0], columns = view.columns[1] - view.columns[0];
   const widest = (/** @type {string[]} */ all, /** @type {number} */ most) =>
     Math.ceil(Math.min(most, widestOf(all, measure)));
-  const left = ASIDE + widest(labels.rows, Math.min(LONGEST.rows, room.width * SHARE));
+  const left = ASIDE + Math.max(corner, widest(labels.rows, Math.min(LONGEST.rows, room.width * SHARE)));
   const rising = widest(labels.columns, LONGEST.columns);
-  const top = Math.ceil(ASIDE + rising * Math.sin(NAME_SLANT) + (size / 2) * Math.cos(NAME_SLANT));
+  const above = rising * Math.sin(NAME_SLANT) + (size / 2) * Math.cos(NAME_SLANT);
+  const top = Math.ceil(ASIDE + Math.max(corner, above));
   const step = (room.width - left) / columns;
   // Only names near the right side can reach beyond it.
   const near = Math.min(columns, Math.ceil(LONGEST.columns / step) + 1);

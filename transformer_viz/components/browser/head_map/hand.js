@@ -2,7 +2,7 @@
 
 import { modified } from "../shared/dom.js";
 import { cellUnder } from "./frame.js";
-import { isWhole, moved, uncovering, zoomed } from "./zoom.js";
+import { isWhole, moved, pinched, uncovering } from "./zoom.js";
 
 /** @typedef {{row: number, column: number}} Place */
 
@@ -18,20 +18,25 @@ const PAGE = 10;    // cells that a page key goes
  */
 export function handleMap(picture, on, map) {
   const drag = { from: /** @type {PointerEvent | null} */ (null), view: map.view, on: false };
-  const under = (/** @type {MouseEvent} */ event) => {
+  const under = (/** @type {{x: number, y: number}} */ { x, y }) => {
     const { left, top } = picture.getBoundingClientRect();
     const { frame } = map.picture;
-    return frame && cellUnder(frame, event.clientX - left, event.clientY - top);
+    return frame && cellUnder(frame, x - left, y - top);
   };
   /** @type {Map<number, PointerEvent>} */
   const fingers = new Map();
-  const pinch = { apart: 0, view: map.view, at: /** @type {Place | null} */ (null) };
+  const pinch = {
+    apart: 0, view: map.view, at: /** @type {Place | null} */ (null), middle: { x: 0, y: 0 },
+    cell: { width: 1, height: 1 },
+  };
   on(picture, "pointerdown", (event) => {
     fingers.set(event.pointerId, event);
     if (fingers.size === 2) {
-      const { apart, middle } = between(fingers);
-      Object.assign(pinch, { apart, view: map.view, at: under(middle) });
+      const { apart, middle } = between(fingers), { frame } = map.picture;
+      Object.assign(pinch, { apart, view: map.view, at: under(middle), middle });
+      if (frame) pinch.cell = frame.cell;
       Object.assign(drag, { from: null, on: true }); // what follows is no click
+      map.point(null);
       return;
     }
     if (event.button === 0) Object.assign(drag, { from: event, view: map.view, on: false });
@@ -40,8 +45,11 @@ export function handleMap(picture, on, map) {
     const { frame } = map.picture;
     if (fingers.has(event.pointerId)) fingers.set(event.pointerId, event);
     if (fingers.size === 2) {
-      const factor = between(fingers).apart / Math.max(1, pinch.apart);
-      if (pinch.at) map.look(zoomed(pinch.view, map.size, factor, pinch.at));
+      const { apart, middle } = between(fingers), { at, cell } = pinch;
+      const shift = {
+        down: (middle.y - pinch.middle.y) / cell.height, right: (middle.x - pinch.middle.x) / cell.width,
+      };
+      if (at) map.look(pinched(pinch.view, map.size, apart / Math.max(1, pinch.apart), at, shift));
       return;
     }
     if (!event.buttons) drag.from = null; // let go of outside of the picture
@@ -59,7 +67,14 @@ export function handleMap(picture, on, map) {
     on(picture, what, (event) => {
       drag.from = null;
       fingers.delete(event.pointerId);
+      const [left] = fingers.values(); // the finger that stays drags on
+      if (left) Object.assign(drag, { from: left, view: map.view });
     });
+  }
+  for (const what of ["touchstart", "touchmove"]) { // two fingers do not scroll the page
+    on(picture, what, (event) => {
+      if (event.touches.length > 1 && event.cancelable) event.preventDefault();
+    }, { passive: false });
   }
   on(picture, "pointerleave", (event) => {
     fingers.delete(event.pointerId);
@@ -84,16 +99,13 @@ export function handleMap(picture, on, map) {
 }
 
 /**
- * How far two fingers are apart, and the one half-way as an event.
+ * How far two fingers are apart, and the point half-way between them.
  * @param {Map<number, PointerEvent>} fingers
  */
 function between(fingers) {
   const [one, other] = [...fingers.values()];
-  const apart = Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY);
-  const middle = new MouseEvent("pinch", {
-    clientX: (one.clientX + other.clientX) / 2, clientY: (one.clientY + other.clientY) / 2,
-  });
-  return { apart, middle };
+  const apart = Math.hypot(one.x - other.x, one.y - other.y);
+  return { apart, middle: { x: (one.x + other.x) / 2, y: (one.y + other.y) / 2 } };
 }
 
 /**

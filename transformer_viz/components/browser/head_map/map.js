@@ -1,19 +1,24 @@
 // One head as a map: rows look at columns. Point at a cell for its weight, click to choose its row
-// and column, zoom with the wheel and Ctrl, the buttons or + and −, drag to move.
+// and column, zoom with the wheel and Ctrl, the buttons or + and −, drag to move. A long map has an
+// overview in its corner, a search for words, and a list of links over far distances.
 //
 // Data: the blob of head_map.py (see MapData). Says: "picked" {row, column}, tokens of the model;
 // "zoomed" {rows, columns} or null, once the hand rests.
 
 import { paletteOf } from "../shared/colour.js";
-import { listener, onEscape, rested } from "../shared/dom.js";
+import { element, listener, onEscape, rested } from "../shared/dom.js";
 import { onLight, placesOn, shine } from "../shared/hover_link.js";
 import { MapBelow } from "./below.js";
+import { FarLinks } from "./far_links.js";
 import { handleMap } from "./hand.js";
+import { MapWords } from "./map_words.js";
+import { Minimap } from "./minimap.js";
 import { MapPicture } from "./picture.js";
 import { cellAt, exactRow } from "./sheet.js";
 import { quickSheet } from "./tiles.js";
-import { describeView } from "./words.js";
-import { isWhole, wholeMap, zoomed } from "./zoom.js";
+import { describeView, partWords } from "./words.js";
+import { WordSearch } from "./word_search.js";
+import { around, isWhole, wholeMap, zoomed } from "./zoom.js";
 import { tell } from "../shared/i18n.js";
 import { Pending, same } from "../shared/pending.js";
 
@@ -50,9 +55,18 @@ export class HeadMap {
     this.below = new MapBelow({
       zoom: (factor) => this.zoom(factor),
       table: () => this.tabulate(!this.below.open),
+      far: (open) => this.far.unfold(open),
     }, signal);
+    this.words = new MapWords(() => this.data && this.show(this.data));
+    this.search = new WordSearch({
+      from: () => this.view.columns[0], go: (at) => this.go(at), mark: () => this.mark(),
+    }, signal);
+    this.far = new FarLinks((at) => this.follow(at), signal);
+    this.minimap = new Minimap(this, (view) => (this.data ? partWords(view, this.size) : ""), signal);
     place.classList.add("tv-map");
-    place.replaceChildren(this.picture.place, ...this.below.parts, this.picture.live);
+    place.replaceChildren(this.search.place,
+      element("div", "around", this.picture.place, this.minimap.place), ...this.below.parts,
+      this.far.place, this.picture.live, this.minimap.live);
     onLight(signal, () => this.mark());
     window.addEventListener("tv-asking", (event) => {
       const { tiles } = this.picture, words = /** @type {CustomEvent} */ (event).detail;
@@ -68,6 +82,7 @@ export class HeadMap {
     this.ending.abort();
     this.watch.disconnect();
     this.picture.tiles.end();
+    this.words.end();
     this.told.end();
     if (this.at) shine(null, null);
   }
@@ -79,6 +94,7 @@ export class HeadMap {
     if (given.ahead && !this.data?.tiles) return;
     /** @type {MapData} */
     const data = given.ahead ? ahead(/** @type {any} */ (this.data), given) : given;
+    const words = this.words.give(data);
     for (const side of [data.rows, data.columns]) side.groups ??= side.labels.map((_, n) => [n]);
     const size = { rows: data.rows.labels.length, columns: data.columns.labels.length };
     const other = size.rows !== this.size.rows || size.columns !== this.size.columns;
@@ -96,6 +112,9 @@ export class HeadMap {
     const palette = paletteOf(this.place, data), { picture } = this;
     picture.show(data, palette);
     this.below.table.hidden = Boolean(data.tiles);
+    this.below.far.hidden = this.search.place.hidden = !data.tiles;
+    this.search.show(words);
+    if (data.tiles) this.far.show(data);
     this.below.show(data, picture.limit, picture.table, picture.hatched, palette.hatch);
     this.tabulate(this.below.open);
     this.draw();
@@ -114,17 +133,23 @@ export class HeadMap {
    * The part of the map that is shown, and the box of its cells in CSS pixels of the page.
    * @returns {Region & {cells: import("./picture.js").Box | null, limit: number,
    *   names: import("./picture.js").MapPicture["names"], resting: boolean, coming: number,
-   *   step: number, deep: number, took: number[], of: string, ahead: boolean}}  limit: what the last colour stands for; names: their corners
-   *   in the picture; resting: Python knows the part; coming: tiles on their way; step: weights of
-   *   a cell's side; deep: rows that are looked at of them; took: milliseconds from the request of
-   *   a tile to its picture; of: which map; ahead: whether its run has not come
+   *   step: number, deep: number, took: number[], of: string, ahead: boolean,
+   *   found: import("./word_finds.js").Find[], at: number,
+   *   far: import("./far_links.js").Link[], asking: boolean}}  limit: what the last colour stands
+   *   for; names: their corners in the picture; resting: Python knows the part; coming: tiles and
+   *   words on their way; step: weights of a cell's side; deep: rows that are looked at of them;
+   *   took: milliseconds from the request of a tile to its picture; of: which map; ahead: whether
+   *   its run has not come; found, at: what a search found, and which of it the map went to; far:
+   *   links over far distances, asking: whether they are on their way
    */
   describe() {
     const { rows, columns } = this.view, { limit, names, tiles, sheet } = this.picture;
     return {
-      coming: tiles.coming.size + tiles.wanted.length + Number(tiles.hastening),
+      coming: tiles.coming.size + tiles.wanted.length + Number(tiles.hastening)
+        + Number(Boolean(this.words.coming)),
       step: sheet?.down ?? 1, deep: sheet?.deep ?? sheet?.down ?? 1, took: tiles.took,
       of: tiles.line.of, ahead: Boolean(tiles.line.ahead),
+      found: this.search.finds, at: this.search.at, far: this.far.links, asking: this.far.waits,
       rows, columns, cells: this.picture.cellsOnPage(), limit, names,
       resting: !this.pending.unsaid,
     };
@@ -144,11 +169,16 @@ export class HeadMap {
       .filter(Boolean).join(" ");
     this.below.masked.hidden = !picture.hatched;
     this.below.view(said, whole, same(closer, view));
+    if (data.tiles) {
+      const { table, limit } = picture, { change, threshold, title } = data;
+      this.minimap.draw(picture.tiles.coarsest(), table, { change, threshold, limit }, title);
+    }
     this.mark();
   }
 
   mark() {
-    this.picture.mark(this.pinned, this.at, this.keyed);
+    const { finds: all, now } = this.search;
+    this.picture.mark(this.pinned, this.at, this.keyed, { all, now });
   }
 
   /** @param {boolean} open */
@@ -225,6 +255,26 @@ export class HeadMap {
     this.pending.choose();
     this.draw();
     this.told.ask();
+  }
+
+  /**
+   * Bring a cell into the middle, so near that its words can be read.
+   * @param {Place} at
+   */
+  go(at) {
+    this.last = at;
+    this.look(around(this.view, this.size, at));
+  }
+
+  /**
+   * Go to a cell and choose it.
+   * @param {Place} at
+   */
+  follow(at) {
+    this.go(at);
+    this.picture.place.scrollIntoView({ block: "nearest" }); // the list may stand far below
+    const { row, column } = this.pinned;
+    if (row !== at.row || column !== at.column) this.pick(at); // a second pick lets go of a column
   }
 
   tell() {

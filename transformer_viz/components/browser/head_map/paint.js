@@ -6,9 +6,11 @@ import { brushOf } from "../shared/dom.js";
 /** @typedef {import("./frame.js").MapFrame} MapFrame */
 /** @typedef {import("./sheet.js").MapSheet} MapSheet */
 /** @typedef {{rows: number[], columns: number[]}} Places */
+/** @typedef {{all: Places[], now: Places | null}} Found  what a search found, and where it is now */
 
 const GAPS = 6;     // pixels of a cell from which on cells stand apart
 const STRIPES = 5;  // pixels from one line of the hatch to the next
+const TICK = 6;     // pixels of a mark between names and cells
 
 /**
  * The cells of the part that is shown.
@@ -132,6 +134,48 @@ export function paintMarks(brush, frame, { lit, pinned, at, keyed }, palette) {
   if (row !== null) outlineCells(brush, frame, { ...view, rows: [row, row + 1] }, 2);
   brush.strokeStyle = keyed ? palette.accent : palette.ink;
   if (at) outlineCells(brush, frame, at, keyed ? 3 : 2);
+}
+
+/**
+ * What a search found: marks at both sides, and the rows and columns of the find that it is at.
+ * @param {CanvasRenderingContext2D} brush
+ * @param {MapFrame} frame
+ * @param {Found} found
+ * @param {Palette} palette
+ */
+export function paintFound(brush, frame, { all, now }, palette) {
+  const { view, left, top } = frame;
+  brush.fillStyle = palette.warm;
+  for (const { rows, columns } of all) {
+    for (const row of rows) {
+      const box = boxOf(frame, { ...view, rows: [row, row + 1] });
+      if (box) brush.fillRect(left - TICK - 1, box.y, TICK, Math.max(1, box.height));
+    }
+    for (const column of columns) {
+      const box = boxOf(frame, { ...view, columns: [column, column + 1] });
+      if (box) brush.fillRect(box.x, top - TICK - 1, Math.max(1, box.width), TICK);
+    }
+  }
+  if (!now) return;
+  brush.strokeStyle = palette.warm;
+  for (const rows of runsOf(now.rows)) outlineCells(brush, frame, { ...view, rows }, 2);
+  for (const columns of runsOf(now.columns)) outlineCells(brush, frame, { ...view, columns }, 2);
+}
+
+/**
+ * Places in a row as spans.
+ * @param {number[]} places  rising
+ * @returns {import("./sheet.js").Span[]}
+ */
+function runsOf(places) {
+  /** @type {import("./sheet.js").Span[]} */
+  const runs = [];
+  for (const place of places) {
+    const last = runs[runs.length - 1];
+    if (last?.[1] === place) last[1]++;
+    else runs.push([place, place + 1]);
+  }
+  return runs;
 }
 
 /**

@@ -4,7 +4,8 @@
 import { element, pen, set } from "../shared/dom.js";
 import { lit, placesOn } from "../shared/hover_link.js";
 import { boxesOf, drawNames, frameOf, namesOf } from "./frame.js";
-import { boxOf, paintCells, paintMarks } from "./paint.js";
+import { MINIMAP } from "./minimap.js";
+import { boxOf, paintCells, paintFound, paintMarks } from "./paint.js";
 import { cellAt, imageOf, limitOf, mapColours, sheetFor, sheetsOf } from "./sheet.js";
 import { Tiles } from "./tiles.js";
 import { describeCell, describeMap } from "./words.js";
@@ -95,7 +96,8 @@ export class MapPicture {
     this.letters = parseFloat(style.fontSize);
     brush.font = this.font = `${style.fontSize} ${style.fontFamily}`;
     const measure = (/** @type {string} */ text) => brush.measureText(text).width;
-    this.frame = frameOf(this.labels, view, room, this.letters, measure);
+    const corner = this.data.tiles ? MINIMAP : 0;
+    this.frame = frameOf(this.labels, view, room, this.letters, measure, corner);
     this.sheet = this.data.tiles ? this.tiles.sheetFor(view) : sheetFor(this.sheets, view);
     if (this.data.tiles && !this.images.has(this.sheet)) this.images.clear();
     paintCells(brush, this.frame, this.sheet, this.image(), this.palette);
@@ -120,14 +122,20 @@ export class MapPicture {
    * @param {Pinned} pinned
    * @param {{row: number, column: number} | null} at
    * @param {boolean} keyed  whether the keyboard points at it
+   * @param {import("./paint.js").Found} found
    */
-  mark(pinned, at, keyed) {
+  mark(pinned, at, keyed, found) {
     const { data, frame, palette } = this;
     if (!frame) return;
     const brush = pen(this.marks, this.width, this.height), { row, column } = lit();
-    const bright = { rows: placesOn(data.rows, row), columns: placesOn(data.columns, column) };
+    const light = { rows: placesOn(data.rows, row), columns: placesOn(data.columns, column) };
+    const bright = {
+      rows: [...light.rows, ...found.now?.rows ?? []],
+      columns: [...light.columns, ...found.now?.columns ?? []],
+    };
     const cell = at && cellAt(this.sheet, at.row, at.column);
-    paintMarks(brush, frame, { lit: bright, pinned, at: cell, keyed }, palette);
+    paintFound(brush, frame, found, palette);
+    paintMarks(brush, frame, { lit: light, pinned, at: cell, keyed }, palette);
     brush.font = this.font;
     const wanted = {
       rows: knownPlaces(at?.row, bright.rows, pinned.row),

@@ -13,10 +13,13 @@ const MOST_CELLS = 256; // in a row or a column
  * uint8, a cell for `stride` rows and columns, which is (value / unit + zero), with
  * `pooled_masked`, and the exact row of `token` as `chosen` with `chosen_masked`.
  * `most` is the weight at the end of the colours; null: the largest one. `fixed`: nobody answers
- * with exact weights of a part. `within`: the part of a weight that it may be off. `tiles`: a map that is too large to be sent; `pooled` is its thumbnail.
- * `quick`: a part of it under a step of a slider, ahead of the run of the model.
- * @typedef {{colours: import("../shared/colour.js").Colours, title: string, rows: import("../shared/hover_link.js").Ruler,
- *   columns: import("../shared/hover_link.js").Ruler, height: number, change: boolean, old: number,
+ * with exact weights of a part. `within`: the part of a weight that it may be off. `tiles`: a map
+ * that is too large to be sent; `pooled` is its thumbnail, and of its sides only the `count` of
+ * their labels is sent where the words are had elsewhere. `quick`: a part of it under a step of a
+ * slider, ahead of the run of the model.
+ * @typedef {import("../shared/hover_link.js").Ruler & {count?: number}} Side  `count`: of a long map
+ * @typedef {{colours: import("../shared/colour.js").Colours, title: string, rows: Side,
+ *   columns: Side, height: number, change: boolean, old: number,
  *   most: number | null, token: number | null, key: number | null, ramp: string, gamma: number,
  *   threshold: number, zoom: [Span, Span] | null, stride: Span, zero?: number, unit?: number,
  *   region: [Span, Span] | null, said: string, numbers: string,

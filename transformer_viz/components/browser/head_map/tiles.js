@@ -13,9 +13,11 @@ import { alignedTo, coarser, covers, levelFor, regionOf, squaresIn } from "./til
 /** @typedef {import("./sheet.js").Region} Region */
 /** @typedef {import("./tile_grid.js").Square} Square */
 /** @typedef {{address: string, of: string, size: number, levels: number, ahead?: boolean,
- *   moving?: boolean, make?: (square: Square) => Promise<any>}} TileLine  the address that gives
- *   tiles, what names the map there, cells of a tile's side, levels; ahead: the run of this map has
- *   not come; moving: nor does the hand rest; make: what makes tiles in a page of its own */
+ *   moving?: boolean, make?: (square: Square) => Promise<any>, words?: string, far?: string,
+ *   named?: string}} TileLine  the address that gives tiles, what names the map there, cells of a
+ *   tile's side, levels; ahead: the run of this map has not come; moving: nor does the hand rest;
+ *   make: what makes tiles in a page of its own; words, far: addresses too; named: what names the
+ *   words */
 
 const MOST_CELLS = 400; // in a row or a column of what is shown
 const MOST_KEPT = 240;  // tiles, of some 330 kB
@@ -151,6 +153,11 @@ export class Tiles {
       if (found) return found;
     }
     return /** @type {MapSheet} */ (this.thumbnail);
+  }
+
+  /** The whole map in the coarsest cells that are here. */
+  coarsest() {
+    return this.finest({ level: this.line.levels - 1, row: 0, column: 0 });
   }
 
   /**

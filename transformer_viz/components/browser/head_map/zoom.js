@@ -5,6 +5,7 @@
 /** @typedef {{rows: number, columns: number}} Size */
 
 const FEWEST = 4; // rows and columns that can fill the picture
+const READABLE = 48; // rows and columns whose names can be read
 
 /**
  * The whole map.
@@ -66,6 +67,39 @@ export function moved({ rows, columns }, size, down, right) {
     rows: spanFrom(rows[0] + down, rows[1] - rows[0], size.rows),
     columns: spanFrom(columns[0] + right, columns[1] - columns[0], size.columns),
   };
+}
+
+/**
+ * The part with a cell in its middle, enlarged until names can be read; what is nearer stays so.
+ * @param {Region} view
+ * @param {Size} size
+ * @param {{row: number, column: number}} cell
+ * @returns {Region}
+ */
+export function around({ rows, columns }, size, { row, column }) {
+  const out = (/** @type {Span} */ [first, last], /** @type {number} */ place,
+    /** @type {number} */ most) => {
+    const count = Math.min(last - first, READABLE);
+    return spanFrom(place - Math.floor(count / 2), count, most);
+  };
+  return { rows: out(rows, row, size.rows), columns: out(columns, column, size.columns) };
+}
+
+/**
+ * The part that is shown while two fingers hold two of its places.
+ * @param {Region} view  when they came down
+ * @param {Size} size
+ * @param {number} factor  how much farther apart they are
+ * @param {{row: number, column: number}} at  the cell between them then
+ * @param {{down: number, right: number}} shift  cells that their middle has moved, as large as they
+ *   were
+ * @returns {Region}
+ */
+export function pinched(view, size, factor, at, { down, right }) {
+  const now = factor === 1 ? view : zoomed(view, size, factor, at);
+  const rows = (now.rows[1] - now.rows[0]) / (view.rows[1] - view.rows[0]);
+  const columns = (now.columns[1] - now.columns[0]) / (view.columns[1] - view.columns[0]);
+  return moved(now, size, Math.round(-down * rows), Math.round(-right * columns));
 }
 
 /**

@@ -1,0 +1,94 @@
+// The words along the sides of a long map: fetched once, however often the page runs, and kept.
+
+import { read } from "../shared/blob.js";
+
+/** @typedef {import("./sheet.js").MapData} MapData */
+/** @typedef {{row_labels: string[], column_labels: string[], spelled: string[],
+ *   arrays: Record<string, import("../shared/blob.js").Block>}} SideWords
+ *   `spelled`: whole words; `row_words`, `column_words`: which one a row or column belongs to */
+/** @typedef {{rows: string[], columns: string[], spelled: string[], rowWords: Int32Array,
+ *   columnWords: Int32Array}} Words  `spelled`: whole words; `rowWords`: of each row, -1 none */
+
+const MOST_KEPT = 4; // texts
+
+/** @type {Map<string, Words>} */
+const KEPT = new Map(); // by their names, the one used last at the end; views come and go
+
+export class MapWords {
+  /** @param {() => void} arrived */
+  constructor(arrived) {
+    this.arrived = arrived;
+    this.coming = ""; // the name of the words that are on their way
+    this.missing = ""; // and of those that could not be had
+    this.ending = new AbortController();
+  }
+
+  end() {
+    this.ending.abort();
+  }
+
+  /**
+   * Give a long map's data their labels: blank ones until they come.
+   * @param {MapData} data
+   * @returns {Words | null}
+   */
+  give(data) {
+    const { tiles, rows, columns } = data;
+    if (!tiles) return null;
+    const sent = /** @type {MapData & SideWords} */ (data);
+    if (sent.row_labels && !KEPT.has(tiles.named)) keep(tiles.named, wordsOf(sent));
+    const found = KEPT.get(tiles.named);
+    rows.labels = found?.rows ?? blanks(rows.count ?? 0);
+    columns.labels = found?.columns ?? blanks(columns.count ?? 0);
+    if (found) keep(tiles.named, found);
+    else if (this.missing !== tiles.named) this.fetch(tiles);
+    return found ?? null;
+  }
+
+  /** @param {import("./tiles.js").TileLine} line */
+  async fetch({ named, words }) {
+    if (this.coming === named || !words) return;
+    this.coming = named;
+    const { signal } = this.ending;
+    try {
+      const asked = `${words}?${new URLSearchParams({ of: named })}`;
+      const answer = await fetch(asked, { cache: "no-store", signal });
+      if (answer.status !== 200) throw new Error(await answer.text());
+      keep(named, wordsOf(/** @type {any} */ (read(new Uint8Array(await answer.arrayBuffer())))));
+    } catch {
+      this.missing = named; // the map is drawn without them, and its tiles say what is wrong
+    }
+    if (this.coming === named) this.coming = "";
+    if (!signal.aborted) this.arrived();
+  }
+}
+
+/** @param {SideWords} sent */
+function wordsOf({ row_labels, column_labels, spelled, arrays }) {
+  return {
+    rows: row_labels, columns: column_labels, spelled,
+    rowWords: arrays.row_words.data, columnWords: arrays.column_words.data,
+  };
+}
+
+/** @type {string[][]} */
+const BLANK = [[]];
+
+/**
+ * As many empty labels, the same list each time.
+ * @param {number} count
+ */
+function blanks(count) {
+  if (BLANK[0].length !== count) BLANK[0] = new Array(count).fill("");
+  return BLANK[0];
+}
+
+/**
+ * @param {string} name
+ * @param {Words} words
+ */
+function keep(name, words) {
+  KEPT.delete(name);
+  KEPT.set(name, words);
+  if (KEPT.size > MOST_KEPT) KEPT.delete(/** @type {string} */ (KEPT.keys().next().value));
+}
