@@ -22,9 +22,10 @@ from ... import settings
 from ...i18n import languages, say, speaking
 from ..counts.server_counts import REFUSALS
 from .rates import Rates, whole_seconds
-from .registry import PATH, TILE
+from .registry import FAR, PATH, TILE, WORDS
 
-FRAME = re.compile(rf"(?:/.*)?{PATH}/([^/]+)(?:{TILE})?")  # of a live frame or a tile: the visit
+#: Of a live frame or a part of a long map: the visit.
+FRAME = re.compile(rf"(?:/.*)?{PATH}/([^/]+)(?:{TILE}|{WORDS}|{FAR})?")
 UPLOAD = re.compile(r".*/_stcore/upload_file/([^/]+)/[^/]+")  # of an upload: the session
 BURST = 5  # seconds' worth of frames and tiles that may come at once
 OPEN_AGAIN = 20  # seconds after which a page may be tried again where too many are open

@@ -79,12 +79,16 @@ function sharp(length) {
  * @param {MapFrame} frame
  * @param {number} x
  * @param {number} y
+ * @param {boolean} [nearest]  beside all cells the nearest one, instead of none
  */
-export function cellUnder({ left, top, width, height, view, cell }, x, y) {
-  if (x < left || x >= left + width || y < top || y >= top + height) return null;
+export function cellUnder({ left, top, width, height, view, cell }, x, y, nearest = false) {
+  const outside = x < left || x >= left + width || y < top || y >= top + height;
+  if (outside && !nearest) return null;
+  const within = (/** @type {number} */ place, /** @type {[number, number]} */ [first, last]) =>
+    Math.max(first, Math.min(last - 1, first + Math.floor(place)));
   return {
-    row: Math.min(view.rows[1] - 1, view.rows[0] + Math.floor((y - top) / cell.height)),
-    column: Math.min(view.columns[1] - 1, view.columns[0] + Math.floor((x - left) / cell.width)),
+    row: within((y - top) / cell.height, view.rows),
+    column: within((x - left) / cell.width, view.columns),
   };
 }
 

@@ -18,10 +18,10 @@ const PAGE = 10;    // cells that a page key goes
  */
 export function handleMap(picture, on, map) {
   const drag = { from: /** @type {PointerEvent | null} */ (null), view: map.view, on: false };
-  const under = (/** @type {{x: number, y: number}} */ { x, y }) => {
+  const under = (/** @type {{x: number, y: number}} */ { x, y }, nearest = false) => {
     const { left, top } = picture.getBoundingClientRect();
     const { frame } = map.picture;
-    return frame && cellUnder(frame, x - left, y - top);
+    return frame && cellUnder(frame, x - left, y - top, nearest);
   };
   /** @type {Map<number, PointerEvent>} */
   const fingers = new Map();
@@ -33,7 +33,7 @@ export function handleMap(picture, on, map) {
     fingers.set(event.pointerId, event);
     if (fingers.size === 2) {
       const { apart, middle } = between(fingers), { frame } = map.picture;
-      Object.assign(pinch, { apart, view: map.view, at: under(middle), middle });
+      Object.assign(pinch, { apart, view: map.view, at: under(middle, true), middle });
       if (frame) pinch.cell = frame.cell;
       Object.assign(drag, { from: null, on: true }); // what follows is no click
       map.point(null);

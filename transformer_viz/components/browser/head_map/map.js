@@ -66,7 +66,7 @@ export class HeadMap {
     place.classList.add("tv-map");
     place.replaceChildren(this.search.place,
       element("div", "around", this.picture.place, this.minimap.place), ...this.below.parts,
-      this.far.place, this.picture.live, this.minimap.live);
+      this.far.place, this.picture.live);
     onLight(signal, () => this.mark());
     window.addEventListener("tv-asking", (event) => {
       const { tiles } = this.picture, words = /** @type {CustomEvent} */ (event).detail;

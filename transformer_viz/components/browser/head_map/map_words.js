@@ -10,6 +10,8 @@ import { read } from "../shared/blob.js";
  *   columnWords: Int32Array}} Words  `spelled`: whole words; `rowWords`: of each row, -1 none */
 
 const MOST_KEPT = 4; // texts
+const TRIES = 3; // times that words are asked for
+const REST = 1500; // milliseconds between them: a busy server may have refused
 
 /** @type {Map<string, Words>} */
 const KEPT = new Map(); // by their names, the one used last at the end; views come and go
@@ -20,6 +22,7 @@ export class MapWords {
     this.arrived = arrived;
     this.coming = ""; // the name of the words that are on their way
     this.missing = ""; // and of those that could not be had
+    this.tries = 0;
     this.ending = new AbortController();
   }
 
@@ -57,9 +60,16 @@ export class MapWords {
       keep(named, wordsOf(/** @type {any} */ (read(new Uint8Array(await answer.arrayBuffer())))));
     } catch {
       this.missing = named; // the map is drawn without them, and its tiles say what is wrong
+      this.tries += 1;
+      if (this.tries < TRIES) setTimeout(() => this.again(), REST * this.tries);
     }
     if (this.coming === named) this.coming = "";
     if (!signal.aborted) this.arrived();
+  }
+
+  again() {
+    this.missing = "";
+    if (!this.ending.signal.aborted) this.arrived();
   }
 }
 

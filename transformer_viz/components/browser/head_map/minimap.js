@@ -15,8 +15,8 @@ const PAGE = 0.5; // of the part in view, that an arrow key goes
 
 export class Minimap {
   /**
-   * @param {{view: Region, size: {rows: number, columns: number},
-   *   look: (view: Region) => void}} map
+   * @param {{view: Region, size: {rows: number, columns: number}, look: (view: Region) => void,
+   *   picture: {live: HTMLElement}}} map
    * @param {(view: Region) => string} said  what part is shown, in words
    * @param {AbortSignal} signal
    */
@@ -25,8 +25,6 @@ export class Minimap {
     this.said = said;
     this.cells = element("canvas");
     this.frame = element("div", "frame");
-    this.live = element("div", "live");
-    set(this.live, "aria-live", "polite");
     this.place = element("div", "minimap", this.cells, this.frame);
     this.place.tabIndex = 0;
     set(this.place, "role", "application");
@@ -140,6 +138,6 @@ export class Minimap {
     if (!way || modified(event)) return;
     event.preventDefault();
     this.map.look(moved(view, size, ...way));
-    this.live.textContent = this.said(this.map.view);
+    this.map.picture.live.textContent = this.said(this.map.view);
   }
 }

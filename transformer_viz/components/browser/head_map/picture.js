@@ -74,7 +74,9 @@ export class MapPicture {
     }
     this.table = mapColours(data, palette);
     this.labels = { rows: data.rows.labels, columns: data.columns.labels };
-    this.place.style.height = `var(--tv-tall, min(${data.height}px, var(--tv-most, ${data.height}px)))`;
+    // A long map is about as wide as high: on a narrow page it is lower.
+    const height = tiles ? `min(${data.height}px, 120cqi)` : `${data.height}px`;
+    this.place.style.height = `var(--tv-tall, min(${height}, var(--tv-most, ${height})))`;
     set(this.place, "aria-label", describeMap(data));
   }
 
