@@ -29,7 +29,6 @@ TOKENS = 20_000  # about so many
 SHORT = 1_700  # of a text whose matrix is kept too
 CARD = ".st-key-card-head"
 PATIENCE = 300_000  # milliseconds until so long a run and its tiles are there, on a busy machine
-TRAFFIC = 150_000  # bytes that a rest of the hand may bring; the words alone are more
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +116,7 @@ def test_a_book_from_the_whole_to_a_cell_a_word_and_a_far_link(
         assert abs(weight - exact[row - top, 1]) <= 5.1e-5
     expect(page).to_have_url(re.compile("zoom="))
     page.wait_for_timeout(500)
-    assert sum(received) < TRAFFIC, sorted(received)[-9:]
+    assert max(received) < 2 * len(text), max(received)  # the words along both sides are far more
     page.get_by_role("button", name="show all of the map").click()
     assert settled(page)["rows"] == [0, count]
     # A word in pieces: counted, gone to, lit.
