@@ -36,20 +36,23 @@ export class MapWords {
    * @returns {Words | null}
    */
   give(data) {
-    const { tiles, rows, columns } = data;
-    if (!tiles) return null;
+    const { tiles, rows, columns } = data, named = tiles?.named;
+    if (!named) return null; // short, or in a page of its own, which has all labels
     const sent = /** @type {MapData & SideWords} */ (data);
-    if (sent.row_labels && !KEPT.has(tiles.named)) keep(tiles.named, wordsOf(sent));
-    const found = KEPT.get(tiles.named);
+    if (sent.row_labels && !KEPT.has(named)) keep(named, wordsOf(sent));
+    const found = KEPT.get(named);
     rows.labels = found?.rows ?? blanks(rows.count ?? 0);
     columns.labels = found?.columns ?? blanks(columns.count ?? 0);
-    if (found) keep(tiles.named, found);
-    else if (this.missing !== tiles.named) this.fetch(tiles);
+    if (found) keep(named, found);
+    else if (this.missing !== named) this.fetch(named, tiles.words);
     return found ?? null;
   }
 
-  /** @param {import("./tiles.js").TileLine} line */
-  async fetch({ named, words }) {
+  /**
+   * @param {string} named
+   * @param {string} [words]  their address
+   */
+  async fetch(named, words) {
     if (this.coming === named || !words) return;
     this.coming = named;
     const { signal } = this.ending;
