@@ -13,9 +13,8 @@ from ...components.map_words import words_data, words_name
 from ...core.sites import Site
 from ...core.trace import Trace
 from ..engine.task import Task
-from ..session.scene import Scene, scene_at
 from .registry import LiveSession
-from .tiles import name_of
+from .tiles import name_of, run_of
 
 COUNT = 12  # links of a list
 MOST_DIGITS = 6  # of a distance
@@ -30,8 +29,7 @@ def words(line: LiveSession, query: Mapping[str, str]) -> bytes:
     Raises:
         LookupError: the visitor looks at another text by now.
     """
-    scene = _scene(line, Task())
-    run, block = scene.shown[0], scene.place.map_name
+    run, block = run_of(line.view, Task()), line.view.place.map_name
     if query.get("of") != words_name(run, block):
         raise LookupError("The page shows another text by now.")
     return words_data(run, block)
@@ -56,14 +54,13 @@ def far(line: LiveSession, query: Mapping[str, str]) -> bytes:
     known = asked.isascii() and asked.isdecimal() and len(asked) <= MOST_DIGITS
     if not known or int(asked) < 1:
         raise ValueError(f"A distance is a whole number of tokens, 1 or more; got {asked[:20]!r}.")
-    if query.get("of") != name_of(line.view):
+    view, task = line.view, Task()
+    if query.get("of") != name_of(view):
         raise LookupError("The page shows another map by now.")
-    task = Task()
-    scene = _scene(line, task)
-    run, site = scene.shown[0], scene.place.site
+    run, site = run_of(view, task), view.place.site
     distance, first, once = int(asked), query.get("first") == "on", query.get("once") == "on"
-    rows, columns, weights, share = scene.engine.ask(
-        scene.question.model, _links, ref(run), site, distance, first, once, task=task, stepped=True
+    rows, columns, weights, share = view.engine.ask(
+        view.question.model, _links, ref(run), site, distance, first, once, task=task, stepped=True
     )
     return pack(
         {"part": "far", "first": share},
@@ -71,12 +68,6 @@ def far(line: LiveSession, query: Mapping[str, str]) -> bytes:
         column=columns.astype(np.int32),
         weight=weights,
     )
-
-
-def _scene(line: LiveSession, task: Task) -> Scene:
-    view = line.view
-    asked = (view.engine, view.question, view.kind, view.place, view.changes, view.look)
-    return scene_at(*asked, task, long=view.long)
 
 
 def _links(

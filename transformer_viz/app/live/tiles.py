@@ -113,7 +113,7 @@ def tile(line: LiveSession, wanted: Asked) -> bytes:
         return _packed(_ahead_of_its_run(line, made, wanted.place, task))
     if wanted.of != name_of(view) or isinstance(wanted.place, Region):
         raise LookupError("The page shows another map by now.")
-    run, model = _run(view, task), view.question.model
+    run, model = run_of(view, task), view.question.model
     return _packed(sheet(view.engine, model, run, view.place.site, wanted.place, task))
 
 
@@ -122,8 +122,13 @@ def _packed(found: Sheet) -> bytes:
     return pack({"part": "tile"}, weights=weights, masked=hidden.astype(np.uint8))
 
 
-def _run(view: ViewState, task: Task) -> Trace:
-    """The run whose map a page shows."""
+def run_of(view: ViewState, task: Task) -> Trace:
+    """The run whose map a page shows.
+
+    Raises:
+        LookupError: it waits for one, and those before are gone.
+        Abandoned: the task was given up.
+    """
     if view.awaited:
         run = view.before_run if view.look.compare == "before" else view.now_run
         if run is None:

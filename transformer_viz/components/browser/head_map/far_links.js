@@ -85,10 +85,15 @@ export class FarLinks {
     this.asking = new AbortController();
     const { signal } = this.asking;
     Object.assign(this, { waits: true, links: [] });
-    this.said = line.far ? tell("Looking through all cells ...")
-      : tell("The cells of long maps come from a server: start the app with transformer-viz app.");
+    this.said = line.ahead ? tell("The list follows when the model has run.")
+      : line.far ? tell("Looking through all cells ...")
+        : tell("The cells of long maps come from a server: start the app with transformer-viz app.");
     this.draw();
-    if (!line.far) return;
+    if (line.ahead || !line.far) {
+      this.of = ""; // under the same name the run will come
+      this.waits = false;
+      return;
+    }
     try {
       const answer = await fetch(`${line.far}?${words}`, { cache: "no-store", signal });
       if (answer.status !== 200) throw new Error(await answer.text());

@@ -16,7 +16,7 @@ import { Minimap } from "./minimap.js";
 import { MapPicture } from "./picture.js";
 import { cellAt, exactRow } from "./sheet.js";
 import { quickSheet } from "./tiles.js";
-import { describeView, partWords } from "./words.js";
+import { describeView, enlargedWords } from "./words.js";
 import { WordSearch } from "./word_search.js";
 import { around, isWhole, wholeMap, zoomed } from "./zoom.js";
 import { tell } from "../shared/i18n.js";
@@ -62,7 +62,7 @@ export class HeadMap {
       from: () => this.view.columns[0], go: (at) => this.go(at), mark: () => this.mark(),
     }, signal);
     this.far = new FarLinks((at) => this.follow(at), signal);
-    this.minimap = new Minimap(this, (view) => (this.data ? partWords(view, this.size) : ""), signal);
+    this.minimap = new Minimap(this, (view) => (this.data ? enlargedWords(view, this.size) : ""), signal);
     place.classList.add("tv-map");
     place.replaceChildren(this.search.place,
       element("div", "around", this.picture.place, this.minimap.place), ...this.below.parts,

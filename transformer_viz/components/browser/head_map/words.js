@@ -66,7 +66,7 @@ function largestWords({ value, rows, columns }, change, digits, within) {
  * @param {Region} view
  * @param {{rows: number, columns: number}} size
  */
-export function partWords(view, size) {
+export function enlargedWords(view, size) {
   return tell("Enlarged: rows {top} to {bottom} of {rows}, columns {left} to {right} of {columns}.",
     { ...size, top: view.rows[0] + 1, bottom: view.rows[1],
       left: view.columns[0] + 1, right: view.columns[1] });
@@ -80,7 +80,7 @@ export function partWords(view, size) {
  */
 export function describeView({ rows, columns, change, stride, fixed }, view, sheet) {
   const size = { rows: rows.labels.length, columns: columns.labels.length };
-  const part = isWhole(view, size) ? "" : partWords(view, size) + " ";
+  const part = isWhole(view, size) ? "" : enlargedWords(view, size) + " ";
   if (Math.max(...stride) === 1) return part;
   if (sheet.down * sheet.across === 1) return part + tell("Every cell is one weight.");
   const { down, deep = down, across } = sheet;
