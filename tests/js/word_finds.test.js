@@ -10,8 +10,8 @@ import {
 const WORDS = {
   rows: [], columns: [],
   spelled: ["The", "cat", "unbelievably", "saw", "THE", "cats", "."],
-  columnWords: Int32Array.from([0, 1, 2, 2, 2, 3, 4, 5]),
-  rowWords: Int32Array.from([1, 2, 2, 2, 3, 4, 5, 6]),
+  columnWords: [0, 1, 2, 2, 2, 3, 4, 5],
+  rowWords: [1, 2, 2, 2, 3, 4, 5, 6],
 };
 
 test("a word is found in any case, by a part of it, and with all its pieces", () => {
@@ -27,7 +27,7 @@ test("a word is found in any case, by a part of it, and with all its pieces", ()
 
 test("nothing is found of nothing, of what is not there, and where rows are no words of it", () => {
   for (const wanted of ["", "  ", "zebra"]) assert.deepEqual(findsOf(WORDS, wanted), []);
-  const alone = { ...WORDS, rowWords: new Int32Array(8).fill(-1) };
+  const alone = { ...WORDS, rowWords: new Array(8).fill(-1) };
   assert.deepEqual(findsOf(alone, "saw"), [{ rows: [], columns: [5] }]);
 });
 

@@ -68,13 +68,13 @@ def long_map_data(
         LookupError: a map that the trace lacks or has no tiles of; says why.
     """
     shape = trace.map_shape(block, layer)
-    words, arrays = ({}, {}) if line.words else side_words(trace, block)
+    words = {} if line.words else side_words(trace, block)
     small = trace.thumbnail(block)[layer, head]
     site = Site(*MAPS[block], layer, head)
     header = {"part": "head", "view": "map", "seq": look.seq, "colours": both_palettes()}
     header |= {
         "title": f"{called(block)} L{layer} H{head}",
-        **_sides(trace, block),
+        **_sides(trace, block, words),
         "height": map_height(shape[0]),
         "change": False,
         "old": shape[0],
@@ -94,12 +94,15 @@ def long_map_data(
         "tiles": asdict(line) | {"named": words_name(trace, block)},
         **words,
     }
-    return pack(header, pooled=small, pooled_masked=np.zeros(small.shape, np.uint8), **arrays)
+    return pack(header, pooled=small, pooled_masked=np.zeros(small.shape, np.uint8))
 
 
-def _sides(trace: Trace, block: str) -> dict[str, Any]:
-    """Whose tokens stand along the sides, one in each row and column, and how many."""
-    return {
-        name: {"sentence": side.sentence, "count": len(side.labels)}
-        for name, side in zip(("rows", "columns"), rulers(trace, block), strict=True)
-    }
+def _sides(trace: Trace, block: str, words: dict[str, Any]) -> dict[str, Any]:
+    """Whose tokens stand along the sides, one in each row and column, how many, and their labels
+    if these are sent along."""
+    sides: dict[str, Any] = {}
+    for name, side in zip(("row", "column"), rulers(trace, block), strict=True):
+        sides[f"{name}s"] = {"sentence": side.sentence, "count": len(side.labels)}
+        if words:
+            sides[f"{name}s"]["labels"] = words.pop(f"{name}_labels")
+    return sides

@@ -5,15 +5,12 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
-import numpy as np
-
+from ..core.sites import MAPS
 from ..core.trace import Trace
 from ..metrics.attention.thumbnails import sentences
 from ..metrics.attention.word_merging import axis, joined, produced_axis
 from .blob import pack
 from .ruler import row_sentence, rulers
-
-NOWHERE = -1  # the word of a row that is none of the text
 
 
 def words_name(trace: Trace, block: str) -> str:
@@ -25,39 +22,37 @@ def words_name(trace: Trace, block: str) -> str:
 
 def words_data(trace: Trace, block: str) -> bytes:
     """The words of a map as bytes for the browser: labels, and which word each belongs to."""
-    words, arrays = side_words(trace, block)
-    return pack({"part": "words", **words}, **arrays)
+    return pack({"part": "words", **side_words(trace, block)})
 
 
-def side_words(trace: Trace, block: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What stands along the sides of a map token by token, and the whole words of the text.
+def side_words(trace: Trace, block: str) -> dict[str, Any]:
+    """What stands along the sides of a map token by token, and the whole words that they make.
 
     Returns:
-        ``row_labels`` and ``column_labels``, one a token, and ``spelled``, the words that the
-        pieces make; ``row_words`` and ``column_words`` int32 say which of these a row or a column
-        belongs to, -1 where a row produces what the text does not have there.
+        ``row_labels`` and ``column_labels``, one a token; ``spelled``, the words that the pieces
+        make; ``row_words`` and ``column_words``, which of these a row or a column belongs to. Where
+        both sides are of one text, a word is the same on both.
     """
     rows, columns = rulers(trace, block)
     queries, keys = sentences(trace, block)
-    across = axis(keys)
-    down = axis(queries)
+    across, down = axis(keys), axis(queries)
     if row_sentence(trace, block) == "produced" and trace.produced is not None:
         down = produced_axis(trace.produced, queries)
     # A row bears the word that follows its own, so one more may stand at the end.
-    same = down.words[:-1] in (across.words[:-1], across.words[1:])
-    parts: dict[int, list[str]] = {}
+    one_text = MAPS[block][1] == "self"
+    same = one_text and down.words[:-1] in (across.words[:-1], across.words[1:])
+    parts: dict[tuple[bool, int], list[str]] = {}
     for word, label in zip(across.words, across.labels, strict=True):
-        parts.setdefault(word, []).append(label)
-    if same and down.words[-1] not in parts:
-        parts[down.words[-1]] = [down.labels[-1]]
+        parts.setdefault((True, word), []).append(label)
+    known = set(across.words) if same else set()
+    for word, label in zip(down.words, down.labels, strict=True):
+        if word not in known:
+            parts.setdefault((same, word), []).append(label)
     places = {word: place for place, word in enumerate(parts)}
-    found = {
+    return {
         "row_labels": rows.labels,
         "column_labels": columns.labels,
         "spelled": [joined(labels) for labels in parts.values()],
-    }
-    above = [places[word] for word in down.words] if same else [NOWHERE] * len(down)
-    return found, {
-        "row_words": np.array(above, np.int32),
-        "column_words": np.array([places[word] for word in across.words], np.int32),
+        "row_words": [places[same, word] for word in down.words],
+        "column_words": [places[True, word] for word in across.words],
     }

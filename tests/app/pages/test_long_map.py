@@ -60,8 +60,8 @@ def test_explore_draws_a_long_text_and_says_what_it_leaves_out(
     header, arrays = part(app, "head")
     assert header["tiles"] == header["tiles"] | {"address": "", "size": TILE, "levels": 4}
     assert arrays["pooled"].shape == (62, 62)  # of 18 x 18 weights
-    assert header["rows"] == {"sentence": "produced", "count": TOKENS}
-    assert len(header["row_labels"]) == len(header["column_labels"]) == TOKENS  # nobody else has it
+    assert header["rows"]["sentence"] == "produced" and header["rows"]["count"] == TOKENS
+    assert len(header["rows"]["labels"]) == len(header["row_words"]) == TOKENS  # nobody else has it
     named = part(app, "atlas")[0]["sentences"]["produced"]  # of links alone
     assert named["length"] == TOKENS and 2 <= len(named) < 100
     assert "never trained on such a text" in header["note"] and "lines, q·k" in header["note"]
@@ -93,17 +93,17 @@ def test_words_and_far_links_of_the_route(
     app = visit(layer="1", head="1")
     header = part(app, "head")[0]
     line = header["tiles"]
-    assert "row_labels" not in header and len(part(app, "head")[0]["rows"]) == 2
+    assert header["rows"] == {"sentence": "produced", "count": TOKENS} and "spelled" not in header
     token = line["address"].split("/")[-2]
     assert line["words"].endswith(token + "/words") and line["far"].endswith(token + "/far")
     run = tv.trace(longer(tv.load(folder), TOKENS), chapter, keep=("weights",), check=False)
     status, (_, body) = ask(token + "/words", of=line["named"])
-    words, arrays = decoded(body)
+    words = decoded(body)[0]
     assert status == 200 and words["row_labels"] == list(run.produced.labels)
     assert words["column_labels"] == list(run.source.labels)
-    said = [words["spelled"][n] for n in arrays["column_words"]]
+    said = [words["spelled"][n] for n in words["column_words"]]
     assert words["spelled"][1:9] == ["The", "cat", "sat", "on", "the", "mat", "and", "a"]
-    assert said[1:] == [words["spelled"][n] for n in arrays["row_words"][:-1]]
+    assert said[1:] == [words["spelled"][n] for n in words["row_words"][:-1]]
     weights = run.attention("decoder", 1)[1]
     rows, columns = np.indices(weights.shape)
     for asked, counts in (

@@ -112,10 +112,10 @@ export class HeadMap {
     const palette = paletteOf(this.place, data), { picture } = this;
     picture.show(data, palette);
     this.below.table.hidden = Boolean(data.tiles);
-    const { named } = data.tiles ?? {}; // a page of its own has neither
-    this.below.far.hidden = this.search.place.hidden = !named;
+    this.search.place.hidden = !data.tiles;
     this.search.show(words);
-    if (named) this.far.show(data);
+    this.below.far.hidden = !data.tiles || Boolean(data.tiles.make); // a page of its own has no list
+    if (data.tiles) this.far.show(data);
     this.below.show(data, picture.limit, picture.table, picture.hatched, palette.hatch);
     this.tabulate(this.below.open);
     this.draw();

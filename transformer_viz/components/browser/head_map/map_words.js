@@ -4,10 +4,10 @@ import { read } from "../shared/blob.js";
 
 /** @typedef {import("./sheet.js").MapData} MapData */
 /** @typedef {{row_labels: string[], column_labels: string[], spelled: string[],
- *   arrays: Record<string, import("../shared/blob.js").Block>}} SideWords
+ *   row_words: number[], column_words: number[]}} SideWords
  *   `spelled`: whole words; `row_words`, `column_words`: which one a row or column belongs to */
-/** @typedef {{rows: string[], columns: string[], spelled: string[], rowWords: Int32Array,
- *   columnWords: Int32Array}} Words  `spelled`: whole words; `rowWords`: of each row, -1 none */
+/** @typedef {{rows: string[], columns: string[], spelled: string[], rowWords: number[],
+ *   columnWords: number[]}} Words */
 
 const MOST_KEPT = 4; // texts
 const TRIES = 3; // times that words are asked for
@@ -37,9 +37,11 @@ export class MapWords {
    */
   give(data) {
     const { tiles, rows, columns } = data, named = tiles?.named;
-    if (!named) return null; // short, or in a page of its own, which has all labels
+    if (!named) return null;
     const sent = /** @type {MapData & SideWords} */ (data);
-    if (sent.row_labels && !KEPT.has(named)) keep(named, wordsOf(sent));
+    if (sent.spelled && !KEPT.has(named)) {
+      keep(named, wordsOf({ ...sent, row_labels: rows.labels, column_labels: columns.labels }));
+    }
     const found = KEPT.get(named);
     rows.labels = found?.rows ?? blanks(rows.count ?? 0);
     columns.labels = found?.columns ?? blanks(columns.count ?? 0);
@@ -77,10 +79,10 @@ export class MapWords {
 }
 
 /** @param {SideWords} sent */
-function wordsOf({ row_labels, column_labels, spelled, arrays }) {
+function wordsOf({ row_labels, column_labels, spelled, row_words, column_words }) {
   return {
     rows: row_labels, columns: column_labels, spelled,
-    rowWords: arrays.row_words.data, columnWords: arrays.column_words.data,
+    rowWords: row_words, columnWords: column_words,
   };
 }
 
