@@ -17,7 +17,7 @@ LIGHT := not browser and not app and not shipped and not process and not familie
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help app test quick test-of check coverage docs-check bench soak train wheel screenshots
+.PHONY: help app test quick test-of check coverage docs-check bench soak train docs wheel screenshots
 
 help: ## say what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /:	/' | expand -t 14
@@ -65,6 +65,9 @@ train: $(RUN) ## train the model in the box again: make train DATA=folder [RECIP
 	@test -n "$(DATA)" || { echo "make train needs the folder of sentence pairs:" \
 	  "make train DATA=folder (README.md says where to get them)." >&2; exit 2; }
 	$(BIN)/transformer-viz train "$(RECIPE)" --data "$(DATA)" $(ARGS)
+
+docs: $(DEV) ## build the docs as a site into site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 wheel: $(DEV) ## build the wheel and the source archive into dist/
 	$(BIN)/python -m hatchling build
