@@ -86,7 +86,10 @@ def long_book(
         precision = "int16"
         store, kept = _gathered(runs, able, room, precision, wanted.every, tell)
     if able and not kept:
-        raise too_large(_letters(runs, able[:1], precision), room, 1)
+        alone, first = Store(), able[0]
+        for run in runs:
+            packed(run.trace, first, precision, alone)
+        raise too_large(alone.size, room, 1)
     with_heads = [_filled(number, one, kept, reasons) for number, one in enumerate(small)]
     within = max((one.within for heads in kept.values() for one in heads), default=0.0)
     blob = _bound(runs, atlases, with_heads, said)
@@ -97,8 +100,8 @@ def too_large(letters: float, room: float, heads: int) -> ValueError:
     """What is said where heads do not fit."""
     named = "The head to open takes" if heads == 1 else f"The {heads} heads that were chosen take"
     return ValueError(
-        f"{named} about {letters / 1e6:,.1f} MB in a page, and it has room for "
-        f"{max(0.0, room) / 1e6:,.1f} MB of heads. Allow more megabytes, choose fewer heads or "
+        f"{named} about {letters / 1e6:,.2f} MB in a page, and it has room for "
+        f"{max(0.0, room) / 1e6:,.2f} MB of heads. Allow more megabytes, choose fewer heads or "
         "layers, or take precision int16, half the size of float32."
     )
 
