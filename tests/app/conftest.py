@@ -15,6 +15,7 @@ from streamlit.util import calc_hash
 
 from tests.support.model_kinds import write_kinds
 from tests.support.paths import ROOT
+from transformer_viz import settings
 from transformer_viz.checkpoints.common.bundled import CONFIG, VOCABULARY, WEIGHTS
 from transformer_viz.model import Transformer
 from transformer_viz.preprocessing.tokenizers import SentencePieceText
@@ -33,6 +34,16 @@ def installed_components() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         once = functools.cache(manifest_scanner.scan_component_manifests)
         patch.setattr(manifest_scanner, "scan_component_manifests", once)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_shares() -> Iterator[None]:
+    """Nobody is held to a share, as where only this machine reaches the app: all tests are one
+    visit to the same server."""
+    with pytest.MonkeyPatch.context() as patch:
+        for setting in settings.SHARES:
+            patch.setenv(setting.variable, "0")
         yield
 
 
