@@ -11,6 +11,7 @@ from ipaddress import ip_address
 
 PREFIX = "TRANSFORMER_VIZ_"
 ON, OFF, LOCAL = "on", "off", "local"
+LISTED, ANY = "listed", "any"
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,14 @@ ROOTS = Setting(
 )
 PATHS = Setting("PATHS", ON, "whether visitors may open paths on the server", choices=(ON, OFF))
 UPLOADS = Setting("UPLOADS", ON, "whether visitors may bring checkpoints", choices=(ON, OFF))
+HUB = Setting(
+    "HUB",
+    OFF,
+    "whether visitors may have models of the Hugging Face Hub fetched: none, those of HUB_LIST, or "
+    "any; left out, any where only this machine reaches the app",
+    choices=(OFF, LISTED, ANY),
+)
+HUB_LIST = Setting("HUB_LIST", "", "ids (owner/name) that HUB=listed allows, with commas")
 VISIT_MB = Setting("VISIT_MB", "1000", "megabytes that the uploads of one visit may hold", 1)
 UPLOADS_MB = Setting("UPLOADS_MB", "8000", "megabytes that the uploads of all visits may hold", 1)
 UPLOADS_A_MINUTE = Setting(
@@ -159,7 +168,7 @@ RUN_LOG = Setting(
 )
 
 SETTINGS = (
-    *(MODEL, MODELS, ROOTS, PATHS, UPLOADS, VISIT_MB, UPLOADS_MB),
+    *(MODEL, MODELS, ROOTS, PATHS, UPLOADS, HUB, HUB_LIST, VISIT_MB, UPLOADS_MB),
     *(UPLOADS_A_MINUTE, REQUESTS, CONNECTIONS, ADDRESS_VISITORS, MODELS_A_VISIT, RUN_SECONDS),
     *(APART, OPEN_SECONDS, OPEN_MB, TOKENIZER_SECONDS),
     *(NAMES, FORWARDS, MODELS_KEPT, THREADS, METRICS, RUN_LOG),

@@ -38,6 +38,7 @@ FLOORS: dict[str, float] = {
     "checkpoints/common": 2.2,
     "checkpoints/hugging_face": 2.3,
     "checkpoints/layouts": 2.3,
+    "checkpoints/hub": 2.35,
     "checkpoints": 2.4,
     "inference/decoding": 2.45,
     "inference": 2.5,
@@ -120,6 +121,7 @@ HOMES = {
     "click": ("app/live", "cli", "training"),
     "sentencepiece": ("preprocessing", "training"),
     "transformers": ("checkpoints",),
+    "huggingface_hub": ("checkpoints",),
     "pyarrow": ("corpus",),
     "ray": ("corpus",),
 }

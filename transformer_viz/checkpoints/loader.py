@@ -22,6 +22,9 @@ from .common.model import Model
 from .common.number_type import number_type
 from .files.adapters import base_of, is_adapter, weights_of
 from .files.reading import SUFFIXES, CheckpointError, CheckpointMissing, file_size, read_config
+from .hub.door import local
+from .hub.ids import hint
+from .hub.snapshots import id_of
 from .hugging_face import layout as hugging_face
 from .layouts import (
     annotated,
@@ -89,6 +92,8 @@ def load(
     device: str | None = None,
     tokenizer: Tokenizer | None = None,
     *,
+    revision: str | None = None,
+    allow_pickle: bool = False,
     dtype: str | torch.dtype | None = None,
     max_memory: Mapping[int | str, int | str] | None = None,
     offload_folder: str | os.PathLike[str] | None = None,
@@ -98,8 +103,11 @@ def load(
 
     ``thing`` is a name in ``pretrained/`` (``en-de``; a snapshot of it as ``en-de-small/step-64``),
     a folder, a weights file, or a module in memory, which is put into evaluation mode and stays on
-    its device unless one is given. ``device`` None is a GPU if one is present, ``"auto"`` spreads a
-    Hugging Face model over all there are. ``tokenizer`` None
+    its device unless one is given. What is none of these and reads ``owner/name`` is a model of the
+    Hugging Face Hub, fetched with its client (its cache, token and mirrors); ``revision`` is a
+    branch, a tag or a commit of it, as ``owner/name@revision`` says too, and ``allow_pickle=True``
+    fetches pickled weights where it has no safetensors. ``device`` None is a GPU if one is present,
+    ``"auto"`` spreads a Hugging Face model over all there are. ``tokenizer`` None
     takes the vocabulary beside the weights, or else ids typed as numbers. ``dtype`` is what it
     computes in: ``"float32"`` (None too), ``"float16"``, ``"bfloat16"``, ``"float64"``, the torch
     dtype, or ``"auto"`` for that of the file. ``max_memory`` is the most that each device may hold
@@ -112,14 +120,14 @@ def load(
     adapter, which is merged in memory into the model that its config names, or ``base=`` does.
 
     Raises:
-        CheckpointMissing: nothing of that name (a FileNotFoundError too).
+        CheckpointMissing: nothing of that name (a FileNotFoundError too), here or on the Hub.
         CheckpointError: a checkpoint that is unsafe, damaged, incomplete, of an unknown layout, or
             that does not fit its config (a ValueError too).
     """
     spread = {"max_memory": max_memory, "offload_folder": offload_folder}
     spread = {word: value for word, value in spread.items() if value is not None}
     if isinstance(thing, nn.Module):
-        _refuse_in_memory(dtype=dtype, **spread)
+        _refuse_in_memory(dtype=dtype, revision=revision, **spread)
         place = None if device is None else choose_device(device)
         if isinstance(thing, Transformer):
             return native.wrap(thing, tokenizer, device=place, **overrides)
@@ -130,6 +138,7 @@ def load(
             'names one; leave device out, or give "auto".'
         )
     place = None if spread or device == AUTO else choose_device(device)
+    thing, overrides = local(thing, overrides, revision=revision, allow_pickle=allow_pickle)
     found, words = discover(thing, overrides)
     layout, found = recognised(found, overrides.get("layout"))
     return open_as(layout, found, words, tokenizer, device=place, dtype=dtype, spread=spread)
@@ -207,9 +216,11 @@ def _refuse_in_memory(**given: Any) -> None:
 def _of_the_file(found: Candidate) -> dict[str, Any]:
     """What every layout would say alike of a file: its size, and what was taken off its names."""
     read = found.__dict__.get("weights")  # a layout may have taken another way to the tensors
+    name = id_of((found.adapter or found.path).parent)  # layouts name the folder, here a commit
     return {
         "file_size": sum(map(file_size, filter(None, (found.path, found.adapter)))),
         "unwrapped": () if read is None else read.unwrapped,
+        **({"name": name} if name else {}),
     }
 
 
@@ -327,7 +338,7 @@ def find(thing: str | os.PathLike[str], whole: bool = False) -> Path:
     if not is_folder:
         raise CheckpointMissing(
             f"There is no model, folder or file {str(thing)!r}. In the box: "
-            f"{', '.join(available()) or f'nothing yet ({PRETRAINED} is empty)'}."
+            f"{', '.join(available()) or f'nothing yet ({PRETRAINED} is empty)'}.{hint(str(thing))}"
         )
     adapter = weights_of(path)
     if adapter is not None and not whole:

@@ -19,20 +19,30 @@ if TYPE_CHECKING:
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients", "tiles")
 
 
-def known_checkpoint(path: str) -> str:
-    """A name in the box as it is, anything else as a whole path that exists."""
-    from ..checkpoints.common.bundled import shelved
+def known_checkpoint(path: str, overrides: dict[str, Any] | None = None) -> str:
+    """A name in the box as it is, anything else as a whole path that exists.
 
+    A model of the Hub is fetched first, and is the folder where it lies then. Of ``overrides``
+    those that say how it is fetched are taken out, and the model of an adapter is put in.
+    """
+    from ..checkpoints.common.bundled import shelved
+    from ..checkpoints.hub.door import local
+    from ..checkpoints.hub.ids import hint
+
+    words = {} if overrides is None else overrides
     if shelved(path) is not None:
         return path
-    if not Path(path).exists():
+    how = {word: words.pop(word) for word in ("revision", "allow_pickle") if word in words}
+    found, more = local(path, words, **how)
+    words.update(more)
+    if not Path(found).exists():
         from ..checkpoints import available
 
         raise ValueError(
             f"There is no checkpoint {path!r}: no file or folder of that name, and the box holds "
-            f"{', '.join(available()) or 'nothing'}."
+            f"{', '.join(available()) or 'nothing'}.{hint(path)}"
         )
-    return str(Path(path).resolve())
+    return str(Path(found).absolute())
 
 
 def config_word(text: str) -> tuple[str, Any]:

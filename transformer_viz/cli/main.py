@@ -65,7 +65,8 @@ NUMBERS, PRINTED = ("csv", "npz", "safetensors"), ("svg", "png", "pdf")
 def main(context: click.Context) -> None:
     """See, prove and change what a trained Transformer attends to.
 
-    PATH is a name that `transformer-viz models` lists, a folder or a file.
+    PATH is a name that `transformer-viz models` lists, a folder or a file, or else a model of
+    the Hugging Face Hub: owner/name, or owner/name@revision.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

@@ -48,7 +48,8 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def load_model(path: str, words: tuple[str, ...] = (), **more: Any) -> Model:
     """The checkpoint under ``WORD=VALUE`` overrides and further ones."""
-    known, overrides = known_checkpoint(path), dict(map(config_word, words))
+    overrides = dict(map(config_word, words))
+    known = known_checkpoint(path, overrides)
     with after_a_second(f"Loading {path}"):
         from ..checkpoints import load
 

@@ -44,6 +44,12 @@ CERTIFICATE = "STREAMLIT_SERVER_SSL_CERT_FILE"
 )
 @click.option("--no-paths", is_flag=True, help="Visitors open no paths on the server.")
 @click.option("--no-uploads", is_flag=True, help="Visitors bring no checkpoints.")
+@click.option(
+    "--hub",
+    type=click.Choice(settings.HUB.choices),
+    help="Whether visitors may have models of the Hugging Face Hub fetched: any of them, those of "
+    f"{settings.HUB_LIST.variable}, or none. Left out: any, where only this machine reaches it.",
+)
 @click.option("--settings", "listed", is_flag=True, help="List the settings and end.")
 def app(
     model: str | None,
@@ -54,6 +60,7 @@ def app(
     workers: int,
     no_paths: bool,
     no_uploads: bool,
+    hub: str | None,
     listed: bool,
 ) -> None:
     """Start the app and keep it running until Ctrl-C.
@@ -82,6 +89,10 @@ def app(
     if settings.is_loopback(host) and not names and not settings.NAMES.text:
         shares = (one.variable for one in settings.SHARES if one.variable not in os.environ)
         chosen |= dict.fromkeys(shares, "0")
+    if hub is not None:
+        chosen[settings.HUB.variable] = hub
+    elif settings.HUB.variable not in os.environ and settings.is_loopback(host):
+        chosen[settings.HUB.variable] = settings.ANY
     if names:
         chosen[settings.NAMES.variable] = ",".join((*names, settings.NAMES.text)).strip(",")
     if workers > 1 and os.environ.get(CERTIFICATE):

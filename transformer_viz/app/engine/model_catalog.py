@@ -23,7 +23,7 @@ from ...checkpoints.common.bundled import (
 from ...core.trace import Trace
 from ...i18n import say
 from ...preprocessing.tokenizers import SentencePieceText
-from . import model_names
+from . import hub_models, model_names
 from .model_kind import Kind, of_config
 from .query import Question
 
@@ -56,7 +56,9 @@ class Shelved:
     def called(self) -> str:
         """The name as a reader knows it, with what was changed."""
         name = model_names.parted(self.name)[0]
-        if model_names.is_own(name):
+        if name.startswith(model_names.HUB):
+            name = name.removeprefix(model_names.HUB)
+        elif model_names.is_own(name):
             name = self.path.parent.name if self.path.name == WEIGHTS else self.path.name
         words = ", ".join(f"{word}={value}" for word, value in self.overrides.items())
         return f"{name} ({words})" if words else name
@@ -236,6 +238,8 @@ class Shelf(Mapping[str, Shelved]):
             return beside
         if place.startswith(model_names.PATH):
             return model_names.find_below(place.removeprefix(model_names.PATH))
+        if place.startswith(model_names.HUB):
+            return hub_models.folder(place)
         if place.startswith(model_names.UPLOAD):
             raise ValueError(
                 say(

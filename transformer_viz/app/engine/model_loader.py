@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from ... import settings
 from ...i18n import say
+from . import hub_models
 from .memory import give_back
 from .model_catalog import Shelf, Shelved
-from .model_names import UPLOAD, find_below, is_own, veiled
+from .model_names import HUB, UPLOAD, find_below, is_own, parted, veiled
 from .task import Abandoned, Task
 
 if TYPE_CHECKING:
@@ -223,6 +224,9 @@ def _base_of(shelved: Shelved) -> dict[str, Any]:
 
     if not is_own(shelved.name):
         return {}
+    if shelved.name.startswith(HUB):
+        below = hub_models.base(parted(shelved.name)[0])
+        return {} if below is None else {"base": str(below)}
     path = shelved.path if shelved.path.is_dir() else shelved.path.parent
     adapter = weights_of(path)
     if adapter is None or shelved.name.startswith(UPLOAD):

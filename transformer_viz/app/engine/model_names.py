@@ -2,7 +2,8 @@
 
 A name says everything that is needed to open the model, so that a link can carry it:
 ``path:runs/ckpt.pt``, or ``path:runs/ckpt.pt//{"heads":8}`` where a word of its config was
-overridden. No path holds two strokes in a row once it is tidy, so they part the two.
+overridden; a model of the Hugging Face Hub is ``hub:owner/name@revision``, and in a link without
+the first word. No path holds two strokes in a row once it is tidy, so they part the two.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from typing import Any
 from ... import settings
 from ...i18n import say
 
-PATH, UPLOAD, MORE = "path:", "upload:", "//"
+PATH, UPLOAD, HUB, MORE = "path:", "upload:", "hub:", "//"
 MAX_OVERRIDE_CHARACTERS = 4_000  # characters of overridden words in a name
 #: What `load` itself is told; no words of a config, and places on the server among them.
-NOT_WORDS = ("thing", "device", "tokenizer", "max_memory", "offload_folder", "base")
+NOT_WORDS = (
+    *("thing", "device", "tokenizer", "max_memory", "offload_folder", "base"),
+    *("revision", "allow_pickle"),
+)
 
 
 class NotHere(KeyError):
@@ -77,7 +81,7 @@ def _is_word(item: tuple[str, Any]) -> bool:
 
 def is_own(name: str) -> bool:
     """Whether a name stands for a model that a visitor brought."""
-    return name.startswith((PATH, UPLOAD))
+    return name.startswith((PATH, UPLOAD, HUB))
 
 
 def public_name(name: str) -> str:
@@ -85,7 +89,7 @@ def public_name(name: str) -> str:
     place, words = parted(name)
     if place.startswith(UPLOAD):
         place = UPLOAD + place.removeprefix(UPLOAD).rpartition("/")[2]
-    return named(place, words)
+    return named(place.removeprefix(HUB), words)
 
 
 def roots() -> tuple[Path, ...]:

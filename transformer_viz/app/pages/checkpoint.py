@@ -14,7 +14,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 from ... import settings
 from ...core.errors import is_fault
 from ...i18n import mark, say
-from ..checkpoint import config_table, facts, stored_run, uploads
+from ..checkpoint import config_table, facts, hub_offer, stored_run, uploads
 from ..engine import model_names
 from ..engine.engine import Engine
 from ..lessons import navigation
@@ -51,6 +51,8 @@ def _body(engine: Engine, name: str) -> None:
             _box(engine, name)
             if settings.PATHS.on:
                 _path()
+            if settings.HUB.text != settings.OFF:
+                hub_offer.box(_look_at)
             if settings.UPLOADS.on:
                 _drop(engine)
         with right:
@@ -190,6 +192,8 @@ def _trouble(where: str) -> None:
 def _understood(engine: Engine, name: str) -> None:
     """What was understood of a model, or why it cannot be opened and what might help."""
     waiting = st.container(key="waiting-checkpoint")
+    if hub_offer.offered(engine, name, waiting):
+        return
     found = _asked(engine, name, waiting)
     if found is None:
         return

@@ -101,6 +101,8 @@ class Private:
     station = Slot[tuple[int | None, str]]((None, ""))  # the open station of Step inside, its kind
     upload_folder = Slot[Any](None)
     upload_error = Slot(("", ""))  # where the path or the files were refused that came last, why
+    hub_plan = Slot[tuple[str, Any]](("", None))  # a model of the Hub, and what it would bring
+    hub_begun = Slot("")  # the one whose transfer the visitor has begun
     placed = Slot[tuple[str, ...]](())  # the uploaded files that lie in the folder already
     stored_run = Slot[Any](None)  # Checkpoint: the trace file that was dropped last, as its report
     aside = Slot[frozenset[str]](frozenset())  # those before them, which belong to another model

@@ -84,7 +84,8 @@ KEYS: tuple[Key, ...] = (
         "",
         str,
         _model,
-        means="the model: a name in the box, a path on the server, or an upload of this visit",
+        means="the model: a name in the box, a path on the server, an upload of this visit, or "
+        "a model of the Hugging Face Hub (owner/name@revision)",
     ),
     Key("text", FIRST_TEXT, read_text, pack_text, means="the sentence"),
     Key("target", "", str, means="the translation that is held; empty: the model's own"),

@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
 from ...i18n import say, speak
-from ..engine import model_names
+from ..engine import hub_models, model_names
 from ..engine.engine import Engine
 from ..engine.trace_jobs import EXAMPLE
 from ..ui.streamlit_private import came_by_history, page_hash
@@ -48,7 +48,8 @@ def begin(engine: Engine, framed: bool = True) -> None:
     back = came_by_history()
     private.unwritten = back and not framed and private.opened and url_state.others(given) == given
     if not private.opened or (back and not private.unwritten):
-        values, complaints = url_state.read(given, defaults(engine, given.get("model")))
+        named = hub_models.internal(given.get("model", "")) or None
+        values, complaints = url_state.read(given, defaults(engine, named))
         if url_state.others(given) == given:  # nothing of ours in it
             values |= engine.opening(values["model"], values["block"])
         for name in ("model", "checkpoint"):
@@ -129,10 +130,12 @@ def bring(engine: Engine, name: str) -> None:
 
 
 def _known(name: str) -> str:
-    """The name of an upload of this visit from the link, which does not say in which room it is."""
+    """The name of an upload of this visit from the link, which does not say in which room it is;
+    and that of a model of the Hub, which the link says without its first word."""
     name = model_names.public_name(name)
     known = (*private.looked, *private.own)
-    return next((one for one in reversed(known) if model_names.public_name(one) == name), name)
+    mine = (one for one in reversed(known) if model_names.public_name(one) == name)
+    return next(mine, hub_models.internal(name))
 
 
 def _clamp_model(engine: Engine) -> None:
@@ -143,6 +146,8 @@ def _clamp_model(engine: Engine) -> None:
     except KeyError as error:
         gone = say("The model that was asked for is not here.")
         complain(f"{gone} {error.args[0]}")
+        if hub_models.id_of(state["model"]) is not None:
+            state["checkpoint"] = state["model"]  # there it can be fetched
         state["model"] = defaults(engine)["model"]
     bring(engine, state["model"])
 

@@ -63,12 +63,7 @@ def library_config(
             take, sizes that the file cannot hold.
     """
     kind = settings["model_type"]
-    if kind not in transformers.CONFIG_MAPPING:
-        raise CheckpointError(
-            f"transformers {transformers.__version__} does not know the model_type {kind!r}; "
-            "install a version that does, or build the module with its own code and give it to "
-            "load(module, tokenizer=...)."
-        )
+    require_known(transformers, kind)
     check_sizes(settings, tensors)
     try:
         return transformers.CONFIG_MAPPING[kind].from_dict(_read(settings), return_dict=True)
@@ -76,6 +71,20 @@ def library_config(
         raise CheckpointError(
             f"config.json does not describe a {kind} model: {plainly(error)}. Correct the word."
         ) from error
+
+
+def require_known(transformers: Any, kind: str) -> None:
+    """Refuse an architecture that the installed library does not have.
+
+    Raises:
+        CheckpointError: names the library's version and the way out.
+    """
+    if kind not in transformers.CONFIG_MAPPING:
+        raise CheckpointError(
+            f"transformers {transformers.__version__} does not know the model_type {kind!r}; "
+            "install a version that does, or build the module with its own code and give it to "
+            "load(module, tokenizer=...)."
+        )
 
 
 def refuse(settings: Mapping[str, Any]) -> None:

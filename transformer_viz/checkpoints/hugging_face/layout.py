@@ -39,7 +39,11 @@ OTHERS = ("layout", "architecture")  # words of configs that are ours, or timm's
 
 def recognise(found: Candidate) -> bool:
     """Whether ``config.json`` names a model type of the library."""
-    config = found.config
+    return is_librarys(found.config)
+
+
+def is_librarys(config: Mapping[str, Any]) -> bool:
+    """Whether the words of a config are the library's, and neither ours nor timm's."""
     return isinstance(config.get("model_type"), str) and not any(w in config for w in OTHERS)
 
 

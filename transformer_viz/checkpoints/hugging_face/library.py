@@ -53,6 +53,13 @@ def library() -> Iterator[Any]:
                 log.enable_progress_bar()
 
 
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Inside ``with`` the network is as the user has it: nobody here keeps the library at home."""
+    with _ALONE:
+        yield
+
+
 def _imported() -> Any:
     try:
         import transformers

@@ -1,0 +1,325 @@
+"""Wrong ids and broken answers: each is one sentence that says what to do. docs/hub.md shows it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import transformer_viz as tv
+from tests.support.hub_server import Hub
+from tests.support.paths import ROOT
+from transformer_viz.checkpoints.files.errors import CheckpointError, CheckpointMissing
+from transformer_viz.checkpoints.hub import transfer
+
+PAGE = ROOT / "docs" / "hub.md"
+Files = dict[str, bytes]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What was typed, what the Hub is like, and the sentence that was read."""
+
+    about: str
+    typed: str
+    read: str
+    hub: Callable[[Hub, Files], Any] = lambda hub, files: None
+    words: tuple[tuple[str, Any], ...] = ()
+    missing: bool = False  # there is nothing, rather than something that is refused
+
+
+def put(**changes: bytes | None) -> Callable[[Hub, Files], Any]:
+    """The model ``tiny/model`` with some files changed, or taken out."""
+    named = {name.replace("__", "."): content for name, content in changes.items()}
+
+    def add(hub: Hub, files: Files) -> None:
+        whole = {**files, **named}
+        hub.add("tiny/model", {name: b for name, b in whole.items() if b is not None})
+
+    return add
+
+
+def only(*names: str) -> Callable[[Hub, Files], Any]:
+    """The model's config, and empty weights of these names."""
+    return lambda hub, files: hub.add(
+        "tiny/model", {"config.json": files["config.json"]} | dict.fromkeys(names, b"x")
+    )
+
+
+def config(text: bytes) -> Callable[[Hub, Files], Any]:
+    return put(config__json=text)
+
+
+def faulty(**faults: Any) -> Callable[[Hub, Files], Any]:
+    def add(hub: Hub, files: Files) -> None:
+        hub.add("tiny/model", files)
+        for name, value in faults.items():
+            setattr(hub, name, value)
+
+    return add
+
+
+BOX = "There is no model, folder or file {typed}."
+FORM = (
+    "Nor is it an id of the Hub, which reads owner/name or owner/name@revision, of letters, "
+    "digits, '-', '_' and '.'."
+)
+NONE = (
+    "There is no model {id} here, neither in the box nor as a path nor on the Hub; check the "
+    "spelling. If it is private, give a token that may read it (hf auth login, or HF_TOKEN)."
+)
+ODD = [
+    "../model",
+    "tiny//model",
+    "tiny/my model",
+    "tiny/modèle",
+    "tiny/model/more",
+    "tiny/model@../x",
+]
+CASES = [
+    *(Case("letters that no id has", typed, f"{BOX} … {FORM}", missing=True) for typed in ODD),
+    Case(
+        "one word that is not in the box", "gpt2",
+        f"{BOX} … Models of the Hub are named owner/name or owner/name@revision.", missing=True,
+    ),
+    Case("no such id", "tiny/none", NONE, missing=True),
+    Case(
+        "private, and no token", "tiny/model", NONE,
+        lambda hub, files: hub.add("tiny/model", files, token="secret"), missing=True,
+    ),
+    Case(
+        "no such revision", "tiny/model@v9",
+        "tiny/model has no revision 'v9' on the Hub; its page lists branches, tags and commits, "
+        "and without one main is taken.", put(), missing=True,
+    ),
+    Case(
+        "gated", "tiny/model",
+        "tiny/model is gated: accept its conditions on its page of the Hub with your account, give "
+        "a token of that account (hf auth login, or HF_TOKEN), and try again.",
+        lambda hub, files: hub.add("tiny/model", files, gated=True),
+    ),
+    Case(
+        "a data set", "tiny/rows",
+        "tiny/rows is a data set on the Hub and no model; give the id of a model.",
+        lambda hub, files: hub.datasets.add("tiny/rows"), missing=True,
+    ),
+    Case(
+        "code of its own", "tiny/model",
+        "This folder brings Python code of its own (auto_map in config.json), which is never run "
+        "here. …", config(b'{"model_type": "mine", "auto_map": {"AutoModel": "m.Mine"}}'),
+    ),
+    Case(
+        "an architecture without attention", "tiny/model",
+        "A mamba model has no attention that could be shown: a state space passes one state from "
+        "token to token. …", config(b'{"model_type": "mamba"}'),
+    ),
+    Case(
+        "an architecture that nobody knows", "tiny/model",
+        "transformers … does not know the model_type 'bert9'; …",
+        config(b'{"model_type": "bert9"}'),
+    ),
+    Case(
+        "weights of a few bits that cannot be computed with", "tiny/model",
+        "The weights are quantised (gptq), which is not opened here; …",
+        config(b'{"model_type": "gpt2", "quantization_config": {"quant_method": "gptq"}}'),
+    ),
+    Case("a config that is none", "tiny/model", "config.json is not JSON: …", config(b"<html>")),
+    Case(
+        "no weights", "tiny/model", "tiny/model has no weights; name a repository that holds "
+        "model.safetensors.", put(model__safetensors=None), missing=True,
+    ),
+    Case(
+        "only pickles", "tiny/model",
+        "tiny/model has only pickled weights (pytorch_model.bin), which are not fetched unless "
+        "they are allowed: in Python allow_pickle=True, on the command line "
+        "--set allow_pickle=true. Better take a revision or a copy with safetensors.",
+        only("pytorch_model.bin"),
+    ),
+    *(
+        Case(
+            f"only {form}", "tiny/model",
+            f"tiny/model has weights only for {form}, which are not opened here; name the model "
+            "that they were made from, with safetensors.", only(file), missing=True,
+        )
+        for form, file in (("GGUF", "model-q4.gguf"), ("ONNX", "onnx/model.onnx"),
+                           ("TensorFlow", "tf_model.h5"), ("Flax", "flax_model.msgpack"))
+    ),
+    Case(
+        "weights in folders", "tiny/model",
+        "tiny/model has weights only in folders (a, b); fetch one of them yourself and open it as "
+        "a path.", only("a/model.safetensors", "b/model.safetensors"), missing=True,
+    ),
+    Case(
+        "a part of the weights is missing", "tiny/model",
+        "tiny/model has several weights files and none of a name that settles it, or parts of them "
+        "are missing (…); fetch the right one yourself and open its folder.",
+        only("model.safetensors.index.json", "model-00001-of-00003.safetensors",
+             "model-00002-of-00003.safetensors"),
+    ),
+    Case(
+        "a pipeline of diffusers", "tiny/model",
+        "tiny/model is a pipeline of the diffusers library, several models that make pictures, and "
+        "is not opened; name one Transformer that reads or writes.",
+        put(model_index__json=b"{}"),
+    ),
+    Case(
+        "an adapter without its model", "tiny/model",
+        "tiny/model is an adapter, and its config names no model of the Hub; name the one that it "
+        "was trained on, an id or a folder: in Python base=..., on the command line --set base=...",
+        put(config__json=None, model__safetensors=None, adapter_config__json=b"{}",
+            adapter_model__safetensors=b"x"),
+    ),
+    Case(
+        "the Hub is out of order", "tiny/model",
+        "The Hub answers with error 500 for tiny/model; try again in some minutes. What came so "
+        "far is kept.", faulty(status=500),
+    ),
+    Case(
+        "too many requests", "tiny/model", "The Hub answers with error 429 for tiny/model; …",
+        faulty(status=429),
+    ),
+    Case(
+        "a hotel's sign-in page answers", "tiny/model",
+        "What answered for tiny/model does not speak like the Hub; check HF_ENDPOINT and the "
+        "proxy, and try again.", faulty(garbage=True),
+    ),
+    Case(
+        "no answer in time", "tiny/model",
+        "The Hub did not answer in time for tiny/model; try again, it goes on where it was.",
+        faulty(delay=1.0),
+    ),
+    Case(
+        "the connection breaks at every attempt", "tiny/model",
+        "The connection to the Hub broke off again and again while tiny/model was fetched; try "
+        "again, it goes on where it was.", faulty(break_after=[0] * 9),
+    ),
+    Case(
+        "bytes are changed on the way", "tiny/model",
+        "model.safetensors of tiny/model came twice with other content than the Hub names for it; "
+        "something between here and there changes files. Try another network or mirror "
+        "(HF_ENDPOINT).", faulty(spoil=lambda content: b"?" + content[1:]),
+    ),
+    Case(
+        "a file that is shorter than the Hub names", "tiny/model",
+        "The connection to the Hub broke off again and again while tiny/model was fetched; …",
+        faulty(spoil=lambda content: content[:99]),
+    ),
+    Case(
+        "no such word", "tiny/model", "revision is a branch, a tag or a commit of the Hub, such as "
+        "main; got '../x'.", put(), (("revision", "../x"),),
+    ),
+]  # fmt: skip
+
+
+def pattern(case: Case) -> str:
+    """The sentence as an expression: three dots are anything."""
+    said = case.read.replace("{typed}", repr(case.typed)).replace("{id}", case.typed)
+    return ".*".join(map(re.escape, (part.strip() for part in said.split("…"))))
+
+
+@pytest.fixture
+def files(folder) -> Files:
+    return {path.name: path.read_bytes() for path in folder("gpt2").iterdir()}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.about}: {case.typed}")
+def test_what_is_read(case, hub, files, monkeypatch):
+    case.hub(hub, files)
+    if hub.delay:
+        monkeypatch.setattr("transformer_viz.checkpoints.hub.repository.PATIENCE", 0.4)
+    with pytest.raises(CheckpointError) as caught:
+        tv.load(case.typed, device="cpu", **dict(case.words))
+    said = str(caught.value)
+    assert re.fullmatch(f"{pattern(case)}.*" if case.read.endswith("…") else pattern(case), said)
+    assert isinstance(caught.value, CheckpointMissing) == case.missing
+    assert "\n" not in said and "127.0.0.1" not in said
+
+
+def test_the_page_shows_every_case():
+    page = PAGE.read_text(encoding="utf-8")
+    assert len({case.about for case in CASES}) >= 20
+    for case in CASES:
+        assert case.about in page, case.about
+
+
+def test_no_network(hub, files, monkeypatch):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(CheckpointError, match="the Hub cannot be reached: no network, or HF_ENDP"):
+        tv.load("tiny/model")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(CheckpointError, match="HF_HUB_OFFLINE keeps the Hub from being asked"):
+        tv.load("tiny/model")
+
+
+def test_a_private_model_with_its_token(hub, files, monkeypatch):
+    hub.add("tiny/model", files, token="secret")
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    assert tv.load("tiny/model", device="cpu").name == "tiny/model"  # and no token to strangers
+    monkeypatch.setenv("HF_TOKEN", "wrong")
+    with pytest.raises(CheckpointError, match="check the spelling"):
+        tv.load("tiny/model@v2")
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(errno.ENOSPC, "The disk became full while tiny/model was fetched"),
+     (errno.EROFS, "The folder of the Hub's cache cannot be written")],
+)  # fmt: skip
+def test_a_disk_that_fails_meanwhile(number, said, hub, files, monkeypatch):
+    hub.add("tiny/model", files)
+
+    def refused(*_: Any) -> None:
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(transfer, "_append", refused)
+    with pytest.raises(CheckpointError, match=said):
+        tv.load("tiny/model")
+
+
+KILLED = """
+import sys
+import transformer_viz as tv
+print(tv.load("tiny/big", device="cpu").parameters)
+"""
+
+
+@pytest.mark.process
+def test_a_killed_process_is_gone_on_with(hub, folder, tmp_path):
+    """Of another process with the client's own variables; killed in the middle, then run again."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    words = {"vocab_size": 997, "n_embd": 256, "bos_token_id": 0, "eos_token_id": 0}
+    big = GPT2LMHeadModel(GPT2Config(**words, n_layer=2, n_head=2))
+    big.save_pretrained(tmp_path / "big")
+    hub.add("tiny/big", tmp_path / "big")
+    size = (tmp_path / "big" / "model.safetensors").stat().st_size
+    hub.pace = 0.05
+    around = os.environ | {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home")}
+    around["HF_HUB_OFFLINE"] = "0"
+    run = subprocess.Popen([sys.executable, "-c", KILLED], cwd=ROOT, env=around)
+    blobs = tmp_path / "home" / "hub" / "models--tiny--big" / "blobs"
+    half: list[int] = []
+    while not half or half[-1] < size // 4:
+        with suppress(FileNotFoundError):  # a small file that has just been placed
+            half = [p.stat().st_size for p in blobs.glob("*.resumed.incomplete")] or half
+        assert run.poll() is None
+    run.kill()
+    run.wait()
+    hub.pace = 0.0
+    out = subprocess.run(
+        [sys.executable, "-c", KILLED], cwd=ROOT, env=around, capture_output=True, text=True
+    )
+    assert out.returncode == 0 and int(out.stdout) == big.num_parameters()
+    start = int(re.fullmatch(r"bytes=(\d+)-", hub.weights_asked()[-1])[1])
+    assert size // 4 <= start < size
+    assert "are still to come" in out.stderr
