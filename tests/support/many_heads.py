@@ -81,7 +81,9 @@ def many(
         for layer, one in enumerate(weights):
             place = {"stack": stack, "block": kind, "layer": layer}
             tables.append(head_statistics(one).assign(**place))
-            attentions.append(Attention(one, Site(stack, kind, layer), "target", "source"))
+            asks = "source" if block == "encoder" else "target"
+            asked = "target" if block == "decoder" else "source"
+            attentions.append(Attention(one, Site(stack, kind, layer), asks, asked))
     return dataclasses.replace(
         make_trace(),
         source=sentence(keys or queries),

@@ -21,6 +21,7 @@ from tests.conftest import make_module
 from tests.support import first_run
 from tests.support.browser import running_app
 from tests.support.rest import rest
+from transformer_viz.app.ui.text_format import JOINER
 from transformer_viz.checkpoints import available
 from transformer_viz.checkpoints.common.bundled import CONFIG, WEIGHTS
 from transformer_viz.core.interventions import Edit, Intervention, Pad, Temperature
@@ -161,7 +162,8 @@ ODD = (
         "from 0 to 40.",
     ), link={"model": GPT, "text": "words"}),
     Input("no-checkpoint", "a checkpoint that is missing", (
-        f"There is no model, folder or file '{MISSING}'. In the box: {BOXED}.",
+        f"There is no model, folder or file '{MISSING}'. In the box: {BOXED}. Models of the Hub "
+        "are named owner/name or owner/name@revision.",
     )),
 )  # fmt: skip
 
@@ -199,5 +201,6 @@ def do(page: Page, url: str, strange: Input) -> None:
 
 
 def said(page: Page) -> tuple[str, ...]:
-    """What stands in the boxes for notices and errors."""
-    return tuple(text.strip() for text in page.get_by_test_id("stAlert").all_inner_texts())
+    """What stands in the boxes for notices and errors, without the joiners in addresses."""
+    texts = page.get_by_test_id("stAlert").all_inner_texts()
+    return tuple(text.replace(JOINER, "").strip() for text in texts)

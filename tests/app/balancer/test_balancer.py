@@ -133,6 +133,7 @@ def test_a_worker_is_asked_once_a_connection_and_a_websocket_is_asked_as_it_came
 
 
 def test_what_workers_share_is_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(settings.CONNECTIONS.variable)  # what no test is held to
     found = surroundings({}, workers=2, cores=16)
     assert found["OMP_NUM_THREADS"] == "4"  # two runs at once in each of two
     assert found[settings.UPLOADS_MB.variable] == "4000" and len(found[COOKIE_SECRET]) == 64
