@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-PAUSE = 0.1  # seconds that others wait at once for frames in the making
+PAUSE = 1.0  # seconds that others wait at once for frames in the making
 
 
 class Priority:
