@@ -60,3 +60,11 @@ def test_a_long_run_pauses_between_two_passes(monkeypatch: pytest.MonkeyPatch) -
         order.append("frame")
     thread.join()
     assert order == ["frame", "second pass"]
+
+
+def test_nobody_waits_for_a_frame_that_is_late_anyway(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(priority, "SOON", 0.01)
+    first = Priority()
+    with first.urgent():
+        time.sleep(0.05)
+        assert first.give_way(10)
