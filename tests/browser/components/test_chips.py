@@ -45,6 +45,20 @@ def _reset(page: Page) -> None:
     expect(page.locator("[data-painted]")).to_have_count(2)
     expect(page.locator(".heatmaplayer image")).to_have_count(1)  # two while it is drawn anew
     expect(page.locator(".heatmaplayer image")).to_be_visible()
+    _settle(page)
+
+
+def _settle(page: Page) -> None:
+    """Wait until the chips stand where they will: what goes away above them lifts them once more."""
+    chip = page.get_by_role("button", name="c", exact=True)
+    before = None
+    for _ in range(100):
+        now = chip.bounding_box()
+        if now is not None and now == before:
+            return
+        before = now
+        page.wait_for_timeout(250)
+    raise AssertionError("the chips never came to stand")
 
 
 def _area(page: Page) -> dict[str, float]:
