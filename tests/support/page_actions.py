@@ -192,9 +192,15 @@ def choose(page: Page, box: str, option: str) -> None:
             clicked = True
             page.wait_for_timeout(100)
         except PlaywrightTimeout:  # closed by a page that scrolled meanwhile: once more
-            page.keyboard.press("Escape")
-    page.keyboard.press("Escape")
+            _close_list(page)
+    _close_list(page)
     fold(page)
+
+
+def _close_list(page: Page) -> None:
+    """Close a list if it is open; Escape in a closed one would clear what was chosen in it."""
+    if page.get_by_role("listbox").count():
+        page.keyboard.press("Escape")
 
 
 def enter(page: Page, box: str, value: str) -> None:
