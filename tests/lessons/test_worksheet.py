@@ -10,7 +10,7 @@ import pytest
 from transformer_viz.app.engine.engine import Engine
 from transformer_viz.app.engine.query import Question
 from transformer_viz.app.pages.lessons import sheet
-from transformer_viz.i18n import speaking
+from transformer_viz.i18n import languages, speaking
 from transformer_viz.lessons import STATIONS
 from transformer_viz.lessons.worksheet import Page, worksheet
 
@@ -20,7 +20,7 @@ TEXT = "She gave him the book that he wanted to read."
 
 
 @pytest.mark.shipped
-@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("language", languages())
 def test_the_sheet_of_a_sentence(asked: Asked, engine: Engine, language: str) -> None:
     kind = engine.kind(MODEL)
     assert kind is not None
@@ -38,6 +38,8 @@ def test_the_sheet_of_a_sentence(asked: Asked, engine: Engine, language: str) ->
     assert pupils.count("<h2>") == len(STATIONS) + 1 and teacher.count("<li>") == len(STATIONS)
     assert "[" not in re.sub(r"<style>.*?</style>", "", html, flags=re.S)
     assert ("走进 Transformer" in html) == (language == "zh")
+    assert ("Eine Stunde im Inneren" in html) == (language == "de")
+    assert "”" not in html or language != "de"  # its quotation marks are „so“
 
 
 def test_what_comes_from_outside_is_escaped() -> None:

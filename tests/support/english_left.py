@@ -22,6 +22,14 @@ OURS = {
 }
 UNREAD = re.compile(r"<(style|script|pre)\b.*?</\1>|https?://\S+|`[^`]*`", re.DOTALL)
 SPOKEN = re.compile(r'\b(?:aria-label|title|alt)="([^"]*)"')
+LATIN = {"de"}  # languages written in the letters of English
+#: Words without which an English sentence hardly gets along, and that German does not have.
+PLAIN = re.compile(
+    r"\b(the|of|and|with|which|is|are|this|that|its?|from|by|not|for|has|have|be|been|what|how|"
+    r"where|when|than|then|their|they|you|your|one|two|no|each|every|other|words?|heads?|looks?|"
+    r"to|into|only|more|less|without|between|shows|changed?)\b",
+    re.IGNORECASE,
+)
 PROSE = re.compile(r"[A-Za-z][a-z']*(?:,? [a-z']+){2,}")  # three words of English in a row
 
 
@@ -36,11 +44,21 @@ def texts_of(app: AppTest) -> Iterator[str]:
         yield from _strings(json.loads(one.proto.spec), OURS)
 
 
-def prose(text: str, known: str) -> list[str]:
-    """The runs of English words in a text that are not a part of what is known."""
+def prose(text: str, known: str, language: str = "zh") -> list[str]:
+    """The runs of English words in a text that are not a part of what is known.
+
+    Args:
+        text: with or without HTML.
+        known: what may stay English.
+        language: that of the text; where it is written in English letters, a run of words is
+            English by the little words in it.
+    """
     attributes = " | ".join(SPOKEN.findall(text))
     plain = unescape(re.sub(r"<[^>]*>", " | ", UNREAD.sub(" | ", text)) + " | " + attributes)
-    return [run for run in PROSE.findall(plain.replace("\\", "")) if run not in known]
+    runs = [run for run in PROSE.findall(plain.replace("\\", "")) if run not in known]
+    if language not in LATIN:
+        return runs
+    return [run for run in runs if PLAIN.search(run)]
 
 
 def _elements(block: Any) -> Iterator[Any]:

@@ -2,8 +2,9 @@
 
 python -m tests.support.translations [CODE] [FILE ...]
 
-puts translations from JSON files (English to ours) into CODE.json (zh), and prints what it lacks,
-to be filled in.
+puts translations from JSON files into CODE.json, and prints what it lacks, to be filled in: a text
+in English, and ours. Without CODE it serves every language there is at once: what it prints, and
+what it reads, is then ``{"de": {"English": "ours"}, "zh": {...}}``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from tests.support.paths import ROOT
 from transformer_viz.components.js_texts import browser_texts
-from transformer_viz.i18n import HERE, NAME
+from transformer_viz.i18n import ENGLISH, HERE, NAME, languages
 
 SAYING = ("say", "mark")
 
@@ -43,14 +44,17 @@ def merge(language: str, files: list[Path]) -> list[str]:
     """Put translations into a language's file, its texts in alphabetical order; texts that nobody
     says any more go.
 
+    Args:
+        language: its code.
+        files: what they hold for other languages is passed over.
+
     Returns:
         The texts that lack a translation.
     """
     path = HERE / f"{language}.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {NAME: language}
     for file in files:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        known |= {text: ours for text, ours in found.items() if ours}
+        known |= {text: ours for text, ours in _of_file(file, language).items() if ours}
     wanted = texts()
     kept = {NAME: known[NAME]} | {text: known[text] for text in sorted(wanted) if text in known}
     temporary = path.with_suffix(".part")
@@ -59,15 +63,35 @@ def merge(language: str, files: list[Path]) -> list[str]:
     return [text for text in wanted if text not in known]
 
 
+def _of_file(file: Path, language: str) -> dict[str, str]:
+    """The translations that a file has for a language, of one or of several languages."""
+    found = json.loads(file.read_text(encoding="utf-8"))
+    if all(isinstance(ours, dict) for ours in found.values()):
+        mine: dict[str, str] = found.get(language, {})
+        return mine
+    return dict(found)
+
+
 def main(words: list[str]) -> None:
     """Merge what was named, and print a file of what lacks."""
     if any(word.startswith("-") for word in words):
         sys.exit("usage: python -m tests.support.translations [LANGUAGE] [FILE.json ...]")
     files = [Path(word) for word in words if word.endswith(".json")]
-    (code,) = [word for word in words if not word.endswith(".json")] or ["zh"]
-    lacking = merge(code, files)
+    codes = [word for word in words if not word.endswith(".json")]
+    if len(codes) == 1:
+        lacking: object = dict.fromkeys(merge(codes[0], files), "")
+    else:
+        if any(not isinstance(ours, dict) for file in files for ours in _values(file)):
+            sys.exit('say which language, or give {"de": {...}, "zh": {...}} in one file')
+        others = [code for code in languages() if code != ENGLISH]
+        found = {code: dict.fromkeys(merge(code, files), "") for code in others}
+        lacking = {code: missing for code, missing in found.items() if missing}
     if lacking:
-        print(json.dumps(dict.fromkeys(lacking, ""), ensure_ascii=False, indent=1))
+        print(json.dumps(lacking, ensure_ascii=False, indent=1))
+
+
+def _values(file: Path) -> list[object]:
+    return list(json.loads(file.read_text(encoding="utf-8")).values())
 
 
 if __name__ == "__main__":

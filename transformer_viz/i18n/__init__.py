@@ -13,11 +13,21 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 HERE = Path(__file__).parent
 ENGLISH = "en"
 NAME = "language"  # in a file: what a language calls itself
+
+
+def mark(text: str) -> str:
+    """The same text, noted for translation: for constants that are said later."""
+    return text
+
+
+#: How thousands are parted; the point before tenths is the same in all languages, as in pictures.
+THOUSAND = mark("1,000")
 
 _present: ContextVar[str] = ContextVar("language", default=ENGLISH)
 
@@ -28,13 +38,20 @@ def say(text: str, /, **values: Any) -> str:
     The first argument is a literal, or was marked with :func:`mark` where it stands: a test reads
     both from the source and compares them with what every language has.
     """
-    found = catalogue(_present.get()).get(text, text)
-    return found.format(**values) if values else found
+    ours = catalogue(_present.get())
+    found = ours.get(text, text)
+    return _Numbers(ours).vformat(found, (), values) if values else found
 
 
-def mark(text: str) -> str:
-    """The same text, noted for translation: for constants that are said later."""
-    return text
+class _Numbers(Formatter):
+    """Parts the thousands of numbers (``{count:,}``) as a language does."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._mark = texts.get(THOUSAND, THOUSAND)[1]
+
+    def format_field(self, value: Any, format_spec: str) -> Any:
+        written = super().format_field(value, format_spec)
+        return written.replace(",", self._mark) if "," in format_spec else written
 
 
 def join_words(words: Iterable[str]) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..i18n import say
+
 MAX_LISTED_TOKENS = 24  # tokens that are listed one by one
 
 
 def quoted(word: str) -> str:
-    """A word in quotation marks, which both languages share."""
-    return f"“{word}”"
+    """A word in the quotation marks of the present language."""
+    return say("“{word}”", word=word)
 
 
 def share(weight: float) -> str:

@@ -13,7 +13,7 @@ from tests.conftest import SENTENCES
 from transformer_viz.app.pages import PAGES
 from transformer_viz.app.shell.inputs import EXAMPLES, unmarked
 from transformer_viz.core.interventions import Intervention, Pad, Temperature, Window
-from transformer_viz.i18n import speaking
+from transformer_viz.i18n import ENGLISH, languages, speaking
 
 from ...support.english_left import prose, texts_of
 from ...support.map_pages import MAP_PAGES
@@ -24,6 +24,7 @@ pytestmark = pytest.mark.app
 Visit = Callable[..., AppTest]
 Meet = Callable[..., AppTest]
 PATHS = [page.path for page in PAGES]
+OTHERS = [code for code in languages() if code != ENGLISH]
 #: Those that ask the model a question, without the labs' many.
 CHANGED = [page.path for page in PAGES if page.framed and page.address != "labs"]
 EDITS = Intervention(
@@ -41,29 +42,36 @@ KNOWN = " | ".join(
 SPELLED = set(re.findall(r"[a-z']+", " ".join((KNOWN, *SENTENCES)).lower()))
 
 
-def left_english(app: AppTest) -> list[str]:
+def left_english(app: AppTest, language: str = "zh") -> list[str]:
     """The English sentences on a page, without those that are made of the models' own words."""
-    runs = [run for text in texts_of(app) for run in prose(text, KNOWN)]
+    runs = [run for text in texts_of(app) for run in prose(text, KNOWN, language)]
     return [run for run in runs if not set(re.findall(r"[a-z']+", run.lower())) <= SPELLED]
 
 
+@pytest.mark.parametrize("language", OTHERS)
 @pytest.mark.parametrize("page", PATHS)
-def test_a_page_in_chinese_has_no_english_sentence(visit: Visit, page: str) -> None:
-    app = visit(page, lang="zh")
+def test_a_page_in_another_language_has_no_english_sentence(
+    visit: Visit, page: str, language: str
+) -> None:
+    app = visit(page, lang=language)
     assert not app.exception
-    assert left_english(app) == []
+    assert left_english(app, language) == []
 
 
-def test_the_test_finds_english_where_it_is(visit: Visit) -> None:
+@pytest.mark.parametrize("language", OTHERS)
+def test_the_test_finds_english_where_it_is(visit: Visit, language: str) -> None:
     for page, least in (("", 12), ("norms", 12), ("about", 20)):
-        assert len(left_english(visit(page))) >= least, page
+        assert len(left_english(visit(page), language)) >= least, page
 
 
+@pytest.mark.parametrize("language", OTHERS)
 @pytest.mark.parametrize("page", CHANGED)
-def test_a_changed_page_in_chinese_has_none_either(visit: Visit, page: str) -> None:
-    app = visit(page, lang="zh", edits=EDITS, view="lines", blocks="all", compare="difference")
+def test_a_changed_page_in_another_language_has_none_either(
+    visit: Visit, page: str, language: str
+) -> None:
+    app = visit(page, lang=language, edits=EDITS, view="lines", blocks="all", compare="difference")
     assert not app.exception
-    assert left_english(app) == []
+    assert left_english(app, language) == []
 
 
 def timeless(app: AppTest) -> list[str]:
@@ -84,10 +92,11 @@ def test_a_visitor_chooses_chinese_and_english_again(visit: Visit, page: str) ->
 
 @pytest.mark.parametrize("kind", NAMES)
 @pytest.mark.parametrize("page", MAP_PAGES)
-def test_other_kinds_of_models_speak_chinese_too(meet: Meet, kind: str, page: str) -> None:
-    app = meet(kind, page, lang="zh")
+def test_other_kinds_of_models_speak_it_too(meet: Meet, kind: str, page: str) -> None:
+    language = OTHERS[(NAMES.index(kind) + MAP_PAGES.index(page)) % len(OTHERS)]  # in turns
+    app = meet(kind, page, lang=language)
     assert not app.exception
-    assert left_english(app) == []
+    assert left_english(app, language) == []
 
 
 def test_what_a_link_asks_in_vain_is_said_in_its_language(visit: Visit) -> None:
@@ -97,7 +106,7 @@ def test_what_a_link_asks_in_vain_is_said_in_its_language(visit: Visit) -> None:
 
 def test_an_unknown_language_is_english_and_said(visit: Visit) -> None:
     app = visit(lang="xx")
-    assert "In the link, lang is 'xx'; it can be en, zh." in told(app)
+    assert f"In the link, lang is 'xx'; it can be {', '.join(languages())}." in told(app)
     assert "Which words does each head look at?" in html(app)
 
 

@@ -22,6 +22,7 @@ WARM = Intervention((Temperature(value=3.0),)).to_json()
 WORDS = {
     "en": ("Station {} of 10", "Right.", "Not quite."),
     "zh": ("第 {} 站，共 10 站", "对了。", "不完全对。"),
+    "de": ("Station {} von 10", "Richtig.", "Nicht ganz."),
 }
 
 
@@ -50,7 +51,10 @@ def answer(page: Page, number: int, option: int, words: tuple[str, str]) -> bool
     return right
 
 
-@pytest.mark.parametrize("language", ["en", pytest.param("zh", marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "language",
+    ["en", *(pytest.param(code, marks=pytest.mark.soak) for code in WORDS if code != "en")],
+)
 def test_ten_stations_are_walked_and_answered(page: Page, url: str, language: str) -> None:
     station, right, wrong = WORDS[language]
     page.goto(address(url, "lessons", model=MODEL, text=TEXT, lang=language, beam=1))

@@ -222,7 +222,7 @@ def _runs(scene: Scene, other: str, found: Compared) -> None:
 def _run(found: Compared, number: int, read: str, written: str) -> str:
     """One run as HTML: the sentence, what is written, the pair's probabilities and lead."""
     pair = " · ".join(
-        f"“{escape(word)}” {chance:.3f}"
+        say("“{word}”", word=escape(word)) + f" {chance:.3f}"
         for word, chance in zip(found.words, found.chances[number], strict=True)
     )
     lead = say("lead of “{word}”: {nats:+.2f} nats", word=found.words[0], nats=found.leads[number])

@@ -78,7 +78,7 @@ def _whose(stage: Stage, number: Number, names: Names) -> str:
     said = []
     for axis, at in zip(axes, number.index, strict=False):
         if axis == "key":
-            said.append(f"“{names.keys[at]}”")
+            said.append(say("“{word}”", word=names.keys[at]))
         elif axis in ("head", "layer"):
             said.append(f"{axis[0].upper()}{at}")
         else:

@@ -44,7 +44,8 @@ def experiment(bench: Bench) -> WhoIsItResult:
     )
     layout.heading(escape(say("What comes at ▢?")), 3)
     held = f"{pair.place.before} ▢".strip()
-    st.html(f'<p class="tv-lab-say" data-what="held">“{escape(held)}”</p>')
+    quoted = say("“{word}”", word=escape(held))
+    st.html(f'<p class="tv-lab-say" data-what="held">{quoted}</p>')
     table = st.container()
     right, candidates = _settled(bench, pair, measured, traces)
     with table:
@@ -115,7 +116,7 @@ def _probabilities(
     ]
     heads = (
         say("probability of"),
-        *(f"“{word}”" for word in pair.place.words),
+        *(say("“{word}”", word=word) for word in pair.place.words),
         say("taken as right"),
     )
     bench.table(heads, rows)

@@ -2,6 +2,7 @@
 
 import { element, set } from "../shared/dom.js";
 import { tell } from "../shared/i18n.js";
+import { counted } from "../shared/number_format.js";
 import { firstFrom, findsOf, placeOf } from "./word_finds.js";
 
 /** @typedef {import("./word_finds.js").Find} Find */
@@ -97,9 +98,8 @@ export class WordSearch {
     const { finds, at, words } = this, { length: count } = finds, wanted = this.input.value.trim();
     const said = !wanted || !words ? ""
       : !count ? tell("no such word")
-        : at < 0 ? tell("{count} found", { count: count.toLocaleString("en") })
-          : tell("{number} of {count}",
-            { number: (at + 1).toLocaleString("en"), count: count.toLocaleString("en") });
+        : at < 0 ? tell("{count} found", { count: counted(count) })
+          : tell("{number} of {count}", { number: counted(at + 1), count: counted(count) });
     if (this.count.textContent !== said) this.count.textContent = said;
     for (const button of [this.back, this.on]) set(button, "aria-disabled", String(!count));
   }

@@ -1,6 +1,6 @@
 // What is said of the lines: how many are drawn, and where a word's lines go.
 
-import { signed } from "../shared/number_format.js";
+import { counted, signed } from "../shared/number_format.js";
 import { byStrength, FAINT } from "./links.js";
 import { tell } from "../shared/i18n.js";
 
@@ -36,11 +36,6 @@ export function describeChoice(data, choice, top, threshold) {
   if (top) rules.unshift(tell("all but the {count} strongest of each word", { count: top }));
   if (data.beyond.links) rules.unshift(tell("links that were too weak to be sent"));
   return tell("{said}; left out: {rules}.", { said, rules: rules.join(tell(", ")) });
-}
-
-/** @param {number} number */
-function counted(number) {
-  return number.toLocaleString("en").replaceAll(",", "\u202f");
 }
 
 /**

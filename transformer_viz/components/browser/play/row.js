@@ -104,7 +104,7 @@ export class PlayRow {
 export function rowWords(row, names) {
   const order = [...row.keys()].sort((a, b) => row[b] - row[a]).slice(0, NAMED_KEYS);
   const words = order.filter((key) => row[key] >= LEAST_SHOWN)
-    .map((key) => `“${names[key]}” ${row[key].toFixed(2)}`);
+    .map((key) => tell("“{word}” {weight}", { word: names[key], weight: row[key].toFixed(2) }));
   if (words.length === 0) return tell("It looked at nothing: an edit left no word to look at.");
   return tell("It looked most at {words}.", { words: words.join(", ") });
 }

@@ -19,6 +19,14 @@ export function signed(weight, digits, change) {
 }
 
 /**
+ * A whole number, its thousands parted by a narrow space, which means the same in all languages.
+ * @param {number} number
+ */
+export function counted(number) {
+  return number.toLocaleString("en").replaceAll(",", "\u202f");
+}
+
+/**
  * A number with four digits behind the point; a very large or small one with a power of ten.
  * @param {number} value
  * @returns {string}
