@@ -7,8 +7,10 @@ afterwards with what the model says of that very sentence and step in this proce
 from __future__ import annotations
 
 import random
+import re
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -40,6 +42,8 @@ WHAT = (
     *("likes coffee without sugar.", "is reading a long book.", "went home after the rain."),
     *("wanted to buy a new car.", "can't find the key."),
 )
+CPU = re.compile(r"(transformer_viz_cpu|process_cpu)_seconds_total\b")
+WORK = re.compile(r'\bwork="(\w+)"')
 SHARED = {"block": "cross", "layer": "1", "head": "3"}  # the link that the teacher shares
 
 
@@ -75,6 +79,8 @@ class Class:
     seconds: list[float] = field(default_factory=list)
     memory: list[float] = field(default_factory=list)
     each: list[float] = field(default_factory=list)  # megabytes of each worker, at the end
+    #: Moves that were over, and CPU seconds of the server by work, at the first and the last look.
+    computed: list[tuple[int, dict[str, float]]] = field(default_factory=list)
 
     @property
     def steps(self) -> list[Step]:
@@ -102,7 +108,7 @@ def lesson(browser: Browser, url: str, pupils: int, seconds: float) -> Class:
         )
         for visit in met.visits
     ]
-    watch = threading.Thread(target=_watch, args=(met, url, end))
+    watch = threading.Thread(target=_watch, args=(met, url, start + arriving, end))
     for thread in (*threads, watch):
         thread.start()
     met.painted = _sees(browser, url, end)
@@ -111,15 +117,31 @@ def lesson(browser: Browser, url: str, pupils: int, seconds: float) -> Class:
     return met
 
 
-def _watch(met: Class, url: str, end: float) -> None:
-    """Write down what the server holds in memory, all its workers together."""
+def _watch(met: Class, url: str, begin: float, end: float) -> None:
+    """Write down what the server holds in memory and has computed, all its workers together."""
     processes, began = workers_of(server_of(url)), time.monotonic()
     while time.monotonic() < end:
         met.seconds.append(time.monotonic() - began)
         each = [resident(process) for process in processes]
         met.memory.append(sum(each))
         met.each = each
+        if not met.computed and time.monotonic() > begin:  # all have come
+            met.computed.append((len(met.steps), computed(url)))
         time.sleep(1)
+    met.computed.append((len(met.steps), computed(url)))
+
+
+def computed(url: str) -> dict[str, float]:
+    """CPU seconds of a server by work, and in ``all``; of several workers added up."""
+    found: dict[str, float] = {}
+    with urllib.request.urlopen(f"{url}/metrics", timeout=60) as answer:
+        for line in answer.read().decode().splitlines():
+            told = CPU.match(line)
+            if told:
+                work = WORK.search(line)
+                name = work[1] if work else "all"
+                found[name] = found.get(name, 0.0) + float(line.rpartition(" ")[2])
+    return found
 
 
 def _works(visit: Visit, url: str, start: float, end: float) -> None:
@@ -297,6 +319,7 @@ def section(
     if workers > 1:
         each = " and ".join(f"{one:.0f} MB" for one in met.each)
         table.append(("of it each worker, at the end", str(workers), each, "", ""))
+    table += cost(met)
     budgets = [
         Budget("move to frame, p95", slow(frames), SLOW, " s"),
         Budget("errors", len(met.errors), 0),
@@ -305,3 +328,14 @@ def section(
     ]
     title = "Soak: a class" if workers == 1 else f"Soak: a class before {workers} workers"
     return Section(title, notes, table, budgets)
+
+
+def cost(met: Class) -> list[Row]:
+    """CPU milliseconds of the server for each move, and for what; the clock of its threads."""
+    if len(met.computed) < 2 or met.computed[0][0] == met.computed[-1][0]:
+        return []
+    (moves, before), (later, after) = met.computed[0], met.computed[-1]
+    each = {n: 1000 * (s - before.get(n, 0.0)) / (later - moves) for n, s in after.items()}
+    whole = each.pop("all", 0.0)
+    split = ", ".join(f"{name} {each[name]:.0f} ms" for name in sorted(each))
+    return [("server, CPU of a move", str(later - moves), f"{whole:.0f} ms: {split}", "", "")]

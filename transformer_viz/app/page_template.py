@@ -14,7 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from ..core.errors import is_fault
 from ..i18n import say
-from .counts.server_counts import ANSWERS, REFUSALS
+from .counts.server_counts import ANSWERS, REFUSALS, computing
 from .engine.engine import Engine
 from .engine.model_kind import Kind
 from .engine.turns.priority import PRIORITY
@@ -76,12 +76,13 @@ def _page(engine: Engine, body: Body, long: bool) -> None:
     visit.restore(engine)
     widget_sync.apply_pending()
     PRIORITY.give_way()
-    with notices_above(engine):
+    with computing("pages"):
+        with notices_above(engine):
+            visit.save(engine)
+            with _explained(engine):
+                _answer(engine, body, long)
         visit.save(engine)
-        with _explained(engine):
-            _answer(engine, body, long)
-    visit.save(engine)
-    visit.keep_unmounted_keys()
+        visit.keep_unmounted_keys()
 
 
 @contextmanager

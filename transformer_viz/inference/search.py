@@ -106,6 +106,7 @@ class Batch:
 
     Paths are plain numbers between two passes, so what a probe follows through a pass ends there.
     With ``keep`` the keys and values of what was read stay, which must have been found right.
+    ``encode`` reads the sources in the model's place, and gives the same.
     """
 
     def __init__(
@@ -119,6 +120,7 @@ class Batch:
         lent: LentPasses | None = None,
         *,
         keep: bool = False,
+        encode: Callable[[Tensor, Tensor | None], Tensor] | None = None,
     ):
         self.model, self.tell, self.witness, self.lent = model, tell, witness, lent
         self.generates = model.kind == "decoder-only"
@@ -134,7 +136,8 @@ class Batch:
         calls = model.calls
         twofold = calls.encode is not None and calls.decode is not None and not self.generates
         twofold = twofold and lent is None  # which must see both sentences at each pass
-        self.memory = calls.encode(self.sources, self.mask) if twofold and calls.encode else None
+        encode = encode or calls.encode
+        self.memory = encode(self.sources, self.mask) if twofold and encode else None
         self.reading: ReadOn | None = None
         if keep and calls.reader is not None:
             reader = calls.reader(self.memory, self.mask)

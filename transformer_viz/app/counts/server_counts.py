@@ -42,6 +42,12 @@ REFUSALS = Counter(
     "more than a visitor may ask.",
     ("reason",),
 )
+COMPUTED = Counter(
+    "transformer_viz_cpu_seconds_total",
+    "CPU seconds of threads by what they did: frames, searches made together, other runs, pages; "
+    "loop is the thread that speaks with the browsers.",
+    ("work",),
+)
 for _reason in ("host", "frame", "input", "limit"):
     REFUSALS.values[(_reason,)] = 0
 
@@ -72,6 +78,7 @@ def _limits() -> dict[tuple[str, ...], float]:
 
 ALL: list[Family] = [
     *(VISITORS, VISITS, FRAMES, FRAMES_ENDED, ANSWERS, RUNS, RUN_SECONDS, WAITED, REFUSALS),
+    COMPUTED,
     Asked(
         "transformer_viz_limit",
         "The settings that are numbers: limits of this server.",
@@ -90,7 +97,23 @@ ALL: list[Family] = [
 
 def text(*more: Family) -> str:
     """All families, and some more that only the caller knows, in the exposition format."""
+    clock, main = getattr(time, "pthread_getcpuclockid", None), threading.main_thread().ident
+    if clock is not None and main is not None:  # not on every system
+        COMPUTED.values[("loop",)] = time.clock_gettime(clock(main))
     return "".join(family.text() for family in (*ALL, *more))
+
+
+@contextmanager
+def computing(work: str) -> Iterator[None]:
+    """Count the CPU seconds that this thread spends inside as those of such work.
+
+    Inside another one they are counted twice.
+    """
+    began = time.thread_time()
+    try:
+        yield
+    finally:
+        COMPUTED.add(work, more=time.thread_time() - began)
 
 
 class Run:

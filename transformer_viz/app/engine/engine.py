@@ -183,7 +183,7 @@ class Engine:
             held, text = self._target(model, question, task)
         key = ("clean", ref(model), question, kept)
         words = (model, question, self._picture(question), held, Intervention(), *kept)
-        run = partial(trace_jobs.traced, tell=task.step)
+        run = self._watching(task)
         return Answer(self._run(key, task, run, *words), text)
 
     def _target(self, model: Model, question: Question, task: Task) -> tuple[trace_jobs.Held, str]:
@@ -216,8 +216,11 @@ class Engine:
         key = ("changed", ref(model), question, intervention.to_json(), kept)
         held = trace_jobs.held_of(model, question, answer.trace, intervention)
         words = (model, question, self._picture(question), held, intervention, *kept)
-        trace: Trace = self._run(key, task, partial(trace_jobs.traced, tell=task.step), *words)
+        trace: Trace = self._run(key, task, self._watching(task), *words)
         return trace
+
+    def _watching(self, task: Task) -> Callable[..., Trace]:
+        return partial(trace_jobs.traced, tell=task.step, known=self.shared.known)
 
     def has_changed(
         self, question: Question, intervention: Intervention, detail: DetailRequest

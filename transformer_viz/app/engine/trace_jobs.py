@@ -26,6 +26,7 @@ from .task import Task
 if TYPE_CHECKING:
     from ...checkpoints import Model
     from ...checkpoints.common.eyes import Eyes, Seen
+    from ...inference.decoding.read_sources import ReadSources
     from ...inference.generation import Hypothesis
     from ...preprocessing.audio import AudioReader
 
@@ -170,20 +171,24 @@ def traced(
     only: Sequence[Site] | None,
     keep: Sequence[str] = KEEP,
     tell: Callable[[int, int], None] = lambda done, of: None,
+    known: ReadSources | None = None,
 ) -> Trace:
-    """One run, watched; that of a long text says how far it is, and ends if ``tell`` raises."""
+    """One run, watched; that of a long text says how far it is, and ends if ``tell`` raises.
+
+    ``known``: sources that the models of this server have read before.
+    """
     from ...checkpoints.common.longer import longer
+    from ...inference import tracing
     from ...inference.long_texts.stopping import Stoppable
-    from ...inference.tracing import trace
 
     source = source_of(model, question, picture)
     options: dict[str, Any] = {"keep": keep, "only": only, "check": False, **held}
     if tuple(keep) != LONG:
-        return trace(model, source, intervention=intervention, **options)
+        return tracing.traced(model, source, intervention=intervention, known=known, **options)
     model = longer(model, length(model, question, intervention, long=True))
     layers = int(model.config.get("encoder_layers") or model.config.get("decoder_layers") or 1)
     with Stoppable(tell, layers):
-        made = trace(model, source, intervention=intervention, **options)
+        made = tracing.trace(model, source, intervention=intervention, **options)
     if made.logits is None or made.logits.ndim == 1:
         return made
     # A row of the vocabulary for each token: what Explore shows of them is in `produced`.

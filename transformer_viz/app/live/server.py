@@ -30,7 +30,7 @@ from streamlit.web.cli import configurator_options
 from ...checkpoints.files import upload_rooms
 from ...core.errors import is_fault
 from ...paths import ROOT
-from ..counts.server_counts import FRAMES, FRAMES_ENDED, REFUSALS
+from ..counts.server_counts import FRAMES, FRAMES_ENDED, REFUSALS, computing
 from ..engine.task import Abandoned
 from ..engine.turns.priority import PRIORITY
 from . import status
@@ -117,7 +117,7 @@ def _answer(request: Request) -> Response:
         return _sentence(400, str(error))
     try:
         # A list of links takes seconds: it takes its turn as other runs do.
-        with nullcontext() if door == FAR else PRIORITY.urgent():
+        with nullcontext() if door == FAR else PRIORITY.urgent(), computing("frames"):
             body = make()
     except Abandoned:
         return Response(status_code=204, headers=HEADERS)

@@ -16,6 +16,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from ...i18n import say, speaking, spoken_language
+from ..counts.server_counts import computing
 from ..engine.task import POLL, Task
 from . import layout
 from .streamlit_private import is_in_fragment, is_rerun_wanted, session_id
@@ -88,7 +89,7 @@ def _begin(work: Callable[[Task], T], task: Task, language: str) -> Future[T]:
 
     def finish() -> None:
         try:
-            with speaking(language):
+            with speaking(language), computing("runs"):
                 run.set_result(work(task))
         except BaseException as error:
             run.set_exception(error)

@@ -21,12 +21,6 @@ from ...core.sites import Site
 Plans = Mapping[Site, Plan]
 
 
-def sites_of(layers: int, cross: bool) -> list[Site]:
-    """The attentions of a decoder, in the order in which it makes them."""
-    kinds = ("self", "cross") if cross else ("self",)
-    return [Site("decoder", kind, layer) for layer in range(layers) for kind in kinds]
-
-
 def plans_of(intervention: Intervention | None, sites: Sequence[Site], heads: int) -> Plans:
     """The plan of each attention that these edits touch."""
     edits = (intervention or Intervention()).of_the_pass()

@@ -10,23 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 
 import torch
 from torch import nn
 
-from ...capture.edit_plan import matching
 from ...checkpoints.common.model import Model
 from ...checkpoints.common.native import NativeReader
-from ...core.interventions import Edit, Intervention, ScalePositions
-from ...core.sites import Site
+from ...core.interventions import Intervention, ScalePositions
 from ...model import Transformer
 from ...model.transformer import Embedding
 from ..decoding.key_value_cache import known_to_read_on, may_keep, reads_on
+from ..decoding.read_sources import ReadSources, all_after_encoder, sites_of
 from ..donors import lends
-from ..generation import LENGTH_PENALTY, Hypothesis, check, ranked
+from ..generation import LENGTH_PENALTY, Hypothesis, check, length_norm, ranked
 from ..search import Batch, Beams, Path, Tell, edited
 from ..token_ids import source_ids
-from .row_edits import RowEditing, RowEdits, plans_of, sites_of
+from .row_edits import RowEditing, RowEdits, plans_of
 
 #: How scores are made where edits of them need no more than the mask: from q and k.
 OF_QUERY_AND_KEY = ("scaled_dot", "dot", "general")
@@ -62,24 +62,11 @@ def _takes_padding(module: nn.Module) -> bool:
     return type(module.decoder.embedding) is Embedding
 
 
-def all_after_encoder(
-    model: Model, intervention: Intervention | None, sites: Sequence[Site]
-) -> bool:
-    """Whether each edit finds attentions of the decoder and none of the encoder, so that nothing
-    must be watched to know that all of them are made."""
-    heads = model.size("heads")
-    before = [Site("encoder", "self", layer) for layer in range(model.size("encoder_layers"))]
-
-    def met(edit: Edit, places: Sequence[Site]) -> bool:
-        one = Intervention((edit,))
-        return any(matching(one, place, heads, 0) for place in places)
-
-    edits = (intervention or Intervention()).of_the_pass()
-    return all(met(edit, sites) and not met(edit, before) for edit in edits)
-
-
 class SharedSearch:
     """One search: what it asks for, how far it is, and in the end ``found`` or ``error``.
+
+    With ``best_only`` it ends as soon as nothing that goes on can be better than the best text
+    found, which alone is sure to be there. ``known``: sources that this model has read before.
 
     Raises:
         ValueError: as :func:`generation.translate`.
@@ -92,11 +79,15 @@ class SharedSearch:
         beam: int,
         intervention: Intervention | None = None,
         tell: Tell | None = None,
+        *,
+        best_only: bool = False,
+        known: ReadSources | None = None,
     ):
         check(model, beam, None, None)
         self.model, self.beam = model, beam
         self.ids = source_ids(model, source)
         self.intervention, self.tell = intervention, tell
+        self.best_only, self.known = best_only, known
         self.found: list[Hypothesis] | None = None
         self.error: BaseException | None = None
         self.beams: Beams | None = None
@@ -127,7 +118,8 @@ class SharedSearch:
         self.plans = plans_of(edits, sites, model.size("heads"))
         late = cross and all_after_encoder(model, edits, sites)
         with torch.inference_mode(), nullcontext() if late else edited(model, self.ids, edits):
-            self.batch = Batch(model, [self.ids], edits, None, self.tell, keep=True)
+            encode = partial(self.known.states, model) if late and self.known else None
+            self.batch = Batch(model, [self.ids], edits, None, self.tell, keep=True, encode=encode)
             self.memory = 0 if self.batch.memory is None else self.batch.memory.shape[1]
             beams = self.batch.beams(self.beam, self.batch.limits[0])
             mine = [RowEdits(slice(0, 1), self.plans, 1, self.memory)]
@@ -175,8 +167,21 @@ class SharedSearch:
             self.error = error
 
     def _settle(self) -> None:
-        if self.beams is not None and not self.beams.live:
-            self.found = ranked(self.model, self.ids, self.beams.done, LENGTH_PENALTY)
+        beams = self.beams
+        if beams is None:
+            return
+        if not beams.live or (self.best_only and _is_decided(beams)):
+            self.found = ranked(self.model, self.ids, beams.done, LENGTH_PENALTY)
+
+
+def _is_decided(beams: Beams) -> bool:
+    """Whether no text that goes on can end better than the best that has ended: its sum only
+    falls, and no length divides it by more than the longest."""
+    if not beams.done:
+        return False
+    ended = max(path.total / length_norm(len(path.ids), LENGTH_PENALTY) for path in beams.done)
+    longest = length_norm(beams.limit, LENGTH_PENALTY)
+    return ended >= max(path.total / longest for path in beams.live)
 
 
 class SharedPasses:

@@ -9,16 +9,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ....core.interventions import Intervention
 from ....i18n import say
+from ...counts.server_counts import computing
 from ..task import Abandoned, Task, waiting_for
 from .run_slots import RunSlots
 
 if TYPE_CHECKING:
     from ....checkpoints import Model
     from ....inference.batching.shared_passes import SharedSearch
+    from ....inference.decoding.read_sources import ReadSources
     from ....inference.generation import Hypothesis
 
 CELLS = 4096  # rows of a pass times keys of the longest: beyond them searches take turns
@@ -67,13 +70,22 @@ class SharedSearches:
         """
         from ....inference.batching.shared_passes import SharedSearch
 
-        asked = SharedSearch(model, source, beam, intervention, task.step)
+        asked = SharedSearch(
+            model, source, beam, intervention, task.step, best_only=True, known=self.known
+        )
         entry = self._add(model, asked, task)
         task.until(entry.over.wait, lambda: self._words(entry))
         if asked.error is not None:
             raise asked.error
         assert asked.found is not None
         return asked.found[0]
+
+    @cached_property
+    def known(self) -> ReadSources:
+        """Sources that the models have read before, for searches and watched runs alike."""
+        from ....inference.decoding.read_sources import ReadSources
+
+        return ReadSources()
 
     @property
     def waiting(self) -> int:
@@ -98,7 +110,8 @@ class SharedSearches:
         while True:
             with self._gate.place(task, long=True, endless=True):
                 while chosen := self._chosen(queue):
-                    self._turn(queue, chosen, task)
+                    with computing("searches"):
+                        self._turn(queue, chosen, task)
             with self._lock:
                 if not queue.entries:
                     del self._queues[model]

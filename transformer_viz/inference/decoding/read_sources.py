@@ -1,0 +1,167 @@
+"""Sources that a model has read before: what its encoder gave, so that none is read twice.
+
+Whoever moves a slider asks many times about one sentence, and most edits act in the decoder alone.
+Only for the reference Transformer, whose encoder hears nothing of the target, and only where its
+weights do not change meanwhile: whoever asks keeps the memory, and none is kept of itself.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+from weakref import ref
+
+from torch import Tensor
+
+from ...capture import Capture, CaptureRequest, probe
+from ...capture.edit_plan import matching
+from ...checkpoints.common.model import Model
+from ...core.interventions import Edit, Intervention
+from ...core.sites import Site
+from ...model import Transformer
+
+LIMIT = 32_000_000  # bytes of tensors that are kept
+SMALL = 2_000  # bytes that a reading costs beside its tensors, at most some of them
+
+
+class ReadSources:
+    """What the encoder gave for the sources read last, as many as fit into ``limit`` bytes.
+
+    May be asked from any thread; two that ask for the same at once may both read it.
+    """
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self.limit, self.size = limit, 0
+        self._kept: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What a key stands for, made now if it is not there."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key][0]
+        made = make()
+        size = SMALL + sum(tensor.nbytes for tensor in set(_tensors(made)))
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = made, size
+                self.size += size
+            while self.size > self.limit and self._kept:
+                self.size -= self._kept.popitem(last=False)[1][1]
+        return made
+
+    def states(self, model: Model, source: Tensor, mask: Tensor | None) -> Tensor:
+        """Encoder states ``[1, token, d_model]`` of ids ``[1, token]``, without any edit."""
+        encode = model.calls.encode
+        assert encode is not None
+        key = ("states", ref(model), *_key(source, mask))
+        made: Tensor = self.get(key, lambda: encode(source, mask))
+        return made
+
+
+def _key(source: Tensor, mask: Tensor | None) -> tuple[Hashable, ...]:
+    seen = None if mask is None else tuple(mask[0].tolist())
+    return tuple(source[0].tolist()), seen
+
+
+def _tensors(made: Any) -> Iterable[Tensor]:
+    """All tensors in a nest of plain containers and records."""
+    if isinstance(made, Tensor):
+        yield made
+    elif isinstance(made, dict):
+        for item in made.values():
+            yield from _tensors(item)
+    elif isinstance(made, list | tuple):
+        for item in made:
+            yield from _tensors(item)
+    elif is_dataclass(made) and not isinstance(made, type):
+        for one in fields(made):
+            yield from _tensors(getattr(made, one.name))
+
+
+def all_after_encoder(
+    model: Model, intervention: Intervention | None, sites: Sequence[Site]
+) -> bool:
+    """Whether each edit finds attentions of the decoder (its ``sites``) and none of the encoder,
+    so that nothing must be watched to know that all of them are made."""
+    heads = model.size("heads")
+    before = [Site("encoder", "self", layer) for layer in range(model.size("encoder_layers"))]
+
+    def met(edit: Edit, places: Sequence[Site]) -> bool:
+        one = Intervention((edit,))
+        return any(matching(one, place, heads, 0) for place in places)
+
+    edits = (intervention or Intervention()).of_the_pass()
+    return all(met(edit, sites) and not met(edit, before) for edit in edits)
+
+
+def sites_of(layers: int, cross: bool) -> list[Site]:
+    """The attentions of a decoder, in the order in which it makes them."""
+    kinds = ("self", "cross") if cross else ("self",)
+    return [Site("decoder", kind, layer) for layer in range(layers) for kind in kinds]
+
+
+def may_read_apart(model: Model, source: Tensor, intervention: Intervention) -> bool:
+    """Whether a watched run may take what the encoder gave before, and give the same trace."""
+    module = model.module
+    twofold = type(module) is Transformer and model.kind == "encoder-decoder"
+    if not twofold or source.is_floating_point() or len(source) != 1:
+        return False
+    sites = sites_of(model.size("decoder_layers"), cross=True)
+    return all_after_encoder(model, intervention, sites)
+
+
+def watched(
+    model: Model,
+    tensors: tuple[Tensor, Tensor | None, Tensor | None],
+    intervention: Intervention,
+    request: CaptureRequest,
+    asked: Hashable,
+    known: ReadSources,
+) -> tuple[Capture, Tensor]:
+    """A watched run whose encoder is asked once for each source: the capture of both stacks, and
+    logits ``[1, target token, vocabulary]``.
+
+    Args:
+        tensors: ids of source and target, and the source's mask.
+        intervention: edits of the decoder alone (`may_read_apart`).
+        asked: all that ``request`` depends on.
+    """
+    source, target, given = tensors
+    encode, decode = model.calls.encode, model.calls.decode
+    assert encode is not None and decode is not None and target is not None
+    # a module by itself hides its padding id
+    mask = source.ne(model.config["pad_id"]) if given is None else given
+
+    def read() -> tuple[Capture, Tensor]:
+        with probe(model.module, None, request) as seen:
+            states = encode(source, mask)
+        return seen, states
+
+    before, states = known.get(("watched", ref(model), *_key(source, mask), asked), read)
+    with probe(model.module, intervention.of_the_pass(), request) as seen:
+        output = decode(target, states, mask)
+    return joined(before, seen), output
+
+
+def joined(before: Capture, after: Capture) -> Capture:
+    """What two passes showed, as if they were one; neither is changed."""
+    return replace(
+        after,
+        attentions=[*before.attentions, *after.attentions],
+        norms=[*before.norms, *after.norms],
+        residuals=[*before.residuals, *after.residuals],
+        sums=[*before.sums, *after.sums],
+        positions={**before.positions, **after.positions},
+        streams={**before.streams, **after.streams},
+        replaced=[*before.replaced, *after.replaced],
+        unrecognised=[*before.unrecognised, *after.unrecognised],
+        others={**before.others, **after.others},
+    )
