@@ -27,9 +27,9 @@ from benchmarks.report import Budget, Row, Section
 from benchmarks.slider import SHOWN, begin
 from benchmarks.visits import visitor
 from tests.support.component_stage import decoded
-from transformer_viz.app.live.sliders import TEMPERATURE
-from transformer_viz.app.session.edit_controls import Place
 from transformer_viz.app.session.url_state import DEFAULTS
+from transformer_viz.components.edit_sliders import TEMPERATURE
+from transformer_viz.core.editing.edit_controls import Place
 from transformer_viz.core.interventions import Intervention
 
 SLOW, GROWN = 1.5, 60  # seconds and megabytes, DESIGN section 8

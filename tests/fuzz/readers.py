@@ -258,8 +258,8 @@ def _server() -> tuple[Any, Any]:
     from transformer_viz.app.engine.query import Question
     from transformer_viz.app.live import server
     from transformer_viz.app.live.registry import EXCHANGE, LiveSession, ViewState
-    from transformer_viz.app.session.edit_controls import Place
     from transformer_viz.app.session.view_options import Look
+    from transformer_viz.core.editing.edit_controls import Place
 
     seed = _checkpoints()[0]
     place = TemporaryDirectory()

@@ -15,11 +15,12 @@ import safetensors.numpy
 import torch
 
 from tests.checkpoints.hostile.hugging import hugging
-from transformer_viz.app.live import sliders, tiles
+from transformer_viz.app.live import tiles
 from transformer_viz.checkpoints import load
 from transformer_viz.checkpoints.files.plain_pickle import read_plain_pickle
 from transformer_viz.checkpoints.files.reading import read_config, read_weights
 from transformer_viz.checkpoints.files.unpacking import unpack
+from transformer_viz.components import edit_sliders
 from transformer_viz.core.interventions import Intervention
 from transformer_viz.core.trace import Trace
 from transformer_viz.corpus.folder import open_atlas
@@ -108,7 +109,7 @@ def test_long_words_in_edits_are_cut(edits: dict[str, Any]) -> None:
 
 
 def test_names_of_a_live_request_stay_on_one_line() -> None:
-    refused(lambda: sliders.asked({"a\nb": "1", "x" * 500: "2"}))
+    refused(lambda: edit_sliders.asked({"a\nb": "1", "x" * 500: "2"}))
     refused(lambda: tiles.asked({"a\nb": "1", "x" * 500: "2"}))
 
 

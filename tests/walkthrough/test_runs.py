@@ -14,9 +14,9 @@ from transformer_viz.app.engine import trace_jobs
 from transformer_viz.app.engine.engine import Engine
 from transformer_viz.app.engine.model_kind import of_model
 from transformer_viz.app.engine.query import Question
-from transformer_viz.app.session.edit_controls import Place
 from transformer_viz.app.session.scene import Scene, scene_at
 from transformer_viz.app.session.view_options import Look
+from transformer_viz.core.editing.edit_controls import Place
 from transformer_viz.core.interventions import (
     Intervention,
     Pad,

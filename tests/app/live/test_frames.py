@@ -29,11 +29,11 @@ from transformer_viz.app.engine.task import Abandoned, Task
 from transformer_viz.app.live import frames as live
 from transformer_viz.app.live import registry, server
 from transformer_viz.app.live.registry import EXCHANGE, Exchange, LiveSession, ViewState
-from transformer_viz.app.live.sliders import SLIDERS, TEMPERATURE, WINDOW
 from transformer_viz.app.render.payloads import PARTS
-from transformer_viz.app.session.edit_controls import Place
 from transformer_viz.app.session.scene import scene_at
 from transformer_viz.app.session.view_options import Look
+from transformer_viz.components.edit_sliders import SLIDERS, TEMPERATURE, WINDOW
+from transformer_viz.core.editing.edit_controls import Place
 from transformer_viz.core.interventions import Intervention, Temperature, Window
 
 pytestmark = pytest.mark.app

@@ -17,9 +17,9 @@ from transformer_viz.app.engine.model_kind import of_model
 from transformer_viz.app.engine.query import Question, whole_layer
 from transformer_viz.app.engine.trace_cache import size_of
 from transformer_viz.app.render.payloads import PARTS
-from transformer_viz.app.session.edit_controls import Place
 from transformer_viz.app.session.scene import Scene, scene_at
 from transformer_viz.app.session.view_options import Look
+from transformer_viz.core.editing.edit_controls import Place
 from transformer_viz.core.interventions import Intervention, Temperature
 
 from ...support.page_content import chips, panel, part, told

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from transformer_viz.app.session.edit_controls import REACHES, SCOPES
 from transformer_viz.app.session.url_state import (
     BLOCKS,
     DEFAULTS,
@@ -24,6 +23,7 @@ from transformer_viz.app.session.url_state import (
     read,
     write,
 )
+from transformer_viz.core.editing.edit_controls import REACHES, SCOPES
 from transformer_viz.core.interventions import (
     BlockKeys,
     Causal,

@@ -11,9 +11,9 @@ from hypothesis import given, strategies
 
 from tests.support import link_keys
 from transformer_viz.app.session import url_state
-from transformer_viz.app.session.edit_controls import REACHES, SCOPES
 from transformer_viz.app.session.url_edits import CLEAN, pack, unpack
 from transformer_viz.app.session.url_state import DEFAULTS, KEYS, read, write
+from transformer_viz.core.editing.edit_controls import REACHES, SCOPES
 from transformer_viz.core.interventions import (
     BlockKeys,
     Causal,

@@ -14,10 +14,10 @@ from playwright.sync_api import Locator, Page, Route, expect
 from tests.support import component_stage as stages
 from tests.support.component_stage import decoded, said
 from tests.support.scripts import script
-from transformer_viz.app.live.sliders import SLIDERS, TEMPERATURE, WINDOW
-from transformer_viz.app.session.edit_controls import Place
 from transformer_viz.components.blob import pack
+from transformer_viz.components.edit_sliders import SLIDERS, TEMPERATURE, WINDOW
 from transformer_viz.components.slider import Stop, slider_data
+from transformer_viz.core.editing.edit_controls import Place
 from transformer_viz.core.interventions import Intervention, Temperature
 
 STOPS = [Stop(f"{n}.0", f"n{n}", f"{n} of them") for n in range(11)]

@@ -9,17 +9,18 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from ...components.edit_sliders import NEWEST, OFF, TEMPERATURE, WINDOW, Slider
 from ...components.slider import slider_data
+from ...core.editing import edit_controls
+from ...core.editing.edit_controls import HALF, HEAD_STATES, SCOPES, Place
 from ...core.interventions import Intervention
 from ...core.trace import Trace
 from ...core.trace_parts import Tokens
 from ...i18n import mark, say
 from ..engine.model_kind import Kind
 from ..live import frames
-from ..live.sliders import NEWEST, OFF, TEMPERATURE, WINDOW, Slider
 from ..render.payloads import PARTS
-from ..session import changes, edit_controls, widget_sync
-from ..session.edit_controls import HALF, HEAD_STATES, SCOPES, Place
+from ..session import changes, widget_sync
 from ..session.keys import private
 from ..session.notices import rewrite_widget
 from ..session.scene import Scene

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import streamlit as st
 
+from ...core.editing.edit_controls import answers_itself
 from ...core.interventions import ShufflePositions
 from ...i18n import mark, say
 from ..render import outcome_html, payloads
 from ..session import notices, selection, view_options
-from ..session.edit_controls import answers_itself
 from ..session.scene import Scene
 from ..ui import components, layout
 

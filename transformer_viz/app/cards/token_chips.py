@@ -11,11 +11,11 @@ from streamlit.delta_generator import DeltaGenerator
 
 from ...components import Chip, ChipRow, Picked, spot
 from ...components.ruler import Ruler
+from ...core.editing.edit_controls import hidden
 from ...core.trace_parts import Tokens
 from ...i18n import mark, say
 from ...metrics.attention.map_cells import Cells
 from ..session import visit, widget_sync
-from ..session.edit_controls import hidden
 from ..session.keys import private
 from ..session.scene import Scene
 from ..session.state import state

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
+from ...core.editing.edit_controls import Place
 from ...core.interventions import Intervention
 from ...i18n import say
 from ...lessons import STATIONS, Spot, Station, numbered
@@ -17,7 +18,6 @@ from ..engine.engine import Engine
 from ..engine.query import DetailRequest
 from ..engine.task import Task
 from ..session import changes, notices, visit
-from ..session.edit_controls import Place
 from ..session.keys import private
 from ..session.scene import Scene
 from ..session.state import state

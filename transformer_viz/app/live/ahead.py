@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
+from ...core.editing.edit_controls import Place
 from ...core.interventions import Intervention
 from ...core.tiles import Tiles
 from ...core.tiles.edited import ON_MAPS, EditedMap, beneath
@@ -27,7 +28,6 @@ from ...core.trace import Trace
 from ...i18n import mark, say
 from ..engine.query import Question
 from ..engine.turns.run_slots import RunSlots
-from ..session.edit_controls import Place
 from ..session.scene import Scene
 
 #: Maps that are made at once: a hand that moves does not stand in the line of the runs.

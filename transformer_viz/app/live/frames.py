@@ -14,6 +14,7 @@ from weakref import ref
 import numpy as np
 
 from ...components.blob import pack
+from ...components.edit_sliders import Slider
 from ...components.js_texts import taught
 from ...i18n import speaking
 from ..render.payloads import PARTS
@@ -21,7 +22,6 @@ from ..session.keys import private
 from ..session.scene import Scene, scene_at
 from . import ahead, tiles
 from .registry import EXCHANGE, PATH, LiveSession, ViewState
-from .sliders import Slider
 from .tiles import Region
 
 Parts = Mapping[str, Callable[[Scene], bytes]]
@@ -89,7 +89,7 @@ def frame(line: LiveSession, slider: Slider, value: Any, seq: int) -> bytes:
         Abandoned: a newer frame of the same visit was asked for.
     """
     task, view = line.begin(), line.view
-    # set_temperature or set_window of session/edit_controls.py: the value becomes an edit
+    # set_temperature or set_window of core/editing/edit_controls.py: the value becomes an edit
     changes = slider.moved(view.changes, view.place, value)
     look = replace(view.look, seq=seq)
     parts = {}

@@ -15,12 +15,12 @@ from weakref import ReferenceType, WeakValueDictionary
 from ..engine.task import Task
 
 if TYPE_CHECKING:
+    from ...core.editing.edit_controls import Place
     from ...core.interventions import Intervention
     from ...core.trace import Trace
     from ..engine.engine import Engine
     from ..engine.model_kind import Kind
     from ..engine.query import Question
-    from ..session.edit_controls import Place
     from ..session.view_options import Look
     from .ahead import Ahead
 

@@ -91,8 +91,9 @@ def routes() -> list[Route]:
 def _answer(request: Request) -> Response:
     """A frame or a part of a long map, or one sentence why there is none."""
     # Imported here: the server answers before the first page run has imported them.
+    from ...components import edit_sliders
     from ..ui.text_format import spoken
-    from . import frames, map_answers, sliders, tiles
+    from . import frames, map_answers, tiles
 
     door = "/" + request.url.path.rpartition("/")[2]
     try:
@@ -110,9 +111,9 @@ def _answer(request: Request) -> Response:
             make = partial(asked, line, query)
         elif line.view.long:
             shown = tiles.region(query)
-            make = partial(frames.long_frame, line, *sliders.asked(query), shown)
+            make = partial(frames.long_frame, line, *edit_sliders.asked(query), shown)
         else:
-            make = partial(frames.frame, line, *sliders.asked(query))
+            make = partial(frames.frame, line, *edit_sliders.asked(query))
     except ValueError as error:
         return _sentence(400, str(error))
     try:

@@ -8,6 +8,7 @@ import numpy as np
 import streamlit as st
 
 from ... import views
+from ...core.editing.edit_controls import REACHES
 from ...core.sites import called
 from ...core.trace import Trace
 from ...core.trace_parts import Tokens
@@ -23,7 +24,6 @@ from ..cards.written import written_freely
 from ..engine.engine import Engine
 from ..page_template import show
 from ..session import changes, notices, position_edits, visit, widget_sync
-from ..session.edit_controls import REACHES
 from ..session.position_edits import stack_of
 from ..session.scene import Scene
 from ..session.state import state

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
+from ...core.editing.edit_controls import Place
 from ...core.interventions import Intervention
 from ...core.trace import Trace
 from ..engine.model_kind import Kind
-from .edit_controls import Place
 from .edit_fit import fitting
 from .keys import private
 from .undo_history import History

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from ...core.editing.edit_controls import Place
 from ...core.interventions import Intervention
 from ...core.sites import MAPS, Site, called
 from ...core.stages import Number, Terms, Walkthrough
@@ -22,7 +23,6 @@ from ..engine.walkthrough_jobs import inside_of, terms_of
 from ..ui import layout
 from ..ui.progress import Stopped, rerun, run_with_progress
 from . import changes, notices, view_options
-from .edit_controls import Place
 from .keys import private
 from .url_state import DEFAULTS
 from .view_options import Look

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...core.editing.edit_controls import REACHES, SCOPES
 from ...core.head_metrics import shown_metrics
 from ...core.palette import RAMPS
 from ...core.sites import MAPS, STACKS
@@ -19,7 +20,6 @@ from ...metrics.head_measures.registry import MEASURES
 from ...metrics.residual.norm_statistics import STATISTICS
 from ..engine import model_names
 from ..engine.swap_jobs import KINDS
-from .edit_controls import REACHES, SCOPES
 from .url_edits import CLEAN, pack, pack_text, read_edits, read_text
 from .url_values import (
     amount,

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...components.slider import Stop
-from ...core.errors import short
-from ...core.interventions import Intervention
-from ...i18n import mark, say
-from ..session import edit_controls
-from ..session.edit_controls import Place
+from ..core.editing import edit_controls
+from ..core.editing.edit_controls import Place
+from ..core.errors import short
+from ..core.interventions import Intervention
+from ..i18n import mark, say
+from .slider import Stop
 
 OFF = mark("off")
 HOTTEST = 1e38  # what scores of single precision can still be divided by
@@ -32,7 +32,7 @@ class Slider:
 
     ``write`` gives a value as text and ``read`` takes it back, or raises a ValueError that says
     what it can be; ``shown`` is the value at a place, ``moved`` the changes with another one. Both
-    are functions of `session/edit_controls.py`; `frames.frame` calls ``moved`` at each step.
+    are functions of `core/editing/edit_controls.py`; `frames.frame` calls ``moved`` at each step.
     """
 
     name: str

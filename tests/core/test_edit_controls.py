@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from transformer_viz.app.session import edit_controls, position_edits
-from transformer_viz.app.session.edit_controls import REACHES, SCOPES, Place
+from transformer_viz.app.session import position_edits
 from transformer_viz.app.session.undo_history import History
+from transformer_viz.core.editing import edit_controls
+from transformer_viz.core.editing.edit_controls import REACHES, SCOPES, Place
 from transformer_viz.core.interventions import (
     BlockKeys,
     Causal,

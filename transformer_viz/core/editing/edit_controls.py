@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...core.edits import SELECTORS
-from ...core.interventions import (
+from ...i18n import mark
+from ..edits import SELECTORS
+from ..interventions import (
     BlockEdges,
     BlockKeys,
     Causal,
@@ -23,8 +24,7 @@ from ...core.interventions import (
     UniformHead,
     Window,
 )
-from ...core.sites import MAPS, Site
-from ...i18n import mark
+from ..sites import MAPS, Site
 
 SCOPES = {
     "everything": mark("everything"),
@@ -87,7 +87,7 @@ def temperature(intervention: Intervention, place: Place) -> float:
 def set_temperature(intervention: Intervention, place: Place, value: float) -> Intervention:
     """The intervention with another temperature as far as the scope reaches.
 
-    The slider of `live/sliders.py` calls it; `capture/edit_plan.py` divides the scores.
+    The slider of `components/edit_sliders.py` calls it; `capture/edit_plan.py` divides the scores.
     """
     edits = [Temperature(value=value, **place.selectors)]
     return _write(intervention, edits, (Temperature,), lambda i: temperature(i, place) == value)
