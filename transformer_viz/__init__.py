@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .inference.tracing import trace as trace
     from .metrics.alignment.aligning import align as align
     from .metrics.head_measures.role_rules import roles as roles
+    from .notebook.exploring import explore as explore
 
 __all__ = [
     "Intervention",
@@ -46,6 +47,7 @@ __all__ = [
     "available",
     "compare",
     "explain",
+    "explore",
     "from_attentions",
     "head_view",
     "load",
@@ -84,6 +86,7 @@ __getattr__ = lazy(
         "probe": ".capture",
         "rank": ".inference.ablation.ranking",
         "explain": ".inference.explanation.explaining",
+        "explore": ".notebook.exploring",
         "swap": ".inference.patching.swapping",
         "compare": ".inference.comparison.sides",
         "Intervention": ".core.interventions",

@@ -75,6 +75,7 @@ FLOORS: dict[str, float] = {
     "views/export": 4.3,
     "views": 4.4,
     "bertviz": 4.5,
+    "notebook": 4.5,
     "lessons": 4.1,
     "lessons/stations": 4.2,
     "lessons/station_list": 4.3,
@@ -124,6 +125,8 @@ HOMES = {
     "huggingface_hub": ("checkpoints",),
     "pyarrow": ("corpus",),
     "ray": ("corpus",),
+    "anywidget": ("notebook",),
+    "traitlets": ("notebook",),
 }
 #: Rooms that import nothing but these.
 PLAIN = {*sys.stdlib_module_names, "transformer_viz", "numpy", "pandas", "safetensors", "PIL"}

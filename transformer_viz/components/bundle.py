@@ -45,6 +45,19 @@ def bundle(*names: str) -> str:
     )
 
 
+def module(name: str) -> str:
+    """An ES module whose default export is a function: each call makes all modules anew and gives
+    what the named one exports, so that two widgets on a page share nothing.
+
+    Raises:
+        ValueError: modules that import each other in a circle; names them.
+    """
+    found: dict[str, str] = {}
+    _gather(name, found, ())
+    wrapped = "\n".join(_wrapped(one, source) for one, source in found.items())
+    return f"export default () => {{\n{wrapped}\nreturn {_held(name)};\n}};\n"
+
+
 def _gather(name: str, found: dict[str, str], path: tuple[str, ...]) -> None:
     if name in found:
         return

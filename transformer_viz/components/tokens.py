@@ -6,8 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.editing.edit_controls import Place, hidden
+from ..core.interventions import Intervention
 from ..core.sites import called
+from ..core.trace import Trace
+from ..core.trace_parts import Tokens
 from ..i18n import mark, say
+from ..metrics.attention.map_cells import Cells
 from .js_texts import browser_words
 from .ruler import Ruler
 
@@ -94,6 +99,76 @@ def tokens_data(
     plotly = None if chart is None else {"key": chart, "rows": down, "columns": across}
     header = {"part": "tokens", "rows": drawn, "dark": dark, "chart": plotly}
     return header | browser_words()
+
+
+def chip_sides(trace: Trace, vectors: bool = False) -> list[tuple[str, Tokens]]:
+    """The sentences of a run by name, in the order in which they are read.
+
+    Args:
+        trace: the run.
+        vectors: whether its source is vectors and no text.
+    """
+    if trace.target is None:
+        return [("vectors" if vectors else "text", trace.source)]
+    return [("source", trace.source), ("target", trace.target)]
+
+
+def map_chips(
+    trace: Trace,
+    side: str,
+    tokens: Tokens,
+    place: Place,
+    found: Cells,
+    changes: Intervention,
+    chosen: int | None,
+) -> list[Chip]:
+    """A sentence as rows and columns of the opened head; hidden words are struck out.
+
+    Args:
+        trace: the run that the head is of.
+        side, tokens: of `chip_sides`.
+        place: the opened head.
+        found: its cells.
+        changes: what hides words.
+        chosen: the model's own row that is chosen.
+    """
+    alone = trace.target is None
+    looked_at = alone or side == ("target" if place.map_name == "decoder" else "source")
+    gone = hidden(changes, place) if looked_at else ()
+    whose = "target" if trace.maps == ("decoder",) else side
+    own = [row_token(place.map_name, whose, token) for token in range(len(tokens))]
+    return [
+        Chip(
+            text,
+            row=found.row_of(own[token]),
+            column=found.column_of(token) if looked_at else None,
+            on=own[token] is not None and own[token] == chosen,
+            gone=token in gone,
+            mark=tokens.special[token],
+            lights=chip_lights(trace, side, token),
+        )
+        for token, text in enumerate(tokens.labels)
+    ]
+
+
+def row_token(block: str, side: str, token: int) -> int | None:
+    """The model's row that a token stands at; None where the map has no row for it.
+
+    In the decoder a row bears the word that it produces, so a target token stands at the row
+    before its own input, and the start token at none.
+    """
+    if block == "encoder":
+        return token if side != "target" else None
+    return token - 1 if side == "target" and token > 0 else None
+
+
+def chip_lights(trace: Trace, side: str, token: int) -> tuple[str | None, str | None]:
+    """What lights up with a token: the row that it stands at, or that produces it; its column."""
+    sentence = "target" if side == "target" else "source"
+    alone = trace.maps == ("decoder",)
+    if trace.produced is None or not (alone or side == "target"):
+        return spot(sentence, token), spot(sentence, token)
+    return spot("produced", token - 1) if token else None, spot(sentence, token)
 
 
 def _title(name: str) -> str:

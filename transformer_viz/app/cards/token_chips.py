@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from ...components import Chip, ChipRow, Picked, spot
 from ...components.ruler import Ruler
-from ...core.editing.edit_controls import hidden
+from ...components.tokens import chip_sides, map_chips
 from ...core.trace_parts import Tokens
 from ...i18n import mark, say
 from ...metrics.attention.map_cells import Cells
@@ -92,27 +92,9 @@ def _notices(scene: Scene) -> None:
 
 def rows_for_map(scene: Scene, found: Cells) -> list[ChipRow]:
     """Chips that are rows and columns of the opened head; hidden ones are struck out."""
-    place, lit = scene.place, state.token
     made = []
     for side, tokens in _sides(scene):
-        looked_at = scene.now.target is None or side == (
-            "target" if place.map_name == "decoder" else "source"
-        )
-        gone = hidden(scene.changes, place) if looked_at else ()
-        whose = "target" if scene.kind.stacks == ("decoder",) else side
-        own = [row_token(place.map_name, whose, token) for token in range(len(tokens))]
-        chips = [
-            Chip(
-                text,
-                row=found.row_of(own[token]),
-                column=found.column_of(token) if looked_at else None,
-                on=own[token] is not None and own[token] == lit,
-                gone=token in gone,
-                mark=tokens.special[token],
-                lights=lights(scene, side, token),
-            )
-            for token, text in enumerate(tokens.labels)
-        ]
+        chips = map_chips(scene.now, side, tokens, scene.place, found, scene.changes, state.token)
         made.append(ChipRow(side, without_patches(scene, side, chips)))
     return made
 
@@ -134,15 +116,6 @@ def numbered(scene: Scene, chip: int) -> int:
     if patches is None or not scene.kind.eyes or chip <= int(patches[0, 0]):
         return chip
     return chip + patches.size - 1
-
-
-def lights(scene: Scene, side: str, token: int) -> tuple[str | None, str | None]:
-    """What lights up with a token: the row that it stands at, or that produces it; its column."""
-    sentence = "target" if side == "target" else "source"
-    alone = scene.kind.stacks == ("decoder",)
-    if scene.before.produced is None or not (alone or side == "target"):
-        return spot(sentence, token), spot(sentence, token)
-    return spot("produced", token - 1) if token else None, spot(sentence, token)
 
 
 def rows_for_stack(scene: Scene, stack: str, lit: int, axis: str) -> list[ChipRow]:
@@ -175,21 +148,7 @@ def sides_of(scene: Scene, stack: str, axis: str) -> tuple[Ruler | None, Ruler |
 
 
 def _sides(scene: Scene) -> list[tuple[str, Tokens]]:
-    if scene.now.target is None:
-        alone = "vectors" if scene.kind.takes == "vectors" else "text"
-        return [(alone, scene.now.source)]
-    return [("source", scene.now.source), ("target", scene.now.target)]
-
-
-def row_token(block: str, side: str, token: int) -> int | None:
-    """The model's row that a token stands at; None where the map has no row for it.
-
-    In the decoder a row bears the word that it produces, so a target token stands at the row
-    before its own input, and the start token at none.
-    """
-    if block == "encoder":
-        return token if side != "target" else None
-    return token - 1 if side == "target" and token > 0 else None
+    return chip_sides(scene.now, vectors=scene.kind.takes == "vectors")
 
 
 def remember_click(chip: Picked) -> None:

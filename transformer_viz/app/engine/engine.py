@@ -21,6 +21,7 @@ from ...core.interventions import Intervention
 from ...core.sites import MAPS, Site
 from ...core.trace import Trace
 from ...i18n import spoken_language
+from ...preprocessing.token_names import Names, another_order
 from ...preprocessing.tokenizers import Tokenizer, target_side
 from ..counts.server_counts import counted
 from . import trace_jobs
@@ -30,7 +31,6 @@ from .model_kind import Kind, of_model
 from .model_loader import Models
 from .query import Answer, DetailRequest, Question
 from .task import Abandoned, Task
-from .token_names import Names, another_order
 from .trace_cache import MEGABYTE, Cache, size_of
 from .turns.model_shares import ModelShares
 from .turns.run_slots import RunSlots

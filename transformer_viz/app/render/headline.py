@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from ...i18n import say
-from ..engine.token_names import spelled
+from ...preprocessing.token_names import spelled
 from ..session.scene import Scene
 from ..ui import layout
 from ..ui.text_format import ending

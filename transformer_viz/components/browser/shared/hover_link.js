@@ -7,9 +7,20 @@
 export const DARKNESS = Object.freeze({ row: null, column: null });
 const LIT = { now: /** @type {Light} */ (DARKNESS) };
 // Each component on a page has its own copy of this module: they agree by the window's event alone.
-window.addEventListener("tv-light", (event) => {
+const SKY = { target: /** @type {EventTarget} */ (window) };
+SKY.target.addEventListener("tv-light", remember);
+
+/** Light nothing but the pictures of this copy: a notebook has several widgets on one page. */
+export function keepLight() {
+  SKY.target.removeEventListener("tv-light", remember);
+  SKY.target = new EventTarget();
+  SKY.target.addEventListener("tv-light", remember);
+}
+
+/** @param {Event} event */
+function remember(event) {
   LIT.now = /** @type {CustomEvent} */ (event).detail;
-});
+}
 
 /**
  * Light a row and a column everywhere; null is none.
@@ -17,7 +28,7 @@ window.addEventListener("tv-light", (event) => {
  * @param {Spot | null} column
  */
 export function shine(row, column) {
-  window.dispatchEvent(new CustomEvent("tv-light", { detail: { row, column } }));
+  SKY.target.dispatchEvent(new CustomEvent("tv-light", { detail: { row, column } }));
 }
 
 /** What is lit just now. */
@@ -31,7 +42,7 @@ export function lit() {
  * @param {(light: Light) => void} hear
  */
 export function onLight(signal, hear) {
-  window.addEventListener("tv-light", (event) =>
+  SKY.target.addEventListener("tv-light", (event) =>
     hear(/** @type {CustomEvent} */ (event).detail), { signal });
 }
 

@@ -2,6 +2,13 @@
 
 /** @type {Record<string, string>} */
 let dictionary = {};
+// Whose language it is: the whole page, or a part of a page of somebody else.
+const SPEAKER = { element: /** @type {HTMLElement | null} */ (null) };
+
+/** Leave the page alone, and speak in this element only. @param {HTMLElement} element */
+export function speakIn(element) {
+  SPEAKER.element = element;
+}
 
 /**
  * Learn the texts that came with new data, none for English, and say whose language it is.
@@ -9,7 +16,7 @@ let dictionary = {};
  */
 export function learn({ lang, texts }) {
   if (texts || !lang) dictionary = texts ?? {};
-  document.documentElement.lang = lang ?? "en";
+  (SPEAKER.element ?? document.documentElement).lang = lang ?? "en";
 }
 
 /**

@@ -7,8 +7,8 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import overload
 
-from ...core.trace_parts import Tokens
-from ...preprocessing.tokenizers import PlainIds, Tokenizer, piece
+from ..core.trace_parts import Tokens
+from .tokenizers import PlainIds, Tokenizer, piece
 
 ORDERS = 100  # seeds that lead to an order of their own
 TRIES = 50  # shuffles until an order counts as the only one

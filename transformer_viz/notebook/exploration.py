@@ -1,0 +1,188 @@
+"""The state behind a widget: a model, its runs, what is changed, and what is shown.
+
+It knows nothing of notebooks. Python sets a run, changes or a head; a browser's wishes come as
+`wishes.py` reads them. A change is kept only if the model could be run with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ..checkpoints.common.model import Model
+from ..core.errors import short
+from ..core.interventions import Intervention
+from ..core.sites import Site
+from ..core.trace import Trace
+from ..i18n import say
+from ..metrics.attention.map_cells import cells
+from .runs import Runs, same_words
+from .shown import Shown, site_of
+
+
+class Exploration:
+    """A model that is looked at, changed and run again.
+
+    Args:
+        runs: one input, and the model that reads it.
+        intervention: the changes to begin with.
+        site: the head that is opened first; left out, the first one of the last map.
+
+    Raises:
+        ValueError: an input, a change or a head that the model does not take; says why.
+    """
+
+    def __init__(
+        self, runs: Runs, intervention: Intervention | None = None, site: object = None
+    ) -> None:
+        self.runs, self.changes = runs, intervention or Intervention()
+        self.asked: Any = runs.source
+        first = runs.clean().maps[-1] if site is None else site_of(site, runs.clean())
+        self.shown = Shown(first) if isinstance(first, str) else _at(Shown(first.map), first)
+        self._settle()
+
+    @property
+    def model(self) -> Model:
+        """The model that runs."""
+        return self.runs.model
+
+    @property
+    def before(self) -> Trace:
+        """The clean run."""
+        return self.runs.clean(self._product)
+
+    @property
+    def now(self) -> Trace:
+        """The run with the changes; the clean one while there are none."""
+        return self.runs.changed(self.changes, self._product)
+
+    @property
+    def _product(self) -> bool:
+        return self.shown.view == "qk"
+
+    def state(self) -> tuple[Runs, Any, Intervention, Shown]:
+        """All that may change, to go back to."""
+        return self.runs, self.asked, self.changes, self.shown
+
+    def go_back(self, state: tuple[Runs, Any, Intervention, Shown]) -> None:
+        """To what `state` gave."""
+        self.runs, self.asked, self.changes, self.shown = state
+
+    def ask(self, source: Any) -> None:
+        """Another input; changes that do not fit it are refused.
+
+        Raises:
+            ValueError: one that the model cannot read, or that the changes do not fit; says why.
+        """
+        self._take(Runs(self.model, source), source, self.changes)
+
+    def change(self, intervention: object) -> None:
+        """Other changes: an intervention, its JSON, or the object that the JSON writes.
+
+        Raises:
+            ValueError: no intervention, or one that the model cannot take; says why.
+        """
+        self._take(self.runs, self.asked, intervention_of(intervention))
+
+    def see(self, trace: object) -> None:
+        """A run of the same model that somebody has made, with its own words and changes.
+
+        Raises:
+            ValueError: no trace, one of other heads, or one whose input cannot be had again.
+        """
+        if not isinstance(trace, Trace):
+            raise ValueError(
+                say(
+                    "The widget shows a Trace, as tv.trace gives it; got {given}.",
+                    given=short(trace),
+                )
+            )
+        if trace.report.given:
+            raise ValueError(
+                say(
+                    "The weights of that trace were given, so that no model can run it again; "
+                    "look at it with tv.views.atlas(trace)."
+                )
+            )
+        mine = self.runs.clean()
+        shapes = [{m: t.head_counts(m).tolist() for m in t.maps} for t in (mine, trace)]
+        if shapes[0] != shapes[1] or mine.manifest.get("hash") != trace.manifest.get("hash"):
+            raise ValueError(
+                say(
+                    "That trace is of the model {other}, and the widget explores {model}. Open "
+                    "another widget for it.",
+                    other=str(trace.manifest.get("model", "?")),
+                    model=self.model.name,
+                )
+            )
+        if not trace.attentions:
+            raise ValueError(
+                say("That trace kept no weights; trace it with keep=('weights', 'scores').")
+            )
+        if same_words(mine, trace):
+            self.runs.remember(trace)
+            self._take(self.runs, self.asked, trace.intervention)
+        else:
+            runs = self.runs.of_words(trace)
+            self._take(runs, runs.source, trace.intervention)
+
+    def open(self, site: object) -> Site:
+        """Another head.
+
+        Raises:
+            ValueError: one that there is not; names those there are.
+        """
+        found = site_of(site, self.before)
+        other = found.map != self.shown.block
+        self.shown = _at(self.shown, found)
+        if other:
+            self.shown = replace(self.shown, token=0, key=None, overlay=())
+        self._settle()
+        return found
+
+    def _take(self, runs: Runs, asked: Any, changes: Intervention) -> None:
+        runs.changed(changes, self._product)  # it has to run before it counts
+        self.runs, self.asked, self.changes = runs, asked, changes
+        self._settle()
+
+    def _settle(self) -> None:
+        """Bring what is chosen to what the opened map has."""
+        shown, trace = self.shown, self.now
+        found = cells(trace, shown.block, shown.layer, shown.head)
+        if found.row_of(shown.token) is None:
+            shown = replace(shown, token=found.members[0][0])
+        if found.column_of(shown.key) is None:
+            shown = replace(shown, key=None)
+        sides = found.weights.shape
+        if shown.zoom and any(b > side for (_, b), side in zip(shown.zoom, sides, strict=True)):
+            shown = replace(shown, zoom=None)
+        self.shown = shown
+
+
+def intervention_of(given: object) -> Intervention:
+    """An intervention from all that may stand for one; None is the clean run.
+
+    Raises:
+        ValueError: something else, or a word in it that there is not; names it.
+    """
+    import json
+
+    if given is None:
+        return Intervention()
+    if isinstance(given, Intervention):
+        return given
+    if isinstance(given, str):
+        return Intervention.from_json(given)
+    if isinstance(given, dict):
+        return Intervention.from_json(json.dumps(given, default=str))
+    raise ValueError(
+        say(
+            "An intervention is a tv.Intervention, its JSON, or None for the clean run; got "
+            "{given}.",
+            given=short(given),
+        )
+    )
+
+
+def _at(shown: Shown, site: Site) -> Shown:
+    return replace(shown, block=site.map, layer=site.layer, head=site.head or 0, zoom=None)
