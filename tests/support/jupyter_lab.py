@@ -121,7 +121,9 @@ def write_notebook(path: Path, cells: Sequence[str]) -> None:
 
 def command(page: Page, name: str, **words: Any) -> None:
     """Do one of JupyterLab's own commands, as its menus do."""
-    page.evaluate("([name, words]) => window.jupyterapp.commands.execute(name, words)", [name, words])
+    page.evaluate(
+        "([name, words]) => window.jupyterapp.commands.execute(name, words)", [name, words]
+    )
 
 
 def run_all(page: Page) -> None:

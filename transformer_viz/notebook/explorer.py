@@ -36,10 +36,11 @@ class Explorer(anywidget.AnyWidget):
     _esm = module("explorer/explorer.js")
     _sheet = traitlets.Unicode().tag(sync=True)
     _frame = traitlets.Bytes().tag(sync=True)
-    trace = traitlets.Any()
-    intervention = traitlets.Any()
-    site = traitlets.Any()
-    source = traitlets.Any()
+    # None is no value of theirs: it is read like any other, as the clean run.
+    trace: Any = traitlets.TraitType(None, allow_none=False)
+    intervention: Any = traitlets.TraitType(None, allow_none=False)
+    site: Any = traitlets.TraitType(None, allow_none=False)
+    source: Any = traitlets.TraitType(None, allow_none=False)
 
     def __init__(self, exploration: Exploration) -> None:
         self._exploration, self._language = exploration, spoken_language()
