@@ -18,12 +18,12 @@ from transformer_viz.app.engine.engine import Engine
 from transformer_viz.app.engine.model_catalog import Shelved
 from transformer_viz.app.engine.query import Question, whole_layer
 from transformer_viz.app.engine.task import WAITING, Abandoned, Task
-from transformer_viz.preprocessing.token_names import Names, another_order, mark_of
 from transformer_viz.app.engine.trace_cache import Cache
 from transformer_viz.checkpoints.common.bundled import EXAMPLE, WEIGHTS
 from transformer_viz.core.interventions import Intervention, ScalePositions, Temperature
 from transformer_viz.core.trace_parts import Tokens
 from transformer_viz.inference.generation import translate
+from transformer_viz.preprocessing.token_names import Names, another_order, mark_of
 from transformer_viz.preprocessing.tokenizers import PlainIds, SentencePieceText
 
 LONG = 20  # seconds after which a test that hangs gives up

@@ -14,10 +14,10 @@ from streamlit.testing.v1 import AppTest
 
 import transformer_viz as tv
 from transformer_viz.app.engine.model_kind import of_config
-from transformer_viz.preprocessing.token_names import spelled
 from transformer_viz.app.pages.labs import LABS
 from transformer_viz.core.interventions import Intervention, Temperature
 from transformer_viz.preprocessing.audio import example_sound
+from transformer_viz.preprocessing.token_names import spelled
 from transformer_viz.preprocessing.wav import wav_bytes
 
 from ...support.map_pages import MAP_PAGES
