@@ -1,6 +1,6 @@
 """`make bench`: run the benchmarks named, or all of them, and write RESULTS.md.
 
-    python -m benchmarks.run [capture memory long path atlas start slider base] [--quick]
+    python -m benchmarks.run [capture memory long path atlas start slider base notebook] [--quick]
 
 Exit code 1 where a budget is missed.
 """
@@ -27,6 +27,7 @@ BENCHMARKS = {
     "start": ("start", "start"),
     "slider": ("slider", "slider"),
     "base": ("slider", "base_size"),
+    "notebook": ("notebook", "notebook"),
 }
 
 

@@ -20,6 +20,7 @@ PUBLIC = {
     "available",
     "compare",
     "explain",
+    "explore",
     "from_attentions",
     "head_view",
     "load",
