@@ -49,7 +49,7 @@ def _reset(page: Page) -> None:
 
 
 def _settle(page: Page) -> None:
-    """Wait until the chips stand where they will: what goes away above them lifts them once more."""
+    """Wait until the chips stand where they will: what goes away above lifts them once more."""
     chip = page.get_by_role("button", name="c", exact=True)
     before = None
     for _ in range(100):
