@@ -8,7 +8,9 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from plotly.offline import get_plotlyjs
 
+from docs.site.gallery import all_shown
 from transformer_viz import load, trace, views
 from transformer_viz.paths import ROOT
 
@@ -32,6 +34,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, place, content=text))
     page = views.report(trace(load("en-de"), SENTENCE))
     files.append(File.generated(config, REPORT, content=page))
+    for notebook in all_shown():
+        whole = {f"{notebook.name}.md": notebook.text} | notebook.beside
+        for name, content in whole.items():
+            files.append(File.generated(config, f"gallery/{name}", content=content))
+    files.append(File.generated(config, "gallery/plotly.min.js", content=get_plotlyjs()))
     return files
 
 
