@@ -26,4 +26,5 @@ def main() -> None:
         chosen.run()
 
 
-main()
+if __name__ == "__main__":  # under the name "app" another script draws it: deploy/streamlit
+    main()

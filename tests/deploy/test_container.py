@@ -15,6 +15,7 @@ import sys
 import threading
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import click
 import pytest
@@ -49,9 +50,9 @@ class Step:
     words: str
 
 
-def steps() -> list[Step]:
-    """The instructions of the container file, lines that go on joined."""
-    lines = (DEPLOY / "Containerfile").read_text(encoding="utf-8").splitlines()
+def steps(file: Path = DEPLOY / "Containerfile") -> list[Step]:
+    """The instructions of a container file, lines that go on joined."""
+    lines = file.read_text(encoding="utf-8").splitlines()
     text = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
     found = [line.split(None, 1) for line in text.replace("\\\n", " ").splitlines() if line.strip()]
     return [Step(name, words) for name, words in found]

@@ -27,7 +27,10 @@ class Parts:
 
 def is_output(thing: Any) -> bool:
     """Whether this is what a model returned, and no array and no list."""
-    return any(hasattr(thing, name) for name in (LONE, *PAIR, *INNER)) and hasattr(thing, "keys")
+    named = hasattr(thing, "to_tuple")  # of the library, also one without any maps
+    return hasattr(thing, "keys") and (
+        named or any(hasattr(thing, n) for n in (LONE, *PAIR, *INNER))
+    )
 
 
 def parts_of(given: Parts, batch: int | None) -> Parts:

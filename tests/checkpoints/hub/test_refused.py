@@ -244,10 +244,20 @@ def test_what_is_read(case, hub, files, monkeypatch):
 
 
 def test_the_page_shows_every_case():
-    page = PAGE.read_text(encoding="utf-8")
+    """Each row of the page is a case: what is wrong, what was typed, what was read."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    cells = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
+    rows = {row[0]: row[1:] for row in cells if len(row) == 3}
     assert len({case.about for case in CASES}) >= 20
     for case in CASES:
-        assert case.about in page, case.about
+        typed, read = rows[case.about]
+        assert f"`{case.typed}`" in typed
+        assert re.fullmatch(pattern(first_of(case)), read), case.about
+
+
+def first_of(case: Case) -> Case:
+    """The case whose sentence the page shows: one row stands for several ids."""
+    return next(one for one in CASES if one.about == case.about)
 
 
 def test_no_network(hub, files, monkeypatch):
