@@ -4,6 +4,7 @@ import { afterPainting } from "../shared/streamlit_view.js";
 import { inflated, ReportBook } from "./book.js";
 import { Report } from "./page.js";
 import { learn } from "../shared/i18n.js";
+import { watchLetters } from "../shared/missing_letters.js";
 
 const OLD = "This browser cannot unpack the pictures on this page; a newer one can.";
 
@@ -15,6 +16,8 @@ async function startReport() {
     learn(book.speech);
     const report = new Report(place, book);
     report.show();
+    window.addEventListener("tv-dressed", () => report.show());
+    watchLetters();
     afterPainting(() => place.setAttribute("data-painted", "1"));
   } catch (error) {
     place.textContent = typeof DecompressionStream === "undefined" ? OLD : String(error);

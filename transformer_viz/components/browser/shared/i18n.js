@@ -30,6 +30,21 @@ export function tell(text, values = {}) {
 }
 
 /**
+ * What is made while texts are told in English: for a reader without the letters of the language.
+ * @template Made
+ * @param {() => Made} make
+ */
+export function inEnglish(make) {
+  const ours = dictionary;
+  dictionary = {};
+  try {
+    return make();
+  } finally {
+    dictionary = ours;
+  }
+}
+
+/**
  * A text that came with the data, already in the visitor's language, with values in its {names}.
  * @param {string} text
  * @param {Record<string, any>} values

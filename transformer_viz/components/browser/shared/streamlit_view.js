@@ -2,6 +2,7 @@
 
 import { read } from "./blob.js";
 import { learn } from "./i18n.js";
+import { needLetters, watchLetters } from "./missing_letters.js";
 
 /** @typedef {(name: string, value: any) => void} Say */
 /** @typedef {{show: (data: any) => void, end: () => void, describe?: () => object}} View
@@ -24,6 +25,7 @@ export function showIn(component, kindOf) {
   const data = parsed(component.data);
   learn(data);
   leaveLanguage(parentElement, data.lang);
+  watchLetters();
   const mounted = MOUNTED.get(parentElement) ?? mount(parentElement, kindOf(data.part));
   mounted.lang = data.lang;
   mounted.say = setTriggerValue;
@@ -122,6 +124,7 @@ function take(mounted, root, data) {
   mounted.view.show(data);
   const host = hostOf(root);
   afterPainting(() => {
+    needLetters(JSON.stringify({ ...data, arrays: null, texts: null }));
     mounted.count += 1;
     host.setAttribute("data-painted", String(mounted.count));
     window.dispatchEvent(new CustomEvent("tv-painted", { detail: { part: mounted.part, seq } }));
