@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   alignedTo, coarser, levelFor, regionOf, squaresIn,
-} from "../../transformer_viz/components/browser/head_map/tile_grid.js";
+} from "../../transformer_viz/components/browser/long/tile_grid.js";
 
 const GRID = { size: 4, levels: 3 };
 const SIZE = { rows: 14, columns: 11 };

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   findsOf, firstFrom, placeOf,
-} from "../../transformer_viz/components/browser/head_map/word_finds.js";
+} from "../../transformer_viz/components/browser/long/word_finds.js";
 
 /** "The cat unbe|liev|ably saw THE cats": rows bear the word that follows. */
 const WORDS = {

@@ -9,15 +9,15 @@ import { paletteOf } from "../shared/colour.js";
 import { element, listener, onEscape, rested } from "../shared/dom.js";
 import { onLight, placesOn, shine } from "../shared/hover_link.js";
 import { MapBelow } from "./below.js";
-import { FarLinks } from "./far_links.js";
+import { FarLinks } from "../long/far_links.js";
 import { handleMap } from "./hand.js";
-import { MapWords } from "./map_words.js";
-import { Minimap } from "./minimap.js";
+import { MapWords } from "../long/map_words.js";
+import { Minimap } from "../long/minimap.js";
 import { MapPicture } from "./picture.js";
 import { cellAt, exactRow } from "./sheet.js";
-import { quickSheet } from "./tiles.js";
+import { quickSheet } from "../long/tiles.js";
 import { describeView, enlargedWords } from "./words.js";
-import { WordSearch } from "./word_search.js";
+import { WordSearch } from "../long/word_search.js";
 import { around, isWhole, wholeMap, zoomed } from "./zoom.js";
 import { tell } from "../shared/i18n.js";
 import { Pending, same } from "../shared/pending.js";
@@ -135,8 +135,8 @@ export class HeadMap {
    * @returns {Region & {cells: import("./picture.js").Box | null, limit: number,
    *   names: import("./picture.js").MapPicture["names"], resting: boolean, coming: number,
    *   step: number, deep: number, took: number[], of: string, ahead: boolean,
-   *   found: import("./word_finds.js").Find[], at: number,
-   *   far: import("./far_links.js").Link[], asking: boolean}}  limit: what the last colour stands
+   *   found: import("../long/word_finds.js").Find[], at: number,
+   *   far: import("../long/far_links.js").Link[], asking: boolean}}  limit: what the last colour stands
    *   for; names: their corners in the picture; resting: Python knows the part; coming: tiles and
    *   words on their way; step: weights of a cell's side; deep: rows that are looked at of them;
    *   took: milliseconds from the request of a tile to its picture; of: which map; ahead: whether

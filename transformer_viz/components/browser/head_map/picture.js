@@ -4,10 +4,10 @@
 import { element, pen, set } from "../shared/dom.js";
 import { lit, placesOn } from "../shared/hover_link.js";
 import { boxesOf, drawNames, frameOf, namesOf } from "./frame.js";
-import { MINIMAP } from "./minimap.js";
+import { MINIMAP } from "../long/minimap.js";
 import { boxOf, paintCells, paintFound, paintMarks } from "./paint.js";
 import { cellAt, imageOf, limitOf, mapColours, sheetFor, sheetsOf } from "./sheet.js";
-import { Tiles } from "./tiles.js";
+import { Tiles } from "../long/tiles.js";
 import { describeCell, describeMap } from "./words.js";
 import { tell } from "../shared/i18n.js";
 

@@ -23,7 +23,7 @@ const MOST_CELLS = 256; // in a row or a column
  *   most: number | null, token: number | null, key: number | null, ramp: string, gamma: number,
  *   threshold: number, zoom: [Span, Span] | null, stride: Span, zero?: number, unit?: number,
  *   region: [Span, Span] | null, said: string, numbers: string,
- *   direction: string, note: string, tiles?: import("./tiles.js").TileLine,
+ *   direction: string, note: string, tiles?: import("../long/tiles.js").TileLine,
  *   quick?: MapSheet | null, fixed?: boolean, within?: number,
  *   arrays: Record<string, import("../shared/blob.js").Block>}} MapData
  */

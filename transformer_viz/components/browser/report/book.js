@@ -132,7 +132,7 @@ export class ReportBook {
     if (!opened) return { ...words, tiles: undefined, fixed: true, note: head.why };
     const tiles = {
       ...common.tiles, of: [run, ...place].join(" "),
-      make: (/** @type {import("../head_map/tile_grid.js").Square} */ square) => opened.tile(square),
+      make: (/** @type {import("../long/tile_grid.js").Square} */ square) => opened.tile(square),
     };
     return { ...words, tiles };
   }

@@ -1,12 +1,12 @@
 // One head of a long run: unpacked from the page when it is opened first, and its map from there.
 
 import { read } from "../shared/blob.js";
-import { regionOf } from "../head_map/tile_grid.js";
+import { regionOf } from "../long/tile_grid.js";
 import { ScorePart } from "./score_part.js";
 import { computed, cut } from "./tile_maker.js";
 
 /** @typedef {import("../shared/blob.js").Block} Block */
-/** @typedef {import("../head_map/tile_grid.js").Square} Square */
+/** @typedef {import("../long/tile_grid.js").Square} Square */
 /** @typedef {{rows: number, columns: number}} Size */
 /**
  * Where the numbers of a head are in the page, as views/export/packed_heads.py puts them there.

@@ -5,12 +5,12 @@ import { isDark } from "../shared/colour.js";
 import { activeAround, fit, listener, modified, set } from "../shared/dom.js";
 import { lit, meet, onLight, shine, spotOf } from "../shared/hover_link.js";
 import { tell } from "../shared/i18n.js";
-import { PlotlyLight } from "../shared/plotly_light.js";
+import { PlotlyLight } from "./plotly_light.js";
 
 /** @typedef {{text: string, row: string | null, column: string | null, on: boolean,
  *   gone: boolean, mark: boolean, dead: boolean}} Chip */
 /** @typedef {{rows: {name: string, title: string, chips: Chip[]}[], dark: boolean,
- *   chart: import("../shared/plotly_light.js").Chart | null}} ChipData */
+ *   chart: import("./plotly_light.js").Chart | null}} ChipData */
 
 export class Chips {
   /**

@@ -6,11 +6,11 @@
 import { read } from "../shared/blob.js";
 import { tell } from "../shared/i18n.js";
 import { TOO_MANY, toldToWait } from "../shared/told_to_wait.js";
-import { cellAt } from "./sheet.js";
+import { cellAt } from "../head_map/sheet.js";
 import { alignedTo, coarser, covers, levelFor, regionOf, squaresIn } from "./tile_grid.js";
 
-/** @typedef {import("./sheet.js").MapSheet} MapSheet */
-/** @typedef {import("./sheet.js").Region} Region */
+/** @typedef {import("../head_map/sheet.js").MapSheet} MapSheet */
+/** @typedef {import("../head_map/sheet.js").Region} Region */
 /** @typedef {import("./tile_grid.js").Square} Square */
 /** @typedef {{address: string, of: string, size: number, levels: number, ahead?: boolean,
  *   moving?: boolean, make?: (square: Square) => Promise<any>, words?: string, far?: string,

@@ -2,7 +2,7 @@
 
 import { read } from "../shared/blob.js";
 
-/** @typedef {import("./sheet.js").MapData} MapData */
+/** @typedef {import("../head_map/sheet.js").MapData} MapData */
 /** @typedef {{row_labels: string[], column_labels: string[], spelled: string[],
  *   row_words: number[], column_words: number[]}} SideWords
  *   `spelled`: whole words; `row_words`, `column_words`: which one a row or column belongs to */

@@ -1,7 +1,7 @@
 // Which tiles a part of a map needs: squares of cells, each cell 2^level rows and columns.
 
-/** @typedef {import("./sheet.js").Region} Region */
-/** @typedef {import("./sheet.js").Span} Span */
+/** @typedef {import("../head_map/sheet.js").Region} Region */
+/** @typedef {import("../head_map/sheet.js").Span} Span */
 /** @typedef {{level: number, row: number, column: number}} Square  `row`, `column`: its number */
 /** @typedef {{size: number, levels: number}} Grid  cells of a tile's side; how many levels */
 
@@ -78,7 +78,7 @@ export function coarser(square, level) {
 
 /**
  * Whether a sheet of cells of a level holds all of a part.
- * @param {import("./sheet.js").MapSheet} sheet
+ * @param {import("../head_map/sheet.js").MapSheet} sheet
  * @param {Region} part
  * @param {number} step  rows and columns of a cell
  */

@@ -2,11 +2,11 @@
 // click or drag it, or move it with the arrow keys.
 
 import { brushOf, element, listener, modified, pen, set } from "../shared/dom.js";
-import { imageOf } from "./sheet.js";
-import { isWhole, moved } from "./zoom.js";
+import { imageOf } from "../head_map/sheet.js";
+import { isWhole, moved } from "../head_map/zoom.js";
 import { tell } from "../shared/i18n.js";
 
-/** @typedef {import("./sheet.js").Region} Region */
+/** @typedef {import("../head_map/sheet.js").Region} Region */
 /** @typedef {{row: number, column: number}} Place */
 
 export const MINIMAP = 88; // pixels of a side, for which room is kept in the corner
@@ -46,7 +46,7 @@ export class Minimap {
 
   /**
    * The picture, and the frame around a part; nothing where all is shown.
-   * @param {import("./sheet.js").MapSheet} sheet  the coarsest cells that are here
+   * @param {import("../head_map/sheet.js").MapSheet} sheet  the coarsest cells that are here
    * @param {Uint32Array} table
    * @param {{change: boolean, threshold: number, limit: number}} how
    * @param {string} title
@@ -75,7 +75,7 @@ export class Minimap {
   }
 
   /**
-   * @param {import("./sheet.js").MapSheet} sheet
+   * @param {import("../head_map/sheet.js").MapSheet} sheet
    * @param {ImageData} image
    * @param {number} width
    * @param {number} height

@@ -26,7 +26,7 @@ export class FarLinks {
     this.said = "";
     this.waits = false;
     this.asking = new AbortController();
-    /** @type {import("./sheet.js").MapData | null} */
+    /** @type {import("../head_map/sheet.js").MapData | null} */
     this.data = null;
     this.distance = element("input");
     Object.assign(this.distance, { type: "number", min: "1", step: "1", value: String(NEAR) });
@@ -64,7 +64,7 @@ export class FarLinks {
 
   /**
    * The map that is shown; the list of another one goes.
-   * @param {import("./sheet.js").MapData} data
+   * @param {import("../head_map/sheet.js").MapData} data
    */
   show(data) {
     this.data = data;

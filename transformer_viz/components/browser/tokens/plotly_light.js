@@ -1,8 +1,8 @@
 // A Plotly chart whose rows or columns are tokens: bands of light over it, and what it points at.
 
-import { DARKNESS, placesOn, shine, spotOn } from "./hover_link.js";
+import { DARKNESS, placesOn, shine, spotOn } from "../shared/hover_link.js";
 
-/** @typedef {import("./hover_link.js").Ruler} Ruler */
+/** @typedef {import("../shared/hover_link.js").Ruler} Ruler */
 /** @typedef {{key: string, rows: Ruler | null, columns: Ruler | null}} Chart
  *   the key of a chart on the page, and whose tokens stand along its sides */
 
@@ -11,7 +11,7 @@ export class PlotlyLight {
     /** @type {Chart | null} */
     this.data = null;
     this.known = new WeakSet();
-    /** @type {import("./hover_link.js").Light} */
+    /** @type {import("../shared/hover_link.js").Light} */
     this.lit = DARKNESS;
     this.bands = { row: band(), column: band() };
     this.ended = false;
@@ -38,7 +38,7 @@ export class PlotlyLight {
     this.draw();
   }
 
-  /** @param {import("./hover_link.js").Light} light */
+  /** @param {import("../shared/hover_link.js").Light} light */
   light(light) {
     this.lit = light;
     this.draw();
