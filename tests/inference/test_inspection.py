@@ -21,6 +21,7 @@ from transformer_viz.core.trace import Trace
 from transformer_viz.core.trace_parts import KernelRun
 from transformer_viz.inference import inspection
 from transformer_viz.inference.inspection import inspect, sample_source, sample_target
+from transformer_viz.preprocessing.tokenizers import SentencePieceText
 
 from ..conftest import TINY, make_model
 
@@ -146,6 +147,19 @@ def test_a_sample_is_the_same_each_time_and_within_the_vocabulary(tiny_model: Mo
     assert len(set(ids)) == len(ids) == 12
     assert max(ids) < 37
     assert not {tiny_model.pad_id, tiny_model.bos_id, tiny_model.eos_id} & set(ids)
+
+
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
+def test_a_sample_is_cut_to_what_a_small_model_takes(
+    build_model: Callable[..., Model], tiny_vocabulary: bytes, positions: str
+) -> None:
+    words = {"source_vocab": 331, "target_vocab": 331}
+    model = build_model(max_positions=7, positions=positions, **words)
+    model = dataclasses.replace(model, tokenizer=SentencePieceText(tiny_vocabulary))
+    whole = model.tokenizer.source_ids(inspection.SENTENCE)
+    assert sample_source(model) == whole[:7] != whole
+    assert len(sample_target(model)) == 7
+    assert inspect(model).status == "green"
 
 
 def test_a_model_of_pictures_gets_a_picture(tiny_model: Model) -> None:

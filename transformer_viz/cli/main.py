@@ -138,7 +138,9 @@ def trace(path: str, out: str, words: tuple[str, ...], **given: Any) -> None:
     told = f"capture report {found.report.status}"
     if found.report.output_difference is None:
         told = "the capture of so long a text was not proved"
-    tell(f"{out}: {maps}{kept}; {told}")
+    from ..views.numbers import beyond
+
+    tell(" ".join(filter(None, [f"{out}: {maps}{kept}; {told}", beyond(found)])))
 
 
 def _beside(model: Model, path: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -192,7 +192,7 @@ def sample_source(model: Model) -> Any:
     if isinstance(model.tokenizer, PlainIds):
         size = model.config.get("source_vocab") or len(model.tokenizer.pieces)
         return _ids(model, size)
-    return source_ids(model, SENTENCE)[: _length(model)]
+    return source_ids(_unlimited(model), SENTENCE)[: _length(model)]
 
 
 def sample_target(model: Model) -> Any:
@@ -205,11 +205,16 @@ def sample_target(model: Model) -> Any:
         size = model.config.get("target_vocab") or len(model.tokenizer.pieces)
         start = [] if model.bos_id is None else [model.bos_id]
         return [*start, *_ids(model, size)][: _length(model)]
-    return target_ids(model, SENTENCE)[: _length(model)]
+    return target_ids(_unlimited(model), SENTENCE)[: _length(model)]
 
 
 def _length(model: Model) -> int:
     return min(TOKENS, model.max_tokens or TOKENS)
+
+
+def _unlimited(model: Model) -> Model:
+    """The model without its limit, for a sentence that is cut to it after it became ids."""
+    return dataclasses.replace(model, max_tokens=None)
 
 
 def _vectors(model: Model, seed: int) -> np.ndarray:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ..capture import Capture, CaptureRequest, probe
 from ..capture.donations import Donation
 from ..capture.records import AttentionRecord
+from ..checkpoints.common.longer import longer, unlimited
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..core.sites import Site
@@ -59,6 +60,10 @@ def trace(
     check: bool | None = None,
 ) -> Trace:
     """Everything that happened when one sentence went through the model once.
+
+    A text may be longer than the table of positions where that is one of sines and the model has
+    one stack: they go on, and ``trace.manifest["beyond"]`` says how many tokens the model was made
+    for. It was never trained on such a text.
 
     Args:
         model: what `load` gave.
@@ -133,7 +138,8 @@ def traced(
         )
     intervention = intervention or Intervention()
     words = None if keep is None else _words(keep)
-    read = read_source(model, source, target, intervention, produced, masked, image)
+    read = read_source(unlimited(model), source, target, intervention, produced, masked, image)
+    known, model = model.max_tokens, longer(model, len(read.source))
     long = max(len(read.source), len(read.target or ())) > LONG
     words = (("tiles",) if long else ("weights",)) if words is None else words
     check = not long if check is None else check
@@ -163,6 +169,7 @@ def traced(
         report=report,
         manifest=_manifest(model, intervention, words)
         | _of_the_picture(model, read)
+        | ({} if model.max_tokens == known else {"beyond": known})
         | untiled(capture, only),
         intervention=intervention,
         hiddens=hidden_of(capture) if "hidden" in words else {},

@@ -44,9 +44,23 @@ def whose(trace: Trace, before: Trace | None = None) -> str:
     said = say("{model}; {edits}.", model=model, edits=edits)
     if trace.report.given:
         said += " " + say(SHORT)
+    if trace.manifest.get("beyond"):
+        said += " " + beyond(trace)
     if before is not None:
         said += " " + say("The other run: {edits}.", edits=before.intervention.describe())
     return f"{said} transformer_viz {__version__}."
+
+
+def beyond(trace: Trace) -> str:
+    """What a reader must know of a text longer than the model was made for; empty for others."""
+    known = trace.manifest.get("beyond")
+    if not known:
+        return ""
+    return say(
+        "Its positions are sines, which go on beyond the {known:,} tokens that it was made for; it "
+        "was never trained on such a text.",
+        known=known,
+    )
 
 
 def as_text(fields: dict[str, Any]) -> str:

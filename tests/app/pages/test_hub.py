@@ -68,6 +68,21 @@ def test_a_link_fetches_nothing_and_says_where(
     assert [one.key for one in app.button if one.key == "hub-fetch"] == ["hub-fetch"]
 
 
+def test_the_other_model_of_compare_is_named_like_the_first(
+    visit: Visit, hub: Hub, folder: Callable[[str], Path]
+) -> None:
+    hub.add(ID, folder("gpt2"))
+    gone = visit(beside=ID)
+    assert not gone.exception and hub.asked == []
+    assert any("is not on this server yet" in one.value for one in gone.warning)
+    assert gone.session_state["checkpoint"] == f"hub:{ID}" and not gone.session_state["beside"]
+    hub_models.fetch(hub_models.look(HubId(ID)), Task())
+    app = go(visit(model="en-lm", beside=ID, versus="model"), "compare")
+    assert not app.exception and address(app)["beside"] == ID
+    chosen = app.selectbox(key="compare-model")
+    assert chosen.value == f"hub:{ID}" and len(chosen.options) > 1
+
+
 @pytest.mark.parametrize(
     ("text", "read"),
     [

@@ -7,9 +7,10 @@ import pytest
 
 from tests.conftest import make_model
 from transformer_viz.checkpoints.common.longer import longer
-from transformer_viz.core.interventions import BlockKeys, Intervention, ScaleHead, Temperature
+from transformer_viz.core.interventions import BlockKeys, Intervention, Pad, ScaleHead, Temperature
 from transformer_viz.inference.long_texts import room
 from transformer_viz.inference.tracing import trace
+from transformer_viz.views.numbers import whose
 
 IDS = [5, 17, 6, 29, 8, 11, 3, 9, 4, 12, 7]
 LONE = {"encoder_layers": 2, "decoder_layers": 0}
@@ -25,8 +26,18 @@ def test_a_longer_model_reads_the_same_and_more():
     np.testing.assert_array_equal(was, now)
     text = (IDS * most)[: most + 9]
     assert len(trace(more, text, check=False).source) == most + 9
-    with pytest.raises(ValueError, match=f"reads at most {most}"):
-        trace(model, text, check=False)
+    run = trace(model, text, check=False)  # the same without being asked for
+    np.testing.assert_array_equal(run.logits, trace(more, text, check=False).logits)
+    assert run.manifest["beyond"] == most and "beyond" not in trace(model, IDS).manifest
+    padded = trace(model, text[:most], intervention=Intervention((Pad(count=4),)), check=False)
+    assert len(padded.source) == most + 4 and model.max_tokens == most
+    assert f"beyond the {most} tokens that it was made for" in whose(run)
+
+
+def test_two_stacks_and_learned_positions_keep_their_limits():
+    for model in (make_model(), make_model(positions="learned", **LONE)):
+        with pytest.raises(ValueError, match=f"reads at most {model.max_tokens}"):
+            trace(model, [5] * (model.max_tokens + 1), check=False)
 
 
 def test_learned_positions_do_not_go_on():

@@ -10,6 +10,7 @@ from ...components.long_map import TileLine, long_map_data
 from ...core.sites import called
 from ...i18n import mark, say
 from ...metrics.attention.tile_pyramid import TILE, levels
+from ...views.numbers import beyond
 from ..engine.trace_jobs import MAX_TOKENS
 from ..live import ahead, frames, tiles
 from ..live.registry import FAR, WORDS
@@ -29,10 +30,6 @@ SHORT = mark(
 )
 NO_DIFFERENCE = mark(
     "The difference of two runs is not drawn of so long a text; the run of now is shown."
-)
-BEYOND = mark(
-    "Its positions are sines, which go on beyond the {known:,} tokens that it was made for; it was "
-    "never trained on such a text."
 )
 
 
@@ -104,7 +101,4 @@ def _notes(scene: Scene, made: ahead.Ahead | None) -> list[str]:
     if scene.awaited and scene.look.compare != "before":
         return [say(ahead.OLDER) if made is None else made.note]
     notes = [say(SHORT, most=MAX_TOKENS)]
-    known = scene.engine.model(scene.question.model).max_tokens
-    if known is not None and len(scene.now.source) > known:
-        notes.append(say(BEYOND, known=known))
-    return notes
+    return [*notes, *filter(None, [beyond(scene.now)])]

@@ -177,7 +177,6 @@ def traced(
 
     ``known``: sources that the models of this server have read before.
     """
-    from ...checkpoints.common.longer import longer
     from ...inference import tracing
     from ...inference.long_texts.stopping import Stoppable
 
@@ -185,7 +184,7 @@ def traced(
     options: dict[str, Any] = {"keep": keep, "only": only, "check": False, **held}
     if tuple(keep) != LONG:
         return tracing.traced(model, source, intervention=intervention, known=known, **options)
-    model = longer(model, length(model, question, intervention, long=True))
+    length(model, question, intervention, long=True)  # refuses more than there is room for
     layers = int(model.config.get("encoder_layers") or model.config.get("decoder_layers") or 1)
     with Stoppable(tell, layers):
         made = tracing.trace(model, source, intervention=intervention, **options)

@@ -277,7 +277,7 @@ KEYS: tuple[Key, ...] = (
         "",
         str,
         model_names.public_name,
-        means="Compare: the other model; empty: the first that fits",
+        means="Compare: the other model, named like `model`; empty: the first that fits",
     ),
     Key(
         "moments",

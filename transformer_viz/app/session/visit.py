@@ -52,7 +52,7 @@ def begin(engine: Engine, framed: bool = True) -> None:
         values, complaints = url_state.read(given, defaults(engine, named))
         if url_state.others(given) == given:  # nothing of ours in it
             values |= engine.opening(values["model"], values["block"])
-        for name in ("model", "checkpoint"):
+        for name in ("model", "checkpoint", "beside"):
             values[name] = _known(values[name])
         state.update(values)
         del private.held, private.stale  # all of them have just been written
@@ -139,17 +139,22 @@ def _known(name: str) -> str:
 
 
 def _clamp_model(engine: Engine) -> None:
-    """Let the model of the visit be one that is here; a file may be gone since the last look."""
+    """Let the models of the visit be such that are here; a file may be gone since the last look."""
     state = st.session_state
-    try:
-        engine.shelf[state["model"]]
-    except KeyError as error:
-        gone = say("The model that was asked for is not here.")
-        complain(f"{gone} {error.args[0]}")
-        if hub_models.id_of(state["model"]) is not None:
-            state["checkpoint"] = state["model"]  # there it can be fetched
-        state["model"] = defaults(engine)["model"]
-    bring(engine, state["model"])
+    for key in ("model", "beside"):
+        name = state[key]
+        if not name:
+            continue
+        try:
+            engine.shelf[name]
+        except KeyError as error:
+            gone = say("The model that was asked for is not here.")
+            complain(f"{gone} {error.args[0]}")
+            if hub_models.id_of(name) is not None:
+                state["checkpoint"] = name  # there it can be fetched
+            state[key] = defaults(engine)[key]
+        if state[key]:
+            bring(engine, state[key])
 
 
 def save(engine: Engine) -> None:

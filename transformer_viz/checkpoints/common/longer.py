@@ -17,14 +17,22 @@ M = TypeVar("M", bound=nn.Module)
 
 
 def goes_on(model: Model) -> bool:
-    """Whether a model's positions are a table that can be made longer without training."""
+    """Whether a model's positions are a table that can be made longer without training: sines, and
+    one stack, since a longer source alone gives a decoder nothing to write it down with."""
     module = model.module
     sines = ("sinusoidal", "sinusoidal_halves")
     return (
         isinstance(module, Transformer)
+        and model.kind != "encoder-decoder"
         and module.config.positions in sines
         and module.config.score != "location"
     )
+
+
+def unlimited(model: Model) -> Model:
+    """The model as its input is read with, before it is known how long a table that needs; itself
+    where its positions do not go on."""
+    return dataclasses.replace(model, max_tokens=None) if goes_on(model) else model
 
 
 def longer(model: Model, tokens: int) -> Model:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...checkpoints.common.longer import unlimited
 from ...checkpoints.common.model import Model
 from ...core.tiles import LONG
 from ..token_ids import source_ids, target_ids
@@ -24,6 +25,7 @@ def kept_of(model: Model, source: Any, target: Any, words: tuple[str, ...]) -> t
         return words
     if isinstance(source, tuple) and all(isinstance(text, str) for text in source):
         return words  # of a pair: its models read short ones
+    model = unlimited(model)
     count, further = len(source_ids(model, source)), 0
     if target is not None:
         further = len(target_ids(model, target))
