@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 import transformer_viz as tv
@@ -112,3 +113,12 @@ def test_numbers_sharpen_while_one_watches_and_stop(page: Page, url: str) -> Non
     after = int(re.findall(r"On (\d+) sentences", told.inner_text())[0])
     assert first < after < len(in_the_box())
     still(page)
+
+
+@pytest.mark.parametrize("width", [1440, 1280, 800])
+def test_the_rank_of_a_head_is_in_sight(page: Page, url: str, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    go(page, address(url, "heads", text=TEXT, model="en-de", block="decoder"))
+    table = page.locator(".st-key-card-heads .tv-heads").first
+    expect(table.locator("thead th").last).to_have_text("rank")
+    assert table.evaluate("table => table.scrollWidth - table.clientWidth") <= 0

@@ -90,7 +90,8 @@ def head_table(
             rows.append(f'<tr class="tv-section"><th colspan="{wide}">{escape(label)}</th></tr>')
             continue
         site = Site(row["stack"], row["block"], int(row["layer"]), int(row["head"]))
-        cells = f"<th>{_name(site, (addresses or {}).get(site))}</th><td>{roles_of(row)}</td>"
+        cells = f"<th>{_name(site, (addresses or {}).get(site))}</th>"
+        cells += f'<td class="tv-roles">{roles_of(row)}</td>'
         cells += "".join(f"<td>{measure_cell(row, name)}</td>" for name in measures)
         if costs is not None:
             cells += _cost_cells(costs.get(site), largest)
