@@ -36,7 +36,7 @@ def test_tiles_of_a_long_text_are_stored_and_no_proof_is_claimed(writer, tmp_pat
 
 
 def test_a_text_longer_than_its_positions_says_how_long_it_may_be(tmp_path: Path):
-    fixed = dict(decoder_layers=1, target_vocab=19, positions="learned")
+    fixed = {"decoder_layers": 1, "target_vocab": 19, "positions": "learned"}
     learned = str(checkpoint_folder(tmp_path / "learned", **fixed))
     said = refusal("trace", learned, "--ids", "5 " * 30, "--out", str(tmp_path / "x.safetensors"))
     assert "has 30 tokens and this model reads at most 29; shorten the text." in said

@@ -16,6 +16,26 @@ from .map_look import PLAIN, MapLook
 from .map_words import side_words, words_name
 from .ruler import rulers
 
+ROBUST = 0.98  # of the cells of a thumbnail: up to here their colours differ
+ALIKE = 1.25  # times the end of the colours: a largest weight no farther off is the end itself
+
+
+def colour_end(small: np.ndarray) -> dict[str, float]:
+    """Where the colours of a long map end, and its ``largest`` weight.
+
+    The first rows of a causal map have few words to look at, up to one of weight 1, and with a ramp
+    up to there nothing else of a long text has a colour. So it ends at the 98th percentile of the
+    cells (as charts with "robust" limits do), of the whole map: the same wherever one looks.
+
+    Args:
+        small: the head's thumbnail, uint8 ``[row, column]`` in steps of 1/255.
+    """
+    seen = small[small > 0]
+    if not len(seen):
+        return {"most": 1.0, "largest": 1.0}
+    largest, end = float(seen.max()), float(np.quantile(seen, ROBUST))
+    return {"most": (largest if largest <= ALIKE * end else end) / 255, "largest": largest / 255}
+
 
 @dataclass(frozen=True)
 class TileLine:
@@ -78,7 +98,7 @@ def long_map_data(
         "height": map_height(shape[0]),
         "change": False,
         "old": shape[0],
-        "most": float(small.max()) / 255 or 1.0,
+        **colour_end(small),
         "token": look.token,
         "key": look.key,
         **look.colours(),

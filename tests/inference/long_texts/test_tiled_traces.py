@@ -188,6 +188,6 @@ def test_what_a_long_text_takes_is_told_before(monkeypatch):
     monkeypatch.setattr("transformer_viz.inference.long_texts.estimate.memory", lambda: 10**7)
     with pytest.raises(ValueError, match=r"builds the maps of a layer in full: about 0 GB of maps"):
         trace(gpt, text)
-    learned = dict(encoder_layers=0, source_vocab=0, decoder_layers=1, positions="learned")
+    learned = {"encoder_layers": 0, "source_vocab": 0, "decoder_layers": 1, "positions": "learned"}
     with pytest.raises(ValueError, match="has 1,201 tokens and this model reads at most 1,200"):
         trace(make_model(max_positions=1200, **learned), [5] * 1201)

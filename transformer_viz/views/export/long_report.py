@@ -13,7 +13,7 @@ from ...components.atlas import atlas_data
 from ...components.blob import pack
 from ...components.head_map import head_numbers
 from ...components.js_texts import taught
-from ...components.long_map import TileLine, long_map_data
+from ...components.long_map import TileLine, colour_end, long_map_data
 from ...components.standalone_page import header
 from ...core.sites import MAPS, Site, called
 from ...core.trace import Trace
@@ -90,6 +90,9 @@ def long_book(
         for run in runs:
             packed(run.trace, first, precision, alone)
         raise too_large(alone.size, room, 1)
+    ends = {name: max(one[name]["most"] for one in small) for name in small[0]}
+    for one in small:  # so that runs are coloured alike
+        one |= {name: words | {"most": ends[name]} for name, words in one.items()}
     with_heads = [_filled(number, one, kept, reasons) for number, one in enumerate(small)]
     within = max((one.within for heads in kept.values() for one in heads), default=0.0)
     blob = _bound(runs, atlases, with_heads, said)
@@ -180,11 +183,10 @@ def _gathered(
 def _words(trace: Trace, place: Place) -> dict[str, Any]:
     """What is said of a head."""
     block, layer, head = place
-    largest = float(trace.thumbnail(block)[layer, head].max()) / 255
     return {
         "title": f"{called(block)} L{layer} H{head}",
         "numbers": head_numbers(trace, trace, Site(*MAPS[block], layer, head), False),
-        "most": largest or 1.0,
+        **colour_end(trace.thumbnail(block)[layer, head]),
     }
 
 
@@ -203,8 +205,7 @@ def _filled(
     for place, words in small.items():
         if place in kept:
             mine = kept[place][number]
-            most = max(one.most for one in kept[place])  # so that runs are coloured alike
-            words = words | {"packed": mine.words, "within": mine.within, "most": most}
+            words = words | {"packed": mine.words, "within": mine.within}
         else:
             why = reasons[place[:2]]
             said = say("The cells of this head are not in this page: {why}.", why=why)

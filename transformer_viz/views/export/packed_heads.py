@@ -66,11 +66,10 @@ class Store:
 
 @dataclass(frozen=True)
 class Packed:
-    """A head in a page: where its arrays are, its largest weight, and the part of a weight by which
-    rounding may put it off."""
+    """A head in a page: where its arrays are, and the part of a weight by which rounding may put it
+    off."""
 
     words: dict[str, Any]
-    most: float
     within: float
 
 
@@ -123,8 +122,8 @@ def packed(trace: Trace, place: Place, precision: str, store: Store) -> Packed:
             words, off = _part(part, mine, precision, store)
             parts.append(words)
             within = max(within, off)
-    whole, most = _whole(trace, Site(*MAPS[block], layer, head), store)
-    return Packed({"parts": parts, "whole": whole}, most, within)
+    whole = _whole(trace, Site(*MAPS[block], layer, head), store)
+    return Packed({"parts": parts, "whole": whole}, within)
 
 
 def _part(part: Part, head: int, precision: str, store: Store) -> tuple[dict[str, Any], float]:
@@ -195,17 +194,17 @@ def made_level(shape: tuple[int, int]) -> int:
     return min(COMPUTED, count - 1) if count > 2 else 0
 
 
-def _whole(trace: Trace, site: Site, store: Store) -> tuple[dict[str, Any] | None, float]:
-    """The coarse levels, where a map has any that are not computed, and its largest weight."""
+def _whole(trace: Trace, site: Site, store: Store) -> dict[str, Any] | None:
+    """The coarse levels, where a map has any that are not computed."""
     level = made_level(trace.map_shape(site.map, site.layer))
+    if not level:
+        return None
     weights, hidden = tile_pyramid.whole(trace, site, lambda done, total: None, level)
     most = float(weights.max()) or 1.0
-    if not level:
-        return None, most
     codes = np.round(weights.astype(np.float64) / most * STEPS).astype(np.uint16)
     name = store.put(
         high=(codes >> 8).astype(np.uint8),
         low=(codes & 255).astype(np.uint8),
         masked=np.packbits(hidden.reshape(-1)),
     )
-    return {"name": name, "level": level, "unit": most / STEPS}, most
+    return {"name": name, "level": level, "unit": most / STEPS}

@@ -60,11 +60,11 @@ export class MapBelow {
    * @param {boolean} hatched
    * @param {string} hatch  its colour
    */
-  show({ change, said, numbers, direction, threshold }, limit, table, hatched, hatch) {
+  show({ change, said, numbers, direction, threshold, largest, tiles }, limit, table, hatched, hatch) {
     this.said.textContent = said;
     this.numbers.textContent = numbers;
     this.direction.textContent = direction;
-    const [low, high] = legendEnds(change, limit);
+    const [low, high] = legendEnds(change, limit, tiles?.ahead ? Infinity : largest);
     this.ends[0].textContent = low;
     const blank = tell("blank below {weight}", { weight: Number(threshold.toFixed(4)) });
     this.ends[1].textContent = high + (threshold ? " · " + blank : "");

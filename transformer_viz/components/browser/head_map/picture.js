@@ -70,7 +70,7 @@ export class MapPicture {
     const size = { rows: rows.labels.length, columns: columns.labels.length };
     if (tiles) {
       this.tiles.show(tiles, size, this.sheets[0], data.quick);
-      this.limit = Math.max(this.limit, this.tiles.largest); // else all of it has the last colour
+      this.limit = Math.max(this.limit, this.tiles.high); // else all of it has the last colour
     }
     this.table = mapColours(data, palette);
     this.labels = { rows: data.rows.labels, columns: data.columns.labels };

@@ -12,7 +12,8 @@ const MOST_CELLS = 256; // in a row or a column
  * `masked` uint8, whole or of the `region`; where a map is larger than 256 x 256 also `pooled`
  * uint8, a cell for `stride` rows and columns, which is (value / unit + zero), with
  * `pooled_masked`, and the exact row of `token` as `chosen` with `chosen_masked`.
- * `most` is the weight at the end of the colours; null: the largest one. `fixed`: nobody answers
+ * `most` is the weight at the end of the colours; null: the largest one. `largest`: that of a long
+ * map, whose few largest weights are beyond that end. `fixed`: nobody answers
  * with exact weights of a part. `within`: the part of a weight that it may be off. `tiles`: a map
  * that is too large to be sent; `pooled` is its thumbnail, and of its sides only the `count` of
  * their labels is sent where the words are had elsewhere. `quick`: a part of it under a step of a
@@ -20,7 +21,8 @@ const MOST_CELLS = 256; // in a row or a column
  * @typedef {import("../shared/hover_link.js").Ruler & {count?: number}} Side  `count`: of a long map
  * @typedef {{colours: import("../shared/colour.js").Colours, title: string, rows: Side,
  *   columns: Side, height: number, change: boolean, old: number,
- *   most: number | null, token: number | null, key: number | null, ramp: string, gamma: number,
+ *   most: number | null, largest?: number, token: number | null, key: number | null,
+ *   ramp: string, gamma: number,
  *   threshold: number, zoom: [Span, Span] | null, stride: Span, zero?: number, unit?: number,
  *   region: [Span, Span] | null, said: string, numbers: string,
  *   direction: string, note: string, tiles?: import("../long/tiles.js").TileLine,

@@ -110,9 +110,16 @@ export function describeMap({ title, rows, columns, change }) {
  * The words at both ends of the colours.
  * @param {boolean} change
  * @param {number} limit
+ * @param {number} [largest]  weight of a long map, of which few are beyond the end of the colours;
+ *   Infinity: not known yet
  */
-export function legendEnds(change, limit) {
+export function legendEnds(change, limit, largest = 0) {
   const digits = digitsFor(limit);
+  if (!change && largest > limit) {
+    const shown = limit.toFixed(digits);
+    return ["0", largest === Infinity ? tell("{limit} or more", { limit: shown }) : tell("{limit} or more (from the 98th percentile on; largest {largest})",
+      { limit: shown, largest: largest.toFixed(2) })];
+  }
   return change ? [signed(-limit, digits, true), signed(limit, digits, true)]
     : ["0", limit.toFixed(digits)];
 }

@@ -22,6 +22,8 @@ import { alignedTo, coarser, covers, levelFor, regionOf, squaresIn } from "./til
 const MOST_CELLS = 400; // in a row or a column of what is shown
 const MOST_KEPT = 240;  // tiles, of some 330 kB
 const AT_ONCE = 4;      // requests on their way
+const ROBUST = 0.98;    // of cells that are not beyond the end of the colours, as in long_map.py
+const SAMPLED = 5000;   // cells of which that end is told
 const TIMES = 400;      // of tiles that came, to be told to whoever measures
 
 /** @type {Map<string, MapSheet>} */
@@ -172,9 +174,11 @@ export class Tiles {
     return cellAt(this.finest(square), row, column);
   }
 
-  /** The largest weight that is known of a map ahead of its run. */
-  get largest() {
-    return this.quick ? this.quick.values.reduce((most, value) => Math.max(most, value), 0) : 0;
+  /** Where the colours of the part end that is known of a map ahead of its run; 0: nowhere yet. */
+  get high() {
+    const { values } = this.quick ?? { values: [] }, step = Math.ceil(values.length / SAMPLED) || 1;
+    const seen = [...values].filter((value, n) => n % step === 0 && value > 0).sort((a, b) => a - b);
+    return seen[Math.floor(ROBUST * seen.length)] ?? 0;
   }
 
   // ---- asking

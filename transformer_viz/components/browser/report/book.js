@@ -3,7 +3,7 @@
 import { read } from "../shared/blob.js";
 import { LongHead } from "./long_head.js";
 
-/** @typedef {{title: string, numbers: string, note: string, most: number, long?: boolean,
+/** @typedef {{title: string, numbers: string, note: string, most: number, largest?: number, long?: boolean,
  *   arrays: string[], packed?: import("./long_head.js").PackedHead, within?: number,
  *   why?: string}} BookHead */
 /** @typedef {{name: string, low: number, atlas: string,
@@ -120,14 +120,15 @@ export class ReportBook {
    * @param {BookHead} head
    */
   tiledMap(run, place, head) {
-    const common = this.runs[run].blocks[place[0]].map, { title, numbers, most, within = 0 } = head;
+    const common = this.runs[run].blocks[place[0]].map;
+    const { title, numbers, most, largest, within = 0 } = head;
     const [, heads, high, wide] = common.small.shape, first = place[1] * heads + place[2];
     const shape = [high, wide], size = high * wide;
     const pooled = this.arrays[common.small.name].data.subarray(first * size, (first + 1) * size);
     const arrays = {
       pooled: { shape, data: pooled }, pooled_masked: { shape, data: new Uint8Array(size) },
     };
-    const words = { ...common, title, numbers, most, within, arrays };
+    const words = { ...common, title, numbers, most, largest, within, arrays };
     const opened = this.longHead(run, place);
     if (!opened) return { ...words, tiles: undefined, fixed: true, note: head.why };
     const tiles = {
