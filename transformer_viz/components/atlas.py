@@ -110,6 +110,7 @@ def atlas_data(
         "overlaid": [list(place) for place in overlaid],
         "how": {"sort": sort, "scale": scale, **look.colours()},
         "limit": limit,
+        "robust": before is None and bool(trace.tiles),
         "metrics": metrics + ([] if before is None else [_change()]),
         "columns": list(tables[0]),
         "sentences": _sentences(trace, blocks, found),

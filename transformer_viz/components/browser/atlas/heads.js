@@ -7,7 +7,7 @@ import { signed } from "../shared/number_format.js";
 /** @typedef {{name: string, before: string | null, title: string, heading: string, ranked: string,
  *   heard: string, digits: number, signed: boolean}} Metric  name, before: columns of numbers */
 /** @typedef {{sort: string, scale: string, ramp: string, gamma: number, threshold: number}} How */
-/** @typedef {{seq: number, height: number, words: string, limit: number, how: How,
+/** @typedef {{seq: number, height: number, words: string, limit: number, robust?: boolean, how: How,
  *   opened: [string, number, number] | null, overlaid: [number, number][],
  *   colours: import("../shared/colour.js").Colours,
  *   sentences: Record<string, ArrayLike<string>>, blocks: AtlasBlock[], metrics: Metric[],

@@ -69,6 +69,7 @@ function ends(data, how) {
   if (!largest.length) return ["", ""];
   const most = signed(Math.max(...largest), 2, false), least = signed(Math.min(...largest), 2, false);
   const one = how.scale === "common" || most === least;
+  if (data.robust && how.scale !== "common") return ["0", tell("98th percentile")];
   return ["0", one ? most : tell("{least} to {most}", { least, most })];
 }
 

@@ -5,7 +5,7 @@ import {
   colouring, flat, litParts, nameOf, numberOf, placesIn, ranked, rangeOf, sortable, written,
 } from "./heads.js";
 import { inLayers, inRank, slotAt } from "./layout.js";
-import { amountColours, fewerCells, largestCells, paintSheet } from "./sheet.js";
+import { amountColours, fewerCells, largestCells, paintSheet, robustCells } from "./sheet.js";
 import { changeColours, lookup, shade } from "../shared/colour.js";
 import { brushOf, element } from "../shared/dom.js";
 
@@ -111,6 +111,7 @@ export class AtlasPicture {
     const changes = change ? changeColours(palette.changes, how, data.limit) : null;
     const amounts = amountColours(ramp, how);
     const oneScale = how.scale === "common";
+    const own = data.robust && !oneScale ? blocks.map(robustCells) : most;
     this.pooled = [];
     this.sheets = blocks.map((block, n) => {
       const each = [tile.height / block.shape[2], tile.width / block.shape[3]]
@@ -118,7 +119,7 @@ export class AtlasPicture {
       this.pooled.push(each.map((cells, axis) => cells * data.blocks[n].stride[axis]));
       return paintSheet(this.sheets[n]?.canvas ?? element("canvas"),
         fewerCells(block, each, change), most[n].length,
-        (one) => changes ?? amounts(oneScale ? common : most[n][one]));
+        (one) => changes ?? amounts(oneScale ? common : own[n][one]));
     });
     // Per head the ends of the bar differ from head to head, and a threshold has no place on it.
     const whole = oneScale ? amounts(common).slice(0, common + 1)

@@ -3,6 +3,9 @@
 import { lookup } from "../shared/colour.js";
 import { brushOf } from "../shared/dom.js";
 
+const ROBUST = 0.98;
+const ALIKE = 1.25;
+
 /** @typedef {{cells: Uint8Array, height: number, width: number}} Cells  of each tile in a row */
 /** @typedef {{canvas: HTMLCanvasElement, columns: number, height: number, width: number}} Sheet */
 
@@ -55,8 +58,24 @@ export function largestCells({ data, shape }) {
 }
 
 /**
+ * Where the colours of each tile of a long run end, as in long_map.py: at the 98th percentile of
+ * the cells that see anything, or at the largest where that is near.
+ * @param {import("../shared/blob.js").Block} tiles
+ * @returns {Uint8Array}
+ */
+export function robustCells(tiles) {
+  const { data, shape } = tiles, size = shape[2] * shape[3];
+  return largestCells(tiles).map((largest, tile) => {
+    const cells = /** @type {Uint8Array} */ (data.slice(tile * size, (tile + 1) * size));
+    const seen = cells.filter((code) => code > 0).sort();
+    const end = seen[Math.floor(ROBUST * (seen.length - 1))] ?? 0;
+    return largest <= ALIKE * end ? largest : end;
+  });
+}
+
+/**
  * For tiles by their largest cell: the colour of each of 256 amounts, as a canvas stores it.
- * Amounts below the threshold, a weight, are blank.
+ * Amounts below the threshold, a weight, are blank; those beyond the end have the last colour.
  * @param {string[]} ramp
  * @param {{gamma: number, threshold: number}} how
  * @returns {(most: number) => Uint32Array}
@@ -69,8 +88,8 @@ export function amountColours(ramp, { gamma, threshold }) {
     const known = made.get(most);
     if (known) return known;
     const table = new Uint32Array(256).fill(base[0]);
-    for (let code = 1; code <= most; code++) {
-      if (code >= threshold * 255) table[code] = base[Math.round((code / most) * 255)];
+    for (let code = 1; code < 256; code++) {
+      if (code >= threshold * 255) table[code] = base[Math.round(Math.min(1, code / most) * 255)];
     }
     made.set(most, table);
     return table;
