@@ -139,7 +139,7 @@ def traced(
     intervention = intervention or Intervention()
     words = None if keep is None else _words(keep)
     read = read_source(unlimited(model), source, target, intervention, produced, masked, image)
-    known, model = model.max_tokens, longer(model, len(read.source))
+    made_for, model = model.max_tokens, longer(model, len(read.source))
     long = max(len(read.source), len(read.target or ())) > LONG
     words = (("tiles",) if long else ("weights",)) if words is None else words
     check = not long if check is None else check
@@ -169,7 +169,7 @@ def traced(
         report=report,
         manifest=_manifest(model, intervention, words)
         | _of_the_picture(model, read)
-        | ({} if model.max_tokens == known else {"beyond": known})
+        | ({} if model.max_tokens == made_for else {"beyond": made_for})
         | untiled(capture, only),
         intervention=intervention,
         hiddens=hidden_of(capture) if "hidden" in words else {},
