@@ -2,7 +2,8 @@
 
     python -m tests.fuzz READER FIRST COUNT [--seed 1]
 
-Writes a line of JSON after each input: its number, outcome, seconds, fault, where, what was said.
+Writes a line of JSON after each input: its number, outcome, seconds, fault, where, what was said,
+the MiB by which it raised the most that the process ever held, and that most.
 Whoever started it sees by the last line which input ended the process or holds it up.
 """
 
@@ -17,10 +18,11 @@ import tempfile
 from pathlib import Path
 from random import Random
 
-from .judge import judged
+from .judge import judged, most
 from .mutators import CANARY
 from .readers import NAMED, quiet
 
+MIB = 2**20
 ROOM = 8 * 2**30  # bytes of addresses that this process may have
 
 
@@ -44,7 +46,8 @@ def main() -> int:
             found = judged(lambda odd=odd: reader.run(odd))
             fault = "code of the file ran" if Path(CANARY).exists() else found.fault
             said = found.said[:600] if fault else ""
-            row = (number, found.outcome, round(found.seconds, 3), fault, found.where, said)
+            row = (number, found.outcome, round(found.seconds, 3), fault, found.where, said,
+                   found.grown // MIB, most() // MIB)  # fmt: skip
             print(json.dumps(row), file=out, flush=True)
             Path(CANARY).unlink(missing_ok=True)
     return 0

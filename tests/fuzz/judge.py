@@ -31,11 +31,12 @@ class Verdict:
     seconds: float
     fault: str = ""
     where: str = ""  # the innermost line of ours that a fault came through
+    grown: int = 0  # bytes by which it raised the most that the process ever held
 
 
 def judged(read: Callable[[], object]) -> Verdict:
     """Let a reader read, and judge what came of it."""
-    before, start = _most(), time.process_time()
+    before, start = most(), time.process_time()
     error: BaseException | None = None
     try:
         read()
@@ -48,10 +49,11 @@ def judged(read: Callable[[], object]) -> Verdict:
     fault = "" if error is None else complaint(error)
     if seconds > SECONDS:
         fault = fault or f"took {seconds:.0f} s"
-    if _most() - before > MEMORY:
-        fault = fault or f"took {(_most() - before) / 2**20:,.0f} MiB"
+    grown = most() - before
+    if grown > MEMORY:
+        fault = fault or f"took {grown / 2**20:,.0f} MiB"
     outcome = "fault" if fault else "refused" if error else "opened"
-    return Verdict(outcome, said, seconds, fault, _where(error) if fault and error else "")
+    return Verdict(outcome, said, seconds, fault, _where(error) if fault and error else "", grown)
 
 
 def _where(error: BaseException) -> str:
@@ -87,6 +89,6 @@ def complaint(error: BaseException) -> str:
     return ""
 
 
-def _most() -> int:
+def most() -> int:
     """The most bytes that this process ever held."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

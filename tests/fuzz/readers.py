@@ -7,6 +7,7 @@ is judged by `judge.py`.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import pickle
 import re
@@ -37,6 +38,7 @@ from transformer_viz.corpus.folder import open_atlas
 from transformer_viz.corpus.plan import make_plan, settle_plan
 from transformer_viz.corpus.sentence_file import sentences
 from transformer_viz.inference.inspection import inspect
+from transformer_viz.opening.apart import open_apart
 from transformer_viz.preprocessing.tokenizers import SentencePieceText
 from transformer_viz.views.export.html_report import report
 
@@ -98,6 +100,13 @@ def _checkpoints() -> list[seeds.Seed]:
 def _open(odd: seeds.Seed, folder: Path) -> None:
     path = folder / odd.opened if odd.opened in odd.files else folder
     inspect(load(path, device="cpu", **odd.words))
+
+
+def _open_apart(odd: seeds.Seed, folder: Path) -> None:
+    """As the server opens it: a process of its own first, then what that one handed over."""
+    path = folder / odd.opened if odd.opened in odd.files else folder
+    inspect(open_apart(path, device="cpu", **odd.words))
+    gc.collect()  # lets go of the model's tokenizers, and with them of their process
 
 
 @cache
@@ -425,6 +434,7 @@ def _lists() -> list[seeds.Seed]:
 
 READERS = (
     Reader("checkpoint", _checkpoints, _open, _changed, heavy=True),
+    Reader("server", _checkpoints, _open_apart, _changed, heavy=True),
     Reader("tokenizer", _tokenizers, _speak, _odd_tokenizer, heavy=True),
     Reader("sentencepiece", _pieces, _piece_by_piece, _same_name),
     Reader("pickle", _pickles, _only("meta.pkl", read_plain_pickle), _same_name),

@@ -6,6 +6,7 @@ import json
 import pickle
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +16,25 @@ import safetensors.numpy
 import torch
 
 from tests.checkpoints.hostile.hugging import hugging
+from tests.conftest import make_module
 from transformer_viz.app.live import tiles
+from transformer_viz.app.session import url_state
 from transformer_viz.checkpoints import load
 from transformer_viz.checkpoints.files.plain_pickle import read_plain_pickle
 from transformer_viz.checkpoints.files.reading import read_config, read_weights
 from transformer_viz.checkpoints.files.unpacking import unpack
+from transformer_viz.checkpoints.hugging_face.library import plainly
+from transformer_viz.checkpoints.layouts.vision_transformer import VisionConfig
 from transformer_viz.components import edit_sliders
 from transformer_viz.core.interventions import Intervention
 from transformer_viz.core.trace import Trace
 from transformer_viz.corpus.folder import open_atlas
 from transformer_viz.corpus.plan import PLAN
+from transformer_viz.model import ModelConfig
 
 from .judge import complaint
 from .readers import NAMED, quiet
-from .seeds import tokenizer_files
+from .seeds import checkpoints, tokenizer_files
 
 
 def refused(read: Callable[[], Any]) -> str:
@@ -42,6 +48,41 @@ def refused(read: Callable[[], Any]) -> str:
 def test_a_config_that_is_not_utf_8(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes(b'{"layout": "\x80"}')
     assert "byte 12 is no UTF-8" in refused(lambda: read_config(tmp_path / "config.json"))
+
+
+def test_sentences_about_words_stay_short(tmp_path: Path) -> None:
+    """All words of a configuration, or of a vision model, were said in one sentence."""
+    full = make_module().config.to_dict()
+    for words in (full | {"x" * 300: 1}, {w: v for w, v in full.items() if w != "heads"}):
+        refused(lambda words=words: ModelConfig.from_dict(words))
+    sizes = VisionConfig(d_model=21, heads=7, d_ff=17, encoder_layers=2, image_size=(12, 12), patch_size=(3, 3))
+    assert "-11 classes" in refused(lambda: replace(sizes, classes=-11))
+
+
+def test_a_pickle_whose_key_is_a_list(tmp_path: Path) -> None:
+    (tmp_path / "meta.pkl").write_bytes(b"\x80\x02}]K\x01s.")
+    refused(lambda: read_plain_pickle(tmp_path / "meta.pkl"))
+
+
+def test_a_number_of_the_library_that_is_text(tmp_path: Path) -> None:
+    words = json.loads(next(s for s in checkpoints() if s.name == "vit").files["config.json"])
+    hugging(**words | {"patch_size": "{}", "image_size": "/etc/passwd"})(tmp_path, tmp_path / "c")
+    with quiet():
+        refused(lambda: load(tmp_path, device="cpu"))
+    assert plainly(ValueError("invalid literal for int() with base 10: '{}'")) == (
+        "a number was expected instead of '{}'"
+    )
+
+
+def test_a_number_with_more_digits_than_a_link_writes() -> None:
+    values, _ = url_state.read({"gamma": "0.999999909999999999995"}, url_state.DEFAULTS)
+    again, _ = url_state.read(url_state.write(values, url_state.DEFAULTS), url_state.DEFAULTS)
+    assert values == again
+
+
+def test_a_config_that_is_null(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_bytes(b"null")
+    assert "holds nothing (null)" in refused(lambda: read_config(tmp_path / "config.json"))
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_a_slice_that_dies_is_a_finding_and_the_next_one_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     child = tmp_path / "child"  # answers for one input and dies at the next
-    row = '[$4, \\"opened\\", 0.1, \\"\\", \\"\\", \\"\\"]'
+    row = '[$4, \\"opened\\", 0.1, \\"\\", \\"\\", \\"\\", 0, 0]'
     child.write_text(f'#!/bin/sh\necho \'"ready"\'\necho "{row}"\nkill -9 $$\n')
     child.chmod(child.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setattr(soak.sys, "executable", str(child))

@@ -16,6 +16,11 @@ def is_fault(error: BaseException) -> bool:
     return isinstance(error, Exception) or is_panic(error)
 
 
+def is_card_full(error: BaseException) -> bool:
+    """Whether a graphics card had no memory left (torch's error, known by its name alone)."""
+    return type(error).__name__ == "OutOfMemoryError"
+
+
 def short(value: object, most: int = 60) -> str:
     """What came, as an error quotes it: a long value only by its beginning."""
     text = repr(value)

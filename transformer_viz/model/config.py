@@ -144,11 +144,14 @@ class ModelConfig:
         unknown = sorted(set(settings) - known)
         if unknown:
             raise ValueError(
-                f"Unknown configuration word {unknown[0]!r}; known are {', '.join(sorted(known))}."
+                f"Unknown configuration word {unknown[0][:40]!r}; known are "
+                f"{', '.join(sorted(known))}."
             )
         missing = [word for word in ("d_model", "heads", "d_ff") if word not in settings]
         if missing:
-            raise ValueError(f"The configuration lacks {missing[0]!r}; it has {sorted(settings)}.")
+            there = sorted(settings)
+            more = f" and {len(there) - 8} more" if len(there) > 8 else ""
+            raise ValueError(f"The configuration lacks {missing[0]!r}; it has {there[:8]}{more}.")
         values = dict(settings)
         values["mask_fill"] = float(values.get("mask_fill", "-inf"))
         return cls(**values)

@@ -11,7 +11,9 @@ import time
 import traceback
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -292,3 +294,37 @@ def test_the_model_of_an_adapter_stands_below_the_roots_too(models: Models, tmp_
     adapter(tmp_path / "other", factors(Q, D, D), base_model_name_or_path=str(outside))
     with pytest.raises(ValueError, match="is outside of what may be opened here"):
         models.get("path:other", Task())
+
+
+class OutOfMemoryError(RuntimeError):
+    """As torch raises it; known by its name."""
+
+
+def test_a_full_graphics_card_is_left_and_said(
+    models: Models, shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import transformer_viz.checkpoints as checkpoints
+
+    asked: list[str | None] = []
+    real = checkpoints.load
+
+    def load(thing: str, device: str | None = None, **words: Any) -> Any:
+        asked.append(device)
+        return replace(real(thing, device="cpu", **words), device=device or "cuda:0")
+
+    monkeypatch.setattr(checkpoints, "load", load)
+    monkeypatch.setenv("TRANSFORMER_VIZ_APART", "off")
+    engine = Engine(str(shelf / "tiny"))
+    monkeypatch.setattr(engine, "models", models)
+
+    def runs(model: Any) -> str:
+        if model.device != "cpu":
+            raise OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+        return str(model.device)
+
+    with pytest.raises(ValueError, match=r"too little memory .* on the processor from now on"):
+        engine.ask("path:a", runs)
+    assert engine.ask("path:a", runs) == "cpu"
+    assert asked == [None, "cpu"]
+    models.leave_full_card(OutOfMemoryError(), models.get("path:a", Task()))  # on no card
+    models.leave_full_card(MemoryError(), None)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
-from transformer_viz.app.engine.task import Task
+from transformer_viz.app.engine.task import Abandoned, Task
 from transformer_viz.app.engine.turns import priority
 from transformer_viz.app.engine.turns.priority import Priority
 from transformer_viz.app.engine.turns.run_slots import RunSlots
@@ -30,8 +33,9 @@ def test_nobody_waits_longer_than_was_said() -> None:
     first = Priority()
     with first.urgent():
         began = time.monotonic()
-        assert not first.give_way(0.05)
+        assert not elsewhere(first.give_way, 0.05)
         assert time.monotonic() - began >= 0.05
+        assert first.give_way(0.05), "what is urgent waits for itself"
     assert first.give_way(0)
 
 
@@ -67,4 +71,119 @@ def test_nobody_waits_for_a_frame_that_is_late_anyway(monkeypatch: pytest.Monkey
     first = Priority()
     with first.urgent():
         time.sleep(0.05)
-        assert first.give_way(10)
+        assert elsewhere(first.give_way, 10)
+
+
+# ---- shares -------------------------------------------------------------------------------------
+
+
+def elsewhere(run: Callable[..., Any], *words: Any) -> Any:
+    """What a function gives in another thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(run, *words).result()
+
+
+def busy(seconds: float) -> None:
+    """Use the processor for so long."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+def spent(first: Priority, visitor: str) -> None:
+    """Have a visitor take more than its share."""
+    with first.urgent(visitor):
+        busy(0.02)
+
+
+@pytest.fixture
+def stingy(monkeypatch: pytest.MonkeyPatch) -> Priority:
+    """Shares of a hundredth of a second, which stay taken."""
+    for name, value in (("SHARE", 0.01), ("LEAST", 0.01), ("TRIFLE", 0.001), ("LATELY", 1e6)):
+        monkeypatch.setattr(priority, name, value)
+    return Priority()
+
+
+def test_nobody_pauses_for_who_has_had_its_share(stingy: Priority) -> None:
+    spent(stingy, "flood")
+    with stingy.urgent("flood"):
+        assert elsewhere(stingy.give_way, 0)
+        with stingy.urgent("pupil"):
+            pass
+    with stingy.urgent("pupil"):
+        assert not elsewhere(stingy.give_way, 0)
+
+
+def test_who_has_had_its_share_begins_when_nobody_else_does(stingy: Priority) -> None:
+    spent(stingy, "flood")
+    order: list[str] = []
+
+    def frame(who: str) -> None:
+        with stingy.urgent(who):
+            order.append(who)
+
+    with ThreadPoolExecutor(2) as pool:
+        with stingy.urgent("pupil"):
+            waits = pool.submit(frame, "flood")
+            pool.submit(frame, "other").result(5)
+            assert not waits.done()
+        waits.result(5)
+    assert order == ["other", "flood"]
+
+
+def test_its_frame_pauses_for_others_between_two_pictures(stingy: Priority) -> None:
+    spent(stingy, "flood")
+    with stingy.urgent("flood"), ThreadPoolExecutor(1) as pool:
+        begun, end = threading.Event(), threading.Event()
+
+        def pupil() -> None:
+            with stingy.urgent("pupil"):
+                begun.set()
+                end.wait(5)
+
+        made = pool.submit(pupil)
+        begun.wait(5)
+        assert not stingy.give_way(0.01)
+        end.set()
+        assert stingy.give_way(5)
+        made.result(5)
+
+
+def test_a_share_grows_with_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    first = Priority(clock=lambda: now[0])
+    for name, value in (("SHARE", 0.01), ("LEAST", 0.01), ("TRIFLE", 0.001)):
+        monkeypatch.setattr(priority, name, value)
+    spent(first, "flood")
+    with first.urgent("flood"):
+        assert elsewhere(first.give_way, 0)
+    now[0] = 10 * priority.LATELY
+    with first.urgent("flood"):
+        assert not elsewhere(first.give_way, 0)
+    assert len(first._taken) == 1
+
+
+def test_a_frame_that_waits_makes_room_for_a_newer_one_of_its_visitor() -> None:
+    first = Priority()
+    monopoly = [first.urgent() for _ in range(priority.PLACES)]
+    for one in monopoly:
+        elsewhere(one.__enter__)
+
+    def frame(newest: bool) -> str:
+        try:
+            with first.urgent("hand", newest=newest):
+                return "made"
+        except Abandoned:
+            return "abandoned"
+
+    with ThreadPoolExecutor(3) as pool:
+        tile = pool.submit(frame, False)
+        older = pool.submit(frame, True)
+        while len(first._waiting) < 2:
+            time.sleep(0.01)
+        newer = pool.submit(frame, True)
+        assert older.result(5) == "abandoned"
+        assert not tile.done() and not newer.done(), "there are only so many places"
+        for one in monopoly:
+            one.__exit__(None, None, None)
+        assert (tile.result(5), newer.result(5)) == ("made", "made")

@@ -371,6 +371,9 @@ class Engine:
                     value = run(*words)  # a function of trace_jobs, search_jobs or others of *_jobs
                 size = size_of(value)
                 return value
+            except Exception as error:
+                self.models.leave_full_card(error, *words[:1])
+                raise
             finally:  # one that was given up leaves as much
                 after_a_run(size, long)
 

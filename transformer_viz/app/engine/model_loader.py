@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ... import settings
+from ...core.errors import is_card_full
 from ...i18n import say
 from . import hub_models
 from .memory import give_back
@@ -72,6 +73,7 @@ class Models:
         self._lock = threading.Lock()
         self._one_at_a_time = threading.Lock()  # of what visitors bring
         self._expected = False
+        self._on_processor: set[str] = set()  # names for which the graphics card was too small
 
     def __contains__(self, name: str) -> bool:
         return name in self._loadings
@@ -149,6 +151,27 @@ class Models:
                 loading.left = not loading.waiting
         return loading.promise.result()
 
+    def leave_full_card(self, error: BaseException, model: Model | None = None) -> None:
+        """Have a model whose run has filled its graphics card compute on the processor from now on.
+
+        Raises:
+            ValueError: it was that; says so, and to do the same again.
+        """
+        if model is None or not is_card_full(error) or model.device == "cpu":
+            return
+        with self._lock:
+            ready = [(name, one.promise.result()) for name, one in self._loadings.items()
+                     if one.ready]  # fmt: skip
+        mine = {name for name, loaded in ready if loaded is model}
+        self._on_processor |= mine
+        self.forget(mine.__contains__)
+        raise ValueError(
+            say(
+                "The graphics card has too little memory for this. The model computes on the "
+                "processor from now on, which is slower; do the same again."
+            )
+        ) from None
+
     def forget(self, unwanted: Callable[[str], bool]) -> bool:
         """Let go of the models whose names are unwanted; runs that are under way still end.
 
@@ -186,7 +209,9 @@ class Models:
 
             shelved = loading.shelved
             way = load if shelved.in_the_box or not settings.APART.on else open_apart
-            model = way(str(shelved.path), **shelved.overrides, **_base_of(shelved))
+            place = "cpu" if loading.name in self._on_processor else None
+            words = shelved.overrides | _base_of(shelved)
+            model = way(str(shelved.path), device=place, **words)
         except BaseException as error:
             loading.promise.set_exception(_bare(error, loading.shelved.path.parent))
             return

@@ -17,6 +17,7 @@ from ...components.blob import pack
 from ...components.edit_sliders import Slider
 from ...components.js_texts import taught
 from ...i18n import speaking
+from ..engine.turns.priority import PRIORITY
 from ..render.payloads import PARTS
 from ..session.keys import private
 from ..session.scene import Scene, scene_at
@@ -106,5 +107,6 @@ def frame(line: LiveSession, slider: Slider, value: Any, seq: int) -> bytes:
         )
         for name, draw in (view.parts or PARTS).items():
             task.check()
+            PRIORITY.give_way()  # one of a visitor who has had its share of late
             parts[name] = np.frombuffer(draw(scene), np.uint8)
     return pack({"part": "frame", "seq": seq}, **parts)

@@ -118,7 +118,9 @@ def _answer(request: Request) -> Response:
         return _sentence(400, str(error))
     try:
         # A list of links takes seconds: it takes its turn as other runs do.
-        with nullcontext() if door == FAR else PRIORITY.urgent(), computing("frames"):
+        is_frame = door not in (TILE, WORDS)
+        urgent = PRIORITY.urgent(line.token, newest=is_frame)
+        with nullcontext() if door == FAR else urgent, computing("frames"):
             body = make()
     except Abandoned:
         return Response(status_code=204, headers=HEADERS)

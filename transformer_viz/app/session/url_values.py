@@ -86,7 +86,7 @@ def amount(least: float, most: float) -> Callable[[str], float]:
                     most=most,
                 )
             )
-        return value
+        return float(f"{value:g}")  # as it is written into a link
 
     return read
 

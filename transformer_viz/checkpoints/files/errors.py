@@ -9,7 +9,7 @@ LONG = re.compile(r"(\S{80})\S{220,}")  # a word that a file wrote into its own 
 #: What the interpreter says of its own insides, which no reader of a page can mend.
 INSIDES = re.compile(
     r"argument|attribute|codec can't|<class|\bobject\b|subscript|unpack|literal|indices"
-    r"|instances of|range"
+    r"|instances of|range|unhashable"
 )
 
 

@@ -57,7 +57,8 @@ def parse(content: bytes, name: str) -> dict[str, Any]:
             reason = f"byte {error.start} is no UTF-8"
         raise CheckpointError(f"{name} is not JSON: {reason}. Mend or remove it.") from error
     if not isinstance(words, dict):
-        raise CheckpointError(f"{name} holds a {type(words).__name__}; expected a JSON object.")
+        kind = "nothing (null)" if words is None else f"a {type(words).__name__}"
+        raise CheckpointError(f"{name} holds {kind}; expected a JSON object.")
     return words
 
 

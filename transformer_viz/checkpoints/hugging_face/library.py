@@ -84,4 +84,6 @@ def plainly(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     line = re.sub(r"^.*?\b\w+Error: ", "", " ".join(lines[:2]).strip())
     line = re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", line).replace("NoneType", "none")
+    if "invalid literal" in line:
+        return f"a number was expected instead of {line.rpartition(': ')[2][:60]}"
     return (line if len(line) <= 200 else f"{line[:197]}...").rstrip(".: ")

@@ -68,7 +68,11 @@ class VisionConfig:
     def __post_init__(self) -> None:
         sizes = (self.d_model, self.heads, self.d_ff, self.encoder_layers, self.channels)
         if min(*sizes, *self.patch_size) < 1 or min(self.classes, self.registers) < 0:
-            raise ValueError(f"Sizes must be positive whole numbers; got {self}.")
+            raise ValueError(
+                f"Sizes must be positive whole numbers; got d_model, heads, d_ff, layers and "
+                f"channels {sizes}, patches {self.patch_size}, {self.classes} classes and "
+                f"{self.registers} registers."
+            )
         if self.d_model % self.heads:
             raise ValueError(
                 f"A width of {self.d_model} cannot be shared by {self.heads} heads; override "
