@@ -4,7 +4,7 @@
 
 Pupils move sliders, others open odd links, bring sound and broken checkpoints, ask for too many
 frames, or break off in the middle of a run. Meanwhile and afterwards the server's memory, open
-files, threads, processes and temporary files are read. ``python -m benchmarks.soak day`` runs this.
+files, threads, processes and temporary files are read.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Reading:
 
 @dataclass
 class Day:
-    """What visitors did and what was read meanwhile; ``left`` are processes and files that outlived it."""
+    """What visitors did and what was read; ``left`` are processes and files that outlived it."""
 
     done: Counter[str] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)
@@ -273,7 +273,8 @@ def section(met: Day, seconds: float, visitors: int, seed: int) -> Section:
         f"{seconds:.0f} seconds, seed {seed}, {visitors} visitors at any time, "
         f"{met.done.total()} visits: each types and moves a slider, follows an odd link, brings a "
         "checkpoint that is broken two times of three, breaks off in a long translation, or floods "
-        "the server with frames. The cache of runs was filled before. Medians of the second and the last third, and one reading "
+        "the server with frames. The cache of runs was full before. Medians of the second and the "
+        "last third, and one reading "
         f"{CALM:.0f} s after the last visitor has left."
     )
     table: list[Row] = [("what the server holds", "begin", "second third", "last third", "after")]

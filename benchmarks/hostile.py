@@ -4,7 +4,7 @@
 
 Five visitors of another process bring endless files, flood the server with frames (two of them),
 type long texts and read slowly. They are quiet in every other window, so that whatever else the
-machine does meets both halves. ``python -m benchmarks.soak hostile`` runs this too.
+machine does meets both halves.
 """
 
 from __future__ import annotations

@@ -55,7 +55,9 @@ def test_sentences_about_words_stay_short(tmp_path: Path) -> None:
     full = make_module().config.to_dict()
     for words in (full | {"x" * 300: 1}, {w: v for w, v in full.items() if w != "heads"}):
         refused(lambda words=words: ModelConfig.from_dict(words))
-    sizes = VisionConfig(d_model=21, heads=7, d_ff=17, encoder_layers=2, image_size=(12, 12), patch_size=(3, 3))
+    sizes = VisionConfig(
+        d_model=21, heads=7, d_ff=17, encoder_layers=2, image_size=(12, 12), patch_size=(3, 3)
+    )
     assert "-11 classes" in refused(lambda: replace(sizes, classes=-11))
 
 
