@@ -24,12 +24,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+from transformer_viz.app.live.sliders import TEMPERATURE
+
 from benchmarks.memory import resident, server_of
 from benchmarks.pupil import Pupil
 from benchmarks.report import Budget, Row, Section
 from tests.fuzz import mutators, seeds, texts
 from tests.support.browser import running_app
-from transformer_viz.app.live.sliders import TEMPERATURE
 from transformer_viz.core.interventions import Intervention, Temperature
 
 EVERY = 10.0  # seconds from reading to reading

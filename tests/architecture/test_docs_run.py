@@ -27,7 +27,7 @@ OTHER = {
     ("deploy.md", "text"): (1, "needs Docker"),
     ("hub.md", "text"): (1, "needs the Hub: tests/checkpoints/hub runs the same on a small one"),
     ("open-your-own.md", "text"): (3, "models that are not in the box: tests/families"),
-    ("public-api.md", "text"): (19, "signatures, compared by tests/architecture/test_public.py"),
+    ("public-api.md", "text"): (20, "signatures, compared by tests/architecture/test_public.py"),
     ("take-it-with-you.md", "text"): (2, "outputs of a reader's model: tests/given, tests/cli"),
 }
 PAIRS = "The cat sleeps.\tDie Katze schläft.\nThe dog barks.\tDer Hund bellt.\n"

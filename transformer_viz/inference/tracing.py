@@ -96,18 +96,9 @@ def trace(
         ValueError: an input the model cannot read, an unknown word in ``keep``, an edit that
             matches no place, maps that the memory does not hold; each says what to do.
     """
-    return traced(
-        model,
-        source,
-        target,
-        image=image,
-        intervention=intervention,
-        keep=keep,
-        only=only,
-        produced=produced,
-        masked=masked,
-        check=check,
-    )
+    options: dict[str, Any] = {"keep": keep, "only": only, "check": check, "masked": masked}
+    options |= {"image": image, "intervention": intervention, "produced": produced}
+    return traced(model, source, target, **options)
 
 
 def traced(
