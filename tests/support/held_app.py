@@ -34,4 +34,4 @@ def hold() -> None:
 
 
 hold()
-runpy.run_path(str(APP))
+runpy.run_path(str(APP), run_name="__main__")
