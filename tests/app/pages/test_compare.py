@@ -123,7 +123,7 @@ def test_what_is_not_there_is_said(shown: Visit) -> None:
     app = shown(versus="step", moments="3,4", seen="cross.9.9")
     assert "There are no two steps" in told(app) and "no head 'cross.9.9'" in told(app)
     app = shown(versus="model", beside="nowhere")
-    assert "There is no model 'nowhere' to compare with" in told(app)
+    assert "There is no model 'nowhere' here" in told(app)
     app = shown(other="Zwei Hunde.")
     assert "read no word in common" in told(app)
     app = shown(other=FIRST_TEXT)
