@@ -22,7 +22,7 @@ CODES = [0x4E2D, 0x6587, 0xAC00, 0x1F916]
 @pytest.mark.process
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node here to run the script")
 def test_each_sign_is_a_frame_with_the_strokes_of_its_digits() -> None:
-    path = HERE / "shared" / "code_point_font.js"
+    path = HERE / "letters" / "code_point_font.js"
     script = (
         f"const {{ codePointFont }} = await import({json.dumps(path.as_uri())});"
         f"process.stdout.write(Buffer.from(codePointFont({CODES})));"

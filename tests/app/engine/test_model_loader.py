@@ -169,7 +169,7 @@ def test_only_what_is_in_the_box_is_opened_in_the_server(
     def way(name: str) -> Callable[..., object]:
         def note(thing: str, **words: object) -> object:
             ways.append(name)
-            return load(thing, device="cpu", **words)
+            return load(thing, **words | {"device": "cpu"})
 
         return note
 

@@ -6,7 +6,7 @@ import { Head } from "./head_map/head.js";
 import { Inside } from "./walkthrough/inside.js";
 import { showIn } from "./shared/streamlit_view.js";
 import { Play } from "./play/play.js";
-import { Presenter } from "./shared/presenter_keys.js";
+import { Presenter } from "./presenter_keys.js";
 import { Slider } from "./slider/slider.js";
 import { hideTipsOnEscape } from "./shared/tips.js";
 import { Chips } from "./tokens/tokens.js";

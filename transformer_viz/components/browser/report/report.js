@@ -4,7 +4,7 @@ import { afterPainting } from "../shared/streamlit_view.js";
 import { inflated, ReportBook } from "./book.js";
 import { Report } from "./page.js";
 import { learn } from "../shared/i18n.js";
-import { watchLetters } from "../shared/missing_letters.js";
+import { watchLetters } from "../letters/missing_letters.js";
 
 const OLD = "This browser cannot unpack the pictures on this page; a newer one can.";
 

@@ -2,7 +2,7 @@
 
 import { read } from "./blob.js";
 import { learn } from "./i18n.js";
-import { needLetters, watchLetters } from "./missing_letters.js";
+import { needLetters, watchLetters } from "../letters/missing_letters.js";
 
 /** @typedef {(name: string, value: any) => void} Say */
 /** @typedef {{show: (data: any) => void, end: () => void, describe?: () => object}} View

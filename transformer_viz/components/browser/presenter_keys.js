@@ -1,8 +1,8 @@
 // Presenter mode: keys that press the page's own buttons to step, unfold the controls, and leave.
 // A quiet line at the bottom names them; what has no button of its own on the page has one there.
 
-import { element, elementsIn, listener, modified, rested, set } from "./dom.js";
-import { tell } from "./i18n.js";
+import { element, elementsIn, listener, modified, rested, set } from "./shared/dom.js";
+import { tell } from "./shared/i18n.js";
 
 /** @typedef {"back" | "on"} Way */
 
@@ -20,7 +20,7 @@ const LOOK_AGAIN = 150; // milliseconds after which a page that changes is looke
 export class Presenter {
   /**
    * @param {HTMLElement} place
-   * @param {import("./streamlit_view.js").Say} say  "left" true: the teacher leaves
+   * @param {import("./shared/streamlit_view.js").Say} say  "left" true: the teacher leaves
    */
   constructor(place, say) {
     this.place = place;

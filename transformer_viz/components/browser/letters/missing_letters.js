@@ -5,7 +5,7 @@
 // and what is copied, searched or read aloud stays the text itself.
 
 import { codePointFont } from "./code_point_font.js";
-import { inEnglish, tell } from "./i18n.js";
+import { inEnglish, tell } from "../shared/i18n.js";
 
 /** Code points that no font may have: what is drawn of them is what an unknown one looks like. */
 const UNKNOWN = ["\u0378", "\u{10fffe}"];
