@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 import subprocess
 
 import pytest
 from fontTools.ttLib import TTFont
 
+from tests.support.paths import ROOT
 from transformer_viz.components.bundle import HERE
 
 #: Digits of seven strokes: how many of them each has on a display.
@@ -20,16 +20,14 @@ CODES = [0x4E2D, 0x6587, 0xAC00, 0x1F916]
 
 
 @pytest.mark.process
-@pytest.mark.skipif(shutil.which("node") is None, reason="no node here to run the script")
 def test_each_sign_is_a_frame_with_the_strokes_of_its_digits() -> None:
     path = HERE / "letters" / "code_point_font.js"
     script = (
         f"const {{ codePointFont }} = await import({json.dumps(path.as_uri())});"
         f"process.stdout.write(Buffer.from(codePointFont({CODES})));"
     )
-    made = subprocess.run(
-        ["node", "--input-type=module", "-e", script], capture_output=True, check=True, timeout=60
-    )
+    command = ["./.ci/node", "node", "--input-type=module", "-e", script]
+    made = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=300)
     font = TTFont(io.BytesIO(made.stdout), checkChecksums=2)
     assert sorted(font.getBestCmap()) == CODES
     for code, name in font.getBestCmap().items():
