@@ -49,8 +49,9 @@ class HeadPlan:
     @classmethod
     def at(cls, intervention: Intervention, site: Site) -> HeadPlan:
         """The edits that act on a head: of each kind the last one that matches, if it does any."""
-        last = {kind: intervention.find(kind, site) for kind in ATTENTION_EDITS}
-        return cls({kind: edit for kind, edit in last.items() if edit and not edit.idle})
+        here = (e for e in intervention if isinstance(e, ATTENTION_EDITS) and e.matches(site))
+        last = {type(edit): edit for edit in here}
+        return cls({kind: edit for kind, edit in last.items() if not edit.idle})
 
     def edit(self, kind: type[Kind]) -> Kind | None:
         """The edit of a kind, None where this head has none."""

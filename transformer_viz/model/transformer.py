@@ -98,6 +98,11 @@ class Attention(nn.Module):
     def split(self, x: Tensor) -> Tensor:
         return x.view(*x.shape[:-1], self.heads, -1).transpose(1, 2)  # [B, T, H*d] -> [B, H, T, d]
 
+    def keys_and_values(self, memory: Tensor) -> tuple[Tensor | None, Tensor]:
+        """What queries meet in ``memory``, both ``[batch, head, key, width]``; keys may be none."""
+        v = self.split(self.value(memory))
+        return None if self.key is None else self.split(self.key(memory)), v
+
     def forward(
         self,
         x: Tensor,
@@ -111,8 +116,7 @@ class Attention(nn.Module):
             k, v = kept.keys, kept.values
             assert v is not None
         else:
-            v = self.split(self.value(memory))
-            k = None if self.key is None else self.split(self.key(memory))
+            k, v = self.keys_and_values(memory)
             if rotary is not None:
                 first = 0 if kept is None else kept.length  # where the new tokens stand
                 q, k = rotary(q, first), None if k is None else rotary(k, first)

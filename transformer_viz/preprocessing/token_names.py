@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import overload
 
@@ -17,6 +18,7 @@ GOES_ON = "…"  # stands before a piece that goes on with a word: "…ing"
 
 
 MARKS = ("##", "▁", "Ġ")
+LONGEST = max(map(len, MARKS))
 SEEN = 4000  # pieces, in which every vocabulary shows how it marks words
 
 
@@ -25,10 +27,16 @@ def mark_of(pieces: Sequence[str]) -> str:
 
     A vocabulary of one kind may hold the mark of another as a piece, as "##" of headings.
     """
-    counts = [sum(p.startswith(mark) for p in pieces[:SEEN]) for mark in MARKS]
+    counts = _counted(pieces[:SEEN])
     if not any(counts):
-        counts = [sum(p.startswith(mark) for p in pieces) for mark in MARKS]
+        counts = _counted(pieces)
     return MARKS[counts.index(max(counts))] if any(counts) else ""
+
+
+def _counted(pieces: Sequence[str]) -> list[int]:
+    """How many pieces begin with each mark."""
+    begins = Counter(piece[:LONGEST] for piece in pieces)
+    return [sum(n for begin, n in begins.items() if begin.startswith(mark)) for mark in MARKS]
 
 
 class Names(Sequence[str]):

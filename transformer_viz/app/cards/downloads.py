@@ -41,7 +41,10 @@ TYPES = {
 def take(scene: Scene) -> None:
     """A button that opens what there is to take along; each file is made when it is asked for."""
     tip = say("Pictures, numbers, a page to send, the link.")
-    with st.popover(say("Take it with you"), help=tip):
+    panel = layout.unfolding(say("Take it with you"), key="take-panel", tip=tip)
+    if panel is None:
+        return
+    with panel:
         if scene.is_long:
             _head_of_long(scene)
         else:

@@ -33,7 +33,7 @@ from ...paths import ROOT
 from ..counts.server_counts import FRAMES, FRAMES_ENDED, REFUSALS, computing
 from ..engine.task import Abandoned
 from ..engine.turns.priority import PRIORITY
-from . import status
+from . import message_batches, status
 from .allowed_hosts import AllowedHosts
 from .asset_bundles import Joined
 from .registry import EXCHANGE, FAR, PATH, TILE, WORDS
@@ -54,6 +54,7 @@ HEADERS = {
 def application() -> st.App:
     """The app with its further address."""
     EXCHANGE.is_open = True
+    message_batches.gather()
     middleware = [Middleware(AllowedHosts), Middleware(VisitLimits), Middleware(Visitors)]
     middleware.append(Middleware(Joined))
     every = [*status.routes(), *routes()]

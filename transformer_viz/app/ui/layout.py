@@ -48,13 +48,13 @@ def row(
     )
 
 
-def unfolding(label: str, key: str) -> DeltaGenerator | None:
+def unfolding(label: str, key: str, *, tip: str | None = None) -> DeltaGenerator | None:
     """A button with a panel that it opens; the panel while it is open, else None.
 
     What stands in it is drawn only then. The browser builds it no earlier, and a control that is
     built after the run that wrote its value begins at its default, whatever the state says.
     """
-    panel = st.popover(label, key=key, on_change="rerun")
+    panel = st.popover(label, key=key, help=tip, on_change="rerun")
     return panel if panel.open else None
 
 

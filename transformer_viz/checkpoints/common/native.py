@@ -204,6 +204,24 @@ class NativeReader:
             self.mask = None
         return module.logits(states[:, -1:])
 
+    def of_memory(self) -> list[tuple[Tensor | None, Tensor]]:
+        """Keys and values of the memory, by layer: the same for every text about this source."""
+        assert self.memory is not None
+        layers: Any = self.module.decoder.layers
+        return [layer.cross_attention.keys_and_values(self.memory) for layer in layers]
+
+    def begin(self, of_memory: Sequence[tuple[Tensor | None, Tensor]]) -> None:
+        """Stand before the first token of each text, so that others can be joined with it."""
+        assert self.memory is not None
+        config, rows = self.module.config, len(self.memory)
+        self.cache.text = torch.zeros(rows, 0, dtype=torch.long, device=self.memory.device)
+        for layer, (keys, values) in zip(self.cache.layers, of_memory, strict=True):
+            layer.cross.add(keys, values)
+            layer.own.add(
+                None if keys is None else self.memory.new_zeros(rows, config.heads, 0, config.d_k),
+                self.memory.new_zeros(rows, config.heads, 0, config.d_v),
+            )
+
     def select(self, rows: Tensor) -> None:
         self.cache.select(rows)  # the memory's keys and values too: it is not asked any more
         self.mask = None if self.mask is None else self.mask[rows]
@@ -217,7 +235,7 @@ class NativeReader:
     def joined(cls, readers: Sequence[NativeReader]) -> NativeReader:
         """One that goes on with the rows of all, each behind padding that nobody looks at.
 
-        They have read something, and all or none were told what is padding in it.
+        They have read something or begun, and all or none were told what is padding in it.
         """
         made = cls(readers[0].module, readers[0].memory, None)
         made.cache = DecoderCache.joined([reader.cache for reader in readers])

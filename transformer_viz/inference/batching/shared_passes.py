@@ -1,9 +1,9 @@
-"""A search that makes its first pass alone, and the passes that several make together.
+"""A search that reads its source alone, and the passes that several make together.
 
-The first pass reads the source under all edits. Where one may act in the encoder it is watched by
-the probe as ever, so an edit that finds no place says so there. From then on a search needs its
-last tokens and what it has kept of all before, and such rows can stand one below the other, whoever
-they belong to.
+Where an edit may act in the encoder, source and first token are read in one pass that the probe
+watches as ever, so an edit that finds no place says so there. From then on a search needs its last
+tokens and what it has kept of all before, and such rows can stand one below the other, whoever they
+belong to.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class SharedSearch:
         return self.beams is not None
 
     def begin(self) -> None:
-        """Read the source and make the first pass, alone."""
+        """Read the source, alone; where edits may act on it, make the first pass too."""
         try:
             self._begin()
         except BaseException as error:  # it is this search's own, and others go on
@@ -122,12 +122,14 @@ class SharedSearch:
             self.batch = Batch(model, [self.ids], edits, None, self.tell, keep=True, encode=encode)
             self.memory = 0 if self.batch.memory is None else self.batch.memory.shape[1]
             beams = self.batch.beams(self.beam, self.batch.limits[0])
-            mine = [RowEdits(slice(0, 1), self.plans, 1, self.memory)]
-            with RowEditing(sites, mine) if late and self.plans else nullcontext():
-                scores = self.batch.following([(0, Path())])
-        beams.grow(scores)
-        reader = self.batch.reading and self.batch.reading.reader
-        assert isinstance(reader, NativeReader)
+            reader = self.batch.reading and self.batch.reading.reader
+            assert isinstance(reader, NativeReader)
+            if late:
+                source, known = self.batch.sources, self.known
+                kept = known.of_memory(model, source, reader) if known else reader.of_memory()
+                reader.begin(kept)
+            else:
+                beams.grow(self.batch.following([(0, Path())]))
         self.beams, self.reader = beams, reader
         self._settle()
 
@@ -215,8 +217,9 @@ class SharedPasses:
         self.rows = {}
         for search in asked:
             assert search.beams is not None
+            start = search.batch.starts[0]
             came += [places[search].start + parent for parent in search.beams.parents]
-            given += [path.ids[-1:] for path in search.beams.live]
+            given += [(*start, *path.ids)[-1:] for path in search.beams.live]
             rows = self._place(search, len(search.beams.live))
             if search.plans:
                 edits.append(RowEdits(rows, search.plans, search.text, search.memory))

@@ -19,11 +19,13 @@ from torch import Tensor
 from ...capture import Capture, CaptureRequest, probe
 from ...capture.edit_plan import matching
 from ...checkpoints.common.model import Model
+from ...checkpoints.common.native import NativeReader
 from ...core.interventions import Edit, Intervention
 from ...core.sites import Site
 from ...model import Transformer
 
 LIMIT = 32_000_000  # bytes of tensors that are kept
+OfMemory = Sequence[tuple[Tensor | None, Tensor]]
 SMALL = 2_000  # bytes that a reading costs beside its tensors, at most some of them
 
 
@@ -63,6 +65,13 @@ class ReadSources:
         assert encode is not None
         key = ("states", ref(model), *_key(source, mask))
         made: Tensor = self.get(key, lambda: encode(source, mask))
+        return made
+
+    def of_memory(self, model: Model, source: Tensor, reader: NativeReader) -> OfMemory:
+        """Keys and values of those states in each layer, which no edit of the decoder changes."""
+        made: OfMemory = self.get(
+            ("keys", ref(model), *_key(source, reader.mask)), reader.of_memory
+        )
         return made
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 from ...core.given.facts import PROBABILITIES, require_captured
 from ...core.sites import Site
 from ...core.trace import Trace
+from ...core.trace_parts import Produced
 from ...i18n import say
 
 
@@ -93,6 +94,21 @@ def output_changes(before: Trace, after: Trace) -> pd.DataFrame:
         LookupError: a run without an output layer has no probabilities.
         ValueError: the runs speak about different words; says how to hold them.
     """
+    was, now = held_words(before, after)
+    rows = len(was.ids)
+    return pd.DataFrame(
+        {
+            "token": was.labels,
+            "probability_before": was.probability,
+            "probability_after": now.probability[:rows],
+            "rank_before": was.rank,
+            "rank_after": now.rank[:rows],
+        }
+    )
+
+
+def held_words(before: Trace, after: Trace) -> tuple[Produced, Produced]:
+    """What two runs say of the words that they are both held to; errors as of `output_changes`."""
     if before.produced is None or after.produced is None:
         for run in (before, after):
             require_captured(run, PROBABILITIES)
@@ -109,15 +125,7 @@ def output_changes(before: Trace, after: Trace) -> pd.DataFrame:
                 now=repr(" ".join(after.produced.pieces)),
             )
         )
-    return pd.DataFrame(
-        {
-            "token": before.produced.labels,
-            "probability_before": before.produced.probability,
-            "probability_after": after.produced.probability[:rows],
-            "rank_before": before.produced.rank,
-            "rank_after": after.produced.rank[:rows],
-        }
-    )
+    return before.produced, after.produced
 
 
 def vector_changes(before: Trace, after: Trace, stack: str) -> pd.DataFrame:

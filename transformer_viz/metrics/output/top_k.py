@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pandas as pd
 
@@ -49,6 +51,14 @@ def _first(logits: np.ndarray, count: int) -> np.ndarray:
     return among[np.argsort(-logits[among], kind="stable")][:count]
 
 
+class Candidate(NamedTuple):
+    """A word that could stand at a place: its id, its probability 0...1, and its rank from 1."""
+
+    id: int
+    probability: float
+    rank: int
+
+
 def candidates(trace: Trace, row: int, count: int = 5, held: int | None = None) -> pd.DataFrame:
     """The most probable words at a place, the most probable first.
 
@@ -66,14 +76,22 @@ def candidates(trace: Trace, row: int, count: int = 5, held: int | None = None) 
         LookupError: no logits, no such row or word; says which there are.
         ValueError: a count below 1.
     """
+    return pd.DataFrame(most_probable(trace, row, count, held), columns=list(Candidate._fields))
+
+
+def most_probable(
+    trace: Trace, row: int, count: int = 5, held: int | None = None
+) -> list[Candidate]:
+    """The rows of `candidates` without a table around them, for pictures that follow a slider."""
     if count < 1:
         raise ValueError(f"Candidates are at least 1; got count={count}.")
-    chances = probabilities(trace, row)
-    if held is not None and not 0 <= held < len(chances):
-        raise LookupError(f"This vocabulary has ids 0 to {len(chances) - 1}; got {held}.")
     logits = _logits(trace, row)  # they tell apart what the softmax rounds to 0
+    if held is not None and not 0 <= held < len(logits):
+        raise LookupError(f"This vocabulary has ids 0 to {len(logits) - 1}; got {held}.")
+    chances = softmax(logits)
     ids = _first(logits, count)
     if held is not None and held not in ids:
         ids = np.append(ids, held)
-    rank = 1 + (logits > logits[ids][:, None]).sum(axis=1)
-    return pd.DataFrame({"id": ids, "probability": chances[ids], "rank": rank})
+    ranks = 1 + (logits > logits[ids][:, None]).sum(axis=1)
+    found = zip(ids.tolist(), chances[ids].tolist(), ranks.tolist(), strict=True)
+    return [Candidate(*word) for word in found]

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-import pandas as pd
-
 from ...core.palette import Palette, palette
 from ...core.trace import Trace
 from ...i18n import mark, say
-from ...metrics.output.top_k import candidates as most_probable
+from ...metrics.output.top_k import Candidate, most_probable
 from .picture import Picture
 
 LINE = 27  # pixels of a word's line
@@ -89,10 +87,10 @@ def _list(
     bar: str,
     colours: Palette,
 ) -> str:
-    table = most_probable(trace, row, count, held)
+    words = most_probable(trace, row, count, held)
     lines = "".join(
         _line(word, names, held, bar, colours, apart=place >= count)
-        for place, (_, word) in enumerate(table.iterrows())
+        for place, word in enumerate(words)
     )
     room = (count + (held is not None)) * LINE + 1
     label = say("most probable, {run}", run=title)
@@ -104,14 +102,14 @@ def _list(
 
 
 def _line(
-    word: pd.Series,
+    word: Candidate,
     names: Sequence[str],
     held: int | None,
     bar: str,
     colours: Palette,
     apart: bool,
 ) -> str:
-    token, probability = int(word["id"]), float(word["probability"])
+    token, probability, rank = word
     name = escape(names[token] if token < len(names) else f"#{token}")
     mark = f'<span style="color:{colours.quiet};font-weight:400"> {say("held")}</span>'
     name = f"<b>{name}</b>{mark}" if token == held else name
@@ -123,7 +121,7 @@ def _line(
     fill = f"width:{100 * probability:.2f}%;height:14px;background:{bar};border-radius:0 2px 2px 0"
     return (
         f'<div role="listitem" style="{grid}">'
-        f'<span style="color:{colours.quiet};text-align:right">{int(word["rank"])}.</span>'
+        f'<span style="color:{colours.quiet};text-align:right">{rank}.</span>'
         f'<span style="overflow:hidden;text-overflow:ellipsis;white-space:nowrap">{name}</span>'
         f'<span aria-hidden="true"><span style="display:block;{fill}"></span></span>'
         f'<span style="text-align:right">{_number(probability)}</span></div>'

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-import pandas as pd
-
 from ...core.palette import Palette, palette
 from ...core.trace import Trace
+from ...core.trace_parts import Produced
 from ...i18n import say
-from ...metrics import output_changes
+from ...metrics.output.run_changes import held_words
 from .picture import Picture
 
 HEIGHT = 46  # pixels of a bar of probability 1
@@ -39,13 +38,12 @@ def outcome(
         LookupError: a model without an output layer.
         ValueError: the runs speak about different words.
     """
-    table = output_changes(before, after or before)
-    table = table if rows is None else table.iloc[list(rows)]
+    was, now = held_words(before, after or before)
+    places = range(len(was.labels)) if rows is None else rows
     colours = palette(dark)
     whose = "source" if before.maps == ("encoder",) else "produced"
     words = "".join(
-        _word(row, f"{whose}:{place}", after is not None, colours)
-        for place, row in table.iterrows()
+        _word(was, now, place, f"{whose}:{place}", after is not None, colours) for place in places
     )
     caption = say(
         "Probability of each held word, and its rank among all words (1: the most probable)."
@@ -60,13 +58,15 @@ def outcome(
     return Picture(html, caption)
 
 
-def _word(row: pd.Series, spot: str, changed: bool, colours: Palette) -> str:
-    label = escape(str(row["token"]))
-    was, now = row["probability_before"], row["probability_after"]
+def _word(
+    before: Produced, after: Produced, place: int, spot: str, changed: bool, colours: Palette
+) -> str:
+    label = escape(before.labels[place])
+    was, now = before.probability[place], after.probability[place]
     bars = _bar(was, colours.accent) + (_bar(now, colours.warm) if changed else "")
-    moved = changed and row["rank_before"] != row["rank_after"]
+    moved = changed and before.rank[place] != after.rank[place]
     numbers = f"{was:.2f}" + (f" → {now:.2f}" if changed else "")
-    ranks = str(row["rank_before"]) + (f" → {row['rank_after']}" if moved else "")
+    ranks = str(before.rank[place]) + (f" → {after.rank[place]}" if moved else "")
     ranks = say("rank {ranks}", ranks=ranks)
     weight = f"font-weight:600;color:{colours.warm}" if moved else f"color:{colours.quiet}"
     return (
