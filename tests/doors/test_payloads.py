@@ -29,7 +29,7 @@ from transformer_viz.cli.terminal import inert, sentence
 from transformer_viz.components.standalone_page import framed
 from transformer_viz.core.trace import Trace
 from transformer_viz.lessons import STATIONS
-from transformer_viz.lessons.worksheet import Page, worksheet
+from transformer_viz.lessons.worksheet import Page, answer_sheet, worksheet
 from transformer_viz.views.csv_text import BEGINS, csv_text
 from transformer_viz.views.export.file_formats import exported
 from transformer_viz.views.export.html_report import report
@@ -157,6 +157,8 @@ def test_the_worksheet(payload: Payload) -> None:
     plain = [Page(station, None, "a") for station in STATIONS]
     page = worksheet(pages, payload.text, payload.text, payload.text)
     assert inside(page) == inside(worksheet(plain, "a", "a", "a"))
+    told = answer_sheet(pages, payload.text, payload.text)
+    assert inside(told) == inside(answer_sheet(plain, "a", "a"))
 
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -1,4 +1,4 @@
-"""The worksheet: one page, nothing from elsewhere, numbers of this sentence, answers at the end."""
+"""The worksheet and its answers: nothing from elsewhere, numbers of this sentence."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 from transformer_viz.app.engine.engine import Engine
 from transformer_viz.app.engine.query import Question
-from transformer_viz.app.pages.lessons import sheet
+from transformer_viz.app.pages.lessons import sheet, solutions
 from transformer_viz.i18n import languages, speaking
 from transformer_viz.lessons import STATIONS
-from transformer_viz.lessons.worksheet import Page, worksheet
+from transformer_viz.lessons.worksheet import Page, answer_sheet, worksheet
 
 from .conftest import MODEL, Asked
 
@@ -25,9 +25,11 @@ def test_the_sheet_of_a_sentence(asked: Asked, engine: Engine, language: str) ->
     kind = engine.kind(MODEL)
     assert kind is not None
     with speaking(language):
-        html = sheet(engine, Question(MODEL, TEXT, beam=1), kind)
-    pupils, found, teacher = html.partition('<section class="answers">')
-    assert found and f'lang="{language}"' in html
+        pupils = sheet(engine, Question(MODEL, TEXT, beam=1), kind)
+        teacher = solutions(engine, Question(MODEL, TEXT, beam=1), kind)
+    html = pupils + teacher
+    assert pupils.count(f'lang="{language}"') == teacher.count(f'lang="{language}"') == 1
+    assert 'class="answers"' in teacher and 'class="answers"' not in pupils
     assert not re.search(r"https?://|<script|src=|@import|url\(", html)
     for station in STATIONS:
         _, ask = asked(station.name, TEXT)
@@ -45,4 +47,5 @@ def test_the_sheet_of_a_sentence(asked: Asked, engine: Engine, language: str) ->
 def test_what_comes_from_outside_is_escaped() -> None:
     pages = [Page(station, None, "<i>why</i>") for station in STATIONS]
     html = worksheet(pages, "<script>alert(1)</script>", "<b>", "<img src=x>")
+    html += answer_sheet(pages, "<script>alert(1)</script>", "<b>")
     assert "<script" not in html and "<img" not in html and "<i>why" not in html

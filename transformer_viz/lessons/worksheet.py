@@ -1,6 +1,6 @@
-"""The worksheet: one page of HTML to print, with this sentence's own numbers, answers at the end.
+"""The worksheet and its answers: two pages of HTML to print, with this sentence's own numbers.
 
-It needs no network and no script; what is on it was computed by the model when it was made.
+They need no network and no script; what is on them was computed by the model when they were made.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from .lesson_types import Ask, Exercise, Station
 from .term_markup import terms, without_terms
 
 BOX = "☐"
+LINE = '<div class="line"></div>'
 STYLE = """
-@page { size: A4; margin: 16mm 17mm; }
+@page { size: A4; margin: 16mm 17mm; @bottom-right { content: counter(page); font-size: 12px; } }
 * { box-sizing: border-box; }
 body { font: 15px/1.45 system-ui, "Noto Sans", "Noto Sans CJK SC", sans-serif; color: #111;
   background: #fff; max-width: 46rem; margin: 0 auto; padding: 1rem; }
@@ -26,17 +27,18 @@ h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 17px; margin: 0 0 4px; 
 .sentence { font-size: 18px; border: 1px solid #999; border-radius: 6px; padding: 6px 12px;
   margin: 10px 0; }
 .quiet { color: #555; font-size: 14px; }
-section { break-inside: avoid; border-top: 1px solid #bbb; padding-top: 10px; margin-top: 14px; }
+section { border-top: 1px solid #bbb; padding-top: 10px; margin-top: 14px; }
+.keep { break-inside: avoid; } h2 { break-after: avoid; }
 p { margin: 4px 0; } .do { font-style: italic; }
 .ask { font-weight: 600; }
 ul.options { list-style: none; padding: 0; margin: 4px 0; display: flex; flex-wrap: wrap;
   gap: 2px 26px; }
-.line { border-bottom: 1px dotted #777; height: 1.7em; }
+.line { border-bottom: 1px dotted #777; height: 1.9em; }
 table { border-collapse: collapse; margin: 6px 0; font-variant-numeric: tabular-nums; }
 td, th { border: 1px solid #999; padding: 3px 12px; text-align: left; font-weight: 400;
   min-width: 5rem; }
 th { background: #f2f2f2; font-weight: 600; }
-.answers { break-before: page; } .answers li { margin: 6px 0; break-inside: avoid; }
+.answers li { margin: 6px 0; break-inside: avoid; }
 dl { columns: 2; gap: 2rem; font-size: 14px; } dt { font-weight: 600; } dd { margin: 0 0 5px; }
 dl > div { break-inside: avoid; }
 """
@@ -52,7 +54,7 @@ class Page:
 
 
 def worksheet(pages: Sequence[Page], sentence: str, model: str, written: str = "") -> str:
-    """The worksheet as one self-contained page of HTML, in the present language.
+    """The worksheet as one self-contained page of HTML, in the present language, without answers.
 
     Args:
         pages: the stations in their order.
@@ -63,7 +65,18 @@ def worksheet(pages: Sequence[Page], sentence: str, model: str, written: str = "
     title = say("An hour inside a Transformer")
     body = [_opening(title, sentence, model, written)]
     body += [_station(number, page) for number, page in enumerate(pages, 1)]
-    body += [_words(pages), _answers(pages, sentence)]
+    return _printed(title, [*body, _words(pages)])
+
+
+def answer_sheet(pages: Sequence[Page], sentence: str, model: str) -> str:
+    """What is right at each station, and why: a page of HTML for the teacher; as `worksheet`."""
+    title = say("An hour inside a Transformer")
+    head = f"<h1>{escape(title)}</h1>"
+    of = f'<p class="sentence">{escape(sentence)}</p><p class="quiet">{escape(model)}</p>'
+    return _printed(title, [head, of, _answers(pages)])
+
+
+def _printed(title: str, body: Sequence[str]) -> str:
     return (
         f'<!DOCTYPE html>\n<html lang="{spoken_language()}"><head><meta charset="utf-8">'
         f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n"
@@ -95,18 +108,19 @@ def _opening(title: str, sentence: str, model: str, written: str) -> str:
 def _station(number: int, page: Page) -> str:
     station = page.station
     parts = [
-        f"<h2>{number}. {escape(say(station.title))}</h2>",
-        f"<p>{escape(without_terms(say(station.text)))}</p>",
-        f'<p class="do">{escape(say(station.do))}</p>',
+        f'<div class="keep"><h2>{number}. {escape(say(station.title))}</h2>'
+        f"<p>{escape(without_terms(say(station.text)))}</p></div>",
     ]
+    do = f'<p class="do">{escape(say(station.do))}</p>'
     if page.asked is None:
-        parts.append(f'<p class="quiet">{escape(page.why_not)}</p>')
+        parts.append(f'{do}<p class="quiet">{escape(page.why_not)}</p>')
         return f"<section>{''.join(parts)}</section>"
     options = "".join(f"<li>{BOX} {escape(option)}</li>" for option in page.asked.options)
     reason = say("My reason")
     parts += [
-        f'<p class="ask">{escape(page.asked.question)}</p><ul class="options">{options}</ul>',
-        f'<p class="quiet">{escape(reason)}</p><div class="line"></div>',
+        f'<div class="keep">{do}<p class="ask">{escape(page.asked.question)}</p>'
+        f'<ul class="options">{options}</ul><p class="quiet">{escape(reason)}</p>'
+        f"{2 * LINE}</div>",
     ]
     if page.asked.exercise is not None:
         parts.append(_exercise(page.asked.exercise))
@@ -118,7 +132,7 @@ def _exercise(found: Exercise) -> str:
     lines = ["".join(f"<th>{escape(cell)}</th>" for cell in head)]
     lines += ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
     table = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f'<p class="ask">{escape(found.task)}</p><table>{table}</table>'
+    return f'<div class="keep"><p class="ask">{escape(found.task)}</p><table>{table}</table></div>'
 
 
 def _words(pages: Sequence[Page]) -> str:
@@ -132,8 +146,7 @@ def _words(pages: Sequence[Page]) -> str:
     return f"<section><h2>{escape(say('Words'))}</h2><dl>{items}</dl></section>"
 
 
-def _answers(pages: Sequence[Page], sentence: str) -> str:
-    """The last page: what is right, and why. For the teacher to keep back."""
+def _answers(pages: Sequence[Page]) -> str:
     items = []
     for page in pages:
         told = page.why_not
@@ -144,5 +157,5 @@ def _answers(pages: Sequence[Page], sentence: str) -> str:
         items.append(f"<li><b>{escape(say(page.station.title))}</b>: {escape(told)}</li>")
     return (
         f'<section class="answers"><h2>{escape(say("Answers, for the teacher"))}</h2>'
-        f'<p class="quiet">{escape(sentence)}</p><ol>{"".join(items)}</ol></section>'
+        f"<ol>{''.join(items)}</ol></section>"
     )

@@ -206,6 +206,6 @@ def test_the_worksheet_comes_in_the_language_of_the_visit(
     file = tmp_path / "sheet.html"
     waiting.value.save_as(file)
     text = file.read_text(encoding="utf-8")
-    assert TEXT in text and "走进 Transformer" in text and text.count("<section") == 12
+    assert TEXT in text and "走进 Transformer" in text and text.count("<section") == 11
     page.goto(file.as_uri())
-    expect(page.locator("section")).to_have_count(12)
+    expect(page.locator("section")).to_have_count(11)

@@ -10,7 +10,7 @@ import streamlit as st
 from ...i18n import mark, say, speaking, spoken_language
 from ...lessons import STATIONS, Station
 from ...lessons.glossary import GLOSSARY
-from ...lessons.worksheet import Page, worksheet
+from ...lessons.worksheet import Page, answer_sheet, worksheet
 from ..engine.engine import Engine
 from ..engine.model_kind import Kind
 from ..engine.query import DetailRequest, Question
@@ -140,37 +140,54 @@ def _sheet(engine: Engine) -> None:
     with st.container(border=True, key="card-sheet"):
         layout.heading(escape(say("A worksheet to print")))
         told = say(
-            "All ten questions, two exercises to calculate by hand, the words of the lesson, and "
-            "the answers on a last page for the teacher. The numbers are those of your sentence "
-            "and model."
+            "All ten questions, two exercises to calculate by hand and the words of the lesson; "
+            "the answers are a sheet of their own, for the teacher. The numbers are those of your "
+            "sentence and model."
         )
         st.html(f'<p class="tv-notes">{escape(told)}</p>')
-        st.download_button(
-            say("download the worksheet"),
-            data=_maker(engine, question, kind),
-            file_name="worksheet.html",
-            mime="text/html",
-            key="worksheet",
-            on_click="ignore",
-        )
+        with layout.row():
+            for label, name, made in (
+                (say("download the worksheet"), "worksheet", sheet),
+                (say("download the answers"), "answers", solutions),
+            ):
+                st.download_button(
+                    label,
+                    data=_maker(engine, question, kind, made),
+                    file_name=f"{name}.html",
+                    mime="text/html",
+                    key=name,
+                    on_click="ignore",
+                )
 
 
-def _maker(engine: Engine, question: Question, kind: Kind) -> Callable[[], bytes]:
-    """What makes the worksheet; it runs in a thread that knows nothing of this visit."""
+def _maker(
+    engine: Engine, question: Question, kind: Kind, made: Callable[[Engine, Question, Kind], str]
+) -> Callable[[], bytes]:
+    """What makes a sheet; it runs in a thread that knows nothing of this visit."""
     language = spoken_language()
 
     def make() -> bytes:
         with speaking(language):
-            return sheet(engine, question, engine.kind(question.model) or kind).encode()
+            return made(engine, question, engine.kind(question.model) or kind).encode()
 
     return make
 
 
 def sheet(engine: Engine, question: Question, kind: Kind) -> str:
     """The worksheet of a question, in the present language: every station is run for it."""
-    pages = [_page(engine, question, kind, station) for station in STATIONS]
     written = _written(engine, question) if kind.translates and question.text else ""
-    return worksheet(pages, question.text, engine.shelf[question.model].called, written)
+    called = engine.shelf[question.model].called
+    return worksheet(_pages(engine, question, kind), question.text, called, written)
+
+
+def solutions(engine: Engine, question: Question, kind: Kind) -> str:
+    """The answers to that worksheet, in the present language."""
+    called = engine.shelf[question.model].called
+    return answer_sheet(_pages(engine, question, kind), question.text, called)
+
+
+def _pages(engine: Engine, question: Question, kind: Kind) -> list[Page]:
+    return [_page(engine, question, kind, station) for station in STATIONS]
 
 
 def _written(engine: Engine, question: Question) -> str:
