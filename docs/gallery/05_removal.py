@@ -38,7 +38,8 @@ both = ranking.table.merge(measured, on=places)
 sharpest = both.sort_values("entropy").iloc[0]
 name = " ".join(str(sharpest[place]) for place in places[:2])
 print(
-    f"sharpest: {name} L{sharpest['layer']} H{sharpest['head']}, {sharpest['entropy']:.2f} bits;"
+    f"sharpest: {name} L{sharpest['layer']} H{sharpest['head']},"
+    f" entropy {sharpest['entropy']:.2f} of 1;"
     f" without it {sharpest['effect']:+.3f} nats, place {sharpest['rank']} of {len(both)}"
 )
 relation = both["entropy"].corr(both["effect"], method="spearman")

@@ -154,3 +154,46 @@ def test_a_stand_in_is_the_mean_over_real_rows_alone(tiny_model: Model) -> None:
             rows += kept
         wanted = torch.cat(rows).double().mean(0)
         assert float((value[0, 0, 0] - wanted).abs().max()) <= EXACT
+
+
+def judge() -> Model:
+    """A small classifier with a vocabulary, which reads one text or two."""
+    import transformers
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    torch.manual_seed(0)
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "film", "was", "great", "awful", "not"]
+    pieces = Tokenizer(models.WordPiece({w: n for n, w in enumerate(words)}, unk_token="[UNK]"))
+    pieces.pre_tokenizer = pre_tokenizers.Whitespace()
+    pieces.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    marks = {name: f"[{name[:3].upper()}]" for name in ("pad_token", "unk_token", "sep_token")}
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=pieces, cls_token="[CLS]", **marks
+    )
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    labels = {0: "negative", 1: "Positive"}
+    config = transformers.BertConfig(vocab_size=len(words), **sizes, id2label=labels)
+    return tv.load(transformers.BertForSequenceClassification(config), tokenizer=tokenizer)
+
+
+@pytest.mark.families
+def test_a_class_by_a_wrong_name_is_not_read_as_a_second_text() -> None:
+    model = judge()
+    assert model.pairs and model.labels == ("negative", "Positive")
+    text = "the film was great"
+    for wrong in ("positive", "LABEL_1", "1", "neg"):
+        with pytest.raises(ValueError, match=rf"no class '{wrong}'.*negative, Positive"):
+            tv.rank(model, [(text, "Positive"), (text, wrong)])
+    named = tv.rank(model, [(text, "Positive"), (text, 0)])
+    assert named.card["references"] == "given classes"
+    two = tv.rank(model, [(text, "the film was not awful"), ((text, "awful"), "Positive")])
+    assert "1 of the inputs were read as two texts" in two.card["references"]
+
+
+@pytest.mark.families
+def test_a_class_is_asked_about_by_target_and_not_by_word() -> None:
+    model, text = judge(), "the film was great"
+    with pytest.raises(ValueError, match="Name a class by target='negative'"):
+        tv.explain(model, text, "negative")
+    both = [tv.explain(model, text, target=t, method="gradient").word for t in model.labels]
+    assert both == ["negative", "Positive"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -48,3 +49,24 @@ def test_a_swap_says_which_piece_of_a_word_it_measures(small: Model) -> None:
     assert found.bench.question.words[0] == f"{piece}… (Hunde)"
     with pytest.raises(ValueError, match=r"'qqqq' begins with the piece .* no letter"):
         tv.swap(small, "I see a dog.", "I see a cat.", words=("qqqq", "Katze"), target="Ich")
+
+
+@pytest.mark.shipped
+def test_an_intervention_may_be_its_json_or_a_dict(small: Model) -> None:
+    words = {"edits": [{"kind": "temperature", "value": 2.0}]}
+    edits = tv.Intervention.from_json(json.dumps(words))
+    ways: list[Any] = [edits, words, json.dumps(words)]
+    traces = [tv.trace(small, "A cat.", intervention=way, check=False) for way in ways]
+    assert {one.intervention.to_json() for one in traces} == {edits.to_json()}
+    wrong: Any = 7
+    with pytest.raises(ValueError, match="its JSON, or None for the clean run; got 7"):
+        tv.trace(small, "A cat.", intervention=wrong)
+
+
+@pytest.mark.shipped
+def test_what_a_tokenizer_gave_is_no_text(small: Model) -> None:
+    given = {"input_ids": [[5, 6]], "attention_mask": [[1, 1]]}
+    with pytest.raises(ValueError, match=r'input_ids, attention_mask.*inputs\["input_ids"\]'):
+        tv.trace(small, given)
+    with pytest.raises(ValueError, match="one token for each row of the weights"):
+        tv.from_attentions([], given)

@@ -108,6 +108,29 @@ class Intervention:
         return next(found, None)
 
 
+def intervention_of(given: object) -> Intervention:
+    """An intervention from all that may stand for one: its JSON, that as a dict, None.
+
+    Raises:
+        ValueError: something else, or a word in it that there is not; names it.
+    """
+    if given is None:
+        return Intervention()
+    if isinstance(given, Intervention):
+        return given
+    if isinstance(given, str):
+        return Intervention.from_json(given)
+    if isinstance(given, dict):
+        return Intervention.from_json(json.dumps(given, default=str))
+    raise ValueError(
+        say(
+            "An intervention is a tv.Intervention, its JSON, or None for the clean run; got "
+            "{given}.",
+            given=short(given),
+        )
+    )
+
+
 def _edit(item: Any) -> Edit:
     kind = item.get("kind") if isinstance(item, dict) else item
     if not isinstance(item, dict) or not isinstance(kind, str) or kind not in _BY_KIND:

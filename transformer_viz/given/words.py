@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.trace_parts import Tokens
@@ -55,6 +55,11 @@ def _flat(given: Any, what: str) -> list[Any]:
         raise ValueError(
             f"{what}= is one text; give its tokens, one for each row of the weights: "
             "tokenizer.convert_ids_to_tokens(input_ids[0])."
+        )
+    if isinstance(given, Mapping):
+        raise ValueError(
+            f"{what}= is {type(given).__name__} with {', '.join(map(str, given))}; give one token "
+            'for each row of the weights: tokenizer.convert_ids_to_tokens(inputs["input_ids"][0]).'
         )
     if given is None:
         raise ValueError(f"{what}= is missing; give one token for each row of the weights.")

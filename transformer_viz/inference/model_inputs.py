@@ -3,7 +3,7 @@ tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -74,6 +74,12 @@ def read_source(
     """
     if masked and model.mask_id is None:
         raise ValueError(f"The model {model.name!r} has no mask token; leave masked out.")
+    if isinstance(source, Mapping):
+        raise ValueError(
+            f"A text was expected, or its ids; got {type(source).__name__} with "
+            f"{', '.join(map(str, source))}. Give the text itself, or "
+            'inputs["input_ids"][0].tolist().'
+        )
     held = None if produced is None else tuple(int(i) for i in produced)
     if image is not None:
         image = see(model, image)

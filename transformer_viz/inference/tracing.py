@@ -17,7 +17,7 @@ from ..capture.donations import Donation
 from ..capture.records import AttentionRecord
 from ..checkpoints.common.longer import longer, unlimited
 from ..checkpoints.common.model import Model
-from ..core.interventions import Intervention
+from ..core.interventions import Intervention, intervention_of
 from ..core.sites import Site
 from ..core.tiles import LONG
 from ..core.trace import Trace
@@ -77,7 +77,8 @@ def trace(
             bytes of one, or normalised floats ``[channel, height, width]``. It stands where the
             text names its place (``<image>``, as the model's own processor has it), or else at the
             beginning; its patches are tokens ``image 3,5``, by row and column from 0.
-        intervention: what to change; None or the empty one is the clean run.
+        intervention: what to change; None or the empty one is the clean run. Its JSON will do, or
+            that as a dict: ``{"edits": [{"kind": "temperature", "value": 2}]}``.
         keep: of ``weights``, ``scores``, ``qkv``, ``hidden``, ``gradients``, ``tiles``; head
             statistics and thumbnails are always there, and the weights come with anything but
             ``hidden`` and ``tiles``. Tiles are queries, keys and a number a row in the place of the
@@ -127,7 +128,7 @@ def traced(
             f"tv.trace takes what tv.load gave; got a {type(given).__name__}. Open it with "
             "tv.load(module), or watch it as it is with tv.probe(module)."
         )
-    intervention = intervention or Intervention()
+    intervention = intervention_of(intervention)
     words = None if keep is None else _words(keep)
     read = read_source(unlimited(model), source, target, intervention, produced, masked, image)
     made_for, model = model.max_tokens, longer(model, len(read.source))

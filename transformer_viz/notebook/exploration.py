@@ -11,7 +11,7 @@ from typing import Any
 
 from ..checkpoints.common.model import Model
 from ..core.errors import short
-from ..core.interventions import Intervention
+from ..core.interventions import Intervention, intervention_of
 from ..core.sites import Site
 from ..core.trace import Trace
 from ..i18n import say
@@ -157,31 +157,6 @@ class Exploration:
         if shown.zoom and any(b > side for (_, b), side in zip(shown.zoom, sides, strict=True)):
             shown = replace(shown, zoom=None)
         self.shown = shown
-
-
-def intervention_of(given: object) -> Intervention:
-    """An intervention from all that may stand for one; None is the clean run.
-
-    Raises:
-        ValueError: something else, or a word in it that there is not; names it.
-    """
-    import json
-
-    if given is None:
-        return Intervention()
-    if isinstance(given, Intervention):
-        return given
-    if isinstance(given, str):
-        return Intervention.from_json(given)
-    if isinstance(given, dict):
-        return Intervention.from_json(json.dumps(given, default=str))
-    raise ValueError(
-        say(
-            "An intervention is a tv.Intervention, its JSON, or None for the clean run; got "
-            "{given}.",
-            given=short(given),
-        )
-    )
 
 
 def _at(shown: Shown, site: Site) -> Shown:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..checkpoints import load
 from ..checkpoints.common.model import Model
+from ..core.interventions import intervention_of
 from ..i18n import say
-from .exploration import Exploration, intervention_of
+from .exploration import Exploration
 from .runs import Runs
 
 if TYPE_CHECKING:

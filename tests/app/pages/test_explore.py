@@ -33,6 +33,7 @@ from ...support.page_content import (
     told,
     unnumbered,
 )
+from ..conftest import APP, TIMEOUT
 
 pytestmark = pytest.mark.app
 
@@ -51,6 +52,22 @@ def test_padding_from_a_link_is_shown_and_too_much_of_it_refused(
     few = padded(3)
     assert not few.exception and not few.error
     assert [chip["text"] for chip in chips(few)[0]["chips"]][-1] == "<pad> (3)"
+
+
+@pytest.mark.shipped
+def test_a_link_that_names_but_a_language_opens_the_head_of_an_empty_one() -> None:
+    def opened(**link: str) -> tuple[AppTest, tuple[int, int]]:
+        app = AppTest.from_file(str(APP), default_timeout=TIMEOUT)
+        for name, text in link.items():
+            app.query_params[name] = text
+        app.run()
+        assert not app.exception
+        return app, (app.session_state["layer"], app.session_state["head"])
+
+    (_, first), (german, same) = opened(), opened(lang="de")
+    assert first == same != (0, 0) and address(german)["lang"] == "de"
+    corner, place = opened(lang="de", layer="0", head="0")
+    assert place == (0, 0) and address(corner) == {"lang": "de", "layer": "0", "head": "0"}
 
 
 def test_a_sentence_gives_a_translation_two_pictures_and_probabilities(visit: Visit) -> None:

@@ -53,3 +53,20 @@ def test_a_language_is_never_offered_as_empty_boxes(page: Page, url: str) -> Non
 def test_letters_that_are_there_are_not_complained_of(page: Page, url: str) -> None:
     go(page, address(url, text="The straße naïve Привет αβγ cat sleeps."))
     expect(page.locator("#tv-letters")).to_have_count(0)  # nor of the name of a language
+
+
+def test_what_stands_in_a_script_is_read_by_nobody(page: Page, url: str) -> None:
+    """An offline page carries its scripts inside; words in their comments are no text of it."""
+    add = """([tag, text]) => {
+      const made = document.createElement(tag);
+      made.type = "text/plain";
+      made.textContent = text;
+      document.body.append(made);
+      return new Promise((done) => setTimeout(done, 500));
+    }"""
+    go(page, address(url, text="The cat sleeps."))
+    page.evaluate(add, ["script", RARE])
+    page.evaluate(add, ["style", f".none::before {{ content: '{RARE}'; }}"])
+    expect(page.locator("#tv-letters")).to_have_count(0)
+    page.evaluate(add, ["p", RARE])
+    expect(page.locator("#tv-letters")).to_contain_text("U+31350")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -18,6 +19,7 @@ from .keys import private
 from .notices import about_link, complain, rewrite_widget
 
 OPENING = {"layer": "0", "head": "0"}
+LOOKS = {"lang", "present"}
 FRAME = ("text", "second", "model", "target", "beam", "picture", "seed")
 NUMBERS = (
     *("layer", "head", "token", "answer", "place", "shift", "pair", "word", "order"),
@@ -50,7 +52,7 @@ def begin(engine: Engine, framed: bool = True) -> None:
     if not private.opened or (back and not private.unwritten):
         named = hub_models.internal(given.get("model", "")) or None
         values, complaints = url_state.read(given, defaults(engine, named))
-        if url_state.others(given) == given:  # nothing of ours in it
+        if _tells_no_place(given):
             values |= engine.opening(values["model"], values["block"])
         for name in ("model", "checkpoint", "beside"):
             values[name] = _known(values[name])
@@ -173,13 +175,18 @@ def save(engine: Engine) -> None:
     private.kept = {name: state[name] for name in url_state.DEFAULTS}
 
 
+def _tells_no_place(link: Mapping[str, str]) -> bool:
+    """Whether a link says nothing of ours, or only how the first page is to look."""
+    return set(link) - set(url_state.others(link)) <= LOOKS
+
+
 def _address(shown: dict[str, str], engine: Engine) -> dict[str, str]:
     """What the address bar should say."""
     state = st.session_state
     values = {name: state[name] for name in url_state.DEFAULTS}
     ours = url_state.write(values, defaults(engine, state["model"]))
-    if not ours and engine.opening(state["model"], state["block"]):
-        ours = OPENING  # an empty link would open another head
+    if _tells_no_place(ours) and engine.opening(state["model"], state["block"]):
+        ours |= OPENING  # such a link would open another head
     return url_state.others(shown) | ours
 
 

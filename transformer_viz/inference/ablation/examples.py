@@ -174,9 +174,12 @@ def _hidden(model: Model, item: Any, generator: np.random.Generator) -> Example:
 
 def _judged(model: Model, pairs: Sequence[Any], pause: Pause) -> Examples:
     """Classes: those that came as the second of a pair, else the most probable ones."""
-    items, own = [], 0
+    items, own, paired = [], 0, 0
     for number, item in enumerate(pairs):
         labelled = two(item) and not (model.pairs and _text(model, item[1]))
+        if two(item) and not labelled:
+            _is_second_text(model, item[1])
+            paired += 1
         source, label = item if labelled else (item, None)
         read = read_source(model, source, None, Intervention(), None)
         if number % TOGETHER == 0:
@@ -196,12 +199,23 @@ def _judged(model: Model, pairs: Sequence[Any], pause: Pause) -> Examples:
         segments = None if read.segments is None else read.segments[0].cpu()
         items.append(Example(read.tensors[0][0].cpu(), None, rows, wanted, segments))
     said = "the model's own most probable classes of the clean run" if own else "given classes"
+    said += f"; {paired} of the inputs were read as two texts" if paired else ""
     return Examples(tuple(items), said)
 
 
 def _text(model: Model, second: Any) -> bool:
     """Whether the second of two is a text and no class."""
     return isinstance(second, str) and second not in model.labels
+
+
+def _is_second_text(model: Model, second: str) -> None:
+    """Refuse what is rather a class by a wrong name: read as a text it would give a ranking too."""
+    if len(second.split()) < 2:
+        raise ValueError(
+            f"There is no class {second!r}; this model knows "
+            f"{', '.join(model.labels) or 'numbers from 0'}. If {second!r} is the second of two "
+            "texts, give ((first, second), class)."
+        )
 
 
 def _classes(model: Model, label: Any) -> tuple[int, ...]:

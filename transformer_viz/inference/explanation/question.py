@@ -151,6 +151,12 @@ def ask(
     """
     model = model_of(thing)
     named = model.gives == "classes" and target is not None
+    if model.gives == "classes" and not _is_number(word):
+        raise ValueError(
+            f"A classifier says one thing of its input, so there is no word {word!r} to ask about. "
+            f"Name a class by target={word!r}; this model knows "
+            f"{', '.join(model.labels) or 'numbers from 0'}."
+        )
     read = read_source(model, source, None if named else target, Intervention(), None, image=image)
     if _guesses(model):  # seeing the word itself, it would only repeat it
         hidden = {*masked, word} if _is_number(word) and 0 <= word < len(read.source) else masked

@@ -169,9 +169,11 @@ def _cost_cells(cost: Cost | None, largest: float) -> str:
     if cost is None:
         return f"<td>{DASH}</td><td>{DASH}</td>"
     told = [say("95 %: {low} to {high}", low=f"{cost.low:+.3f}", high=f"{cost.high:+.3f}")]
+    ranks = f"{cost.rank} ({cost.rank_low}{DASH}{cost.rank_high})"
+    if cost.low == cost.high:  # of one sentence: nothing is known of others
+        told, ranks = [say("one sentence, so no interval")], str(cost.rank)
     if cost.dull:
         told.append(say("not told from no effect on these sentences"))
-    ranks = f"{cost.rank} ({cost.rank_low}{DASH}{cost.rank_high})"
     shown = f"<b>{cost.effect:+.3f}</b>{bar(cost.effect, cost.low, cost.high, None, largest)}"
     cell = unfolding(shown, told, " tv-dull" if cost.dull else "")
     return f"<td>{cell}</td><td>{ranks}</td>"

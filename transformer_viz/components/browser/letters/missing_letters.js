@@ -41,11 +41,19 @@ export function watchLetters() {
   later();
 }
 
+const UNREAD = new Set(["SCRIPT", "STYLE", "NOSCRIPT", "TEMPLATE"]); // text that nobody is shown
+
 /** @param {HTMLElement} place */
 function textOf(place) {
+  const walk = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
+  const read = [];
+  while (walk.nextNode()) {
+    const inside = walk.currentNode.parentElement?.tagName.toUpperCase() ?? "";
+    if (!UNREAD.has(inside)) read.push(walk.currentNode.nodeValue);
+  }
   const boxes = [...place.querySelectorAll("input, textarea")];
   const typed = boxes.map((box) => /** @type {HTMLInputElement} */ (box).value);
-  return place.textContent + typed.join("");
+  return read.join("") + typed.join("");
 }
 
 /**
