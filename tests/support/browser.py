@@ -13,12 +13,10 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect
 
 from tests.support.paths import ROOT
-from transformer_viz.app.pages import PAGES
 
 PATIENCE = 60  # seconds that a start may take on a busy machine
 ELSEWHERE = "class.example"  # a name by which another machine would call this one
@@ -32,13 +30,6 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-#: Whoever opens a page by its own address makes Streamlit look for itself below that address
-#: first: two answers 404 in the console before it looks where it is. Nothing else is forgiven.
-STREAMLIT_LOOKS = {
-    f"/{page}/_stcore/{what}"
-    for page in (page.address for page in PAGES)
-    for what in ("health", "host-config")
-}
 
 expect.set_options(timeout=1000 * PATIENCE)
 
@@ -117,7 +108,7 @@ def watch(page: Page) -> tuple[list[str], Callable[[], None]]:
     errors: list[str] = []
 
     def hear(message: ConsoleMessage) -> None:
-        if message.type == "error" and not _is_streamlit_looking(message):
+        if message.type == "error":
             errors.append(f"{message.text} ({message.location.get('url')})")
 
     def fail(error: Error) -> None:
@@ -130,11 +121,6 @@ def watch(page: Page) -> tuple[list[str], Callable[[], None]]:
     page.on("console", hear)
     page.on("pageerror", fail)
     return errors, end
-
-
-def _is_streamlit_looking(message: ConsoleMessage) -> bool:
-    missing = "the server responded with a status of 404" in message.text
-    return missing and urlsplit(message.location.get("url", "")).path in STREAMLIT_LOOKS
 
 
 @contextmanager

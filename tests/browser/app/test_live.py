@@ -180,3 +180,20 @@ def test_below_a_path(browser: Browser, where: str, request: pytest.FixtureReque
         page.mouse.up()
         answered(page)
         assert [edit["kind"] for edit in page_actions.edits(page)] == ["temperature"]
+
+
+@pytest.mark.parametrize("where", ["url", "below", "stripped"])
+def test_no_request_of_a_visit_fails(
+    browser: Browser, where: str, request: pytest.FixtureRequest
+) -> None:
+    """Streamlit alone looks for itself below a page's own address first, where nothing answers."""
+    address = request.getfixturevalue(where)
+    asked: list[str] = []
+    failed: list[str] = []
+    with visit(browser) as page:
+        page.on("response", lambda one: (failed if one.status >= 400 else asked).append(one.url))
+        page.on("requestfailed", lambda one: failed.append(one.url))
+        for place in ("", "explore"):
+            go(page, page_actions.address(address, place, **LINK))
+        assert not failed
+        assert asked.count(f"{address}/_stcore/health") == 2

@@ -36,6 +36,7 @@ from ..engine.turns.priority import PRIORITY
 from . import message_batches, status
 from .allowed_hosts import AllowedHosts
 from .asset_bundles import Joined
+from .page_root import Rooted
 from .registry import EXCHANGE, FAR, PATH, TILE, WORDS
 from .status import Visitors
 from .visit_limits import VisitLimits
@@ -56,7 +57,7 @@ def application() -> st.App:
     EXCHANGE.is_open = True
     message_batches.gather()
     middleware = [Middleware(AllowedHosts), Middleware(VisitLimits), Middleware(Visitors)]
-    middleware.append(Middleware(Joined))
+    middleware += [Middleware(Joined), Middleware(Rooted)]
     every = [*status.routes(), *routes()]
     return st.App(APP, routes=every, middleware=middleware, lifespan=_tidy)
 
