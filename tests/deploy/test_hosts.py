@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 import tarfile
@@ -25,6 +26,7 @@ import yaml
 from streamlit.testing.v1 import AppTest
 
 from tests.deploy.test_container import Step, steps
+from tests.support.browser import free_port, wait_for
 from tests.support.paths import ROOT
 from transformer_viz import settings
 from transformer_viz.cli.main import main
@@ -165,3 +167,21 @@ def test_the_main_file_of_the_cloud_draws_the_app(monkeypatch: pytest.MonkeyPatc
         app = AppTest.from_file(ROOT / CLOUD, default_timeout=60).run()
         assert not app.exception and app.text_input(key="text").value
     assert settings.UPLOADS.text == settings.PATHS.text == settings.HUB.text == settings.OFF
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("script", "is_open"), [("app.py", False), (CLOUD, True)])
+def test_only_the_main_file_of_the_cloud_is_open_to_others(script: str, is_open: bool) -> None:
+    """At home the app listens on 127.0.0.1 alone; a proxy in front comes by another address."""
+    port = free_port()
+    words = [sys.executable, "-m", "streamlit", "run", script, "--server.port", str(port)]
+    around = {name: text for name, text in os.environ.items() if not name.startswith("STREAMLIT_")}
+    server = subprocess.Popen(words, cwd=ROOT, env=around, stdout=subprocess.DEVNULL)
+    try:
+        wait_for(f"http://127.0.0.1:{port}", server)
+        with socket.socket() as other:
+            other.settimeout(10)
+            assert (other.connect_ex(("127.0.0.2", port)) == 0) is is_open
+    finally:
+        server.terminate()
+        server.wait(timeout=20)
