@@ -26,14 +26,13 @@ from pathlib import Path
 from statistics import median
 from urllib.parse import quote, urlencode, urlsplit
 
-from transformer_viz.app.live.sliders import TEMPERATURE
-
 from benchmarks.endurance import environment
 from benchmarks.pupil import Pupil
 from benchmarks.pupils import SHARED, sentence_of, slow
 from benchmarks.report import Budget, Row, Section
 from tests.support.browser import running_app
 from tests.support.paths import ROOT
+from transformer_viz.components.edit_sliders import TEMPERATURE
 
 PUPILS, WINDOW, ROUNDS = 30, 30.0, 4
 EVERY, TELLS = 2.0, 4  # seconds from move to move; every so many the page is told

@@ -153,6 +153,25 @@ def test_a_killed_nursery_is_started_again(begin: Callable[..., Child], nursery:
     assert nursery.process != before and gone(first._number)  # a child ends with it
 
 
+def test_a_server_with_many_connections_has_children_too(
+    begin: Callable[..., Child], nursery: Nursery
+) -> None:
+    """The nursery inherits its socket with its number, and `select` knows none over 1023."""
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(2000, before[1]), before[1]))
+    nursery._leave()
+    many = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        assert begin(TELL).ask({"again": 1}, 60)["again"] == 1
+    finally:
+        for one in many:
+            os.close(one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        nursery._leave()
+
+
 @pytest.mark.parametrize(
     ("content", "error"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 import subprocess
@@ -18,13 +19,14 @@ from typing import Any
 import pytest
 
 from tests.support.paths import ROOT
-from transformer_viz.app.engine import memory, model_names
+from transformer_viz.app.engine import memory, model_names, trace_jobs
 from transformer_viz.app.engine.engine import Engine
 from transformer_viz.app.engine.model_catalog import REMEMBERED, Shelf
 from transformer_viz.app.engine.model_loader import Loading, Models
-from transformer_viz.app.engine.query import Question, whole_layer
+from transformer_viz.app.engine.query import File, Question, whole_layer
 from transformer_viz.app.engine.task import Abandoned, Task
 from transformer_viz.checkpoints.common.bundled import CONFIG
+from transformer_viz.checkpoints.common.eyes import Eyes
 
 
 @pytest.fixture
@@ -79,8 +81,28 @@ def test_runs_that_are_remembered_do_not_keep_their_model(models: Models, shelf:
     answer = engine.clean(Question("path:a", "The cat sat."), whole_layer("cross", 0))
     seen = engine.inspection("path:a")
     module = weakref.ref(engine.model("path:a").module)
+    words = weakref.ref(engine.model("path:a").tokenizer)  # a stranger's has a process
     engine.model("path:b")
     assert module() is None and answer.trace.maps and seen.parameters > 0
+    assert words() is None
+
+
+def test_pictures_that_are_remembered_do_not_keep_the_eyes_that_saw_them() -> None:
+    looked: list[bytes] = []
+    told: Any = object()
+
+    def look(content: bytes) -> Any:
+        looked.append(content)
+        return told
+
+    eyes = Eyes(7, look, lambda text, count: text, lambda ids, count: list(ids))
+    picture = File("1f", "a.png", b"a picture")
+    assert trace_jobs.seen(eyes, picture) is told and trace_jobs.seen(eyes, picture) is told
+    assert looked == [b"a picture"]
+    kept = weakref.ref(eyes)
+    del eyes
+    gc.collect()
+    assert kept() is None
 
 
 def test_a_shelf_that_has_seen_much_keeps_what_is_loaded(models: Models) -> None:

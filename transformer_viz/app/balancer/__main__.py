@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping
 
 from ... import settings
+from ..live import descriptors
 from .balancer import Balancer
 from .workers import CannotStart, Worker, say
 
@@ -109,6 +110,7 @@ def _stop_signal() -> asyncio.Event:
 
 def main() -> int:
     """Read where to listen and how many workers to keep, and serve."""
+    descriptors.make_room()
     return asyncio.run(
         run(
             int(sys.argv[1]),

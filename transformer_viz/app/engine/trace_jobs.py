@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 
@@ -96,13 +97,20 @@ def beside(model: Model, question: Question, text: Any) -> Any:
     return Pictured(text, seen(model.eyes, question.file))
 
 
-@lru_cache(maxsize=4)
 def seen(eyes: Eyes, file: File | None) -> Seen:
     """A visitor's own picture as the model sees it, or the example.
 
     Raises:
         ValueError: a file that is no picture, or none that this model can see.
     """
+    return _seen(ref(eyes), file)
+
+
+@lru_cache(maxsize=4)
+def _seen(of: ref[Eyes], file: File | None) -> Seen:
+    """Remembered without keeping the eyes, which are a part of their model."""
+    eyes = of()
+    assert eyes is not None
     return eyes.look(example_picture() if file is None else file.content)
 
 
@@ -129,13 +137,14 @@ def as_it_is(path: Path) -> np.ndarray:
 def plain_ids(model: Model, question: Question) -> list[int]:
     """The ids of a question's text, or of both its texts, before anything is masked."""
     goes_on = model.kind == "decoder-only"
-    tokenizer: Any = model.tokenizer
-    return list(_ids(tokenizer, question.text, question.second, goes_on))
+    return list(_ids(ref(model.tokenizer), question.text, question.second, goes_on))
 
 
 @lru_cache(maxsize=16)
-def _ids(tokenizer: Any, text: str, second: str, goes_on: bool) -> tuple[int, ...]:
-    """Remembered: each tile of a long text asks for its length."""
+def _ids(of: ref[Any], text: str, second: str, goes_on: bool) -> tuple[int, ...]:
+    """Remembered, as each tile of a long text asks for its length; without keeping the tokenizer,
+    with which a process of its own would live on."""
+    tokenizer: Any = of()
     if second:
         return tuple(tokenizer.pair_ids(text, second)[0])
     return tuple((tokenizer.prompt_ids if goes_on else tokenizer.source_ids)(text))

@@ -33,7 +33,7 @@ from ...paths import ROOT
 from ..counts.server_counts import FRAMES, FRAMES_ENDED, REFUSALS, computing
 from ..engine.task import Abandoned
 from ..engine.turns.priority import PRIORITY
-from . import message_batches, status
+from . import descriptors, message_batches, status
 from .allowed_hosts import AllowedHosts
 from .asset_bundles import Joined
 from .page_root import Rooted
@@ -158,6 +158,7 @@ def main(**options: Any) -> None:
         for name, value in options.items()
         if value is not None and value != ()
     }
+    descriptors.make_room()
     sys.argv = [str(APP)]  # as `streamlit run app.py`: its folder, its config
     application().run(config=given)
 
