@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from html import unescape
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import numpy as np
 from streamlit.components.v2.bidi_component.main import _make_trigger_id
@@ -40,11 +40,15 @@ class Seen:
     after: str = ""  # what the changed model writes freely
     alerts: list[str] = field(default_factory=list)
     page: str = ""
+    session: str = ""  # the visit's name
+    fragments_last: bool = False  # whether the last run drew a fragment alone
 
     def take(self, message: ForwardMsg) -> None:
         """What one message changes."""
         if message.HasField("new_session"):
             self.page = message.new_session.page_script_hash
+            self.session = message.new_session.initialize.session_id or self.session
+            self.fragments_last = bool(message.metadata.run.fragment_ids)
         if message.HasField("delta") and message.delta.HasField("new_element"):
             self._element(message.delta.new_element, message.delta.fragment_id)
 
@@ -86,19 +90,49 @@ class Pupil:
         self.query = ""
         self.line = http.client.HTTPConnection(self.host, timeout=PATIENCE)
         self.headers = dict(headers or {})
+        self.typed = ""  # what stands in the box of the sentence, if the hand wrote it
+        self.waits = False  # whether an answer of the page is still to come
         answer, _ = self._fetch("/", Accept="text/html")
-        cookies = [one.partition(";")[0] for one in answer.headers.get_all("Set-Cookie", [])]
-        if cookies:  # of several workers it says whose visit this is
-            self.headers["Cookie"] = "; ".join(cookies)
-        address = f"ws://{self.host}/_stcore/stream"
+        self._keep_cookies(answer.headers.get_all("Set-Cookie", []))
+        self._connect()
+
+    def _keep_cookies(self, said: list[str]) -> None:
+        """Of several workers the cookie says whose visit this is."""
+        kept = dict(
+            one.split("=", 1) for one in self.headers.get("Cookie", "").split("; ") if "=" in one
+        )
+        kept |= dict(one.partition(";")[0].split("=", 1) for one in said)
+        if kept:
+            self.headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in kept.items())
+
+    def _connect(self) -> None:
+        """Open the websocket as the page's script does: it names the visit that it had before."""
+        offered = ["streamlit", "PLACEHOLDER_AUTH_TOKEN", self.seen.session]
         self.open_lines = ExitStack()
         line: Any = connect(
-            address,
-            subprotocols=["streamlit"],
+            f"ws://{self.host}/_stcore/stream",
+            subprotocols=[one for one in offered if one],
             max_size=LARGEST,
             additional_headers=self.headers,
         )
         self.socket = self.open_lines.enter_context(line)
+        more = self.socket.response.headers.get_all("Set-Cookie") if self.socket.response else []
+        self._keep_cookies(list(more))
+
+    def again(self) -> None:
+        """Connect anew after the server broke off, as the page does by itself, and wait until what
+        it then asks for stands.
+
+        A page whose last run was a whole one and had ended asks for nothing; see `handleConnection`
+        in Streamlit's App: only a run that was on its way, or one of a fragment, is asked for anew.
+        """
+        self.open_lines.close()
+        self.line.close()
+        while self._fetch("/_stcore/health")[0].status != 200:
+            time.sleep(0.5)
+        self._connect()
+        if self.waits or self.seen.fragments_last:
+            self._ask()
 
     def end(self) -> None:
         self.open_lines.close()
@@ -111,7 +145,8 @@ class Pupil:
 
     def type(self, text: str) -> float:
         """Type another sentence; seconds until the page has come."""
-        return self._ask(widget=(self.seen.ids["text"], "string_value", text))
+        self.typed = text
+        return self._ask()
 
     @property
     def slider(self) -> dict[str, Any]:
@@ -164,14 +199,22 @@ class Pupil:
         asked.context_info.url = self.url
         asked.context_info.color_scheme = "light"
         components = (self.seen.ids[part] for part in self.seen.fragments)
-        told = [*((name, "json_value", "{}") for name in components), *([widget] if widget else [])]
+        told = [(name, "json_value", "{}") for name in components]
+        told += [(self.seen.ids["text"], "string_value", self.typed)] if self.typed else []
+        told += [widget] if widget else []
         for name, kind, value in told:
             state = asked.widget_states.widgets.add()
             state.id = name
             setattr(state, kind, value)
         began = time.perf_counter()
+        self.waits = True
         self.socket.send(message.SerializeToString())
+        visit = self.seen.session
+        told_late = self.typed and [self.typed] != parse_qs(self.query).get("text")
         self._listen()
+        if visit and self.seen.session != visit and (widget or told_late):
+            self._listen()  # the page was drawn for a new visit first, and then came the answer
+        self.waits = False
         return time.perf_counter() - began
 
     def _listen(self) -> None:

@@ -14,16 +14,17 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from statistics import median, quantiles
 from typing import Any
 
 import numpy as np
 from playwright.sync_api import Browser
+from websockets.exceptions import ConnectionClosed
 
 import transformer_viz as tv
-from benchmarks.memory import growth, resident, server_of, workers_of
+from benchmarks import cut
+from benchmarks.cut import Cut, Death
+from benchmarks.memory import resident, server_of, workers_of
 from benchmarks.pupil import Pupil
-from benchmarks.report import Budget, Row, Section
 from benchmarks.slider import SHOWN, begin
 from benchmarks.visits import visitor
 from tests.support.component_stage import decoded
@@ -32,7 +33,6 @@ from transformer_viz.components.edit_sliders import TEMPERATURE
 from transformer_viz.core.editing.edit_controls import Place
 from transformer_viz.core.interventions import Intervention
 
-SLOW, GROWN = 1.5, 60  # seconds and megabytes, DESIGN section 8
 EVERY, REST = 2.0, 0.3  # seconds from move to move, and until the hand rests and Python is told
 FREE, CLOSE = 4, 1e-6  # of so many steps one translation is checked; how near weights must be
 LEAST = 2  # moves of each pupil, however slow the machine is
@@ -52,7 +52,7 @@ class Step:
     """One move of one pupil, and what it was shown of it."""
 
     state: dict[str, Any]
-    seconds: float
+    seconds: float  # 0 where the worker was killed before it gave the frame
     frame: dict[str, bytes]
     told: float
     head: np.ndarray
@@ -68,6 +68,7 @@ class Visit:
     typed: float = 0.0
     steps: list[Step] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    cuts: list[Cut] = field(default_factory=list)
 
 
 @dataclass
@@ -86,9 +87,16 @@ class Class:
     def steps(self) -> list[Step]:
         return [step for visit in self.visits for step in visit.steps]
 
+    death: Death | None = None
+
     @property
     def errors(self) -> list[str]:
-        return [error for visit in self.visits for error in visit.errors]
+        dead = self.death.errors if self.death else []
+        return [*(error for visit in self.visits for error in visit.errors), *dead]
+
+    @property
+    def cuts(self) -> list[Cut]:
+        return [one for visit in self.visits for one in visit.cuts]
 
 
 def sentence_of(number: int) -> str:
@@ -96,19 +104,26 @@ def sentence_of(number: int) -> str:
     return f"{WHO[number % len(WHO)]} {WHAT[number // len(WHO) % len(WHAT)]}"
 
 
-def lesson(browser: Browser, url: str, pupils: int, seconds: float) -> Class:
-    """The class at work: one pupil with a real browser, all others without."""
+def lesson(browser: Browser, url: str, pupils: int, seconds: float, kill: bool = False) -> Class:
+    """The class at work: one pupil with a real browser, all others without.
+
+    With ``kill`` a worker is killed in the middle, with whoever is with it.
+    """
     start = time.monotonic()
     arriving = min(ARRIVING, seconds / 3)
     end = start + arriving + seconds
     met = Class([Visit(number) for number in range(pupils - 1)])
+    met.death = Death(start + arriving + seconds / 2) if kill else None
     threads = [
         threading.Thread(
-            target=_works, args=(visit, url, start + arriving * visit.number / pupils, end)
+            target=_works,
+            args=(visit, url, start + arriving * visit.number / pupils, end, met.death),
         )
         for visit in met.visits
     ]
     watch = threading.Thread(target=_watch, args=(met, url, start + arriving, end))
+    if met.death is not None:
+        threads.append(threading.Thread(target=cut.kill, args=(url, met.death)))
     for thread in (*threads, watch):
         thread.start()
     met.painted = _sees(browser, url, end)
@@ -119,10 +134,13 @@ def lesson(browser: Browser, url: str, pupils: int, seconds: float) -> Class:
 
 def _watch(met: Class, url: str, begin: float, end: float) -> None:
     """Write down what the server holds in memory and has computed, all its workers together."""
-    processes, began = workers_of(server_of(url)), time.monotonic()
+    server, began = server_of(url), time.monotonic()
     while time.monotonic() < end:
         met.seconds.append(time.monotonic() - began)
-        each = [resident(process) for process in processes]
+        each = []
+        for process in workers_of(server):
+            with suppress(OSError, LookupError):  # it was killed just now
+                each.append(resident(process))
         met.memory.append(sum(each))
         met.each = each
         if not met.computed and time.monotonic() > begin:  # all have come
@@ -144,7 +162,7 @@ def computed(url: str) -> dict[str, float]:
     return found
 
 
-def _works(visit: Visit, url: str, start: float, end: float) -> None:
+def _works(visit: Visit, url: str, start: float, end: float, death: Death | None) -> None:
     """One pupil: opens the link when it has come, types, and moves the slider until the end."""
     time.sleep(max(0.0, start - time.monotonic()))
     try:
@@ -155,17 +173,46 @@ def _works(visit: Visit, url: str, start: float, end: float) -> None:
     try:
         visit.opened = pupil.open(SHARED)
         visit.typed = pupil.type(sentence_of(visit.number))
+        shown = None  # the temperature that stands on the screen
         for value in _values(visit.number):
             if time.monotonic() > end and len(visit.steps) >= LEAST:
                 break
             next_move = time.monotonic() + EVERY
-            visit.steps.append(_moves(pupil, visit.number, value))
+            shown = _moves_on(pupil, visit, value, shown, death)
             time.sleep(max(0.0, next_move - time.monotonic()))
     except Exception as error:  # a benchmark reports what went wrong and goes on with the others
         visit.errors.append(f"pupil {visit.number}: {type(error).__name__}: {error}")
     visit.errors += [f"pupil {visit.number} was told: {words}" for words in pupil.seen.alerts]
     with suppress(OSError):
         pupil.end()
+
+
+def _moves_on(
+    pupil: Pupil, visit: Visit, value: float, shown: float | None, death: Death | None
+) -> float:
+    """One step of the slider, however often the server breaks off; gives what is shown now.
+
+    A page whose worker died connects anew. Where it was waiting for the answer to a move, the
+    slider tells that move again to the server that goes on (`slider.js`, `isUnheard`).
+    """
+    try:
+        visit.steps.append(_moves(pupil, visit.number, value))
+        return value
+    except (ConnectionClosed, ConnectionError):
+        if death is None or not death.dead.wait(1.0):
+            raise
+    waited = pupil.waits
+    pupil.again()
+    shown = value if waited else shown
+    text, link = cut.link_of(pupil)
+    again = waited and link != value
+    if again:
+        pupil.tell(TEMPERATURE.write(value), int(pupil.slider["seq"]) + 1)
+        text, link = cut.link_of(pupil)
+    seconds = time.monotonic() - death.at
+    head = pupil.seen.parts["head"][1]["weights"]
+    visit.cuts.append(Cut(visit.number, seconds, shown, link, text, head, again))
+    return link if link is not None else value
 
 
 def _values(number: int) -> Iterator[float]:
@@ -265,77 +312,17 @@ def mixed(steps: Sequence[Step], truth: Truth) -> list[str]:
     return found
 
 
+def unlike(cuts: Sequence[Cut], truth: Truth) -> list[str]:
+    """Who was shown anything else than the own link says, after the worker had died."""
+    return [
+        f"pupil {one.number} saw another map than that of “{one.text}” at {one.link}"
+        for one in cuts
+        if one.text != sentence_of(one.number)
+        or one.head is None
+        or not same(one.head, truth.head(_state(one.number, one.link or 1.0)))
+    ]
+
+
 def same(shown: np.ndarray, wanted: np.ndarray) -> bool:
     """Whether a map on a screen is this head; in cross-attention no cell is masked."""
     return shown.shape == wanted.shape and bool(np.abs(shown - wanted).max() <= CLOSE)
-
-
-def slow(times: Sequence[float]) -> float:
-    """The 95th percentile."""
-    return (
-        quantiles(times, n=20, method="inclusive")[-1]
-        if len(times) > 1
-        else max(times, default=0.0)
-    )
-
-
-def section(
-    met: Class,
-    wrong: Sequence[str],
-    pupils: int,
-    seconds: float,
-    workers: int = 1,
-    compared: int | None = None,
-) -> Section:
-    """What the results say about the class."""
-    frames = [step.seconds for step in met.steps]
-    answers = [step.told for step in met.steps]
-    opened = [visit.opened for visit in met.visits if visit.opened]
-    typed = [visit.typed for visit in met.visits if visit.typed]
-    notes = (
-        f"{pupils} pupils open a shared link (cross, L1 H3) within "
-        f"{min(ARRIVING, seconds / 3):.0f} s, type a sentence each, and move the temperature every "
-        f"{EVERY:g} s for {seconds:.0f} s: the live frame of the step, and {REST:g} s later the "
-        "page's own answer with the free translation. All but one are raw websocket clients with "
-        "the requests of a browser; one is a real Chromium, from key to paint. Clients and server "
-        f"share one machine. Of {len(met.steps)} moves, hardly a temperature twice, "
-        f"{len(met.steps) if compared is None else compared} were compared with runs of that "
-        "sentence and temperature in another process: the frame, the answer's map, and the free "
-        f"translation of every {FREE}th."
-    )
-    table: list[Row] = [("what", "times", "p50", "p95", "slowest")]
-    for name, times in (
-        ("move to frame", frames),
-        ("move to paint, in the browser", met.painted),
-        ("hand at rest to the page's whole answer", answers),
-        ("link to the whole page", opened),
-        ("sentence to the whole page", typed),
-    ):
-        if times:
-            found = (median(times), slow(times), max(times))
-            table.append((name, str(len(times)), *(f"{t:.2f} s" for t in found)))
-    held = f"{met.memory[0]:.0f} MB to {met.memory[-1]:.0f} MB, most {max(met.memory):.0f} MB"
-    table.append(("server, resident", str(len(met.memory)), held, "", ""))
-    if workers > 1:
-        each = " and ".join(f"{one:.0f} MB" for one in met.each)
-        table.append(("of it each worker, at the end", str(workers), each, "", ""))
-    table += cost(met)
-    budgets = [
-        Budget("move to frame, p95", slow(frames), SLOW, " s"),
-        Budget("errors", len(met.errors), 0),
-        Budget("frames and answers that are another's", len(wrong), 0),
-        Budget("growth of the server's memory", growth(met.memory), GROWN, " MB"),
-    ]
-    title = "Soak: a class" if workers == 1 else f"Soak: a class before {workers} workers"
-    return Section(title, notes, table, budgets)
-
-
-def cost(met: Class) -> list[Row]:
-    """CPU milliseconds of the server for each move, and for what; the clock of its threads."""
-    if len(met.computed) < 2 or met.computed[0][0] == met.computed[-1][0]:
-        return []
-    (moves, before), (later, after) = met.computed[0], met.computed[-1]
-    each = {n: 1000 * (s - before.get(n, 0.0)) / (later - moves) for n, s in after.items()}
-    whole = each.pop("all", 0.0)
-    split = ", ".join(f"{name} {each[name]:.0f} ms" for name in sorted(each))
-    return [("server, CPU of a move", str(later - moves), f"{whole:.0f} ms: {split}", "", "")]

@@ -1,7 +1,7 @@
 """`make soak`: the app under strain for ten minutes and more; nothing may break or be mixed.
 
     python -m benchmarks.soak [monkey visitors pupils peers fuzz] [--seconds 600] [--changes 200]
-                              [--pupils 30] [--workers 1] [--nth 1] [--seed 1]
+                              [--pupils 30] [--workers 1] [--kill] [--nth 1] [--seed 1]
 
 The test suite holds some seconds of the first three and of the last, which tries odd inputs on
 each reader of files, links and sentences (``--seconds`` is for each of them). The fourth asks what
@@ -19,10 +19,12 @@ from urllib.parse import urlencode
 from playwright.sync_api import Browser, Page
 
 from benchmarks import fuzz
+from benchmarks.class_section import section
+from benchmarks.cut import lost
 from benchmarks.memory import Diary, growth, server_of, slope
 from benchmarks.monkey import Found, play
 from benchmarks.peers import peers
-from benchmarks.pupils import Truth, lesson, mixed, section
+from benchmarks.pupils import Truth, lesson, mixed, unlike
 from benchmarks.report import Budget, Row, Section, write
 from benchmarks.visitors import Tale, together
 from benchmarks.visits import browser, needs_model, visitor
@@ -46,6 +48,9 @@ def main() -> int:
     parser.add_argument("--changes", type=int, default=200, help="of the two visitors together")
     parser.add_argument("--pupils", type=int, default=30, help="in the class")
     parser.add_argument("--workers", type=int, default=1, help="processes of the app")
+    parser.add_argument(
+        "--kill", action="store_true", help="a worker in the middle of the pupils' lesson"
+    )
     parser.add_argument("--nth", type=int, default=1, help="of the pupils' moves are compared")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
@@ -173,11 +178,12 @@ def twos(tale: Tale, seed: int) -> Section:
 def pupils(chromium: Browser, url: str, asked: argparse.Namespace, broken: list[str]) -> Section:
     """A class of pupils, and what each was shown against the model in this process."""
     seconds = asked.seconds or LESSON
-    met = lesson(chromium, url, asked.pupils, seconds)
-    compared = met.steps[:: asked.nth]
-    wrong = mixed(compared, Truth())
-    broken += [*met.errors, *wrong]
-    return section(met, wrong, asked.pupils, seconds, asked.workers, len(compared))
+    met = lesson(chromium, url, asked.pupils, seconds, asked.kill)
+    compared, truth = met.steps[:: asked.nth], Truth()
+    wrong, others = mixed(compared, truth), unlike(met.cuts, truth)
+    broken += [*met.errors, *wrong, *others, *lost(met.cuts)]
+    numbers = asked.pupils, seconds, asked.workers, len(compared)
+    return section(met, wrong, *numbers, others)
 
 
 SOAKS = {"monkey": monkey, "visitors": visitors, "pupils": pupils}

@@ -12,6 +12,7 @@ from ..i18n import say
 from .checkpoint import uploads
 from .engine.engine import Engine
 from .lessons import navigation
+from .live import old_pages
 from .page_template import Page
 from .session import visit
 from .shell import frame
@@ -48,6 +49,7 @@ def page_run(engine: Engine, pages: Sequence[Page]) -> Iterator[StreamlitPage]:
     navigation.register_pages(entries, chosen)
     here = next(page for page in pages if chosen.url_path in (page.path, page.address))
     framed = here.framed
+    old_pages.note_visit()
     visit.begin(engine, framed)
     frame.style([*menus].index(here.group))
     frame.corner()

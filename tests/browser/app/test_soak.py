@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from playwright.sync_api import Browser
 
+from benchmarks.class_section import section
 from benchmarks.memory import Diary, server_of
 from benchmarks.monkey import play
-from benchmarks.pupils import LEAST, Truth, lesson, mixed, section, sentence_of
+from benchmarks.pupils import LEAST, Truth, lesson, mixed, sentence_of
 from benchmarks.visitors import together
 from tests.support.browser import visit
 

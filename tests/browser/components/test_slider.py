@@ -313,3 +313,21 @@ def test_a_value_that_is_no_stop_is_refused() -> None:
     header, arrays = decoded(data(4))
     assert header["chosen"] == 4 and header["own"] == 3 and arrays == {}
     assert json.dumps(header["colours"]["dark"]["accent"])
+
+
+def test_another_server_hears_where_the_hand_was_last(stage: Page) -> None:
+    slider = show(stage, data(3, seq=1000))
+    slider.focus()
+    stage.keyboard.press("ArrowRight")
+    first = moves(stage, 1)[0]
+    # The worker that was told is killed, and the next one knows only the link.
+    stages.update(stage, data(3, seq=9000, line="/live/token-of-another"))
+    again = moves(stage, 2)[1]
+    assert (again["value"], first["value"]) == ("4.0", "4.0") and again["seq"] > 9000
+    expect(slider).to_have_value("4")
+    stages.update(stage, data(4, seq=again["seq"], line="/live/token-of-another"))
+    expect(slider).to_have_value("4")
+    # A hand that had its answer is where the link says.
+    stages.update(stage, data(5, seq=20000, line="/live/token-of-a-third"))
+    expect(slider).to_have_value("5")
+    assert len(moves(stage, 2)) == 2

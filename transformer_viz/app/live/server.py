@@ -36,6 +36,7 @@ from ..engine.turns.priority import PRIORITY
 from . import descriptors, message_batches, status
 from .allowed_hosts import AllowedHosts
 from .asset_bundles import Joined
+from .old_pages import OldPages
 from .page_root import Rooted
 from .registry import EXCHANGE, FAR, PATH, TILE, WORDS
 from .status import Visitors
@@ -57,7 +58,7 @@ def application() -> st.App:
     EXCHANGE.is_open = True
     message_batches.gather()
     middleware = [Middleware(AllowedHosts), Middleware(VisitLimits), Middleware(Visitors)]
-    middleware += [Middleware(Joined), Middleware(Rooted)]
+    middleware += [Middleware(OldPages), Middleware(Joined), Middleware(Rooted)]
     every = [*status.routes(), *routes()]
     return st.App(APP, routes=every, middleware=middleware, lifespan=_tidy)
 

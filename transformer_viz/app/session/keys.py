@@ -47,6 +47,7 @@ class Private:
 
     # The life of a visit.
     opened = Slot(False)  # the state was taken from the link
+    visit = Slot[Any](None)  # the visit as the server knows it, for as long as this state is there
     page = Slot[str | None](None)  # the hash of the page that was drawn last
     unwritten = Slot(False)  # Back led to a page as it was before its link was written
     address = Slot[dict[str, str] | None](None)  # what was written into the address bar last

@@ -78,6 +78,12 @@ export class Slider {
   show(data) {
     paletteOf(this.place, data);
     this.gone = false;
+    if (this.isUnheard(data)) {
+      this.data = data; // its line, while the hand stays where it is
+      this.tell();
+      this.mark();
+      return;
+    }
     this.pending.reach(data.seq);
     STEPS.newest = Math.max(STEPS.newest, data.seq);
     // Where the hand is ahead, nothing may pull the slider back.
@@ -85,6 +91,20 @@ export class Slider {
     else this.take(data);
     if (!this.pending.told.length) this.heard();
     this.mark();
+  }
+
+  /**
+   * Whether the server was killed, and the one that goes on has not heard where the hand was last:
+   * its line is another one. It is told then, by `tell`.
+   * @param {SliderData} data
+   */
+  isUnheard(data) {
+    const line = this.data?.line;
+    if (!line || !data.line || line === data.line || !this.pending.waits) return false;
+    STEPS.newest = Math.max(STEPS.newest, data.seq);
+    this.pending.forget();
+    this.pending.choose();
+    return true;
   }
 
   /** @param {SliderData} data */

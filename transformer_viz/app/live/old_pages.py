@@ -1,0 +1,175 @@
+"""A page that outlives its visit goes on: its worker was killed, or its laptop slept too long.
+
+Its browser connects anew and Streamlit begins a new visit, in which nothing is drawn yet. What the
+page then says is about controls and a fragment that this visit does not know, so Streamlit drops
+it without a word. Here such a page is drawn from its link first, and then hears what was said: the
+visitor's move counts, and nobody notices but by the seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from urllib.parse import parse_qs
+from weakref import WeakValueDictionary
+
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+
+from ..session.keys import private
+from ..session.url_state import DEFAULTS
+from ..session.visit import FRAME
+from ..ui.streamlit_private import session_id
+
+STREAM = "/_stcore/stream"  # where pages are open, below the path at which the app is served
+SESSION = 2  # the place of the visit's name among what a browser offers as subprotocols
+#: What a click says, once; all other states of controls are said again and again.
+CLICKS = ("trigger_value", "string_trigger_value", "chat_input_value", "json_trigger_value")
+#: Keys of the link that somebody types.
+TYPED = ("text", "second", "target")
+#: Keys of the link whose controls the page draws: of these the link says the newest.
+LINKED = frozenset(DEFAULTS) - frozenset(FRAME) - {"lang"}
+
+
+class Visit:
+    """One visit of this process; gone when Streamlit lets go of its state."""
+
+
+VISITS: WeakValueDictionary[str, Visit] = WeakValueDictionary()
+
+
+def note_visit() -> None:
+    """Note in a run of a page that its visit is here."""
+    name = session_id()
+    if private.visit is None and name is not None:
+        private.visit = VISITS[name] = Visit()
+
+
+class OldPages:
+    """ASGI middleware that has a page drawn first whose visit is gone."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_page = scope["type"] == "websocket" and scope["path"].endswith(STREAM)
+        offered = scope.get("subprotocols", []) if is_page else []
+        if len(offered) <= SESSION or offered[SESSION] in VISITS:
+            await self.app(scope, receive, send)
+            return
+        page = _Page(receive, send)
+        try:
+            await self.app(scope, page.receive, page.send)
+        finally:
+            page.end()
+
+
+class _Page:
+    """The connection of one such page: what was said is held back until the page is drawn."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive, self._send = receive, send
+        self._held: Message | None = None
+        self._asked = False
+        self._drawn = asyncio.Event()
+        self._coming: asyncio.Task[Message] | None = None
+
+    async def receive(self) -> Message:
+        """What the browser says; before it the wish to have the page drawn at all."""
+        if self._held is not None:
+            return await self._after_drawing()
+        message = await self._next()
+        if self._asked:
+            return message
+        said = _rerun(message)
+        if said is None:
+            return message
+        self._asked = True
+        wish = said.rerun_script
+        if not (wish.fragment_id or wish.widget_states.widgets):  # a page without anything on it
+            return message
+        if not (wish.fragment_id or _has_click(said)):
+            if not _typed(said):  # it only wants to stand as it did, and its link says how
+                return message
+            _leave_to_link(said)
+        self._held = {"type": "websocket.receive", "bytes": said.SerializeToString()}
+        wish.fragment_id = ""
+        wish.ClearField("widget_states")
+        return {"type": "websocket.receive", "bytes": said.SerializeToString()}
+
+    async def _after_drawing(self) -> Message:
+        """What was held back, once the page is drawn; or that the browser is gone meanwhile."""
+        self._coming = self._coming or asyncio.ensure_future(self._receive())
+        drawn = asyncio.ensure_future(self._drawn.wait())
+        try:
+            await asyncio.wait({self._coming, drawn}, return_when=asyncio.FIRST_COMPLETED)
+            if not drawn.done() and self._coming.result()["type"] != "websocket.disconnect":
+                await drawn  # more was said: it waits for its turn behind the first
+        finally:
+            drawn.cancel()
+        held, self._held = self._held, None
+        if not self._drawn.is_set() or held is None:
+            return await self._next()
+        return held
+
+    async def _next(self) -> Message:
+        coming, self._coming = self._coming, None
+        return await (self._receive() if coming is None else coming)
+
+    async def send(self, message: Message) -> None:
+        """What the browser is told, as it is; the end of the first drawing is noted."""
+        await self._send(message)
+        if self._held is not None and message["type"] == "websocket.send":
+            told = ForwardMsg()
+            with suppress(DecodeError):
+                told.ParseFromString(message.get("bytes") or b"")
+            ended = told.HasField("script_finished")
+            if ended and told.script_finished != ForwardMsg.FINISHED_EARLY_FOR_RERUN:
+                self._drawn.set()
+
+    def end(self) -> None:
+        if self._coming is not None:
+            self._coming.cancel()
+
+
+def _rerun(message: Message) -> BackMsg | None:
+    """The wish of a browser to run the page; None where it says anything else."""
+    said = BackMsg()
+    with suppress(DecodeError):
+        said.ParseFromString(message.get("bytes") or b"")
+    return said if said.HasField("rerun_script") else None
+
+
+def _has_click(said: BackMsg) -> bool:
+    """Whether a button, or anything else that acts once, was used."""
+    return any(one.WhichOneof("value") in CLICKS for one in said.rerun_script.widget_states.widgets)
+
+
+def _typed(said: BackMsg) -> bool:
+    """Whether a box of the frame holds words that the link does not say: they came too late."""
+    wish = said.rerun_script
+    link = parse_qs(wish.query_string)
+    return any(
+        one.WhichOneof("value") == "string_value" and [one.string_value] != link.get(key_of(one.id))
+        for one in wish.widget_states.widgets
+        if key_of(one.id) in TYPED
+    )
+
+
+def key_of(control: str) -> str:
+    """The key in the id that Streamlit gives a control: it stands behind the last dash."""
+    return control.rpartition("-")[2]
+
+
+def _leave_to_link(said: BackMsg) -> None:
+    """Take away what an unasked browser still shows of controls that the link says newer.
+
+    The link is written before a page is drawn. Whoever was cut in between shows older values, and
+    these are no move of the hand.
+    """
+    widgets = said.rerun_script.widget_states.widgets
+    kept = [one for one in widgets if key_of(one.id) not in LINKED]
+    del widgets[:]
+    widgets.extend(kept)
