@@ -26,9 +26,10 @@ from pathlib import Path
 from statistics import median
 from urllib.parse import quote, urlencode, urlsplit
 
+from benchmarks.class_section import slow
 from benchmarks.endurance import environment
 from benchmarks.pupil import Pupil
-from benchmarks.pupils import SHARED, sentence_of, slow
+from benchmarks.pupils import SHARED, sentence_of
 from benchmarks.report import Budget, Row, Section
 from tests.support.browser import running_app
 from tests.support.paths import ROOT
