@@ -89,6 +89,7 @@ FLOORS: dict[str, float] = {
     "app/shell": 5.4,
     "app/lessons": 5.5,
     "app/live": 5.5,
+    "app/serving": 5.45,
     "app/balancer": 5.6,
     "app/cards": 5.6,
     "app/page_template": 5.6,
@@ -107,7 +108,17 @@ FLOORS: dict[str, float] = {
 }
 #: The rooms of the app that draw with Streamlit; the engine and what renders bytes do not.
 STREAMLIT = (
-    *("ui", "session", "shell", "lessons", "live", "cards", "page_template", "checkpoint"),
+    *(
+        "ui",
+        "session",
+        "shell",
+        "lessons",
+        "live",
+        "serving",
+        "cards",
+        "page_template",
+        "checkpoint",
+    ),
     *("heads", "corpus", "labs", "page_run", "pages"),
 )
 #: The rooms, by the beginning of their names, that may import a library; others may not.

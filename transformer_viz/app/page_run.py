@@ -12,8 +12,8 @@ from ..i18n import say
 from .checkpoint import uploads
 from .engine.engine import Engine
 from .lessons import navigation
-from .live import old_pages
 from .page_template import Page
+from .serving import old_pages
 from .session import visit
 from .shell import frame
 from .ui import components

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping
 
 from ... import settings
-from ..live import descriptors
+from ..serving import descriptors
 from .balancer import Balancer
 from .workers import CannotStart, Worker, say
 

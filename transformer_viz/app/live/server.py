@@ -33,11 +33,12 @@ from ...paths import ROOT
 from ..counts.server_counts import FRAMES, FRAMES_ENDED, REFUSALS, computing
 from ..engine.task import Abandoned
 from ..engine.turns.priority import PRIORITY
-from . import descriptors, message_batches, status
+from ..serving import descriptors, message_batches
+from ..serving.old_pages import OldPages
+from ..serving.page_root import Rooted
+from . import status
 from .allowed_hosts import AllowedHosts
 from .asset_bundles import Joined
-from .old_pages import OldPages
-from .page_root import Rooted
 from .registry import EXCHANGE, FAR, PATH, TILE, WORDS
 from .status import Visitors
 from .visit_limits import VisitLimits

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from transformer_viz.app.live import descriptors, server
+from transformer_viz.app.live import server
+from transformer_viz.app.serving import descriptors
 
 resource = pytest.importorskip("resource", reason="Windows has no such limit")
 LITTLE = 300

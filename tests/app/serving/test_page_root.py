@@ -14,7 +14,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 from streamlit import file_util
 
-from transformer_viz.app.live.page_root import HEAD, ROOT, Rooted
+from transformer_viz.app.serving.page_root import HEAD, ROOT, Rooted
 
 PAGE = f"{file_util.get_static_dir()}/index.html"
 ASKED_BY_A_BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}

@@ -11,8 +11,8 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from tests.app.live.test_visit_limits import run
-from transformer_viz.app.live import old_pages
-from transformer_viz.app.live.old_pages import OldPages, Visit
+from transformer_viz.app.serving import old_pages
+from transformer_viz.app.serving.old_pages import OldPages, Visit
 
 QUERY = "text=The+cat+sat."
 

@@ -13,7 +13,7 @@ import pytest
 from streamlit.runtime import Runtime
 from streamlit.runtime.app_session import AppSession
 
-from transformer_viz.app.live import message_batches
+from transformer_viz.app.serving import message_batches
 
 SAID = 90  # messages of a page run
 
