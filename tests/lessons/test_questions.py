@@ -146,7 +146,8 @@ def test_the_sentence_says_which_head_it_misses(asked: Asked, model: Model) -> N
     }
     own = Site("encoder", "self", seen.spot.layer, seen.spot.head)
     effect, place = rows[own]
-    assert f"loses {effect:+.3f} nats: rank {place} of all {len(table)} heads" in ask.why
+    told = f"even becomes more probable, by {-effect:.3f}" if effect < 0 else f"loses {effect:.3f}"
+    assert f"{told} nats: rank {place} of all {len(table)} heads" in ask.why
     first = next(iter(rows))
     assert first == own or f"It is {first} that this sentence misses most" in ask.why
     without = HEADS.ask(replace(seen, costs={}))

@@ -125,7 +125,7 @@ def test_every_head_is_named_and_finds_its_place(tiny_model: Model) -> None:
         (60.0, ": 60.00 bits.", "1,152,921,504,606,846,976.0 times"),
         (2048.0, ": 2,048.00 bits.", ""),
         (0.0, ": 0.00 bits.", ""),
-        (-0.32, ": -0.32 bits.", ""),
+        (-0.32, ": −0.32 bits.", ""),
     ],
 )
 def test_what_the_dearest_head_costs_is_said_in_words_that_hold(

@@ -111,7 +111,7 @@ def test_what_a_bar_means_unfolds_without_a_pointer() -> None:
     details = re.findall(r"<details.*?</details>", first)
     assert len(details) == 2 and all("<summary><b>" in one for one in details)
     assert '<span class="tv-told">1,234 rows · chance 0.10 · 95 %: 0.70 to 0.80</span>' in first
-    assert '<span class="tv-told">95 %: -0.010 to +0.020 · not told from no effect' in first
+    assert '<span class="tv-told">95 %: −0.010 to +0.020 · not told from no effect' in first
 
 
 def test_heads_stand_in_sections_and_may_stand_twice() -> None:

@@ -53,9 +53,9 @@ def test_the_parts_of_a_logit_stand_with_their_sums() -> None:
         ("bias", -1, -1, -1.0),
     ]
     html = direct_table(pd.DataFrame(rows, columns=["part", "layer", "head", "value"]))
-    assert re.findall(r"<td><b>([^<]+)</b></td>", html) == ["+0.25", "+2.75", "-1.00", "+2.00"]
+    assert re.findall(r"<td><b>([^<]+)</b></td>", html) == ["+0.25", "+2.75", "−1.00", "+2.00"]
     assert re.findall(r"%, transparent\)\">([^<]+)</td>", html) == [
-        *("+2.00", "+0.25", "+1.00", "-0.50")
+        *("+2.00", "+0.25", "+1.00", "−0.50")
     ]
 
 

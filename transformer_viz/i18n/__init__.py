@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from numbers import Real
 from pathlib import Path
 from string import Formatter
 from typing import Any
@@ -28,6 +29,8 @@ def mark(text: str) -> str:
 
 #: How thousands are parted; the point before tenths is the same in all languages, as in pictures.
 THOUSAND = mark("1,000")
+#: How a percent sign follows its number; in German behind a narrow space.
+PERCENT = mark("1%")
 
 _present: ContextVar[str] = ContextVar("language", default=ENGLISH)
 
@@ -43,15 +46,32 @@ def say(text: str, /, **values: Any) -> str:
     return _Numbers(ours).vformat(found, (), values) if values else found
 
 
+def numeral(number: Any, spec: str) -> str:
+    """A number as the present language writes it, for a cell or a label that is no sentence.
+
+    Args:
+        number: the number.
+        spec: as behind the colon of a format, such as ``,`` or ``.0%``.
+    """
+    return _Numbers(catalogue(_present.get())).format_field(number, spec)
+
+
 class _Numbers(Formatter):
-    """Parts the thousands of numbers (``{count:,}``) as a language does."""
+    """Writes thousands (``{count:,}``), percent (``{share:.0%}``) and minus as a language does."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._mark = texts.get(THOUSAND, THOUSAND)[1]
+        self._percent = texts.get(PERCENT, PERCENT)[1:]
 
-    def format_field(self, value: Any, format_spec: str) -> Any:
-        written = super().format_field(value, format_spec)
-        return written.replace(",", self._mark) if "," in format_spec else written
+    def format_field(self, value: Any, format_spec: str) -> str:
+        written: str = super().format_field(value, format_spec)
+        if "," in format_spec:
+            written = written.replace(",", self._mark)
+        if written.startswith("-") and isinstance(value, Real):
+            written = f"−{written[1:]}"  # as pictures write it
+        if format_spec.endswith("%"):
+            written = written.removesuffix("%") + self._percent
+        return written
 
 
 def join_words(words: Iterable[str]) -> str:

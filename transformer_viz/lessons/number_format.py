@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..i18n import say
+from ..i18n import numeral, say
 
 MAX_LISTED_TOKENS = 24  # tokens that are listed one by one
 
@@ -22,13 +22,13 @@ def share(weight: float) -> str:
 def rough(number: float) -> str:
     """A number in two digits, as one says it: 1.9, 6.7, 83, 460."""
     if number >= 100:
-        return f"{round(number, -1):,.0f}"
+        return numeral(round(number, -1), ",.0f")
     return f"{number:.0f}" if number >= 10 else f"{number:.1f}"
 
 
 def exact(number: float) -> str:
     """A number as one writes it when calculating by hand: three digits, of large ones all."""
-    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+    return numeral(number, ",.0f") if number >= 100 else f"{number:.3g}"
 
 
 def dotted(labels: Sequence[str]) -> str:

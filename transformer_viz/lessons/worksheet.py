@@ -143,7 +143,7 @@ def _words(pages: Sequence[Page]) -> str:
         f"<dd>{escape(say(GLOSSARY[term][1]))}</dd></div>"
         for term in named
     )
-    return f"<section><h2>{escape(say('Words'))}</h2><dl>{items}</dl></section>"
+    return f"<section><h2>{escape(say('Terms'))}</h2><dl>{items}</dl></section>"
 
 
 def _answers(pages: Sequence[Page]) -> str:

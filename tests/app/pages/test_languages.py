@@ -13,7 +13,7 @@ from tests.conftest import SENTENCES
 from transformer_viz.app.pages import PAGES
 from transformer_viz.app.shell.inputs import EXAMPLES, unmarked
 from transformer_viz.core.interventions import Intervention, Pad, Temperature, Window
-from transformer_viz.i18n import ENGLISH, languages, speaking
+from transformer_viz.i18n import ENGLISH, languages, numeral, say, speaking
 
 from ...support.english_left import prose, texts_of
 from ...support.map_pages import MAP_PAGES
@@ -145,3 +145,13 @@ def test_what_a_checkpoint_showed_is_said_to_each_in_their_language(visit: Visit
     chinese, english = visit("checkpoint", lang="zh"), visit("checkpoint")
     assert "观察不改变任何东西" in said(chinese, "finding-1")
     assert "Watching changes nothing" in said(english, "finding-1")
+
+
+def test_numbers_are_written_as_a_language_does() -> None:
+    """No comma parts thousands in German, where it is a decimal mark; one minus everywhere."""
+    with speaking("de"):
+        assert numeral(4494, ",") == "4\u202f494" and numeral(0.146, ".1%") == "14.6\u202f%"
+        assert say("{nats:+.2f} nats", nats=-1.5).startswith("−1.50")
+    with speaking("zh"):
+        assert numeral(4494, ",") == "4,494" and numeral(0.146, ".1%") == "14.6%"
+    assert numeral(-4494, ",") == "−4,494" and numeral(0.146, ".0%") == "15%"

@@ -14,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 import transformer_viz as tv
 from transformer_viz.app.session.url_state import FIRST_TEXT
 from transformer_viz.core.interventions import Intervention, SwapHead, SwapStream
+from transformer_viz.i18n import numeral
 
 from ...support.page_content import address, charts, go, heatmap, html, said, told
 
@@ -50,8 +51,8 @@ def test_the_grids_are_the_librarys(shown: Visit, what: str) -> None:
     assert {f"swap-{what}-{part}" for part in found.parts} == set(drawn)
     for part, values in found.parts.items():
         np.testing.assert_allclose(heatmap(drawn[f"swap-{what}-{part}"]), values, atol=1e-6)
-    assert f"{found.clean:+.2f} nats" in said(app, "pair-0")
-    assert f"{found.other:+.2f} nats" in said(app, "pair-1")
+    assert f"{numeral(found.clean, '+.2f')} nats" in said(app, "pair-0")
+    assert f"{numeral(found.other, '+.2f')} nats" in said(app, "pair-1")
     assert model.tokenizer.decode(ids[0]) in said(app, "writes-0")
     strongest = found.ranked[0]
     value = found.parts[strongest.part][strongest.row, strongest.column]

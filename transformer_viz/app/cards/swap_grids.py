@@ -12,7 +12,7 @@ import streamlit as st
 
 from ... import views
 from ...core.interventions import Edit
-from ...i18n import mark, say
+from ...i18n import mark, numeral, say
 from ..engine.swap_jobs import Compared, Grid, edit_of, grids
 from ..session import changes, visit
 from ..session.scene import Scene
@@ -139,7 +139,7 @@ def strongest(asked: Asked, found: Mapping[str, Grid]) -> None:
         kept = edit in asked.scene.changes.edits
         with layout.row("center", spread=True, key=f"swap-row-{number}"):
             words = escape_markdown(said(edit, asked.scene.before))
-            st.markdown(f"**{value:+.2f}** &nbsp; {words}")
+            st.markdown(f"**{numeral(value, '+.2f')}** &nbsp; {words}")
             st.button(
                 say("take back") if kept else say("keep it as a change"),
                 key=f"swap-keep-{number}",

@@ -166,7 +166,10 @@ def _say_otherwise(name: str, words: Sequence[str], look: Look) -> None:
     ):
         st.selectbox(say("say what a word is"), words, key=WORD, width=layout.NAME_WIDTH)
         st.text_input(
-            say("value"), key=VALUE, width=layout.NAME_WIDTH, placeholder="8, 0.1, true, post ..."
+            say("its value"),
+            key=VALUE,
+            width=layout.NAME_WIDTH,
+            placeholder="8, 0.1, true, post ...",
         )
         st.form_submit_button(
             say("open with this"), key="override-open", on_click=_take_form, args=(name, look)
@@ -225,7 +228,7 @@ def _table(rows: Sequence[Word]) -> str:
         f"<td>{escape(shortened(str(row.value)))}</td><td>{_origin(row)}</td></tr>"
         for row in rows
     )
-    names = (say("setting"), say("value"), say("where it came from"))
+    names = (say("setting"), say("its value"), say("where it came from"))
     heads = "".join(f"<th>{name}</th>" for name in names)
     return f'<table class="tv-table"><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>'
 

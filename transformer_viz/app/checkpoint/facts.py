@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from ...core.sites import called
-from ...i18n import mark, say
+from ...i18n import mark, numeral, say
 from ..cards.plotly_chart import chart
 from ..session import visit
 from ..ui import layout
@@ -38,7 +38,7 @@ def head(found: Inspection, called: str) -> None:
     """
     title = " " + layout.quiet_span(escape(found.title)) if found.title else ""
     layout.heading(f"{escape(called)}{title}", what="checkpoint")
-    size = f", {found.size / 1e6:,.1f} MB" if found.size else ""
+    size = f", {numeral(found.size / 1e6, ',.1f')} MB" if found.size else ""
     types = found.file_dtype or found.dtype
     if types != found.dtype:
         types = say("{type} in the file, computed in {other}", type=types, other=found.dtype)

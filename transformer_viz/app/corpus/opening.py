@@ -11,7 +11,7 @@ from pathlib import Path
 import streamlit as st
 
 from ...corpus.folder import AtlasFolder, open_atlas
-from ...i18n import mark, say
+from ...i18n import mark, numeral, say
 from ..checkpoint import uploads
 from ..engine import model_names
 from ..engine.engine import Engine
@@ -173,8 +173,8 @@ def opened(place: Path) -> AtlasFolder:
                     "This atlas lacks {files}: {done} of {total} sentences are in finished parts. "
                     "The same command goes on where it stopped and puts them together.",
                     files=", ".join(lacking),
-                    done=f"{done:,}",
-                    total=f"{total:,}",
+                    done=numeral(done, ","),
+                    total=numeral(total, ","),
                 )
             )
     return _read(place, tuple(path.stat().st_mtime_ns for path in files if path.is_file()))

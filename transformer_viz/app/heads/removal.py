@@ -14,7 +14,7 @@ import streamlit as st
 from ... import views
 from ...core.interventions import Edit, MeanHead, ScaleHead, UniformHead
 from ...core.sites import MAPS, Site
-from ...i18n import mark, say
+from ...i18n import mark, numeral, say
 from ...metrics.head_measures.evidence import HeadEvidence
 from ...views.charts.curves import Curve
 from ...views.html.head_table import ROLE_TEXTS, removal_table
@@ -87,9 +87,10 @@ def verdict(found: Removals) -> None:
     most = found.table.iloc[0]
     site = Site(most["stack"], most["block"], int(most["layer"]), int(most["head"]))
     link = f'<a href="{escape(addresses([site])[site])}" target="_self">{escape(str(site))}</a>'
-    told = {
-        "share": f"{-math.expm1(-most['effect']):.0%}",
-        "nats": f"{most['effect']:.3f}",
+    share, nats = -math.expm1(-most["effect"]), most["effect"]
+    told = {  # of a classifier that is very sure little is lost, and yet not nothing
+        "share": numeral(share, ".0%" if share >= 0.01 else ".2%"),
+        "nats": f"{nats:.3f}" if nats >= 0.001 else f"{nats:.1e}",
         "low": f"{most['low']:.3f}",
         "high": f"{most['high']:.3f}",
     }
@@ -234,7 +235,7 @@ def _told(found: Removals) -> str:
         say(
             "On {sentences} sentences, {rows} target tokens, teacher forced.",
             sentences=found.card["sentences"],
-            rows=f"{found.card['rows']:,}",
+            rows=numeral(found.card["rows"], ","),
         )
     ]
     if len(found.table) > SHOWN:

@@ -10,7 +10,7 @@ from pathlib import Path
 import streamlit as st
 
 from ...corpus.sentence_file import sentences
-from ...i18n import say
+from ...i18n import numeral, say
 from ..session.keys import private
 from ..ui.text_format import escape_markdown, spoken
 from .jobs import Item
@@ -56,9 +56,9 @@ def file() -> bool:
             say(
                 "The first {count} sentences of {name} are measured, {left} are left out; "
                 "`transformer-viz atlas` takes any number.",
-                count=f"{len(found.sentences):,}",
+                count=numeral(len(found.sentences), ","),
                 name=escape_markdown(found.name),
-                left=f"{found.left:,}",
+                left=numeral(found.left, ","),
             )
         )
     return True

@@ -11,7 +11,7 @@ import streamlit as st
 
 from ... import views
 from ...core.sites import MAPS, called
-from ...i18n import mark, say
+from ...i18n import mark, numeral, say
 from ...views.charts.curves import Curve
 from ...views.html.measure_cells import DASH, MEASURE_TEXTS
 from ..heads.jobs import measured
@@ -157,7 +157,7 @@ def _table(bench: Bench, rows: pd.DataFrame, now: int) -> None:
             say(MEASURE_TEXTS[name][0]),
             *(_number(one[name]) for one in (first, row, last)),
             _number(row[f"{name}_chance"]),
-            f"{int(row[f'{name}_rows']):,}",
+            numeral(int(row[f"{name}_rows"]), ","),
         )
         for name in names
         if rows[name].notna().any()

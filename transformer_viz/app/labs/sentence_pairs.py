@@ -85,7 +85,7 @@ def chosen(bench: Bench) -> SentencePair:
             say(
                 "Both sentences end in “{words}” now. Type another end of the second one, so that "
                 "“it” stands for something else there.",
-                words=rests[0],
+                words=rests[0].rstrip("."),
             )
         )
     return _with_german(bench, start, rests, number, which == OWN)

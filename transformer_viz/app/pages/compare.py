@@ -9,7 +9,7 @@ from html import escape
 import streamlit as st
 
 from ...core.interventions import Intervention
-from ...i18n import join_words, mark, say
+from ...i18n import join_words, mark, numeral, say
 from ..cards import comparison, token_chips
 from ..cards.comparison_jobs import Asked, Side, compared
 from ..cards.dock import dock
@@ -272,7 +272,7 @@ def _steps(scene: Scene) -> Sides | None:
                 label,
                 some,
                 key=key,
-                format_func=lambda step: f"{step:,}",
+                format_func=lambda step: numeral(step, ","),
                 on_change=_step_chosen,
                 args=(key, early, late),
                 width=layout.NAME_WIDTH,

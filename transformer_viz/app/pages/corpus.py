@@ -7,7 +7,7 @@ from html import escape
 import streamlit as st
 
 from ...corpus.folder import AtlasFolder
-from ...i18n import mark, say
+from ...i18n import mark, numeral, say
 from ..corpus import opening, shown
 from ..engine.engine import Engine
 from ..page_template import notices_above
@@ -46,7 +46,7 @@ def _body(engine: Engine) -> None:
         said = say(
             "{model} on {count} sentences of {corpus}",
             model=card["model"],
-            count=f"{card['read']:,}",
+            count=numeral(card["read"], ","),
             corpus=card["corpus"],
         )
         if card["refused"]:

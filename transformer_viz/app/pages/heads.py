@@ -8,7 +8,7 @@ from html import escape
 import streamlit as st
 
 from ...checkpoints.common.bundled import HEADS
-from ...i18n import mark, say
+from ...i18n import mark, numeral, say
 from ...metrics.head_measures.evidence import HeadEvidence
 from ...views.html.head_table import costs_of
 from ..cards import overview, token_chips
@@ -150,7 +150,7 @@ def _told(found: HeadEvidence, source: str, stored: sentences.Stored | None) -> 
             "{sentences} sentences, up to {rows} rows a head; weights on words, special tokens "
             "left out.",
             sentences=found.card["sentences"],
-            rows=f"{found.card['rows']:,}",
+            rows=numeral(found.card["rows"], ","),
         )
     ]
     if alone:
@@ -167,4 +167,11 @@ def _told(found: HeadEvidence, source: str, stored: sentences.Stored | None) -> 
             )
         )
     told.append(say("Where a head looks is not yet what it is worth. Changes are not in it."))
+    told.append(
+        say(
+            "Station 5 names the head whose map looks most like a habit in one sentence, the lab "
+            "“Who is “it”?” those that one pronoun needs, and this page those that many sentences "
+            "need: they may be different heads, and each is right about its own question."
+        )
+    )
     return " ".join(told)

@@ -12,7 +12,7 @@ import streamlit as st
 
 from ... import views
 from ...components import Picked
-from ...i18n import mark, say, spoken_language
+from ...i18n import mark, numeral, say, spoken_language
 from ...views.charts.curves import Curve
 from ...views.html.word_answers import WordValues, direct_table, lens_table, word_answers
 from ..cards import token_chips
@@ -175,7 +175,7 @@ def _choice(scene: Scene, asked: Asked, found: Answers) -> None:
     """Which word it is about, with its probability, and a box that chooses another."""
     said = say("“{word}”", word=found.word)
     if found.probability is not None:
-        said += " " + say("probability {share}", share=f"{found.probability:.1%}")
+        said += " " + say("probability {share}", share=numeral(found.probability, ".1%"))
     if scene.changes:
         said += " · " + say("of the clean run: changes have no part in it")
     with layout.row("center", gap="medium", key="why-word"):
@@ -243,7 +243,7 @@ def _verdict(found: Answers) -> None:
 
 def _share(probability: float, lost: float) -> str:
     """The probability that is left when the word loses so many nats."""
-    return f"{probability * math.exp(-lost):.1%}"
+    return numeral(probability * math.exp(-lost), ".1%")
 
 
 def _words(scene: Scene) -> dict[int, str]:

@@ -14,7 +14,7 @@ import segno
 import streamlit as st
 
 from ...components.blob import pack
-from ...i18n import say
+from ...i18n import numeral, say
 from ..session import visit
 from ..ui import components
 
@@ -153,5 +153,5 @@ def _long(link: str) -> str:
     return say(
         "This link has {count} characters: too many for a code that phones read. Copy it instead, "
         "or take back some changes.",
-        count=f"{len(link):,}",
+        count=numeral(len(link), ","),
     )

@@ -16,7 +16,7 @@ from ...capture import AttentionRecord, CaptureRequest, probe
 from ...capture.merge_heads import side_by_side
 from ...checkpoints.common.model import Model
 from ...core.sites import Site
-from ...i18n import join_words, say
+from ...i18n import join_words, numeral, say
 from ...metrics.attribution.contributions import Contributions, contributions, shares
 from ...metrics.attribution.flow import flow
 from ...metrics.attribution.gradient import Raised, relevance
@@ -253,7 +253,7 @@ class Explainer:
 
     def _sunk(self, parts: dict[str, np.ndarray]) -> list[str]:
         lost = 1 - min((float(part.sum()) for part in parts.values()), default=1.0)
-        return [say(captions.SINK, share=f"{lost:.0%}")] if lost > 0.005 else []
+        return [say(captions.SINK, share=numeral(lost, ".0%"))] if lost > 0.005 else []
 
     def _rollout(self) -> tuple[pd.DataFrame, float | None, list[str]]:
         return self._rolled(rolled(self._halved())), None, []

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core.sites import MAPS, Site
 from ...core.trace import Trace
-from ...i18n import mark, say
+from ...i18n import mark, numeral, say
 from ..find_spot import neighbours
 from ..lesson_types import Ask, Notes, NotHere, Seen, Spot, Station
 from ..number_format import share
@@ -83,18 +83,26 @@ def _missed(seen: Seen) -> str:
     if own not in seen.costs:
         return ""
     order = sorted(seen.costs, key=lambda site: -seen.costs[site])
-    told = say(
-        "And does the model need it? With its mean in its place each word of the output loses "
-        "{cost} nats: rank {rank} of all {count} heads.",
-        cost=f"{seen.costs[own]:+.3f}",
-        rank=order.index(own) + 1,
-        count=len(order),
-    )
+    about = {"rank": order.index(own) + 1, "count": len(order)}
+    if seen.costs[own] < 0:  # "loses -0.004" is hard to read
+        told = say(
+            "And does the model need it? With its mean in its place each word of the output even "
+            "becomes more probable, by {gain:.3f} nats: rank {rank} of all {count} heads.",
+            gain=-seen.costs[own],
+            **about,
+        )
+    else:
+        told = say(
+            "And does the model need it? With its mean in its place each word of the output loses "
+            "{cost:.3f} nats: rank {rank} of all {count} heads.",
+            cost=seen.costs[own],
+            **about,
+        )
     if order[0] != own:
         told += " " + say(
             "It is {head} that this sentence misses most, {cost}.",
             head=str(order[0]),
-            cost=f"{seen.costs[order[0]]:+.3f}",
+            cost=numeral(seen.costs[order[0]], "+.3f"),
         )
     return " " + told + " " + say("One sentence is a hint; the page Heads asks many.")
 

@@ -6,7 +6,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from ...core.palette import Palette, palette
-from ...i18n import join_words, mark, say
+from ...i18n import join_words, mark, numeral, say
 from .theme import captioned, figure
 
 ROW, AROUND = 26, 100  # pixels of a row, and of what stands around the rows
@@ -86,7 +86,7 @@ def _caption(blocks: pd.DataFrame) -> str:
     whole = int(blocks["parameters"].sum())
     kinds = blocks.groupby("block", sort=False)["parameters"].sum().sort_values(ascending=False)
     shares = join_words(
-        f"{say(CALLED.get(block, block))} {count / max(1, whole):.0%}"
+        f"{say(CALLED.get(block, block))} {numeral(count / max(1, whole), '.0%')}"
         for block, count in kinds.items()
     )
     return say(

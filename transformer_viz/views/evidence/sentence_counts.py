@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ...core.palette import palette
-from ...i18n import say
+from ...i18n import numeral, say
 from ..charts.theme import captioned, figure
 
 
@@ -58,7 +58,7 @@ def sentence_counts(
         xaxis={"title": {"text": say("a sentence's own mean")}, "range": [edges[0], edges[-1]]},
         yaxis={"title": {"text": say("sentences")}, "rangemode": "tozero"},
     )
-    total = f"{int(counts.sum()):,}"
+    total = numeral(int(counts.sum()), ",")
     return captioned(
         picture,
         say(

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from ...core.sites import Site
-from ...i18n import mark, say
+from ...i18n import mark, numeral, say
 from .measure_cells import DASH, MEASURE_TEXTS, bar, measure_cell, unfolding
 
 ROLE_TEXTS = {
@@ -148,7 +148,8 @@ def removal_table(
         rows.append(
             f'<tr data-head="{escape(str(site))}"{here}>'
             f"<th>{_name(site, (addresses or {}).get(site))}</th>"
-            f"{_cost_cells(cost, largest)}<td>{row.kl:.3f}</td><td>{row.changed:.1%}</td></tr>"
+            f"{_cost_cells(cost, largest)}<td>{row.kl:.3f}</td>"
+            f"<td>{numeral(row.changed, '.1%')}</td></tr>"
         )
     heads = "".join(f"<th>{escape(title)}</th>" for title in titles)
     return (
@@ -168,13 +169,16 @@ def roles_of(row: pd.Series) -> str:
 def _cost_cells(cost: Cost | None, largest: float) -> str:
     if cost is None:
         return f"<td>{DASH}</td><td>{DASH}</td>"
-    told = [say("95 %: {low} to {high}", low=f"{cost.low:+.3f}", high=f"{cost.high:+.3f}")]
+    told = [
+        say("95 %: {low} to {high}", low=numeral(cost.low, "+.3f"), high=numeral(cost.high, "+.3f"))
+    ]
     ranks = f"{cost.rank} ({cost.rank_low}{DASH}{cost.rank_high})"
     if cost.low == cost.high:  # of one sentence: nothing is known of others
         told, ranks = [say("one sentence, so no interval")], str(cost.rank)
     if cost.dull:
         told.append(say("not told from no effect on these sentences"))
-    shown = f"<b>{cost.effect:+.3f}</b>{bar(cost.effect, cost.low, cost.high, None, largest)}"
+    written = f"<b>{numeral(cost.effect, '+.3f')}</b>"
+    shown = written + bar(cost.effect, cost.low, cost.high, None, largest)
     cell = unfolding(shown, told, " tv-dull" if cost.dull else "")
     return f"<td>{cell}</td><td>{ranks}</td>"
 

@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 import pandas as pd
 
-from ...i18n import mark, say
+from ...i18n import mark, numeral, say
 
 #: Each measure: what it is called, and how it is asked, with the rows that can be asked.
 MEASURE_TEXTS: dict[str, tuple[str, str]] = {
@@ -110,7 +110,7 @@ def measure_rows(row: pd.Series, names: Sequence[str], what: str = "measures") -
         names: of the registry.
         what: ``data-what`` of the table.
     """
-    titles = (say("measure"), say("value"), "", say("chance"), "95 %", say("rows asked"), "")
+    titles = (say("measure"), say("measured"), "", say("chance"), "95 %", say("rows asked"), "")
     heads = "".join(f"<th>{escape(title)}</th>" for title in titles)
     rows = "".join(_measure_row(row, name) for name in names)
     return (
@@ -133,7 +133,7 @@ def _measure_row(row: pd.Series, name: str) -> str:
         f'<tr data-measure="{name}"><th>{escape(title)}</th><td>{shown}</td>'
         f"<td>{DASH if tick is None or not known else f'{written(tick)}'}</td>"
         f"<td>{escape(between) if np.isfinite(low) else DASH}</td>"
-        f"<td>{f'{count:,}' if count else DASH}</td>"
+        f"<td>{numeral(count, ',') if count else DASH}</td>"
         f'<td class="tv-asks">{escape(asks)}</td></tr>'
     )
 

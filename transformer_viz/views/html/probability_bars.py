@@ -48,14 +48,20 @@ def outcome(
     caption = say(
         "Probability of each held word, and its rank among all words (1: the most probable)."
     )
+    meant = " " + say(
+        "A held word is given beforehand: the model does not choose it, it says how probable it is."
+    )
     if classes:
-        caption = say("Each word's class, its probability, and its rank among all classes.")
+        meant, caption = (
+            "",
+            say("Each word's class, its probability, and its rank among all classes."),
+        )
     style = (
         "display:flex;flex-wrap:wrap;gap:14px 10px;font-variant-numeric:tabular-nums;"
         f"color:{colours.ink};font-size:calc(14px * var(--tv-scale, 1));line-height:1.35"
     )
     html = f'<div role="list" aria-label="{caption}" style="{style}">{words}</div>'
-    return Picture(html, caption)
+    return Picture(html, caption + meant)
 
 
 def _word(

@@ -9,7 +9,7 @@ from html import escape
 import numpy as np
 import pandas as pd
 
-from ...i18n import mark, say
+from ...i18n import mark, numeral, say
 
 DASH = "–"
 PARTS = {
@@ -109,9 +109,10 @@ def lens_table(values: pd.DataFrame, word: str) -> str:
     )
     rows = "".join(
         f"<tr><th>{row.layer}</th><td>{escape(str(row.best))}</td>"
-        f'<td><span class="tv-measure"><b>{row.probability:.1%}</b><span class="tv-track" '
-        f'style="width:64px"><i class="tv-bar" style="left:0;width:{64 * row.probability:.1f}px">'
-        f"</i></span></span></td><td>{row.rank:,}</td></tr>"
+        f'<td><span class="tv-measure"><b>{numeral(row.probability, ".1%")}</b>'
+        f'<span class="tv-track" style="width:64px">'
+        f'<i class="tv-bar" style="left:0;width:{64 * row.probability:.1f}px">'
+        f"</i></span></span></td><td>{numeral(row.rank, ',')}</td></tr>"
         for row in values.itertuples()
     )
     return _table(titles, rows)
@@ -140,7 +141,7 @@ def direct_table(values: pd.DataFrame) -> str:
         cells = [sums.get((part, layer, head)) for part, head in columns]
         told = "".join(_cell(None if x is None else float(x), most) for x in cells)
         total = float(values[values["layer"] == layer]["value"].sum())
-        rows += f"<tr><th>L{layer}</th><td><b>{total:+.2f}</b></td>{told}</tr>"
+        rows += f"<tr><th>L{layer}</th><td><b>{numeral(total, '+.2f')}</b></td>{told}</tr>"
     if ("bias", -1, -1) in sums.index:
         rows += _alone(say("output layer"), float(sums["bias", -1, -1]), len(columns))
     rows += _alone(say("the logit"), float(values["value"].sum()), len(columns))
@@ -157,13 +158,12 @@ def _named(part: str, head: int) -> str:
 def _cell(value: float | None, most: float) -> str:
     if value is None:
         return f"<td>{DASH}</td>"
-    return f'<td style="{_tint(value, abs(value) / most)}">{value:+.2f}</td>'
+    return f'<td style="{_tint(value, abs(value) / most)}">{numeral(value, "+.2f")}</td>'
 
 
 def _alone(name: str, value: float, columns: int) -> str:
-    return (
-        f'<tr><th>{escape(name)}</th><td><b>{value:+.2f}</b></td><td colspan="{columns}"></td></tr>'
-    )
+    written = numeral(value, "+.2f")
+    return f'<tr><th>{escape(name)}</th><td><b>{written}</b></td><td colspan="{columns}"></td></tr>'
 
 
 def _table(titles: Sequence[str], rows: str) -> str:

@@ -11,7 +11,7 @@ import streamlit as st
 
 from .... import views
 from ....core.interventions import Intervention, Window
-from ....i18n import mark, say
+from ....i18n import mark, numeral, say
 from ....views.charts.curves import Curve
 from .. import held_runs
 from ..bench import Bench
@@ -77,7 +77,7 @@ def _window_chart(bench: Bench, found: Windowed) -> None:
 def _window_texts(bench: Bench, found: Windowed, changes: Sequence[Intervention]) -> None:
     texts = held_runs.texts(bench, changes, say("Translating ..."))
     rows = [
-        (str(radius), f"{bits:+.2f}", held_runs.shown(text))
+        (str(radius), numeral(bits, "+.2f"), held_runs.shown(text))
         for radius, bits, text in zip(found.radii, found.bits, texts, strict=True)
     ]
     heads = (say("tokens to each side"), say("bits more"), say("the model writes by itself"))

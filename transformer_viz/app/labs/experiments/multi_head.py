@@ -12,7 +12,7 @@ from .... import views
 from ....core.interventions import Intervention, ScaleHead
 from ....core.sites import MAPS
 from ....core.trace import Trace
-from ....i18n import mark, say
+from ....i18n import mark, numeral, say
 from ....metrics.attention.parameter_counts import Size, attention_sizes
 from .. import held_runs
 from ..bench import Bench
@@ -154,7 +154,7 @@ def _sizes(bench: Bench, found: MultiHeadResult) -> None:
     if not found.sizes:
         return
     bench.tell(_counted(found))
-    rows = [(str(s.heads), str(s.d_k), f"{s.parameters:,}") for s in found.sizes]
+    rows = [(str(s.heads), str(s.d_k), numeral(s.parameters, ",")) for s in found.sizes]
     heads = (say("heads"), say("width of each"), say("parameters of one attention block"))
     mine = [n for n, size in enumerate(found.sizes) if size.heads == found.heads]
     bench.table(heads, rows, mine[0] if mine else None)

@@ -8,7 +8,7 @@ from html import escape
 import streamlit as st
 
 from ....core.interventions import Edit, Intervention, Temperature, Window
-from ....i18n import mark, say
+from ....i18n import mark, numeral, say
 from ...ui import layout
 from .. import head_map
 from ..bench import Bench
@@ -91,7 +91,7 @@ def _compared(bench: Bench, found: ScoreFunctionResult) -> None:
 def _cells(model: Tiny | None) -> tuple[str, str, str]:
     if model is None:
         return "", "", say("not in this box")
-    return f"{model.parameters:,}", model.score or say("not measured"), model.text
+    return numeral(model.parameters, ","), model.score or say("not measured"), model.text
 
 
 def _maps(bench: Bench, found: ScoreFunctionResult, layer: int, head: str) -> None:

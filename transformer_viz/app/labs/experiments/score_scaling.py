@@ -217,7 +217,7 @@ def _heads(bench: Bench, found: ScalingResult) -> None:
     bench.tell(
         say(
             "A trained head is free to make its q and k longer or shorter, so its variance need "
-            "not be dₖ. These are the heads of {where} on this sentence; “as it is” is the same "
+            "not be dₖ. These are the heads of {where} on this sentence; “undivided” is the same "
             "q·k without the factor {scale:.4g} that this model multiplies it with.",
             where=f"{called(place.map_name)} L{place.layer}",
             scale=here[0].scale,
@@ -228,11 +228,11 @@ def _heads(bench: Bench, found: ScalingResult) -> None:
             say("head"),
             say("variance of q·k"),
             say("entropy (bits)"),
-            say("as it is"),
+            say("undivided"),
             say("largest weight"),
-            say("as it is"),
+            say("undivided"),
             say("gradient"),
-            say("as it is"),
+            say("undivided"),
         ),
         [_cells(head) for head in here],
         marked=place.head,

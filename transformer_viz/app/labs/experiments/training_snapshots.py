@@ -13,7 +13,7 @@ import streamlit as st
 from ....components.atlas import TITLES, atlas_data
 from ....core.interventions import Intervention
 from ....core.trace import Trace
-from ....i18n import mark, say
+from ....i18n import mark, numeral, say
 from ....metrics.output.surprisal import held_bits
 from ...engine.query import DetailRequest, Question
 from ...session import url_state
@@ -67,7 +67,7 @@ def experiment(bench: Bench) -> SnapshotResult:
 
 
 def _counted(text: str) -> str:
-    return f"{int(text):,}"
+    return numeral(int(text), ",")
 
 
 def _runs(bench: Bench, moments: Sequence[Moment]) -> tuple[tuple[str, ...], list[Trace]]:
@@ -149,7 +149,7 @@ def _ignore(said: object) -> None:
 def _table(bench: Bench, found: SnapshotResult, now: int) -> None:
     rows = [
         (
-            f"{moment.step:,}",
+            numeral(moment.step, ","),
             f"{moment.loss:.2f}",
             f"{moment.bleu:.1f}",
             *(f"{values[place]:.2f}" for values in found.entropies.values()),

@@ -11,7 +11,7 @@ import streamlit as st
 
 from .... import views
 from ....core.trace import Trace
-from ....i18n import join_words, mark, say
+from ....i18n import join_words, mark, numeral, say
 from ....metrics.attention.it_head import candidates
 from ....metrics.output.pronouns import WORDS, drawn, preferred
 from ...ui import layout
@@ -226,7 +226,7 @@ def _row(found: WhoIsItResult, head: int, pictured: list[int]) -> tuple[str, ...
     shown = say("{head} (the picture)", head=name) if head in pictured else name
     each = np.exp(found.measured.each[head])
     chances = (_share(each[sentence, word]) for sentence, word in enumerate(found.right))
-    return (shown, str(found.place(site)), f"{found.lost[head]:+.2f}", *chances)
+    return (shown, str(found.place(site)), numeral(found.lost[head], "+.2f"), *chances)
 
 
 def _together(bench: Bench, found: WhoIsItResult) -> None:

@@ -11,7 +11,7 @@ import streamlit as st
 
 from .... import views
 from ....core.sites import Site
-from ....i18n import mark, say
+from ....i18n import mark, numeral, say
 from ...engine.swap_jobs import Compared, Grid, compared, grids, together
 from ...ui import layout
 from ..bench import Bench
@@ -80,12 +80,13 @@ def show(bench: Bench, pair: SentencePair, found: Carried, pictured: Sequence[Si
             bench.chart(f"swap-{name}", say(MAP_NAMES[name]), draw)
     top = [found.sites[n] for n in found.ranked[:LISTED]]
     rows = [
-        (_named(site, site in pictured), f"{_plain(found.of(site)):+.2f}")
+        (_named(site, site in pictured), numeral(_plain(found.of(site)), "+.2f"))
         for site in (*top, *(site for site in pictured if site not in top))
     ]
     names = say("the first {count} of these together", count=len(found.few))
     bench.table(
-        (say("swapped alone"), say("moved")), [*rows, (names, f"{_plain(found.together):+.2f}")]
+        (say("swapped alone"), say("moved")),
+        [*rows, (names, numeral(_plain(found.together), "+.2f"))],
     )
 
 

@@ -6,6 +6,8 @@ import { tell } from "../shared/i18n.js";
 /** @typedef {import("./heads.js").How} How */
 
 const scaleNames = () => ({ head: tell("per head"), common: tell("common") });
+/** @type {() => Record<string, string>} colour maps that are plain words; the others are names */
+const rampNames = () => ({ ink: tell("ink"), grey: tell("grey") });
 const toolHelp = () => ({
   sort: tell("Heads by layer, or ranked by a number of theirs, the highest first."),
   scale: tell("Weights, each head by its own largest or all on one scale; or a number of each head."),
@@ -56,7 +58,7 @@ export class AtlasTools {
     const scales = [...Object.entries(scaleNames()), ...(change ? [] : sorts)];
     const scale = scales.some(([name]) => name === how.scale) ? how.scale : "head";
     offer(this.scale, scales, change ? "common" : scale);
-    offer(this.ramp, ramps.map((name) => [name, name]), how.ramp);
+    offer(this.ramp, ramps.map((name) => [name, rampNames()[name] ?? name]), how.ramp);
     this.scale.disabled = this.ramp.disabled = change;
     point(this.gamma, 4 * Math.log2(how.gamma), String(how.gamma));
     point(this.threshold, 100 * Math.sqrt(how.threshold), thresholdWords(how.threshold));

@@ -77,7 +77,7 @@ function mapOf({ data, labels, names, weights, masked, step, head }) {
     columns: { sentence: "source", labels: names, groups: own(names) },
     height: data.height, change: false, old: step + 1, most: null, token: step, key: null,
     ramp: data.ramp, gamma: 1, threshold: 0, zoom: null, stride: [1, 1], region: null, fixed: true,
-    said: `“${labels[step]}”: ${rowWords(row, names)}`, numbers: "",
+    said: `${tell("“{word}”", { word: labels[step] })}: ${rowWords(row, names)}`, numbers: "",
     direction: tell("each row: the step that produced its token"), note: "",
     arrays: {
       weights: { shape, data: weights },
