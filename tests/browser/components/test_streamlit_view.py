@@ -25,3 +25,11 @@ def test_the_chip_in_use_may_go_with_its_sentence(stage: Page) -> None:
     expect(stage.get_by_role("button", name="c")).to_be_focused()
     stages.update(stage, short)
     expect(stage.get_by_role("button")).to_have_text(["a"])
+
+
+def test_a_restarted_server_whose_clock_went_back_is_shown_all_the_same(stage: Page) -> None:
+    """Numbers begin with the clock; what is behind by a few steps is late, by an hour is new."""
+    began, hour = 1_800_000_000_000, 3_600_000
+    came = [began, began + 40, began + 12, began - hour, began - hour + 1]
+    shown = [began, began + 40, began + 40, began - hour, began - hour + 1]
+    assert stage.evaluate(script("newest_of_visit"), came) == shown

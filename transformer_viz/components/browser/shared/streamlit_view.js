@@ -12,6 +12,10 @@ import { needLetters, watchLetters } from "../letters/missing_letters.js";
 
 /** @typedef {{part: string, seq: number, data: any, shown: any}} Described  what a host is asked */
 
+// Numbers of one visit begin with the clock's milliseconds and go on by one a step. Older by more
+// than the steps of any stroke is another visit's: its server was restarted with its clock set back.
+const STEPS = 5000;
+
 /** @type {WeakMap<object, Mounted>} */
 const MOUNTED = new WeakMap(); // one view for each place on a page, kept while its data changes
 
@@ -109,14 +113,15 @@ function parsed(data) {
 }
 
 /**
- * Show data, unless something newer stands there already: a live frame may have been faster.
+ * Show data, unless something newer of this visit stands there already: a live frame may have been
+ * faster.
  * @param {Mounted} mounted
  * @param {ShadowRoot | HTMLElement} root
  * @param {any} data
  */
 function take(mounted, root, data) {
   const seq = data.seq ?? 0;
-  if (seq < mounted.seq) {
+  if (seq < mounted.seq && mounted.seq - seq < STEPS) {
     if (mounted.data) mounted.view.show(mounted.data); // the theme may be another
     return;
   }
