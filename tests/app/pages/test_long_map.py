@@ -14,6 +14,7 @@ from tests.app.live.test_frames import ask
 from tests.support.component_stage import decoded
 from tests.support.long_model import page_of, write_long
 from tests.support.page_content import address, go, html, panel, part, told
+from transformer_viz.app.engine.trace_jobs import MAX_TOKENS
 from transformer_viz.app.live.registry import EXCHANGE
 from transformer_viz.app.ui.progress import Stopped
 from transformer_viz.checkpoints.common.longer import longer
@@ -137,6 +138,20 @@ def test_other_pages_say_how_long_a_text_may_be(visit: Callable[..., AppTest]) -
         go(app, name)
         assert not app.exception, name
         assert "this page takes at most 1,024. Shorten it, or open Explore" in told(app), name
+
+
+def test_there_is_no_worksheet_of_so_long_a_text(
+    visit: Callable[..., AppTest], tiny_vocabulary: bytes
+) -> None:
+    """Each of its stations would say that the text is too long, and nothing else."""
+    app = visit()
+    go(app, "lessons")
+    assert not app.exception and "this page takes at most 1,024" in html(app)
+    assert "worksheet" not in [one.key for one in app.get("download_button")]
+    short = visit(text=page_of(tiny_vocabulary, 30) + " " * MAX_TOKENS)
+    go(short, "lessons")
+    assert "worksheet" in [one.key for one in short.get("download_button")]
+    assert "this page takes at most" not in html(short)
 
 
 def test_each_tile_of_the_route_is_the_matrix(

@@ -7,6 +7,7 @@ from html import escape
 
 import streamlit as st
 
+from ...core.interventions import Intervention
 from ...i18n import mark, say, speaking, spoken_language
 from ...lessons import STATIONS, Station
 from ...lessons.glossary import GLOSSARY
@@ -14,6 +15,7 @@ from ...lessons.worksheet import Page, answer_sheet, worksheet
 from ..engine.engine import Engine
 from ..engine.model_kind import Kind
 from ..engine.query import DetailRequest, Question
+from ..engine.trace_jobs import MAX_TOKENS, length
 from ..lessons import answers, navigation
 from ..lessons.evidence import seen_of, serves
 from ..page_template import notices_above
@@ -145,6 +147,10 @@ def _sheet(engine: Engine) -> None:
             "sentence and model."
         )
         st.html(f'<p class="tv-notes">{escape(told)}</p>')
+        reason = _refusal(engine, question)
+        if reason:
+            layout.quiet(reason)
+            return
         with layout.row():
             for label, name, made in (
                 (say("download the worksheet"), "worksheet", sheet),
@@ -158,6 +164,20 @@ def _sheet(engine: Engine) -> None:
                     key=name,
                     on_click="ignore",
                 )
+
+
+def _refusal(engine: Engine, question: Question) -> str:
+    """Why there is no worksheet of a text, in a sentence; empty where there is one.
+
+    A token has a letter at least: a model is waited for only where a text may be too long.
+    """
+    if len(question.text) <= MAX_TOKENS:
+        return ""
+    try:
+        length(engine.model(question.model), question, Intervention())
+    except (ValueError, LookupError) as error:
+        return spoken(error)
+    return ""
 
 
 def _maker(
