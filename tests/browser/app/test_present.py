@@ -241,6 +241,37 @@ def test_keys_step_unfold_and_leave_and_never_while_typing(class_room: Page, url
     expect(page.locator(".tv-presented")).to_have_count(0)
 
 
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (1366, 768), (1920, 1080)])
+def test_the_unfolded_dock_is_on_the_screen_with_the_pictures(
+    class_room: Page, url: str, width: int, height: int
+) -> None:
+    """And nothing of the frame lies over the sentence, nor the line of keys over the ways back."""
+    page = class_room
+    page.set_viewport_size({"width": width, "height": height})
+    opened(page, f"{url}/?present=on&layer=1&head=3&lang=de&edits={WARM}")
+    page.keyboard.press("c")
+    expect(page.locator(".st-key-more")).to_be_visible()
+    rest(page, still=400)
+    dock = box(page.locator(".st-key-dock"))
+    assert abs(dock["y"] + dock["height"] - height) < 1
+    assert dock["height"] <= 150  # two lines
+    seen = page.evaluate(script("pictures_on_page"))
+    for part in (*seen["tiles"], seen["cells"]):
+        assert part["top"] + part["height"] <= dock["y"]
+        assert part["top"] > 0 and part["height"] >= 18
+    assert seen["cells"]["height"] >= 100
+    on_top = "one => one.contains(document.elementFromPoint(...(({x, y, width, height}) => \
+        [x + width / 2, y + height / 2])(one.getBoundingClientRect())))"
+    ways = [page.locator(f".st-key-{key} button") for key in ("undo", "redo", "clean", "more")]
+    for way in (*ways, page.locator(".st-key-fold-frame input").first):
+        assert way.evaluate(on_top), way
+    sentence = box(page.locator(".st-key-fold-frame input").first)
+    header = box(page.get_by_test_id("stHeader"))
+    assert sentence["y"] >= header["y"] + header["height"]
+    expect(page.locator(".tv-presented")).to_be_hidden()  # the box says it
+    page.set_viewport_size(BACK_ROW)
+
+
 @pytest.mark.parametrize("path", [page.path for page in PAGES])
 def test_the_back_row_reads_every_letter(class_room: Page, url: str, path: str) -> None:
     page, small = class_room, script("small_text")

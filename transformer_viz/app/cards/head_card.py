@@ -64,7 +64,7 @@ def clamp_row(found: Cells) -> None:
 def opened(scene: Scene, found: Cells) -> None:
     """The card of the opened head."""
     place = scene.place
-    with layout.row("center", spread=True):
+    with layout.row("center", spread=True, key="hand-head"):
         kind = layout.quiet_span(called(place.map_name))
         layout.heading(f"{place.site.label} {kind}", fit=True)
         with layout.row(fit=True):

@@ -37,7 +37,7 @@ def pictures(scene: Scene, question: str, opened: Callable[[], None]) -> None:
 
 
 def _choices(scene: Scene, question: str) -> None:
-    with layout.row("center", spread=True):
+    with layout.row("center", spread=True, key="hand-blocks"):
         layout.heading(question, fit=True)
         with layout.row(fit=True):
             block(scene)

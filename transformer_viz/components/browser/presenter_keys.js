@@ -15,6 +15,7 @@ const ARROWED = "input, [role='radio'], [role='slider'], [role='tab'], [role='me
 const OPENED = "[data-testid='stPopoverBody'], [role='dialog'], [role='listbox'], [role='menu']";
 /** Keys to the way they lead; a clicker sends the two last ones. @type {Record<string, Way>} */
 const WAYS = { ArrowLeft: "back", ArrowRight: "on", PageUp: "back", PageDown: "on" };
+const BELOW = 16; // pixels of a card below its picture
 const LOOK_AGAIN = 150; // milliseconds after which a page that changes is looked at for its buttons
 
 export class Presenter {
@@ -40,6 +41,7 @@ export class Presenter {
     this.watch = new MutationObserver(() => look.ask());
     this.watch.observe(document.body, { childList: true, subtree: true });
     on(window, "tv-painted", () => this.look());
+    on(window, "resize", () => look.ask());
     signal.addEventListener("abort", () => look.end());
     dressedAnew();
   }
@@ -49,6 +51,7 @@ export class Presenter {
     this.watch.disconnect();
     this.page.removeAttribute("data-present");
     this.page.removeAttribute("data-unfold");
+    ["--tv-room", "--tv-note"].forEach((name) => this.tellStyles(name, null));
     dressedAnew();
   }
 
@@ -67,6 +70,34 @@ export class Presenter {
     this.steps.hidden = !(steps || stations);
     this.stations.hidden = !(steps && stations);
     set(this.fold, "aria-pressed", String(this.page.hasAttribute("data-unfold")));
+    this.measure();
+  }
+
+  /** Tell the styles what room there is for the opened head's picture and what is said below it. */
+  measure() {
+    const view = document.querySelector(".st-key-head-view [data-painted]");
+    const picture = view?.shadowRoot?.querySelector(".picture, .box");
+    const scrolled = view?.closest("[data-testid='stMain']")?.scrollTop ?? 0;
+    const room = view && window.innerHeight - this.foot - BELOW - boxOf(view).top - scrolled;
+    this.tellStyles("--tv-room", room);
+    this.tellStyles("--tv-note", view && picture && boxOf(view).height - boxOf(picture).height);
+  }
+
+  /**
+   * @param {string} name
+   * @param {number | null | undefined} pixels  left out: what present.css says
+   */
+  tellStyles(name, pixels) {
+    if (pixels == null) this.page.style.removeProperty(name);
+    else this.page.style.setProperty(name, `${Math.max(0, Math.floor(pixels))}px`);
+  }
+
+  /** How much of the window the dock takes, or the slider that stands for it, or the line of keys. */
+  get foot() {
+    const dock = document.querySelector(".st-key-dock");
+    if (dock && this.page.hasAttribute("data-unfold")) return boxOf(dock).height;
+    const slider = document.querySelector(".st-key-temperature");
+    return window.innerHeight - boxOf(slider?.checkVisibility() ? slider : this.place).top;
   }
 
   /**
@@ -103,6 +134,13 @@ export class Presenter {
     dressedAnew();
     this.look();
   }
+}
+
+/**
+ * @param {Element} place
+ */
+function boxOf(place) {
+  return place.getBoundingClientRect();
 }
 
 /**
