@@ -110,7 +110,15 @@ def measure_rows(row: pd.Series, names: Sequence[str], what: str = "measures") -
         names: of the registry.
         what: ``data-what`` of the table.
     """
-    titles = (say("measure"), say("measured"), "", say("chance"), "95 %", say("rows asked"), "")
+    titles = (
+        say("measure"),
+        say("measured"),
+        "",
+        say("chance"),
+        numeral(0.95, ".0%"),
+        say("rows asked"),
+        "",
+    )
     heads = "".join(f"<th>{escape(title)}</th>" for title in titles)
     rows = "".join(_measure_row(row, name) for name in names)
     return (

@@ -32,8 +32,10 @@ export function watchLetters() {
   if (watching) return;
   watching = true;
   const later = () => {
-    clearTimeout(waiting);
-    waiting = setTimeout(() => needLetters(textOf(document.body)), 150);
+    waiting ||= setTimeout(() => { // not put off again by a page that never rests
+      waiting = 0;
+      needLetters(textOf(document.body));
+    }, 150);
   };
   new MutationObserver(later).observe(document.body,
     { subtree: true, childList: true, characterData: true });
