@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 from tests.support.page_content import html, told
 from transformer_viz.app.heads import sentences
 from transformer_viz.app.pages import heads
+from transformer_viz.app.session import view_options
 from transformer_viz.checkpoints.files import upload_rooms
 from transformer_viz.preprocessing.tokenizers import processor
 
@@ -81,3 +83,44 @@ def test_half_a_vocabulary_is_refused_without_the_words_of_its_library() -> None
     with pytest.raises(ValueError, match="cut off or of another kind") as caught:
         processor(content)
     assert "INTERNAL" not in str(caught.value) and ".cc" not in str(caught.value)
+
+
+HOMELESS = """
+import sys
+import transformer_viz as tv
+from transformer_viz.app.engine.engine import Engine
+from transformer_viz.app.engine.query import Question, whole_layer
+
+engine = Engine("en-de-small")
+answer = engine.clean(Question("en-de-small", "The dog sleeps."), whole_layer("cross", 0))
+print(answer.trace.attention("cross", 0).shape, answer.text)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.shipped
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is where not even root may write")
+def test_a_home_that_may_not_be_written_is_not_missed(tmp_path: Path) -> None:
+    kept = {word: text for word, text in os.environ.items() if not word.startswith(("XDG_", "HF_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", HOMELESS],
+        env=kept | {"HOME": "/proc", "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Hund" in done.stdout and not done.stderr, done.stdout + done.stderr
+
+
+def test_a_clock_that_goes_back_gives_a_visit_no_older_number(
+    visit: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within a visit the clock is asked once; what it says later changes nothing."""
+    now = [1_800_000_000 * 10**9]
+    monkeypatch.setattr(view_options.time, "time_ns", lambda: now[0])
+    app = visit(text="The cat sat.", model="en-de-small")
+    first = app.session_state["_frame_number"]
+    for jump in (3600, -7200):
+        now[0] += jump * 10**9
+        app.run()
+        assert not app.exception and app.session_state["_frame_number"] == first

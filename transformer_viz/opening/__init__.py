@@ -1,3 +1,17 @@
-"""Checkpoints that strangers bring, opened in a process of their own."""
+"""Checkpoints that strangers bring, opened in a process of their own.
 
-from .apart import open_apart as open_apart
+The name is fetched when first used: to begin the process that begins others needs no torch here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..core.lazy import lazy
+
+if TYPE_CHECKING:
+    from .apart import open_apart
+
+__all__ = ["open_apart"]
+
+__getattr__ = lazy(__name__, {"open_apart": ".apart"})

@@ -1,4 +1,7 @@
-"""Where processes that open files come from, and the folders they work in."""
+"""Where processes that open files come from, and the folders they work in.
+
+Nothing here imports torch: the process that begins the others does so while the server does.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,16 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..checkpoints.common.bundled import PRETRAINED
-from ..checkpoints.common.candidate import Candidate
 from ..checkpoints.files.upload_rooms import clear, folder
 from ..confinement.limits import Limits
 from ..confinement.processes import Child, Nursery
 from ..i18n import say
+
+if TYPE_CHECKING:
+    from ..checkpoints.common.candidate import Candidate
 
 MEGA = 1_000_000
 PREFIX = "opening-"

@@ -217,6 +217,36 @@ def test_the_process_for_files_is_started_once(
     until(lambda: begun == [1])
 
 
+def test_the_process_for_files_starts_with_the_question_for_one(
+    models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link to a stranger's model need not wait for torch first, and for its process then."""
+    began: list[str] = []
+    monkeypatch.setattr(Models, "expect", lambda self: began.append("process"))
+    monkeypatch.setattr(Models, "_load", lambda self, loading: began.append("load"))
+    models.start("path:a")
+    until(lambda: len(began) == 2)
+    assert began == ["process", "load"]
+
+
+WARM = """
+import sys
+from transformer_viz.app.engine import model_loader
+from transformer_viz.opening import places
+
+places.NURSERY.warm()
+model_loader._warm_up()
+print(places.NURSERY.process, "torch" in sys.modules)
+"""
+
+
+@pytest.mark.process
+def test_the_process_for_files_is_begun_before_torch_is_here() -> None:
+    done = subprocess.run([sys.executable, "-c", WARM], capture_output=True, text=True, check=True)
+    process, torch = done.stdout.split()
+    assert int(process) > 0 and torch == "False"
+
+
 def until(ready: Callable[[], bool]) -> None:
     """Wait for something that other threads bring about."""
     end = time.monotonic() + 20

@@ -101,6 +101,8 @@ class Models:
                 return known
             loading = self._loadings[name] = Loading(name, shelved, written, waiting=waiting)
             self._loadings.move_to_end(name)
+        if not shelved.in_the_box:
+            self.expect()  # it starts while this process imports torch, or waits for its turn
         threading.Thread(target=self._in_turn, args=(loading,), daemon=True).start()
         return loading
 
