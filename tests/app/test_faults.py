@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -124,3 +126,27 @@ def test_a_clock_that_goes_back_gives_a_visit_no_older_number(
         now[0] += jump * 10**9
         app.run()
         assert not app.exception and app.session_state["_frame_number"] == first
+
+
+@pytest.mark.process
+@pytest.mark.shipped
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signal that holds a process")
+def test_a_server_that_slept_amid_a_run_goes_on() -> None:
+    from benchmarks.memory import server_of
+    from benchmarks.pupil import Pupil
+    from tests.support.browser import running_app
+
+    with running_app() as url:
+        pupil, server = Pupil(url), server_of(url)
+        pupil.open({"text": "The cat sat."})
+        held = threading.Timer(0.3, os.kill, (server, signal.SIGSTOP))
+        again = threading.Timer(3, os.kill, (server, signal.SIGCONT))
+        held.start()
+        again.start()
+        try:
+            assert pupil.type(" ".join(map(str, range(7919, 90_000, 7919)))) > 2
+        finally:
+            again.join()
+        pupil.type("The dog sleeps.")
+        pupil.end()
+    assert "text=The+dog+sleeps." in pupil.query and not pupil.seen.alerts, pupil.query
