@@ -11,13 +11,17 @@ RUN := .venv/installed
 DEV := .venv/installed-dev
 PYTEST := $(BIN)/python -m pytest --durations 25
 SPREAD := --numprocesses $(WORKERS) --dist worksteal
+# `make lowest`: its environment, and what requirements-dev.txt pins that the lowest file pins too.
+LOWEST := .venv-lowest
+OTHERS := ^(accelerate|anywidget)==
 LIGHT := not browser and not app and not shipped and not process and not families and not slow and not soak
 
 # Compiled files are kept, whatever the shell says: without them each run compiles all tests anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help app test quick test-of check coverage docs-check bench soak train docs wheel screenshots
+.PHONY: help app test quick test-of check coverage docs-check bench soak train docs wheel lowest \
+  screenshots
 
 help: ## say what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /:	/' | expand -t 14
@@ -71,6 +75,14 @@ docs: $(DEV) ## build the docs as a site into site/; a warning is an error
 
 wheel: $(DEV) ## build the wheel and the source archive into dist/
 	$(BIN)/python -m hatchling build
+
+lowest: wheel ## try the lowest versions of pyproject.toml, in an environment of its own
+	$(PYTHON) -m venv $(LOWEST)
+	grep -vE '$(OTHERS)' requirements-dev.txt >$(LOWEST)/dev.txt
+	$(LOWEST)/bin/python -m pip install --constraint requirements-lowest.txt \
+	  "$$(ls -t dist/*.whl | head -n 1)[export,notebook,accelerate]" --requirement $(LOWEST)/dev.txt
+	$(LOWEST)/bin/python -m pytest $(SPREAD) -m 'not browser and not soak' --ignore tests/browser \
+	  -W 'ignore::DeprecationWarning:torch.jit._script' $(ARGS)
 
 screenshots: $(DEV) ## take the pictures of docs/pictures in a headless browser
 	@./.ci/chromium

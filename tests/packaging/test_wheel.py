@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 import urllib.request
 import zipfile
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ from transformer_viz.core.version import __version__
 ROOT = Path(__file__).parents[2]
 MOST = 60e6  # bytes
 BOX = "transformer_viz/box/"
+#: Extras that `make lowest` installs beside the package.
+TRIED = ("export", "notebook", "accelerate")
 
 pytestmark = [pytest.mark.process, pytest.mark.shipped]
 
@@ -77,6 +80,30 @@ def test_it_asks_for_what_the_app_is_tested_with(wheel: Path) -> None:
             assert _numbers(least) <= _numbers(pinned[package])
 
 
+def test_the_lowest_versions_are_those_of_the_bounds() -> None:
+    """`make lowest` tries what requirements-lowest.txt pins; docs/versions.md tells of the same."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *(one for name in TRIED for one in extras[name])]
+    bounds = dict(re.fullmatch(r"([\w-]+)>=([\d.]+)", one).groups() for one in wanted)  # type: ignore[union-attr]
+    text = (ROOT / "requirements-lowest.txt").read_text(encoding="utf-8")
+    lowest = dict(re.findall(r"^([\w-]+)==([\d.]+)$", text, re.MULTILINE))
+    assert {name: _whole(least) for name, least in bounds.items()} == {
+        name: _whole(version) for name, version in lowest.items()
+    }
+    page = (ROOT / "docs" / "versions.md").read_text(encoding="utf-8")
+    told = re.findall(r"^\| ([\w-]+) \| ([\d.]+) \| ([\d.]+) \|", page, re.MULTILINE)
+    pins = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    pins += (ROOT / "requirements-dev.txt").read_text(encoding="utf-8")
+    newest = dict(re.findall(r"^([\w-]+)==([\d.]+)$", pins, re.MULTILINE))
+    assert told == [(name, version, newest[name]) for name, version in lowest.items()]
+
+
+def _whole(version: str) -> tuple[int, ...]:
+    """Three numbers: 2 is 2.0.0."""
+    return (*_numbers(version), 0, 0)[:3]
+
+
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
@@ -95,6 +122,16 @@ def test_models_and_a_run_from_an_empty_folder(installed: Path, tmp_path: Path) 
     assert shape == "3 8"
     assert int(last) >= 0
     assert not list(tmp_path.iterdir())
+
+
+def test_what_readme_shows_runs_from_an_empty_folder(installed: Path, tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 2
+    python(installed, "-c", "\n".join(blocks), cwd=tmp_path)
+    words = ["trace", "en-de", "The dog sleeps.", "--out", "dog.safetensors"]
+    python(installed, "-m", "transformer_viz", *words, cwd=tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"run.safetensors", "dog.safetensors"}
 
 
 @pytest.fixture

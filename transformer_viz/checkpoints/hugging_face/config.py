@@ -64,6 +64,7 @@ def library_config(
     """
     kind = settings["model_type"]
     require_known(transformers, kind)
+    _check_classes(settings.get("architectures"))
     check_sizes(settings, tensors)
     try:
         return transformers.CONFIG_MAPPING[kind].from_dict(_read(settings), return_dict=True)
@@ -71,6 +72,17 @@ def library_config(
         raise CheckpointError(
             f"config.json does not describe a {kind} model: {plainly(error)}. Correct the word."
         ) from error
+
+
+def _check_classes(names: Any) -> None:
+    """Refuse what is no list of names; some versions of the library would say it in their words."""
+    if names and not (
+        isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+    ):
+        raise CheckpointError(
+            f"architectures in config.json is {names!r}; it is a list of names of classes, such "
+            f'as ["BertForMaskedLM"]. Correct it, or take it out.'
+        )
 
 
 def require_known(transformers: Any, kind: str) -> None:

@@ -54,12 +54,7 @@ def class_of(transformers: Any, config: Any, weights: Weights) -> type:
     Raises:
         CheckpointError: no such class, or none that the weights fit.
     """
-    names: Any = config.architectures or []
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise CheckpointError(
-            f"architectures in config.json is {names!r}; it is a list of names of classes, such "
-            f'as ["BertForMaskedLM"]. Correct it, or take it out.'
-        )
+    names = config.architectures
     if names:
         return _named(transformers, config, names[0])
     fits = [(cls, difference(cls, config, weights)) for cls in _candidates(transformers, config)]
