@@ -153,7 +153,8 @@ class Station:
     which Step inside opens; ``free`` whether it is about what the model writes by itself, also
     where a translation was typed; ``translates`` whether only a translator can show it; ``first``
     what is said before an option is chosen; ``looks`` whether nothing is to be changed yet, so that
-    the controls stay folded; ``deed`` the name of a button that does the first experiment;
+    the controls stay folded; ``pieces`` whether the sentence's pieces are what is asked about, so
+    that a class sees them too; ``deed`` the name of a button that does the first experiment;
     ``ranked`` whether all heads are ranked by their removal on the sentence; ``hides`` the row
     whose word is asked about while source words are hidden.
     """
@@ -178,6 +179,7 @@ class Station:
     translates: bool = False
     first: str = PREDICT
     looks: bool = False
+    pieces: bool = False
     deed: str = ""
     hides: Callable[[Trace], int] | None = None
     ranked: bool = False

@@ -14,6 +14,7 @@ from transformer_viz.lessons import STATIONS
 
 from ...support.page_actions import address, edits, go, query, still, type_sentence
 from ...support.rest import rest
+from ...support.scripts import script
 
 pytestmark = pytest.mark.shipped
 MODEL = "en-de-small"
@@ -120,6 +121,30 @@ def test_a_class_sees_the_first_station_without_controls_and_may_ask_for_them(
     still(page)  # all keys are heard, and nothing is mounted anew
     page.keyboard.press("c")
     expect(page.locator(".st-key-temperature")).to_be_visible()
+
+
+def test_a_class_sees_what_it_is_asked_about(page: Page, url: str) -> None:
+    """All pieces that it is to count, and beside an answer the row of the map that it is about."""
+    page.set_viewport_size({"width": 1280, "height": 720})
+    sentence = "The animal didn't cross the street because it was too tired."
+    words: dict[str, Any] = {"model": "en-de", "text": sentence, "beam": 1, "present": "on"}
+    page.goto(address(url, "step-inside", station=1, **words))
+    chips = page.locator(".st-key-tokens .tv-chip")
+    expect(chips.filter(has_text="</s>")).to_be_in_viewport(ratio=1)
+    pieces = chips.filter(visible=True).count()
+    assert chips.filter(visible=True).last.inner_text() == "</s>"  # those of the source alone
+    row: dict[str, Any] = {"block": "encoder", "layer": 3, "head": 4, "token": 8}
+    page.goto(address(url, station=10, predicted="10.0", lang="de", **row, **words))
+    button(page, "station-show")
+    expect(page.locator(".tv-station-solved")).to_be_visible()
+    rest(page, still=400)
+    foot = page.locator(".st-key-temperature").bounding_box()
+    strip = page.locator(".st-key-station").bounding_box()
+    cells = page.evaluate(script("pictures_on_page"))["cells"]
+    assert foot is not None and strip is not None
+    line = cells["top"] + cells["height"] * 9 / pieces  # the foot of the row that is framed
+    assert strip["y"] >= 0 and strip["y"] + strip["height"] <= cells["top"] and line <= foot["y"]
+    assert cells["height"] >= 80
 
 
 def test_the_last_station_does_its_edit_and_takes_it_back(page: Page, url: str) -> None:

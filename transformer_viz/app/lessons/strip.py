@@ -119,10 +119,13 @@ def _seen(scene: Scene, station: Station, place: DeltaGenerator) -> Seen:
 
 def _head(station: Station) -> None:
     number, last = state.station, len(STATIONS)
-    with layout.row("center", spread=True):
+    with layout.row("center", spread=True, key="hand-station"):
         count = say("Station {number} of {last}", number=number, last=last)
+        names = "tv-question tv-station"
+        if station.pieces and navigation.at(station):
+            names += " tv-station-pieces"
         st.html(
-            f'<h2 class="tv-question tv-station"><span class="tv-quiet">{escape(count)}</span>'
+            f'<h2 class="{names}"><span class="tv-quiet">{escape(count)}</span>'
             f"{escape(say(station.title))}</h2>",
             width="content",
         )
@@ -168,9 +171,13 @@ def _question(asked: Ask, number: int, station: Station, seen: Seen) -> None:
     count = len(asked.options)
     tried = answers.tried(number, count)
     solved = asked.right in tried or len(set(tried)) > 1
-    with layout.row(key="station-options"):
+    large = presenting()
+    options = layout.row(key="station-options")
+    with options:
         for option, text in enumerate(asked.options):
             right = solved and option == asked.right
+            if large and solved and not right and option not in tried:
+                continue  # it makes room for the picture
             st.button(
                 escape_markdown(("✓ " if right else "✗ " if option in tried else "") + text),
                 key=f"option-{number}-{option}",
@@ -179,17 +186,19 @@ def _question(asked: Ask, number: int, station: Station, seen: Seen) -> None:
                 type="primary" if right else "secondary",
             )
     why = _told(asked, tried, solved) if tried else _first(number, station)
+    state_of = " tv-station-solved" if solved else ""
     with layout.row(key="station-told"):
-        st.html(f'<p class="tv-station-why" role="status">{why}</p>')
-        with st.container(width="content", gap="xsmall"):
-            if station.deed:
-                _deed(station, station.experiments(seen)[0])
-            if tried and not solved:
-                _show(number)
-            if solved and asked.lab:
-                st.link_button(say("open the lab"), navigation.lab_address(asked.lab))
-            if solved and asked.row is not None:
-                st.link_button(say("the deletion curve"), navigation.why_address(asked.row))
+        st.html(f'<p class="tv-station-why{state_of}" role="status">{why}</p>')
+        beside = st.container(width="content", gap="xsmall", horizontal=large)
+    with options if large and solved else beside:
+        if station.deed:
+            _deed(station, station.experiments(seen)[0])
+        if tried and not solved:
+            _show(number)
+        if solved and asked.lab:
+            st.link_button(say("open the lab"), navigation.lab_address(asked.lab))
+        if solved and asked.row is not None:
+            st.link_button(say("the deletion curve"), navigation.why_address(asked.row))
 
 
 def _show(number: int) -> None:

@@ -79,7 +79,7 @@ export class Presenter {
     const picture = view?.shadowRoot?.querySelector(".picture, .box");
     const scrolled = view?.closest("[data-testid='stMain']")?.scrollTop ?? 0;
     const room = view && window.innerHeight - this.foot - BELOW - boxOf(view).top - scrolled;
-    this.tellStyles("--tv-room", room);
+    this.tellStyles("--tv-room", room && room > 0 ? room : null); // one further down has a screen
     this.tellStyles("--tv-note", view && picture && boxOf(view).height - boxOf(picture).height);
   }
 
@@ -89,7 +89,7 @@ export class Presenter {
    */
   tellStyles(name, pixels) {
     if (pixels == null) this.page.style.removeProperty(name);
-    else this.page.style.setProperty(name, `${Math.max(0, Math.floor(pixels))}px`);
+    else this.page.style.setProperty(name, `${Math.floor(pixels)}px`);
   }
 
   /** How much of the window the dock takes, or the slider that stands for it, or the line of keys. */

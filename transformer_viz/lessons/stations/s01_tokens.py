@@ -93,4 +93,5 @@ STATION = Station(
     ask=_ask,
     first=READ,
     looks=True,
+    pieces=True,
 )
