@@ -85,6 +85,15 @@ def test_the_dock_stands_at_the_same_place_on_every_page(page: Page, url: str) -
     assert all(place == places[0] for place in places)
 
 
+def test_german_has_two_lines_of_controls_as_english_has(page: Page, url: str) -> None:
+    page.set_viewport_size({"width": 1280, "height": 720})
+    tops = {}
+    for lang in ("en", "de"):
+        go(page, address(url, lang=lang, **LINK))
+        tops[lang] = {key: box_of(page, key)["y"] for key in ("dock", "scope", "more", "clean")}
+    assert tops["de"] == tops["en"]
+
+
 def test_nothing_moves_while_the_slider_does(page: Page, url: str) -> None:
     page.set_viewport_size({"width": 1280, "height": 720})
     go(page, address(url, **LINK))

@@ -96,6 +96,10 @@ def test_a_phone_reaches_every_page_from_the_side(page: Page, url: str) -> None:
         expect(
             page.get_by_test_id("stSidebarNav").get_by_text(one.title, exact=True)
         ).to_be_visible()
+    close = page.get_by_test_id("stSidebarCollapseButton").get_by_role("button")
+    close.click()  # nothing lies over it
+    expect(page.get_by_test_id("stSidebarNav")).not_to_be_in_viewport()
+    page.get_by_test_id("stExpandSidebarButton").click()
     page.get_by_test_id("stSidebarNav").get_by_text("About", exact=True).click()
     page.wait_for_url("**/about*")
 
