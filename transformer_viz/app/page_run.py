@@ -58,9 +58,8 @@ def page_run(engine: Engine, pages: Sequence[Page]) -> Iterator[StreamlitPage]:
     else:
         visit.frame_has(frame.CORNER)
         visit.keep_unmounted_keys()
+    components.language()  # before the page, which may have nothing to draw, or stop
     yield chosen
-    if not framed:
-        components.language()
     visit.save(engine)
 
 

@@ -169,7 +169,7 @@ def address(data: bytes, *, key: str) -> None:
 
 
 def language() -> None:
-    """Let a page without pictures say whose language it speaks, as pictures do by themselves."""
+    """Let a page say whose language it speaks and look after its letters, pictures or none."""
     PANEL(
         data=pack({"part": "language", "seq": 0, "html": ""}),
         key="language",

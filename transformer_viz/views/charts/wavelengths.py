@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from ...core.palette import palette
 from ...core.trace import Trace
-from ...i18n import say
+from ...i18n import numeral, say
 from ...metrics.positions.positions import FASTEST, SLOWEST, Wave, position_rows, run_note, waves
 from .theme import STEADY, captioned, figure
 
@@ -56,7 +56,7 @@ def _frame(turning: Sequence[Wave], pairs: int, dark: bool) -> go.Figure:
         "type": "log",
         "range": [low - 0.5, high + 0.5],
         "tickvals": [10.0**power for power in powers],
-        "ticktext": [f"{10.0**power:,g}" for power in powers],
+        "ticktext": [numeral(10.0**power, ",g") for power in powers],
         "title": {"text": say("positions of one turn"), **TITLE},
     }
     across = {"range": [-1, pairs], "title": {"text": say("pair of dimensions"), **TITLE}}
