@@ -136,5 +136,7 @@ def veiled(sentence: str, *places: Path) -> str:
     known = {place for root in roots() for place in (root, root.resolve())}
     for place in sorted((*places, *known), key=lambda one: -len(one.parts)):
         if place != place.parent:
-            sentence = sentence.replace(f"{place}/", "").replace(str(place), f"“{place.name}”")
+            sentence = sentence.replace(f"{place}/", "").replace(
+                str(place), say("“{word}”", word=place.name)
+            )
     return sentence

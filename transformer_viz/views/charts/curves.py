@@ -144,7 +144,7 @@ def _across(
             "tickmode": "array",
             "tickvals": list(range(len(names))),
             "ticktext": [escaped(name) for name in names],
-            "tickangle": -35 if _slanted(names) else 0,
+            "tickangle": -50 if _slanted(names) else 0,
             "range": [-0.3, len(names) - 0.7],
         }
     if not log:

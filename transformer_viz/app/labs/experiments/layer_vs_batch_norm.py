@@ -9,7 +9,7 @@ import streamlit as st
 
 from .... import views
 from ....core.trace_parts import Tokens
-from ....i18n import mark, say
+from ....i18n import mark, numeral, say
 from ....metrics.residual.batch_norm import batch_normed, layer_normed
 from ....views.charts.curves import Curve
 from ...session.scene import Scene
@@ -208,9 +208,9 @@ def _word(bench: Bench, found: NormResult) -> None:
         (say("batch norm, second batch"), found.batch[1]),
     )
     bench.table(
-        (f"“{found.tokens.labels[found.word]}”", say("mean"), say("spread")),
+        (say("“{word}”", word=found.tokens.labels[found.word]), say("mean"), say("spread")),
         [
-            (name, f"{table[found.word].mean():.3f}", f"{table[found.word].std():.3f}")
+            (name, numeral(table[found.word].mean(), ".3f"), f"{table[found.word].std():.3f}")
             for name, table in made
         ],
     )

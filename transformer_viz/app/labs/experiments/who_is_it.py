@@ -182,7 +182,9 @@ def _maps(bench: Bench, found: WhoIsItResult, traces: list[Trace]) -> None:
     ]
     any_picture = next(iter(found.pictures.values()), None)
     if any_picture is not None:
-        bench.table((say("weight on"), *(f"“{noun}”" for noun in any_picture.nouns)), rows)
+        bench.table(
+            (say("weight on"), *(say("“{word}”", word=noun) for noun in any_picture.nouns)), rows
+        )
 
 
 def _every_head(bench: Bench, found: WhoIsItResult) -> None:
