@@ -10,6 +10,7 @@ import numpy as np
 from ..core.sites import MAPS, Site, called
 from ..core.trace import Trace
 from ..i18n import say
+from ..metrics.attention import tile_changes
 from .blob import both_palettes, pack
 from .head_map import head_numbers, map_height
 from .map_look import PLAIN, MapLook
@@ -17,6 +18,7 @@ from .map_words import side_words, words_name
 from .ruler import rulers
 
 ROBUST = 0.98  # of the cells of a thumbnail: up to here their colours differ
+MIDDLE = 128  # the code of no change, in a thumbnail of changes
 ALIKE = 1.25  # times the end of the colours: a largest weight no farther off is the end itself
 
 
@@ -67,6 +69,7 @@ def long_map_data(
     *,
     direction: str | None = None,
     note: str = "",
+    before: Trace | None = None,
 ) -> bytes:
     """One head as a map that is fetched in tiles, for ``map.js``.
 
@@ -83,8 +86,10 @@ def long_map_data(
         look: what is chosen, and the colours.
         direction: what rows and columns are to each other; left out, that rows look at columns.
         note: what a reader must know of the run.
+        before: another run over the same words; then the change since it is drawn instead.
 
     Raises:
+        ValueError: the runs have maps of different sizes; says which.
         LookupError: a map that the trace lacks or has no tiles of; says why.
     """
     shape = trace.map_shape(block, layer)
@@ -96,7 +101,7 @@ def long_map_data(
         "title": f"{called(block)} L{layer} H{head}",
         **_sides(trace, block, words),
         "height": map_height(shape[0]),
-        "change": False,
+        "change": before is not None,
         "old": shape[0],
         **colour_end(small),
         "token": look.token,
@@ -104,7 +109,7 @@ def long_map_data(
         **look.colours(),
         "zoom": look.zoom,
         "said": "",
-        "numbers": "" if line.ahead else head_numbers(trace, trace, site, False),
+        "numbers": "" if line.ahead else head_numbers(before or trace, trace, site, False),
         "direction": say("rows look at columns") if direction is None else direction,
         "note": note,
         "stride": [-(-size // side) for size, side in zip(shape, small.shape, strict=True)],
@@ -114,7 +119,17 @@ def long_map_data(
         "tiles": asdict(line) | {"named": words_name(trace, block)},
         **words,
     }
+    if before is not None:
+        header["most"] = tile_changes.colour_end(trace, before, site)
+        small = _changed(small, before.thumbnail(block)[layer, head])
+        header |= {"zero": MIDDLE, "unit": 2 / 255}
     return pack(header, pooled=small, pooled_masked=np.zeros(small.shape, np.uint8))
+
+
+def _changed(now: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """The change of a thumbnail, which stands there until the tiles come; 0 is no code of it."""
+    change = now.astype(np.int16) - before
+    return np.clip(MIDDLE + np.round(change / 2), 1, 255).astype(np.uint8)
 
 
 def _sides(trace: Trace, block: str, words: dict[str, Any]) -> dict[str, Any]:

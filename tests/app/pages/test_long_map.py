@@ -70,17 +70,50 @@ def test_explore_draws_a_long_text_and_says_what_it_leaves_out(
     assert not [box for box in app.selectbox if box.key in ("token", "key", "answer")]
     assert not [box for box in app.toggle if box.key in ("words", "special")]
     offered = next(box for box in app.button_group if box.key == "compare").options
-    assert offered == ["Now", "Before"]
+    assert offered == ["Now", "Before", "Difference"]
     link = address(app)
     assert link["text"].startswith("z.") and len(link["text"]) < len(chapter) / 2
     again = visit(**link)
     assert again.text_input(key="text").value == chapter
 
 
-def test_a_link_to_a_difference_says_that_there_is_none(visit: Callable[..., AppTest]) -> None:
-    app = visit(compare="difference", edits='{"edits":[{"kind":"temperature","value":3}]}')
-    assert not app.exception and "is not drawn of so long a text" in told(app)
-    assert "compare" not in address(app)
+def test_the_difference_of_two_runs_comes_in_tiles(
+    visit: Callable[..., AppTest],
+    folder: Path,
+    chapter: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each tile is the one matrix less the other, and the finest say what the weight was."""
+    monkeypatch.setattr(EXCHANGE, "is_open", True)
+    edits = '{"edits":[{"kind":"temperature","value":3.0}]}'
+    app = visit(layer="1", head="1", compare="difference", edits=edits)
+    assert not app.exception and address(app)["compare"] == "difference", told(app)
+    header, arrays = part(app, "head")
+    line = header["tiles"]
+    assert header["change"] and line["far"] == "" and "The difference: each" in header["note"]
+    model = longer(tv.load(folder), TOKENS)
+    now, was = (
+        tv.trace(model, chapter, keep=("weights",), check=False, intervention=one)
+        for one in (Intervention.from_json(edits), Intervention())
+    )
+    before = was.attention("decoder", 1)[1]
+    change = now.attention("decoder", 1)[1] - before
+    small = (arrays["pooled"].astype(int) - header["zero"]) * header["unit"]
+    assert 0 < np.abs(small).max() <= 1
+    token = line["address"].split("/")[-2]
+    for row, column in ((0, 0), (4, 1)):
+        status, (_, body) = ask(token + "/tile", of=line["of"], level=0, row=row, column=column)
+        found = decoded(body)[1]
+        place = np.s_[row * TILE : (row + 1) * TILE, column * TILE : (column + 1) * TILE]
+        assert status == 200 and np.abs(found["weights"] - change[place]).max() <= 2e-6
+        assert np.abs(found["was"] - before[place]).max() <= 2e-6
+    status, (_, body) = ask(token + "/tile", of=line["of"], level=2, row=0, column=0)
+    found = decoded(body)[1]
+    assert (
+        "was" not in found
+        and abs(np.abs(found["weights"]).max() - np.abs(change[:1024, :1024]).max()) <= 2e-6
+    )
+    assert (found["weights"] < 0).any() and (found["weights"] > 0).any()
 
 
 def test_words_and_far_links_of_the_route(

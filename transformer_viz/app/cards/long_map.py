@@ -25,19 +25,17 @@ from . import head_card
 from .downloads import take
 
 SHORT = mark(
-    "Of a text of more than {most:,} tokens only the map is drawn, token by token: lines, q·k, the "
-    "difference, whole words, leaving marks out and guesses need a shorter one."
+    "Of a text of more than {most:,} tokens only the map is drawn, token by token: lines, q·k, "
+    "whole words, leaving marks out and guesses need a shorter one."
 )
-NO_DIFFERENCE = mark(
-    "The difference of two runs is not drawn of so long a text; the run of now is shown."
+CHANGES = mark(
+    "The difference: each weight less what it was before the change, a coarser cell the largest of "
+    "them. Two changes in a hundred lie beyond the ends of the colours. Files hold the run of now."
 )
 
 
 def clamp_selection(scene: Scene) -> Scene:
     """The scene with a chosen row and column that its map has, and with a run that it can show."""
-    if state.compare == "difference":
-        notices.about_link(say(NO_DIFFERENCE))
-        state.compare = "now"
     rows, columns = scene.now.map_shape(scene.place.map_name, scene.place.layer)
     notices.clamp_index("token", rows, mark("word"))
     if state.key is not None and state.key >= columns:
@@ -72,7 +70,9 @@ def long_map(scene: Scene) -> bytes:
     Raises:
         LookupError: a map without tiles; says why.
     """
-    place, run = scene.place, scene.shown[0]
+    place, (run, before) = scene.place, scene.shown
+    if not run.intervention:  # the run of the changes is still to come
+        before = None
     address = frames.line(scene)
     made = ahead.of_scene(scene)
     line = TileLine(
@@ -82,7 +82,7 @@ def long_map(scene: Scene) -> bytes:
         levels(run.map_shape(place.map_name, place.layer)),
         ahead=made is not None,
         words=address and address + WORDS,
-        far=address and address + FAR,
+        far="" if before is not None else address and address + FAR,
     )
     return long_map_data(
         run,
@@ -92,13 +92,14 @@ def long_map(scene: Scene) -> bytes:
         line,
         payloads.map_look(scene),
         direction=payloads.direction(scene),
-        note=" ".join(_notes(scene, made)),
+        note=" ".join(_notes(scene, made, before is not None)),
+        before=before,
     )
 
 
-def _notes(scene: Scene, made: ahead.Ahead | None) -> list[str]:
+def _notes(scene: Scene, made: ahead.Ahead | None, change: bool) -> list[str]:
     """What is left out, and what a reader must know of the model and of the run."""
     if scene.awaited and scene.look.compare != "before":
         return [say(ahead.OLDER) if made is None else made.note]
-    notes = [say(SHORT, most=MAX_TOKENS)]
+    notes = [*([say(CHANGES)] if change else []), say(SHORT, most=MAX_TOKENS)]
     return [*notes, *filter(None, [beyond(scene.now)])]

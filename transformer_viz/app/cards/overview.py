@@ -66,11 +66,10 @@ def block(scene: Scene) -> None:
 
 
 def compare(scene: Scene) -> None:
-    """Now, before, or the difference; nothing to choose while nothing is changed. Of two runs in
-    tiles there is no difference."""
+    """Now, before, or the difference; nothing to choose while nothing is changed."""
     st.segmented_control(
         say("compare"),
-        [run for run in COMPARE if run != "difference" or not scene.is_long],
+        list(COMPARE),
         key="compare",
         format_func=lambda run: say(COMPARE[run]),
         required=True,

@@ -15,7 +15,7 @@ from ...core.interventions import Intervention
 from ...core.sites import Site
 from ...core.trace import Trace
 from ...i18n import speaking
-from ...metrics.attention import tile_pyramid
+from ...metrics.attention import tile_changes, tile_pyramid
 from ...metrics.attention.tile_pyramid import Sheet, Square
 from ..engine.engine import Engine
 from ..engine.task import Abandoned, Task
@@ -113,13 +113,35 @@ def tile(line: LiveSession, wanted: Asked) -> bytes:
         return _packed(_ahead_of_its_run(line, made, wanted.place, task))
     if wanted.of != name_of(view) or isinstance(wanted.place, Region):
         raise LookupError("The page shows another map by now.")
-    run, model = run_of(view, task), view.question.model
-    return _packed(sheet(view.engine, model, run, view.place.site, wanted.place, task))
+    (run, before), model = runs_of(view, task), view.question.model
+    site, square = view.place.site, wanted.place
+    if before is None:
+        return _packed(sheet(view.engine, model, run, site, square, task))
+    found = changes_of(view.engine, model, (run, before), site, square, task)
+    if square.level:
+        return _packed(found)
+    # A weight that is pointed at is told as it was, too.
+    return _packed(found, was=tile_pyramid.part(before, site, square)[0])
 
 
-def _packed(found: Sheet) -> bytes:
+def _packed(found: Sheet, **more: np.ndarray) -> bytes:
     weights, hidden = found
-    return pack({"part": "tile"}, weights=weights, masked=hidden.astype(np.uint8))
+    return pack({"part": "tile"}, weights=weights, masked=hidden.astype(np.uint8), **more)
+
+
+def runs_of(view: ViewState, task: Task) -> tuple[Trace, Trace | None]:
+    """The run whose map a page shows, and the one that is subtracted from it.
+
+    Raises:
+        LookupError: it waits for one, and those before are gone.
+        Abandoned: the task was given up.
+    """
+    run = run_of(view, task)
+    if view.look.compare != "difference" or not view.changes or not run.intervention:
+        return run, None
+    seen = view.question, view.kind, view.place, Intervention(), view.look
+    before = view.before_run or scene_at(view.engine, *seen, task, long=view.long).now
+    return run, before
 
 
 def run_of(view: ViewState, task: Task) -> Trace:
@@ -164,6 +186,32 @@ def sheet(engine: Engine, model: str, run: Trace, site: Site, square: Square, ta
     tile_pyramid.within(shape, square)
     kept: Sheet = engine.ask(model, _whole, ref(run), site, task=task, stepped=True)
     return tile_pyramid.cut(kept, shape, square)
+
+
+def changes_of(
+    engine: Engine,
+    model: str,
+    runs: tuple[Trace, Trace],
+    site: Site,
+    square: Square,
+    task: Task,
+) -> Sheet:
+    """A tile of what changed between two runs, the later one first; as `sheet` gives weights."""
+    shape = tile_changes.same_shape(*runs, site)
+    if square.level <= tile_pyramid.kept_level(shape):
+        return tile_changes.part(*runs, site, square)
+    tile_pyramid.within(shape, square)
+    both = tuple(map(ref, runs))
+    kept: Sheet = engine.ask(model, _whole_change, *both, site, task=task, stepped=True)
+    return tile_changes.cut(kept, shape, square)
+
+
+def _whole_change(
+    model: Any, run: ref[Trace], before: ref[Trace], site: Site, tell: Callable[[int, int], None]
+) -> Sheet:
+    now, was = run(), before()
+    assert now is not None and was is not None
+    return tile_changes.whole(now, was, site, tell)
 
 
 def _whole(model: Any, run: ref[Trace], site: Site, tell: Callable[[int, int], None]) -> Sheet:

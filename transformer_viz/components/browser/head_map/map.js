@@ -114,7 +114,12 @@ export class HeadMap {
     this.below.table.hidden = Boolean(data.tiles);
     this.search.place.hidden = !data.tiles;
     this.search.show(words);
-    this.below.far.hidden = !data.tiles || Boolean(data.tiles.make); // a page of its own has no list
+    // A page of its own has no list, nor have changes: it is one of weights.
+    this.below.far.hidden = !data.tiles || Boolean(data.tiles.make) || data.change;
+    if (data.change) {
+      this.far.unfold(false);
+      this.below.far.setAttribute("aria-expanded", "false");
+    }
     if (data.tiles) this.far.show(data);
     this.below.show(data, picture.limit, picture.table, picture.hatched, palette.hatch);
     this.tabulate(this.below.open);

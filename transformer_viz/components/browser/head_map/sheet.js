@@ -30,10 +30,11 @@ const MOST_CELLS = 256; // in a row or a column
  *   arrays: Record<string, import("../shared/blob.js").Block>}} MapData
  */
 /** @typedef {Region & {down: number, across: number, width: number, values: Float32Array,
- *   masked: Uint8Array, deep?: number, cell?: (row: number, column: number) => Cell}} MapSheet
+ *   masked: Uint8Array, deep?: number, was?: Float32Array,
+ *   cell?: (row: number, column: number) => Cell}} MapSheet
  *   `down` x `across` weights a cell, `width` cells in a row; `deep`: a cell is of its first rows
- *   alone, of so many; `cell`: where cells may be coarser */
-/** @typedef {Region & {value: number, masked: boolean, pooled: boolean}} Cell */
+ *   alone, of so many; `was`: weights before a change; `cell`: where cells may be coarser */
+/** @typedef {Region & {value: number, masked: boolean, pooled: boolean, was?: number}} Cell */
 
 /**
  * The sheets of a map, the finest last.
@@ -97,6 +98,7 @@ export function cellAt(sheet, row, column) {
   return {
     rows: [first, Math.min(last, first + deep)], columns: cellSpan(sheet.columns, c, across),
     value: sheet.values[place], masked: sheet.masked[place] > 0, pooled: down * across > 1,
+    was: sheet.was?.[place],
   };
 }
 

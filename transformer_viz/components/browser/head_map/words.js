@@ -24,6 +24,11 @@ export function describeCell({ rows, columns, change, old, most, tiles, within =
     return pair + (fresh ? tell("this row was not there before") : tell("not a number"));
   }
   if (cell.pooled) return pair + largestWords(cell, change, digitsFor(most ?? 1), within);
+  if (cell.was !== undefined && change) {
+    const [now, before] = [cell.was + value, cell.was].map((weight) => weight.toFixed(4));
+    return pair + tell("{change}: {now} now, {before} before",
+      { change: signed(value, 4, true), now, before });
+  }
   const weight = signed(value, 4, change) + offBy(value * within, 4);
   return pair + (masked ? tell("{weight} (masked)", { weight }) : weight);
 }

@@ -233,7 +233,7 @@ export class Tiles {
       const { weights, masked } = found.arrays, step = 2 ** square.level;
       keep(name, {
         ...regionOf(square, line, size), down: step, across: step, width: weights.shape[1],
-        values: weights.data, masked: masked.data,
+        values: weights.data, masked: masked.data, was: found.arrays.was?.data,
       });
       this.begun.push(began);
     }

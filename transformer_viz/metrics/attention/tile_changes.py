@@ -1,0 +1,114 @@
+"""Tiles of the difference of two runs: each weight less what it was, at the finest level exactly.
+
+A coarser cell holds the change of largest size under it, with its sign: no mean, which would hide
+that one weight went up and its neighbour down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...core.sites import Site
+from ...core.trace import Trace
+from ...i18n import say
+from .tile_pyramid import STRIPS, Sheet, Square, kept_level, within
+
+CELLS = 4 * 1024**2  # of each run that are built at once
+
+
+def part(now: Trace, before: Trace, site: Site, square: Square) -> Sheet:
+    """One tile: changes float32, and what neither run may look at, bool.
+
+    Raises:
+        ValueError: a tile that the map does not have, or runs over other words; says which.
+        LookupError: a map without tiles; says why.
+    """
+    shape = same_shape(now, before, site)
+    return pooled(now, before, site, 2**square.level, *within(shape, square))
+
+
+def whole(now: Trace, before: Trace, site: Site, tell: Callable[[int, int], None]) -> Sheet:
+    """The whole of a map's changes at the level that is kept; ``tell`` hears how far it is."""
+    shape = same_shape(now, before, site)
+    rows, step = shape[0], 2 ** kept_level(shape)
+    high = -(-rows // (step * STRIPS)) * step
+    strips = []
+    for number, first in enumerate(range(0, rows, high)):
+        tell(number, STRIPS)
+        down = slice(first, min(first + high, rows))
+        strips.append(pooled(now, before, site, step, down, slice(0, shape[1])))
+    return np.concatenate([w for w, _ in strips]), np.concatenate([h for _, h in strips])
+
+
+def cut(kept: Sheet, shape: tuple[int, int], square: Square) -> Sheet:
+    """One tile of a coarser level than the kept one, of the whole at that."""
+    down, across = within(shape, square)
+    step = 2 ** kept_level(shape)
+    place = tuple(slice(side.start // step, -(-side.stop // step)) for side in (down, across))
+    changes, hidden = (sheet[place] for sheet in kept)
+    return _largest(changes, hidden, 2**square.level // step)
+
+
+def pooled(now: Trace, before: Trace, site: Site, step: int, rows: slice, columns: slice) -> Sheet:
+    """Some rows and columns of the changes, in cells of ``step`` x ``step``."""
+    place = site.map, site.layer, site.head or 0
+    high = max(1, CELLS // ((columns.stop - columns.start) * step)) * step
+    found = []
+    for first in range(rows.start, rows.stop, high):
+        down = slice(first, min(first + high, rows.stop))
+        weights, hidden = now.pooled(*place, 1, down, columns)
+        was, unseen = before.pooled(*place, 1, down, columns)
+        found.append(_largest(weights - was, hidden & unseen, step))
+    return np.concatenate([c for c, _ in found]), np.concatenate([h for _, h in found])
+
+
+def _largest(changes: np.ndarray, hidden: np.ndarray, step: int) -> Sheet:
+    """Of ``step`` x ``step`` changes each the one of largest size."""
+    up = low = changes
+    for axis, size in enumerate(changes.shape):
+        edges = np.arange(0, size, step)
+        up = np.maximum.reduceat(up, edges, axis=axis)
+        low = np.minimum.reduceat(low, edges, axis=axis)
+        hidden = np.logical_and.reduceat(hidden, edges, axis=axis)
+    return np.where(-low > up, low, up).astype(np.float32), hidden
+
+
+def same_shape(now: Trace, before: Trace, site: Site) -> tuple[int, int]:
+    """The shape that a map has in both runs.
+
+    Raises:
+        ValueError: it has another one in each, as where padding was appended; says so.
+    """
+    shape, old = (run.map_shape(site.map, site.layer) for run in (now, before))
+    if shape != old:
+        raise ValueError(
+            say(
+                "There is no difference: the map has {now} weights now and had {before} before.",
+                now=" × ".join(f"{size:,}" for size in shape),
+                before=" × ".join(f"{size:,}" for size in old),
+            )
+        )
+    return shape
+
+
+def colour_end(now: Trace, before: Trace, site: Site, rows: int = 64, share: float = 0.98) -> float:
+    """Where the colours of changes end: at the 98th percentile of their sizes in some rows.
+
+    As with weights of a long text: up to the largest change nothing else would have a colour.
+    """
+    shape, place = same_shape(now, before, site), (site.map, site.layer, site.head or 0)
+    picked = np.unique(np.linspace(0, shape[0] - 1, min(rows, shape[0])).astype(int))
+    all_columns = slice(0, shape[1])
+    sizes = np.concatenate(
+        [
+            np.abs(
+                now.tile(*place, slice(row, row + 1), all_columns)
+                - before.tile(*place, slice(row, row + 1), all_columns)
+            )[0]
+            for row in map(int, picked)
+        ]
+    )
+    seen = sizes[sizes > 0]
+    return float(np.quantile(seen, share)) if len(seen) else 1.0
