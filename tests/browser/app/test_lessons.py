@@ -136,7 +136,7 @@ def test_a_class_sees_what_it_is_asked_about(page: Page, url: str) -> None:
     row: dict[str, Any] = {"block": "encoder", "layer": 3, "head": 4, "token": 8}
     page.goto(address(url, station=10, predicted="10.0", lang="de", **row, **words))
     button(page, "station-show")
-    expect(page.locator(".tv-station-solved")).to_be_visible()
+    expect(page.locator(".tv-station-why[data-solved]")).to_be_visible()
     rest(page, still=400)
     foot = page.locator(".st-key-temperature").bounding_box()
     strip = page.locator(".st-key-station").bounding_box()

@@ -186,9 +186,9 @@ def _question(asked: Ask, number: int, station: Station, seen: Seen) -> None:
                 type="primary" if right else "secondary",
             )
     why = _told(asked, tried, solved) if tried else _first(number, station)
-    state_of = " tv-station-solved" if solved else ""
+    told = " data-solved" if solved else ""
     with layout.row(key="station-told"):
-        st.html(f'<p class="tv-station-why{state_of}" role="status">{why}</p>')
+        st.html(f'<p class="tv-station-why" role="status"{told}>{why}</p>')
         beside = st.container(width="content", gap="xsmall", horizontal=large)
     with options if large and solved else beside:
         if station.deed:
