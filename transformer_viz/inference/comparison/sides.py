@@ -61,7 +61,8 @@ def compare(
         target: the output words that both hold; left out, the first side decodes them greedily.
             Two sentences each have their own.
         view: ``raw`` takes weights as they are; ``content`` leaves special tokens out and divides
-            by what remains, since heads that park their weight there are all alike.
+            by what remains, since heads that park their weight there are all alike. Rows of special
+            tokens (that of ``[CLS]`` too) are asked in neither.
         within: how many layers apart matched heads may stand; None lets them stand anywhere.
         tell: hears after each run how many are done, of how many; what it raises comes out.
         seed: of the bootstrap over several sentences.
