@@ -379,7 +379,7 @@ def test_dimensions_far_above_the_usual_size_are_named(plain):
     assert list(found["value"]) == [-300, 25] and list(found["ratio"]) == [300, 25]
     assert list(found["place"]) == ["entering L2", "leaving the encoder"]
     assert list(found["states"]) == [1, 2] and list(found["token"]) == [5, 1]
-    assert "Dimension 13 reaches -300" in found["sentence"][0]
+    assert "Dimension 13 reaches −300" in found["sentence"][0]
     ordinary = np.random.default_rng(0).normal(size=(4, 7, 2200)).astype(np.float32)
     calm = dataclasses.replace(plain, hiddens={"encoder": ordinary})
     assert outstanding_dimensions(calm, "encoder").empty

@@ -258,7 +258,8 @@ def test_an_odd_width_leaves_one_dimension_without_a_partner() -> None:
 
 @pytest.mark.parametrize("by", [-1, ROWS, 99])
 def test_a_shift_out_of_the_sentence_is_refused(by: int) -> None:
-    with pytest.raises(ValueError, match=f"shift by {by} leads out.*from 0 to {ROWS - 1}"):
+    said = str(by).replace("-", "−")
+    with pytest.raises(ValueError, match=f"shift by {said} leads out.*from 0 to {ROWS - 1}"):
         shift(paper(), by)
 
 

@@ -52,7 +52,8 @@ def test_the_map_shows_the_numbers_on_an_honest_scale(statistic, stack, clean: T
     np.testing.assert_array_equal(drawn.z, numbers.astype(np.float32))
     assert drawn.zmin == (-drawn.zmax if statistic.signed else 0)
     assert drawn.zmax == pytest.approx(np.abs(numbers).max())
-    assert f"{drawn.zmin:.3g} to {drawn.zmax:.3g}" in picture.layout.meta["caption"]
+    ends = f"{drawn.zmin:.3g} to {drawn.zmax:.3g}".replace("-", "−")
+    assert ends in picture.layout.meta["caption"]
     assert picture.layout.yaxis.ticktext == norm_labels(clean, sites)
     words = clean.source if stack == "encoder" else clean.target
     assert len(picture.layout.xaxis.ticktext) == len(words)
