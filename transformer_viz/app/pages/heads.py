@@ -167,11 +167,13 @@ def _told(found: HeadEvidence, source: str, stored: sentences.Stored | None) -> 
             )
         )
     told.append(say("Where a head looks is not yet what it is worth. Changes are not in it."))
-    told.append(
-        say(
-            "Station 5 names the head whose map looks most like a habit in one sentence, the lab "
-            "“Who is “it”?” those that one pronoun needs, and this page those that many sentences "
-            "need: they may be different heads, and each is right about its own question."
+    if source == "stored":  # of one sentence, and of a stranger's model, this would be untrue
+        told.append(
+            say(
+                "Station 5 names the head whose map looks most like a habit in one sentence, the "
+                "lab “Who is “it”?” those that one pronoun needs, and this page those that many "
+                "sentences need: they may be different heads, and each is right about its own "
+                "question."
+            )
         )
-    )
     return " ".join(told)
