@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from transformer_viz.confinement.channel import BadMessageError, Channel
-from transformer_viz.confinement.limits import Limits
+from transformer_viz.confinement.limits import NICER, Limits
 from transformer_viz.confinement.processes import Child, Nursery, StoppedError, ending, environment
 
 from .jobs import JOBS, NOTHING
@@ -72,6 +72,8 @@ def test_a_message_goes_and_comes_and_no_secret_with_it(begin: Callable[..., Chi
     assert "SECRET_KEY" not in answer["environment"] and "SECRET_KEY" not in environment()
     assert answer["process"] not in (os.getpid(), child._nursery.process)
     assert Path(answer["environment"]["TMPDIR"]).name == "own"
+    behind = os.getpriority(os.PRIO_PROCESS, answer["process"])
+    assert behind >= min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICER)  # visitors go first
 
 
 def test_what_is_said_to_be_enforced_is(begin: Callable[..., Child], tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pickle
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -219,3 +220,15 @@ def test_a_plan_with_words_of_other_types(tmp_path: Path) -> None:
     words = json.loads(files[PLAN]) | {"seed": "x", "sentences": None}
     (tmp_path / PLAN).write_text(json.dumps(words))
     assert "is no plan of an atlas" in refused(lambda: open_atlas(tmp_path))
+
+
+def test_a_layout_that_comes_closest_by_long_names(tmp_path: Path) -> None:
+    """The names of the file and of the odd weight, and all layouts, were said in one sentence."""
+    seed = next(one for one in checkpoints() if one.name == "torch core")
+    weights = torch.load(BytesIO(seed.files[seed.opened]), weights_only=True)
+    odd = list(weights)[3]
+    near = {f"{odd}\x0e{'x' * 200}" if name == odd else name: x for name, x in weights.items()}
+    for kept, said in ((near, "comes closest"), ({"y" * 300: torch.zeros(3)}, "Known are")):
+        path = tmp_path / f"{'w' * 200}.pt"
+        torch.save(kept, path)
+        assert said in refused(lambda path=path: load(path))

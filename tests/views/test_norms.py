@@ -202,3 +202,15 @@ def test_every_picture_has_its_colours_and_carries_no_texts(clean: Trace, dark: 
         assert (DARK if dark else LIGHT).ink in written and "<img" not in written
         for drawn in json.loads(written)["data"]:
             assert "text" not in drawn and "hovertext" not in drawn
+
+
+@pytest.mark.parametrize("count, gap", [(100, 1), (101, 0), (1024, 0)])
+def test_seams_never_hide_the_cells(count: int, gap: int, clean: Trace) -> None:
+    """At 1,024 words a cell is narrower than a seam: with one between them the map was white."""
+    names = tuple(f"w{n}" for n in range(count))
+    words = Tokens(tuple(range(count)), names, names, tuple(range(count)), (False,) * count)
+    few = clean.norms[(clean.norms["stack"] == "encoder") & (clean.norms["token"] == 0)]
+    rows = pd.concat([few.assign(token=n) for n in range(count)])
+    run = dataclasses.replace(clean, source=words, norms=rows)
+    drawn = _heatmap(norm_map(run, STATISTICS[0].name, "encoder"))
+    assert (drawn.xgap, drawn.ygap) == (gap, 1)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from ..core.errors import is_fault
+from ..core.errors import TooLongError, is_fault
 from ..i18n import say
 from .counts.server_counts import ANSWERS, REFUSALS, computing
 from .engine.engine import Engine
@@ -70,9 +70,9 @@ def show(engine: Engine, body: Body, *, long: bool = False) -> None:
 @st.fragment
 def _page(engine: Engine, body: Body, long: bool) -> None:
     """Everything that a change repaints: one fragment, so that the frame stays untouched."""
-    if private.recolour is not None:
-        del private.recolour
-        st.rerun(scope="app")  # the frame's own colours stand outside of this fragment
+    if private.recolour is not None or private.shortened:
+        del private.recolour, private.shortened
+        st.rerun(scope="app")  # the frame's colours and its box stand outside of this fragment
     visit.restore(engine)
     widget_sync.apply_pending()
     PRIORITY.give_way()
@@ -150,6 +150,8 @@ def _explained(engine: Engine) -> Iterator[None]:
     except (ValueError, LookupError, OSError) as error:
         REFUSALS.add("input")
         _explain(spoken(error))
+        if isinstance(error, TooLongError):
+            inputs.offer_beginning(engine, error)
         frame.footer(engine, None, None)
     except BaseException as error:  # the last net: a visitor never meets a traceback
         if not is_fault(error):

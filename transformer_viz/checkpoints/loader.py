@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
+from ..core.errors import visible
 from ..core.trace import Trace
 from ..model import Transformer
 from ..preprocessing.tokenizers import Tokenizer
@@ -278,13 +279,20 @@ def recognised(found: Candidate, wanted: str | None = None) -> tuple[Layout, Can
             "tv.Trace.load, or drop it on the page Checkpoint."
         )
     raise CheckpointError(
-        f"The layout of {found.path.name} is not known; {_nearest(found)}. Known are "
-        f"{', '.join(names)}. Or build its module, and load(module)."
+        f"The layout of {ending(found.path.name)} is not known; {_nearest(found)} "
+        "build its module, and load(module)."
     )
 
 
+def ending(name: str, most: int = 36) -> str:
+    """A name of a file or weight on one line; a long one only by its end, where names differ."""
+    name = visible(name)
+    return name if len(name) <= most else f"…{name[-most:]}"
+
+
 def _nearest(found: Candidate) -> str:
-    """Which layout comes closest to a file that none recognises, and what does not fit."""
+    """Which layout comes closest to a file that none recognises, what does not fit, and what to
+    do."""
     names = sorted(found.weights.tensors)
     near, strange = "", names
     for layout in layouts:
@@ -293,11 +301,20 @@ def _nearest(found: Candidate) -> str:
         if len(left) < len(strange):
             near, strange = layout.NAME, left
     if not near:
-        return f"its first weight is {names[0]}, and no weight bears a known name"
+        known_layouts = ", ".join(layout.NAME for layout in layouts)
+        return (
+            f"its first weight is {ending(names[0])}, and no weight bears a known name. Known are "
+            f"{known_layouts}. Or"
+        )
     known = len(names) - len(strange)
-    odd = f"; {strange[0]} is the first that does not" if strange else ", and others are missing"
+    odd = (
+        f"; {ending(strange[0])} is the first that does not"
+        if strange
+        else ", and others are missing"
+    )
     return (
-        f"{near} comes closest ({known} of its {len(names)} weights bear that layout's names{odd})"
+        f"{near} comes closest ({known} of its {len(names)} weights bear that layout's "
+        f'names{odd}). Say layout="{near}" to read what it lacks, or'
     )
 
 

@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 
+class TooLongError(ValueError):
+    """A text of more tokens than there is room for. ``most`` tokens of it would do."""
+
+    def __init__(self, sentence: str, most: int = 0) -> None:
+        super().__init__(sentence)
+        self.most = most
+
+
 def is_panic(error: BaseException) -> bool:
     """Whether an error is a panic of native code (pyo3), whose class is known by its name alone.
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import SupportsIndex
 
 from ..checkpoints.common.model import Model
+from ..core.errors import TooLongError
 from ..core.interventions import Intervention, Pad
 
 
@@ -100,8 +101,9 @@ def _checked(model: Model, side: str, ids: Iterable[SupportsIndex]) -> list[int]
     if not numbers:
         raise ValueError(f"The {side} has no tokens; give at least one.")
     if model.max_tokens is not None and len(numbers) > model.max_tokens:
-        raise ValueError(
+        told = (
             f"The {side} has {len(numbers):,} tokens and this model reads at most "
             f"{model.max_tokens:,}; shorten the text."
         )
+        raise TooLongError(told, model.max_tokens) if side == "source" else ValueError(told)
     return numbers

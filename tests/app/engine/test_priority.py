@@ -74,6 +74,49 @@ def test_nobody_waits_for_a_frame_that_is_late_anyway(monkeypatch: pytest.Monkey
         assert elsewhere(first.give_way, 10)
 
 
+def test_nobody_pauses_for_a_frame_that_waits_for_them() -> None:
+    """A frame whose clean run was gone waited for a search, which paused for that frame."""
+    first, asked, over = Priority(), threading.Event(), threading.Event()
+
+    def frame() -> bool:
+        with first.urgent():
+            with first.waiting():
+                asked.set()
+                over.wait(5)
+            return elsewhere(first.give_way, 0)
+
+    with ThreadPoolExecutor(1) as pool:
+        made = pool.submit(frame)
+        asked.wait(5)
+        assert first.give_way(0) and not first._inside, "its place is free"
+        over.set()
+        assert not made.result(5), "it goes on, and others pause again"
+    assert first.give_way(0)
+    with first.waiting():  # of who makes no frame: nothing
+        assert first.give_way(0)
+
+
+def test_a_long_run_leaves_its_place_to_a_short_one() -> None:
+    """Where there is one place, a frame came after the last pass of a search."""
+    gate, order = RunSlots(1, turn=100), list[str]()
+
+    def short() -> None:
+        with gate.place(Task("hand")):
+            order.append("short")
+
+    long = Task("search")
+    with gate.place(long, long=True):
+        thread = threading.Thread(target=short)
+        thread.start()
+        while not gate.waiting:
+            time.sleep(0.01)
+        order.append("pass 1")
+        long.step(1, 2)
+        order.append("pass 2")
+    thread.join()
+    assert order == ["pass 1", "short", "pass 2"]
+
+
 # ---- shares -------------------------------------------------------------------------------------
 
 

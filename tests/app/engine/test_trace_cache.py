@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from transformer_viz.app.engine.task import Task
 from transformer_viz.app.engine.trace_cache import SMALL, Cache, size_of
 
 
@@ -45,6 +46,37 @@ def test_of_large_values_the_two_used_last_stay_beside_the_others() -> None:
         cache.get(name, lambda: _kilobytes(1)[:700])
     assert "small" not in cache and "a" not in cache and "b" in cache and "c" in cache
     assert "clean" in cache and 4 in cache and len(cache) == 4
+
+
+def test_who_fills_it_loses_and_nobody_else() -> None:
+    """A flood of frames put out the clean runs of a class, each of which was searched anew."""
+    cache, flood = Cache(limit=20_000), Task("flood")
+    kept = {f"{pupil} {n}": Task(pupil) for pupil in ("a", "b", "c") for n in range(4)}
+    for key, task in kept.items():
+        cache.get(key, lambda: _kilobytes(1), task)
+    for n in range(200):
+        cache.get(n, lambda: _kilobytes(1), flood)
+        assert cache.size <= cache.limit
+    assert all(key in cache for key in kept)
+    assert [n for n in range(200) if n in cache] == list(range(200 - 4, 200))
+
+
+def test_the_pair_of_a_visitor_with_large_runs_is_spared() -> None:
+    cache = Cache(limit=20_000)
+    for name in ("clean", "older", "changed"):
+        cache.get(name, lambda: _kilobytes(5), Task("large"))
+    cache.get("clean", lambda: pytest.fail("clean is there"))
+    for n in range(8):
+        cache.get(n, lambda: _kilobytes(1), Task("small"))
+    assert "older" not in cache and "clean" in cache and "changed" in cache
+    assert [n for n in range(8) if n in cache] == list(range(8))
+
+
+def test_where_all_have_but_a_pair_the_oldest_goes() -> None:
+    cache = Cache(limit=4000)
+    for n in range(5):
+        cache.get(n, lambda: _kilobytes(1)[:900], Task(f"visitor {n}"))
+    assert [n for n in range(5) if n in cache] == [2, 3, 4]
 
 
 def test_an_error_is_not_kept() -> None:

@@ -124,6 +124,26 @@ def test_the_newest_frame_of_a_visit_lets_older_ones_give_up(
         assert decoded(new.result(30))[0]["seq"] == 2 and beside.result(30)
 
 
+def test_what_is_remembered_of_a_flood_puts_out_its_own_runs(
+    make_line: Callable[..., LiveSession], shelf: Path
+) -> None:
+    """All frames of a visit are its own in the cache: those of another stay, its clean run too."""
+    lines, narrow = (
+        [make_line(text) for text in ("A dog ran.", "The cat sat.")],
+        Engine(str(shelf / "tiny"), limit=1_500_000),
+    )
+    flood, pupil = (
+        replace(line, view=replace(line.view, engine=narrow), token=str(n))
+        for n, line in enumerate(lines)
+    )
+    live.frame(pupil, TEMPERATURE, 2.0, 1)
+    mine = list(narrow.cache._values)
+    for n in range(60):
+        live.frame(flood, TEMPERATURE, 0.5 + n / 50, n)
+    assert len(narrow.cache) < 60, "the cache was never full"
+    assert all(key in narrow.cache for key in mine)
+
+
 def test_two_visitors_at_once_are_never_mixed(make_line: Callable[..., LiveSession]) -> None:
     """Sentences of other lengths, other heads, other sliders: 30 frames each, in two threads."""
     warmths, widths = [0.2 + n for n in range(30)], [n % 7 for n in range(30)]

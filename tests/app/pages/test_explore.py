@@ -273,6 +273,27 @@ def test_strange_sentences_get_a_sentence_and_never_a_traceback(
     assert "<script>" not in html(app)
 
 
+def test_a_text_that_is_too_long_is_kept_as_far_as_it_may_be(visit: Visit) -> None:
+    """One click on what is offered below the sentence: the pictures stand, of a beginning that the
+    next word would make too long."""
+    app = visit()
+    text = "the cat sat on the mat . " * 400
+    app.text_input(key="text").set_value(text).run()
+    offered = app.button(key="keep-beginning")
+    assert "the app takes at most 1,024" in told(app) and not pictures(app)
+    assert offered.label == "Keep its first 700 tokens"  # this model has no positions for more
+    offered.click().run()
+    kept = app.text_input(key="text").value
+    assert not app.exception and not app.error, told(app)
+    assert pictures(app) == ["atlas", "head"]
+    assert text.startswith(kept) and text[len(kept)] == " " and len(kept.split()) > 200
+    assert "keep-beginning" not in [one.key for one in app.button]
+    more = " ".join(text.split()[: len(kept.split()) + 1])
+    app.text_input(key="text").set_value(more).run()
+    assert "this model reads at most 700" in told(app)
+    assert app.button(key="keep-beginning").label == offered.label
+
+
 def test_an_edit_that_fits_nowhere_is_explained_and_can_be_taken_back(visit: Visit) -> None:
     app = visit(edits=Intervention((Temperature(value=2.0, layer=77),)).to_json())
     assert not app.exception and len(app.error) == 1

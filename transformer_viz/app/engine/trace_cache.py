@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,12 @@ import pandas as pd
 from ...core.trace import Trace
 from ...i18n import say
 from .task import WAITING, Task
+from .turns.priority import PRIORITY
 
 MEGABYTE = 1_000_000
 PAIR = 2  # runs that a visitor compares: the clean one and the changed one
 CELL = 16  # bytes a cell of a table costs at most, of the short words in ours too
+_NOBODY = object()
 SMALL = 200  # bytes that anything costs: keys, names, numbers
 
 
@@ -37,11 +40,24 @@ def size_of(value: Any) -> int:
     return SMALL
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """A value, the bytes that it takes, and the visitor for whom it was made."""
+
+    value: Any
+    size: int
+    maker: Hashable
+
+
 class Cache:
     """Keeps the values used last, as many as fit into ``limit`` bytes.
 
-    Of values larger than half of that, such as the runs of a page of text, the two used last are
-    kept beside the others; a visitor who moves a slider needs both again.
+    Who fills it loses: where there is no room, what goes is that of the visitor for whom most is
+    kept, so a flood of frames puts out its own runs and nobody else's. The two values that each
+    visitor used last are spared as long as there are others.
+
+    Of values larger than half of the bound, such as the runs of a page of text, the two used last
+    are kept beside the others; a visitor who moves a slider needs both again.
 
     Values are shared between threads, so they must never be changed. Visitors who ask for the
     same missing value at once wait for one computation; other keys go on meanwhile.
@@ -50,7 +66,10 @@ class Cache:
     def __init__(self, limit: int = 256 * MEGABYTE) -> None:
         self.limit = limit
         self.size = 0
-        self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._values: OrderedDict[Hashable, _Kept] = OrderedDict()  # the one used last is last
+        self._large: OrderedDict[Hashable, int] = OrderedDict()  # their sizes, likewise
+        self._keys: dict[Hashable, OrderedDict[Hashable, None]] = {}  # of the others, by maker
+        self._bytes: Counter[Hashable] = Counter()
         self._making: dict[Hashable, threading.Lock] = {}
         self._lock = threading.Lock()
 
@@ -68,19 +87,19 @@ class Cache:
         """
         with self._lock:
             if key in self._values:
-                self._values.move_to_end(key)
-                return self._values[key][0]
+                return self._used(key)
             making = self._making.setdefault(key, threading.Lock())
-        (task or Task()).until(
-            lambda seconds: making.acquire(timeout=seconds), lambda: say(WAITING)
-        )
+        with PRIORITY.waiting():
+            (task or Task()).until(
+                lambda seconds: making.acquire(timeout=seconds), lambda: say(WAITING)
+            )
         try:
             with self._lock:
                 if key in self._values:  # another visitor was faster
-                    return self._values[key][0]
+                    return self._used(key)
             try:
                 value = make()
-                self._put(key, value)
+                self._put(key, value, None if task is None else task.visitor)
             finally:
                 with self._lock:
                     self._making.pop(key, None)
@@ -88,21 +107,44 @@ class Cache:
             making.release()
         return value
 
-    def _put(self, key: Hashable, value: Any) -> None:
-        size = size_of(value)
+    def _used(self, key: Hashable) -> Any:
+        kept = self._values[key]
+        self._values.move_to_end(key)
+        (self._large if key in self._large else self._keys[kept.maker]).move_to_end(key)
+        return kept.value
+
+    def _put(self, key: Hashable, value: Any, maker: Hashable) -> None:
+        kept = _Kept(value, size_of(value), maker)
         with self._lock:
             self._drop(key)
-            self._values[key] = (value, size)
-            self.size += size
-            large = [name for name, (_, held) in self._values.items() if 2 * held > self.limit]
-            for name in large[:-PAIR]:
-                self._drop(name)
-            beside = sum(self._values[name][1] for name in large[-PAIR:])
-            for name in [name for name in self._values if name not in large]:
-                if self.size - beside <= self.limit:
-                    break
-                self._drop(name)
+            self._values[key] = kept
+            self.size += kept.size
+            if 2 * kept.size > self.limit:
+                self._large[key] = kept.size
+            else:
+                self._keys.setdefault(maker, OrderedDict())[key] = None
+                self._bytes[maker] += kept.size
+            while len(self._large) > PAIR:
+                self._drop(next(iter(self._large)))
+            while self._bytes.total() > self.limit:
+                self._drop(self._next_to_go())
+
+    def _next_to_go(self) -> Hashable:
+        """The oldest value of whoever has most of those who have more than a pair."""
+        able = (maker for maker, keys in self._keys.items() if len(keys) > PAIR)
+        most = max(able, key=self._bytes.__getitem__, default=_NOBODY)
+        if most is not _NOBODY:
+            return next(iter(self._keys[most]))
+        return next(key for key in self._values if key not in self._large)
 
     def _drop(self, key: Hashable) -> None:
-        if key in self._values:
-            self.size -= self._values.pop(key)[1]
+        kept = self._values.pop(key, None)
+        if kept is None:
+            return
+        self.size -= kept.size
+        if self._large.pop(key, None) is not None:
+            return
+        del self._keys[kept.maker][key]
+        self._bytes[kept.maker] -= kept.size
+        if not self._keys[kept.maker]:
+            del self._keys[kept.maker], self._bytes[kept.maker]

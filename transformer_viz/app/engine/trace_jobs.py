@@ -15,6 +15,7 @@ from weakref import ref
 
 import numpy as np
 
+from ...core.errors import TooLongError
 from ...core.interventions import Intervention, Pad
 from ...core.search_tree import usual_limit
 from ...core.sites import Site
@@ -150,6 +151,19 @@ def _ids(of: ref[Any], text: str, second: str, goes_on: bool) -> tuple[int, ...]
     return tuple((tokenizer.prompt_ids if goes_on else tokenizer.source_ids)(text))
 
 
+def beginning_of(model: Model, text: str, most: int) -> str:
+    """The beginning of a text that has at most so many tokens, as the model reads it.
+
+    Raises:
+        ValueError: not even its first word has room.
+    """
+    from ...inference.long_texts import beginning
+
+    tokenizer: Any = model.tokenizer
+    read = tokenizer.prompt_ids if model.kind == "decoder-only" else tokenizer.source_ids
+    return beginning(text, most, lambda part: len(read(part)))
+
+
 def held_of(model: Model, question: Question, clean: Trace | None, changes: Intervention) -> Held:
     """What both runs of a question are asked about: target and produced ids, and the masks.
 
@@ -250,8 +264,10 @@ def length(model: Model, question: Question, intervention: Intervention, long: b
         _check_room(model, tokens + padding, long)
         return tokens + padding
     target = len(model.tokenizer.target_ids(question.target)) if question.target else 0
-    for name, count in (("text", tokens), ("target", target)):
-        _check_length(name, count)
+    if tokens > MAX_TOKENS:
+        most = min(MAX_TOKENS, model.max_tokens or MAX_TOKENS)
+        raise TooLongError(say(TOO_LONG["text"], count=tokens, most=MAX_TOKENS), most)
+    _check_length("target", target)
     if tokens + padding > MAX_TOKENS:
         raise ValueError(
             say(
@@ -279,9 +295,9 @@ def _check_room(model: Model, count: int, long: bool) -> None:
 
     most = room(model, MOST_TOKENS)
     if count > most:
-        raise ValueError(say(TOO_LONG["room"], count=count, most=most))
+        raise TooLongError(say(TOO_LONG["room"], count=count, most=most), most)
     if not long:
-        raise ValueError(say(TOO_LONG["page"], count=count, most=MAX_TOKENS))
+        raise TooLongError(say(TOO_LONG["page"], count=count, most=MAX_TOKENS), MAX_TOKENS)
 
 
 def _check_length(name: str, count: int) -> None:

@@ -77,7 +77,7 @@ class LiveSession:
         """The task of a new frame; an older one that still waits for its turn is given up."""
         with self.lock:
             self.task.abandon()
-            self.task = Task()
+            self.task = Task(self.token)  # its runs take turns with those of others
             return self.task
 
 

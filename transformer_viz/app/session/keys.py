@@ -56,6 +56,7 @@ class Private:
     stale = Slot[dict[str, frozenset[Any]]]({})  # by key: what its control may still send unasked
     framed = Slot[tuple[str, ...]](())  # the keys that have a widget in the frame
     recolour = Slot[bool | None](None)  # light and dark were switched: draw all anew
+    shortened = Slot(False)  # a text was cut below its box just now: draw all anew
     # Notices.
     complaints = Slot[list[str]]([])
     fresh = Slot(False)  # the link has just been read, and nothing was chosen since

@@ -7,18 +7,20 @@ from hashlib import sha256
 
 import streamlit as st
 
+from ...core.errors import TooLongError
 from ...i18n import mark, say
 from ...preprocessing.audio import example_sound
 from ...preprocessing.wav import is_wav, wav_bytes
 from ..engine.engine import Engine
 from ..engine.model_kind import Kind
 from ..engine.query import File
-from ..engine.trace_jobs import EXAMPLE
-from ..session import query_state
+from ..engine.trace_jobs import EXAMPLE, beginning_of
+from ..session import notices, query_state
+from ..session.keys import private
 from ..session.state import state
 from ..session.url_values import BEAMS
 from ..ui import layout
-from ..ui.text_format import escape_markdown
+from ..ui.text_format import escape_markdown, spoken
 
 EXAMPLES = {
     "translation": (
@@ -163,6 +165,28 @@ def examples(engine: Engine, kind: Kind) -> None:
                 on_click=_take,
                 args=(engine, kind, text),
             )
+
+
+def offer_beginning(engine: Engine, error: TooLongError) -> None:
+    """Below the sentence that says how long a text may be: one click to as much of it."""
+    if state.second or not error.most:
+        return
+    st.button(
+        say("Keep its first {most:,} tokens", most=error.most),
+        key="keep-beginning",
+        on_click=_keep_beginning,
+        args=(engine, state.text, error.most),
+    )
+
+
+def _keep_beginning(engine: Engine, text: str, most: int) -> None:
+    try:
+        state.text = engine.ask(state.model, beginning_of, text, most)
+    except ValueError as none:
+        notices.complain(spoken(none))
+        return
+    query_state.mark_text_changed()
+    private.shortened = True
 
 
 def todo(kind: Kind) -> str:

@@ -18,7 +18,7 @@ from ...metrics.attention.map_cells import (
 )
 from ...metrics.attention.map_difference import appended, difference
 from ...metrics.attention.thumbnails import largest_change
-from .matrix_axes import OVERLAY, clickable, hatch, name_axes
+from .matrix_axes import OVERLAY, clickable, hatch, name_axes, seams
 from .theme import captioned, figure, scale
 
 ROW = 27  # pixels of a row, while the sentence is short enough
@@ -107,8 +107,7 @@ def _heatmap(shown: np.ndarray, colours: Palette, most: float | None) -> go.Heat
         colorscale=scale(colours.changes if change else colours.amounts),
         showscale=False,
         hoverongaps=False,
-        xgap=1,
-        ygap=1,
+        **seams(shown),
         hovertemplate="%{y} → %{x}: %{z:.4f}<extra></extra>",
         **OVERLAY,
     )

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from .theme import escaped, letters
 
 LABELS = 30  # names along one side before they get too dense to read
+SEAMS = 100  # cells along one side up to which seams between them leave room for the cells
 OVERLAY = {"xaxis": "x2", "yaxis": "y2"}  # for traces that name their cells on hover
 
 
@@ -41,6 +42,12 @@ def name_axes(picture: go.Figure, rows: Sequence[str], columns: Sequence[str]) -
     # Axes without a trace are not drawn; this one makes sure of the labelled pair.
     corner = go.Scatter(x=[0], y=[0], mode="markers", marker={"opacity": 0}, hoverinfo="skip")
     picture.add_trace(corner)
+
+
+def seams(cells: np.ndarray) -> dict[str, int]:
+    """The gaps between the cells ``[row, column]`` of a heatmap; none where they would hide it."""
+    rows, columns = cells.shape
+    return {"xgap": int(columns <= SEAMS), "ygap": int(rows <= SEAMS)}
 
 
 def _width(labels: Sequence[str]) -> int:

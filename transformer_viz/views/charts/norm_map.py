@@ -19,7 +19,7 @@ from ...metrics.residual.norm_statistics import (
     norm_statistic,
 )
 from .head_map import CLICKS
-from .matrix_axes import OVERLAY, clickable, name_axes
+from .matrix_axes import OVERLAY, clickable, name_axes, seams
 from .theme import captioned, figure, letters, scale
 
 ROW = 30  # pixels of a row, while there are few norms
@@ -110,8 +110,7 @@ def _heatmap(shown: np.ndarray, limits: tuple[float, float], colours: Palette) -
         colorscale=scale(colours.changes if limits[0] else colours.amounts),
         showscale=False,
         hoverongaps=False,
-        xgap=1,
-        ygap=1,
+        **seams(shown),
         hovertemplate="%{x}, %{y}: %{z:.4~g}<extra></extra>",
         **OVERLAY,
     )

@@ -16,7 +16,7 @@ from ...metrics.positions.positions import (
     similarity,
 )
 from .head_map import CLICKS
-from .matrix_axes import LABELS, OVERLAY, clickable, name_axes
+from .matrix_axes import OVERLAY, clickable, name_axes, seams
 from .theme import captioned, figure, scale
 
 ROW = 24  # pixels of a row, while the sentence is short enough
@@ -70,15 +70,13 @@ def position_similarity(
 
 
 def _heatmap(alike: np.ndarray, dark: bool) -> go.Heatmap:
-    gap = 1 if len(alike) <= LABELS else 0
     return go.Heatmap(
         z=alike.astype(np.float32),
         zmin=-1,
         zmax=1,
         colorscale=scale(palette(dark).changes),
         showscale=False,
-        xgap=gap,
-        ygap=gap,
+        **seams(alike),
         hovertemplate=say("%{y} and %{x}: %{z:.3f}") + "<extra></extra>",
         **OVERLAY,
     )

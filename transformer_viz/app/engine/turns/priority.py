@@ -17,7 +17,7 @@ from ..task import POLL, Abandoned
 
 PAUSE = 1.0  # seconds that others wait at once for frames in the making
 SOON = 2.0  # seconds after which a frame is late anyway, and nobody waits for it any more
-PLACES = 4  # frames in the making at once: more of them only make each other late
+PLACES = 2  # frames in the making at once: more of them only make each other late
 LATELY = 10.0  # seconds in which what was taken falls to 1/e
 SHARE, LEAST = 3.0, 0.5  # seconds of processor that all together may have taken of late, and each
 TRIFLE = 0.05  # seconds of processor below which a visitor is not counted among those who ask
@@ -79,6 +79,23 @@ class Priority:
                     taken = self._taken_by(visitor) + time.thread_time() - began
                     self._taken[visitor] = taken, self.clock()
                 self._change.notify_all()
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Around what others compute for a frame: meanwhile nobody pauses for it, and its place is
+        free; else it would wait for a search that pauses for it."""
+        frame: _Frame | None = getattr(self._own, "frame", None)
+        if frame is None:
+            yield
+            return
+        with self._change:
+            self._inside.remove(frame)
+            self._change.notify_all()
+        try:
+            yield
+        finally:
+            with self._change:
+                self._inside.append(frame)
 
     def give_way(self, seconds: float | None = None) -> bool:
         """Wait until nothing urgent is done, so long at most (PAUSE); whether that came.

@@ -30,10 +30,10 @@ class _Ticket:
 class RunSlots:
     """Who comes first goes in first; who gives up while waiting leaves no gap.
 
-    Long runs take turns: between two passes one goes to the end of the line where others wait, and
-    a visitor's second run waits for everybody's first. Where there are two places or more, one is
-    never theirs: it is left for a slider's frame. One that has computed for ``most`` seconds (0:
-    any) ends at its next step.
+    Long runs take turns: between two passes one goes to the end of the line where others wait, at
+    once where that is a short one, and a visitor's second run waits for everybody's first. Where
+    there are two places or more, one is never theirs: it is left for a slider's frame. One that
+    has computed for ``most`` seconds (0: any) ends at its next step.
     """
 
     def __init__(self, places: int, turn: float = TURN, most: float = 0) -> None:
@@ -125,10 +125,11 @@ class RunSlots:
         self._change.notify_all()
 
     def _rest(self, ticket: _Ticket, task: Task) -> None:
-        """Between two passes: frames go first, and once its turn is over, others that wait."""
-        PRIORITY.give_way()
+        """Between two passes: frames go first, and short runs that wait for a place; once its turn
+        is over, other long ones too."""
+        frames = not PRIORITY.give_way(0)
         with self._change:
-            others, spent = any(one.long for one in self._line), time.monotonic() - ticket.since
+            spent = time.monotonic() - ticket.since
             if self.most and ticket.used + spent > self.most and not ticket.endless:
                 raise ValueError(
                     say(
@@ -137,9 +138,12 @@ class RunSlots:
                         most=self.most,
                     )
                 )
-            if not others or spent < self.turn:
+            short = self.free <= 0 and any(not one.long for one in self._line)
+            others = spent >= self.turn and any(one.long for one in self._line)
+            if not (frames or short or others):
                 return
             self._leave(ticket)
+        PRIORITY.give_way()  # without a place, which a frame may need
         self._wait(ticket, task)
 
     def _others(self, ticket: _Ticket) -> int:

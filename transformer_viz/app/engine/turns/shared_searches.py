@@ -16,6 +16,7 @@ from ....core.interventions import Intervention
 from ....i18n import say
 from ...counts.server_counts import computing
 from ..task import Abandoned, Task, waiting_for
+from .priority import PRIORITY
 from .run_slots import RunSlots
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ class SharedSearches:
             model, source, beam, intervention, task.step, best_only=True, known=self.known
         )
         entry = self._add(model, asked, task)
-        task.until(entry.over.wait, lambda: self._words(entry))
+        with PRIORITY.waiting():
+            task.until(entry.over.wait, lambda: self._words(entry))
         if asked.error is not None:
             raise asked.error
         assert asked.found is not None
