@@ -146,3 +146,31 @@ def test_the_map_follows_the_hand_before_the_model_has_run(
     exact = run.tile("decoder", LAYER, HEAD, slice(row, row + 1), slice(column, column + 1))
     said = hovered(page, row, column)
     assert abs(float(re.findall(r"(\d\.\d{4})", said)[-1]) - exact[0, 0]) <= 5.1e-5
+
+
+def test_the_difference_of_two_runs_is_zoomed_into(
+    page: Page, long_url: str, folder: Path, tiny_vocabulary: bytes
+) -> None:
+    """A weight of the difference, pointed at, tells the change and both numbers of it."""
+    text = page_of(tiny_vocabulary, TOKENS)
+    place = {"stack": "decoder", "block": "self", "layer": LAYER, "head": HEAD}
+    edits = Intervention((Temperature(value=3.0, **place),))
+    words = {"layer": str(LAYER), "head": str(HEAD), "text": text, "compare": "difference"}
+    words |= {"edits": edits.to_json(), "zoom": "1500-1510,1490-1500"}
+    go(page, address(long_url, model="long", **words))
+    near = settled(page)
+    (top, bottom), (left, right) = near["rows"], near["columns"]
+    model = longer(tv.load(folder), TOKENS)
+    was, now = (
+        tv.trace(model, text, intervention=one, keep=("tiles",), check=False).tile(
+            "decoder", LAYER, HEAD, slice(top, bottom), slice(left, right)
+        )
+        for one in (None, edits)
+    )
+    expect(page.locator(".st-key-card-head")).to_contain_text("The difference")
+    for row, column in ((top + 1, left + 1), (bottom - 1, left)):
+        said = hovered(page, row, column).replace("−", "-")
+        before, after = was[row - top, column - left], now[row - top, column - left]
+        numbers = [float(one) for one in re.findall(r"[+-]?\d\.\d{3,}", said)]
+        for expected in (after - before, before, after):
+            assert any(abs(one - expected) <= 5.1e-5 for one in numbers), (said, expected)
