@@ -6,7 +6,9 @@ import random
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import overload
+from weakref import ref
 
 from ..core.trace_parts import Tokens
 from .tokenizers import PlainIds, Tokenizer, piece
@@ -39,6 +41,14 @@ def _counted(pieces: Sequence[str]) -> list[int]:
     return [sum(n for begin, n in begins.items() if begin.startswith(mark)) for mark in MARKS]
 
 
+@lru_cache(maxsize=64)
+def _own_mark(of: ref[Tokenizer]) -> str:
+    """Counted once for a vocabulary, as each frame of a slider asks for names."""
+    tokenizer = of()
+    assert tokenizer is not None
+    return mark_of(tokenizer.pieces)
+
+
 class Names(Sequence[str]):
     """The name of every token of a vocabulary, ``[id]``, as a reader sees it.
 
@@ -49,7 +59,7 @@ class Names(Sequence[str]):
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer, self._pieces = tokenizer, tokenizer.pieces
-        self._mark = mark_of(self._pieces)
+        self._mark = _own_mark(ref(tokenizer))
 
     def __len__(self) -> int:
         return len(self._pieces)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...core.trace import Trace
 from ...i18n import say
 from .task import WAITING, Task
 from .turns.priority import PRIORITY
@@ -19,25 +18,33 @@ from .turns.priority import PRIORITY
 MEGABYTE = 1_000_000
 PAIR = 2  # runs that a visitor compares: the clean one and the changed one
 CELL = 16  # bytes a cell of a table costs at most, of the short words in ours too
+ATOMS = frozenset((int, float, bool, type(None), complex, bytes))
 _NOBODY = object()
 SMALL = 200  # bytes that anything costs: keys, names, numbers
 
 
 def size_of(value: Any) -> int:
     """Bytes of the arrays and tables in a trace, or in any nest of plain containers of them."""
-    if isinstance(value, np.ndarray):
-        return value.nbytes + SMALL
-    if isinstance(value, pd.DataFrame):
-        return value.size * CELL + SMALL
-    if isinstance(value, dict):
-        return SMALL + sum(size_of(item) for item in value.values())
-    if isinstance(value, list | tuple):
-        return SMALL + sum(size_of(item) for item in value)
-    if isinstance(value, str):
-        return SMALL + len(value)
-    if isinstance(value, Trace) or (hasattr(value, "__dict__") and not isinstance(value, type)):
-        return SMALL + sum(size_of(item) for item in vars(value).values())
-    return SMALL
+    size, left = 0, [value]
+    while left:  # without a call for each of the many small things that a trace names
+        one = left.pop()
+        size += SMALL
+        kind = type(one)
+        if kind is str:
+            size += len(one)
+        elif kind in ATOMS:
+            continue
+        elif isinstance(one, np.ndarray):
+            size += one.nbytes
+        elif isinstance(one, pd.DataFrame):
+            size += one.size * CELL
+        elif isinstance(one, dict):
+            left.extend(one.values())
+        elif isinstance(one, list | tuple):
+            left.extend(one)
+        elif hasattr(one, "__dict__") and not isinstance(one, type):
+            left.extend(vars(one).values())
+    return size
 
 
 @dataclass(frozen=True)
