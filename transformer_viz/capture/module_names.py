@@ -60,7 +60,11 @@ PLAIN_LINEAR = frozenset(vars(nn.Linear(1, 1, device="meta")))
 
 
 class Names:
-    """The modules of one model by identity: their paths, and the tensors they own."""
+    """The modules of one model by identity: their paths, and the tensors they own.
+
+    ``waves`` are the angles behind the tables of sines and cosines among those, once somebody has
+    looked for them.
+    """
 
     def __init__(self, module: nn.Module):
         self.root = module
@@ -79,6 +83,7 @@ class Names:
             if isinstance(part, nn.Linear) and vars(part).keys() - PLAIN_LINEAR:
                 self.tensors += beside(vars(part))
         self.owned = set(map(id, self.tensors))
+        self.waves: dict[int, Tensor] | None = None
 
     def frame(self) -> tuple[str, FrameType | None]:
         """The path of the nearest running module, and its frame; ``""`` and None if none runs."""

@@ -13,6 +13,7 @@ from .handlers import HANDLERS
 from .handlers.positions import narrow, uses_positions
 from .handlers.sinusoids import stored
 from .merge_heads import merge_heads
+from .module_names import Names
 from .records import Capture, CaptureRequest
 from .refusals import as_sentence, refuse_compiled
 from .state import CaptureState
@@ -40,12 +41,26 @@ def probe(
             module that is compiled, nested tensors, torch.vmap, edits under gradient checkpointing:
             says what to do.
     """
-    refuse_compiled(module)
-    state = CaptureState(
-        module, intervention or Intervention(), want or CaptureRequest(), HANDLERS, donations
-    )
+    edits, request = intervention or Intervention(), want or CaptureRequest()
+    with watching(Names(module), edits, request, donations) as capture:
+        yield capture
+
+
+@contextmanager
+def watching(
+    names: Names,
+    intervention: Intervention,
+    request: CaptureRequest,
+    donations: Sequence[Donation] = (),
+) -> Iterator[Capture]:
+    """What `probe` does, for whoever asks again and again: of a small model reading the names of
+    its modules takes a twentieth of a pass. It must not have changed since they were read."""
+    refuse_compiled(names.root)
+    state = CaptureState(names, intervention, request, HANDLERS, donations)
     if uses_positions(state):
-        state.lineage.waves = stored(state.names.tensors)
+        if names.waves is None:
+            names.waves = stored(names.tensors)
+        state.lineage.waves = names.waves
     try:
         with CaptureMode(state):
             yield state.capture

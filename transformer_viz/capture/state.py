@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..core.interventions import Edit, Intervention
 from .donations import Donation, Giving
@@ -36,7 +36,7 @@ class CaptureState:
 
     def __init__(
         self,
-        module: nn.Module,
+        names: Names,
         intervention: Intervention,
         request: CaptureRequest,
         handlers: Handlers,
@@ -44,7 +44,7 @@ class CaptureState:
     ):
         self.handlers, self.intervention = handlers, intervention
         self.capture = Capture(request)
-        self.names = Names(module)
+        self.names = names
         self.lineage = Lineage(self.names)
         self.numbering = Numbering(request.stack)
         self.shapes_scores = any(isinstance(edit, SCORE_EDITS) for edit in intervention)

@@ -12,12 +12,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 from torch import Tensor
 
-from ...capture import Capture, CaptureRequest, probe
+from ...capture import Capture, CaptureRequest
 from ...capture.edit_plan import matching
+from ...capture.module_names import Names
+from ...capture.probe import watching
 from ...checkpoints.common.model import Model
 from ...checkpoints.common.native import NativeReader
 from ...core.interventions import Edit, Intervention
@@ -38,6 +40,7 @@ class ReadSources:
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit, self.size = limit, 0
         self._kept: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._names: WeakKeyDictionary[Model, Names] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -58,6 +61,13 @@ class ReadSources:
             while self.size > self.limit and self._kept:
                 self.size -= self._kept.popitem(last=False)[1][1]
         return made
+
+    def names(self, model: Model) -> Names:
+        """The modules and tensors of a model, read once; they end with it."""
+        with self._lock:
+            if model not in self._names:
+                self._names[model] = Names(model.module)
+            return self._names[model]
 
     def states(self, model: Model, source: Tensor, mask: Tensor | None) -> Tensor:
         """Encoder states ``[1, token, d_model]`` of ids ``[1, token]``, without any edit."""
@@ -148,14 +158,15 @@ def watched(
     assert encode is not None and decode is not None and target is not None
     # a module by itself hides its padding id
     mask = source.ne(model.config["pad_id"]) if given is None else given
+    names = known.names(model)
 
     def read() -> tuple[Capture, Tensor]:
-        with probe(model.module, None, request) as seen:
+        with watching(names, Intervention(), request) as seen:
             states = encode(source, mask)
         return seen, states
 
     before, states = known.get(("watched", ref(model), *_key(source, mask), asked), read)
-    with probe(model.module, intervention.of_the_pass(), request) as seen:
+    with watching(names, intervention.of_the_pass(), request) as seen:
         output = decode(target, states, mask)
     return joined(before, seen), output
 
