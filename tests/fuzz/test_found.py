@@ -232,3 +232,11 @@ def test_a_layout_that_comes_closest_by_long_names(tmp_path: Path) -> None:
         path = tmp_path / f"{'w' * 200}.pt"
         torch.save(kept, path)
         assert said in refused(lambda path=path: load(path))
+
+
+def test_a_link_whose_letters_are_said_as_escapes() -> None:
+    """Each was quoted as ten characters, before a list of all that the key can be."""
+    odd = "\U000a7ba8" * 60
+    _, problems = url_state.read({"corpus_by": odd, "scale": odd, "beam": odd}, url_state.DEFAULTS)
+    assert len(problems) == 3
+    assert all("is '\\U000a7ba8" in one and len(one) <= 400 for one in problems), problems

@@ -15,7 +15,7 @@ from ...core.sites import MAPS, called, map_name
 from ...i18n import ENGLISH, join_words, mark, say, speaking
 from ..session import notices, visit, widget_sync
 from ..session.state import state
-from ..session.url_values import shortened
+from ..session.url_values import quoted
 from ..ui import layout
 from .downloads import table_files
 from .plotly_chart import chart, clicked
@@ -96,7 +96,7 @@ def opened(found: Comparison) -> tuple[str, Place]:
         notices.about_link(
             say(
                 "In this comparison there is no head {head}; {shown} is shown.",
-                head=repr(shortened(state.seen)),
+                head=quoted(state.seen),
                 shown=best,
             )
         )

@@ -23,7 +23,7 @@ from ..session import notices, visit, widget_sync
 from ..session.scene import Scene
 from ..session.state import state
 from ..session.url_state import OPPOSITES, VERSUS, WEIGHED
-from ..session.url_values import shortened
+from ..session.url_values import quoted
 from ..ui import layout
 from ..ui.progress import explained, run_with_progress
 from ..ui.terms import terms
@@ -208,7 +208,7 @@ def _models(scene: Scene) -> Sides | None:
         notices.about_link(
             say(
                 "There is no model {model} to compare with; {shown} is shown.",
-                model=repr(shortened(state.beside)),
+                model=quoted(state.beside),
                 shown=names[0],
             )
         )

@@ -36,7 +36,7 @@ from ..page_template import show
 from ..session import notices, selection, visit, widget_sync
 from ..session.scene import Scene
 from ..session.state import state
-from ..session.url_values import shortened
+from ..session.url_values import quoted
 from ..ui import layout
 from ..ui.text_format import escape_markdown, spoken
 
@@ -96,7 +96,7 @@ def _clamp_site(sites: tuple[str, ...]) -> None:
             notices.about_link(
                 say(
                     "There is no norm {norm} in this stack; {shown} is shown.",
-                    norm=repr(shortened(state.site)),
+                    norm=quoted(state.site),
                     shown=sites[0],
                 )
             )

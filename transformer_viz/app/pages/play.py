@@ -21,7 +21,7 @@ from ..session import notices, widget_sync
 from ..session.keys import private
 from ..session.scene import Scene
 from ..session.state import state
-from ..session.url_values import shortened
+from ..session.url_values import quoted
 from ..ui import components, layout
 from ..ui.progress import run_with_progress
 from ..ui.text_format import ending, escape_markdown
@@ -114,7 +114,7 @@ def _clamp_played(scene: Scene, way: Way, changes: Intervention, search: Search)
             say(
                 "In the link, branch is {branch}, which this search did not weigh; its best text "
                 "is shown.",
-                branch=repr(shortened(state.branch)),
+                branch=quoted(state.branch),
             )
         )
         state.branch = ""
@@ -181,7 +181,7 @@ def _moved(said: object) -> None:
     """Keep the step and the text at which the hand rests."""
     match said:
         case {"played": int(played), "branch": str(branch)} if 0 <= played < 100_000:
-            st.session_state.update(played=played, branch=shortened(branch))
+            st.session_state.update(played=played, branch=quoted(branch))
 
 
 def _looked(said: object) -> None:

@@ -11,7 +11,14 @@ from ...i18n import say
 
 BEAMS = range(1, 9)
 LISTED = 300  # places or heads that one key may name
+QUOTED = 100  # characters that a sentence quotes of it
 WRITTEN = 400  # characters that what was set in a lab may have
+
+
+def quoted(text: str) -> str:
+    """What a link holds, as a sentence quotes it: what cannot be seen as escapes, and not long."""
+    whole = repr(shortened(text))
+    return whole if len(whole) <= QUOTED else f"{whole[:QUOTED]}…'"
 
 
 def one_of(*allowed: str) -> Callable[[str], str]:
@@ -20,7 +27,7 @@ def one_of(*allowed: str) -> Callable[[str], str]:
             raise ValueError(
                 say(
                     "is {text}; it can be {allowed}",
-                    text=repr(shortened(text)),
+                    text=quoted(text),
                     allowed=", ".join(allowed),
                 )
             )
@@ -31,9 +38,7 @@ def one_of(*allowed: str) -> Callable[[str], str]:
 
 def number(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 6):
-        raise ValueError(
-            say("is {text}; it must be a whole number from 0", text=repr(shortened(text)))
-        )
+        raise ValueError(say("is {text}; it must be a whole number from 0", text=quoted(text)))
     return int(text)
 
 
@@ -42,7 +47,7 @@ def beam(text: str) -> int:
         raise ValueError(
             say(
                 "is {text}; it can be {least} to {most}",
-                text=repr(shortened(text)),
+                text=quoted(text),
                 least=BEAMS[0],
                 most=BEAMS[-1],
             )
@@ -81,7 +86,7 @@ def amount(least: float, most: float) -> Callable[[str], float]:
             raise ValueError(
                 say(
                     "is {text}; it must be a number from {least:g} to {most:g}",
-                    text=repr(shortened(text)),
+                    text=quoted(text),
                     least=least,
                     most=most,
                 )
@@ -105,7 +110,7 @@ def _numbered(text: str, apart: str) -> tuple[int, int]:
         raise ValueError(
             say(
                 "is {text}; it must be numbers such as {example}",
-                text=repr(shortened(text)),
+                text=quoted(text),
                 example=f"1{apart}3",
             )
         )
@@ -133,7 +138,7 @@ def region(text: str) -> tuple[tuple[int, int], tuple[int, int]]:
         raise ValueError(
             say(
                 "is {text}; it must be rows and columns such as 1-3,0-4",
-                text=repr(shortened(text)),
+                text=quoted(text),
             )
         )
     return _numbered(rows, "-"), _numbered(columns, "-")
