@@ -279,12 +279,12 @@ def recognised(found: Candidate, wanted: str | None = None) -> tuple[Layout, Can
             "tv.Trace.load, or drop it on the page Checkpoint."
         )
     raise CheckpointError(
-        f"The layout of {ending(found.path.name)} is not known; {_nearest(found)} "
+        f"The layout of {_ending(found.path.name)} is not known; {_nearest(found)} "
         "build its module, and load(module)."
     )
 
 
-def ending(name: str, most: int = 36) -> str:
+def _ending(name: str, most: int = 36) -> str:
     """A name of a file or weight on one line; a long one only by its end, where names differ."""
     name = visible(name)
     return name if len(name) <= most else f"…{name[-most:]}"
@@ -303,12 +303,12 @@ def _nearest(found: Candidate) -> str:
     if not near:
         known_layouts = ", ".join(layout.NAME for layout in layouts)
         return (
-            f"its first weight is {ending(names[0])}, and no weight bears a known name. Known are "
+            f"its first weight is {_ending(names[0])}, and no weight bears a known name. Known are "
             f"{known_layouts}. Or"
         )
     known = len(names) - len(strange)
     odd = (
-        f"; {ending(strange[0])} is the first that does not"
+        f"; {_ending(strange[0])} is the first that does not"
         if strange
         else ", and others are missing"
     )

@@ -15,7 +15,7 @@ from . import landlock, system_calls
 
 FILES = 512  # that may be open at once
 OWN_ONLY = 0o077
-NICER = 5  # steps behind the server: about a third of a core that both want
+NICER = 5  # steps behind the server: about a quarter of a core that both want
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import make_model
+from transformer_viz.app.engine import trace_jobs
+from transformer_viz.app.engine.query import Question
 from transformer_viz.core.errors import TooLongError
+from transformer_viz.core.interventions import Intervention, Pad
 from transformer_viz.inference.long_texts import beginning
 from transformer_viz.inference.token_ids import source_ids
 
@@ -30,6 +33,8 @@ def letters(text: str) -> int:
         ("你好世界", 3, letters, "你好世"),
         ("你好 世界", 4, letters, "你好"),
         ("a" * 200, 120, letters, "a" * 120),  # no blank near: cut anywhere
+        ("👩‍👧" * 50, 122, letters, "👩‍👧" * 40),  # nor inside of a family
+        ("👍🏽" * 90, 121, letters, "👍🏽" * 60),  # nor between a hand and its colour
         ("e\u0301" * 100, 121, letters, "e\u0301" * 60),  # never between a letter and its accent
     ],
 )
@@ -67,3 +72,10 @@ def test_a_model_says_how_much_it_reads() -> None:
     assert text.startswith(kept) and len(source_ids(model, kept)) <= model.max_tokens
     longer = text[: len(kept) + 3]
     assert len(read(longer)) > model.max_tokens
+
+
+def test_what_is_offered_leaves_room_for_padding() -> None:
+    model, pad = make_model(max_positions=700), Intervention((Pad(count=20),))
+    with pytest.raises(TooLongError) as error:
+        trace_jobs.length(model, Question("tiny", "7 8 " * 600), pad)
+    assert error.value.most == 680

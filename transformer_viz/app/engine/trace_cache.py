@@ -96,10 +96,11 @@ class Cache:
             if key in self._values:
                 return self._used(key)
             making = self._making.setdefault(key, threading.Lock())
-        with PRIORITY.waiting():
-            (task or Task()).until(
-                lambda seconds: making.acquire(timeout=seconds), lambda: say(WAITING)
-            )
+        if not making.acquire(blocking=False):
+            with PRIORITY.waiting():
+                (task or Task()).until(
+                    lambda seconds: making.acquire(timeout=seconds), lambda: say(WAITING)
+                )
         try:
             with self._lock:
                 if key in self._values:  # another visitor was faster

@@ -261,12 +261,12 @@ def length(model: Model, question: Question, intervention: Intervention, long: b
         tokens += patches
     padding = _padding(intervention)
     if is_long(model, question):
-        _check_room(model, tokens + padding, long)
+        _check_room(model, tokens, padding, long)
         return tokens + padding
     target = len(model.tokenizer.target_ids(question.target)) if question.target else 0
     if tokens > MAX_TOKENS:
         most = min(MAX_TOKENS, model.max_tokens or MAX_TOKENS)
-        raise TooLongError(say(TOO_LONG["text"], count=tokens, most=MAX_TOKENS), most)
+        raise TooLongError(say(TOO_LONG["text"], count=tokens, most=MAX_TOKENS), most - padding)
     _check_length("target", target)
     if tokens + padding > MAX_TOKENS:
         raise ValueError(
@@ -290,14 +290,15 @@ def is_long(model: Model, question: Question) -> bool:
     return len(plain_ids(model, question)) > MAX_TOKENS
 
 
-def _check_room(model: Model, count: int, long: bool) -> None:
+def _check_room(model: Model, tokens: int, padding: int, long: bool) -> None:
     from ...inference.long_texts import room
 
-    most = room(model, MOST_TOKENS)
+    most, count = room(model, MOST_TOKENS), tokens + padding
     if count > most:
-        raise TooLongError(say(TOO_LONG["room"], count=count, most=most), most)
+        raise TooLongError(say(TOO_LONG["room"], count=count, most=most), most - padding)
     if not long:
-        raise TooLongError(say(TOO_LONG["page"], count=count, most=MAX_TOKENS), MAX_TOKENS)
+        told = say(TOO_LONG["page"], count=count, most=MAX_TOKENS)
+        raise TooLongError(told, MAX_TOKENS - padding)
 
 
 def _check_length(name: str, count: int) -> None:

@@ -169,7 +169,7 @@ def examples(engine: Engine, kind: Kind) -> None:
 
 def offer_beginning(engine: Engine, error: TooLongError) -> None:
     """Below the sentence that says how long a text may be: one click to as much of it."""
-    if state.second or not error.most:
+    if state.second or error.most < 1:
         return
     st.button(
         say("Keep its first {most:,} tokens", most=error.most),

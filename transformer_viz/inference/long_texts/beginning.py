@@ -5,6 +5,9 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable
 
+#: Belong to the character before them: joiner, variation selectors, tones of skin.
+ADDED = frozenset("\u200d\ufe0e\ufe0f\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
+JOINER = "\u200d"  # and what follows it, too
 WORD = 60  # characters that a word has at most; a longer stretch without a blank is cut anywhere
 
 
@@ -43,6 +46,11 @@ def _ended(text: str, end: int) -> int:
     for place in range(end, max(0, end - WORD), -1):
         if text[place - 1].isspace():
             return place - 1
-    while end and (unicodedata.combining(text[end]) or text[end] in "\u200d\ufe0e\ufe0f"):
+    while end and _goes_on(text[end - 1], text[end]):
         end -= 1
     return end
+
+
+def _goes_on(before: str, after: str) -> bool:
+    """Whether two characters are of one that is seen."""
+    return bool(unicodedata.combining(after)) or after in ADDED or before == JOINER

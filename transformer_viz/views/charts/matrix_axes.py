@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from .theme import escaped, letters
 
 LABELS = 30  # names along one side before they get too dense to read
-SEAMS = 100  # cells along one side up to which seams between them leave room for the cells
+SEAMS = 60  # cells along one side up to which seams between them leave room for the cells
 OVERLAY = {"xaxis": "x2", "yaxis": "y2"}  # for traces that name their cells on hover
 
 
