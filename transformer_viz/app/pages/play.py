@@ -21,7 +21,7 @@ from ..session import notices, widget_sync
 from ..session.keys import private
 from ..session.scene import Scene
 from ..session.state import state
-from ..session.url_values import quoted
+from ..session.url_values import quoted, shortened
 from ..ui import components, layout
 from ..ui.progress import run_with_progress
 from ..ui.text_format import ending, escape_markdown
@@ -181,7 +181,7 @@ def _moved(said: object) -> None:
     """Keep the step and the text at which the hand rests."""
     match said:
         case {"played": int(played), "branch": str(branch)} if 0 <= played < 100_000:
-            st.session_state.update(played=played, branch=quoted(branch))
+            st.session_state.update(played=played, branch=shortened(branch))
 
 
 def _looked(said: object) -> None:
