@@ -31,14 +31,18 @@ def head_view(
     The arguments are those of BertViz's ``head_view``, their defaults too.
 
     Args:
-        attention, tokens: of a model of one stack; whatever `tv.from_attentions` takes.
+        attention: of a model of one stack; whatever `tv.from_attentions` takes.
+        tokens: of that model's text, as of `tv.from_attentions`.
         sentence_b_start: the first token of the second sentence of a pair; then the reader chooses
             between all words and what either sentence gives the other.
         prettify_tokens: leave the marks of a vocabulary (``Ġ``, ``▁``, ``##``) out of the words.
         layer: open at first; left out, 0.
         heads: drawn at first; left out, all of the layer, of which eight are drawn at once.
-        encoder_attention, decoder_attention, cross_attention, encoder_tokens, decoder_tokens: of a
-            model of two stacks.
+        encoder_attention: of a model of two stacks, as attention.
+        decoder_attention: as attention.
+        cross_attention: as attention.
+        encoder_tokens: as tokens.
+        decoder_tokens: as tokens.
         include_layers: those whose exact weights the page holds; the others stay in the overview.
         html_action: ``view`` shows it in the notebook, ``return`` gives an object whose ``data``
             is a whole HTML page that needs no network.

@@ -48,10 +48,12 @@ def neuron_view(
         model: what `tv.load` gave, a module of transformers, or the name or path of a checkpoint.
         model_type: not needed here: the probe sees how the model attends. Any word, or None.
         tokenizer: of the transformers library, for a module that comes without one; else None.
-        sentence_a, sentence_b: a text, or two for a model that reads pairs.
+        sentence_a: a text.
+        sentence_b: the second text, for a model that reads pairs.
         display_mode: ``dark`` or ``light``; a button on the page changes it.
-        layer, head: open at first; left out, 0. The page holds this head, then the others of its
-            layer, as many as there is room for.
+        layer: open at first; left out, 0.
+        head: open at first; left out, 0. The page holds this head, then the others of its layer,
+            as many as there is room for.
         html_action: as of `tv.head_view`.
 
     Raises:

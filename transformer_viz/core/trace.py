@@ -254,7 +254,8 @@ class Trace:
 
         Args:
             block: ``encoder`` or ``decoder``.
-            layer, head: counted from 0.
+            layer: counted from 0.
+            head: counted from 0.
             distance: the least number of tokens between a row and a column.
             count: how many links at most.
             first: whether links to the first token count too, at which many heads park what they

@@ -51,7 +51,8 @@ def match(
         captions: texts, or lists of token ids; one text alone is one caption.
         image: an image, the path or the bytes of one, or normalised floats ``[channel, height,
             width]``.
-        keep, check: as of `trace`, for the run of each tower.
+        keep: as of `trace`, for the run of each tower.
+        check: as of `trace`, for the run of each tower.
 
     Raises:
         ValueError: a model that has not both towers, no caption, no picture; says what to do.

@@ -37,7 +37,10 @@ def explore(
     Args:
         model: what `load` gave, or whatever `load` takes: a name in the box, a path, an id of the
             Hub, a module.
-        source, target, image, masked: as `trace` takes them.
+        source: as `trace` takes it.
+        target: as `trace` takes it.
+        image: as `trace` takes it.
+        masked: as `trace` takes it.
         intervention: what is changed at first: a `tv.Intervention`, its JSON, or that as a dict.
         site: the head that is opened first: a `Site`, or map, layer and head, such as
             ``("cross", 1, 3)``.

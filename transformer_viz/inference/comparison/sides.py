@@ -54,7 +54,8 @@ def compare(
     model) writes.
 
     Args:
-        a, b: both sides.
+        a: the first side.
+        b: the second side.
         sentence: what both read; a list of them, or of (source, target) pairs, is measured
             together, with intervals.
         model: the one model of two sentences or interventions.

@@ -233,7 +233,8 @@ def swap(
 
     Args:
         model: what `load` gave, or a module; one that writes words, guesses them, or judges.
-        source, other: texts, or ids as the model reads them.
+        source: a text, or ids as the model reads them.
+        other: the sentence whose values come in, as source.
         words: the pair, of the source's output and of the other's; left out, those at which the
             two outputs part (of a masked model and a classifier: the first choice of each run).
         what: ``heads`` (what a head gives before the output projection, at all matched tokens),
