@@ -4,7 +4,8 @@
 
 Pupils move sliders, others open odd links, bring sound and broken checkpoints, ask for too many
 frames, or break off in the middle of a run. Meanwhile and afterwards the server's memory, open
-files, threads, processes and temporary files are read.
+files, threads, processes and temporary files are read, and after an hour or more
+benchmarks/RESULTS.md tells.
 
 What stays afterwards is expected to be this: the nursery, for each model of a stranger that is kept
 (at most ``MODELS_KEPT``) the process of its tokenizer with a folder and a descriptor, and three
@@ -31,13 +32,14 @@ from statistics import median
 
 from benchmarks.memory import resident, server_of
 from benchmarks.pupil import Pupil
-from benchmarks.report import Budget, Row, Section
+from benchmarks.report import Budget, Row, Section, write
 from tests.fuzz import mutators, seeds, texts
 from tests.support.browser import running_app
 from transformer_viz import settings
 from transformer_viz.components.edit_sliders import TEMPERATURE
 from transformer_viz.core.interventions import Intervention, Temperature
 
+HOUR = 3600.0  # seconds; a shorter day is not written down
 EVERY = 10.0  # seconds from reading to reading
 CALM = 200.0  # seconds after the last visitor, in which visits and what they held are let go of
 LETS_GO = 5.0  # seconds after a visit until what it held is gone
@@ -336,6 +338,8 @@ def main() -> int:
     asked = parser.parse_args()
     met = day(asked.seconds, asked.seed, asked.visitors, asked.calm)
     found = section(met, asked.seconds, asked.visitors, asked.seed)
+    if asked.seconds >= HOUR:
+        write(found)
     print(found.text, *Counter(met.errors).most_common(40), *met.left, sep="\n")
     return int(not all(budget.kept for budget in found.budgets))
 
