@@ -155,6 +155,18 @@ def test_a_killed_nursery_is_started_again(begin: Callable[..., Child], nursery:
     assert nursery.process != before and gone(first._number)  # a child ends with it
 
 
+def test_a_nursery_ends_with_its_server_and_its_children_with_it(
+    begin: Callable[..., Child], nursery: Nursery
+) -> None:
+    child = begin(TELL)
+    assert child.ask({}, 20)
+    kept, server = nursery._process, nursery._socket
+    assert kept is not None and server is not None
+    server.close()  # as the system does it for a server that is killed
+    assert kept.wait(20) == 0 and gone(child._number)
+    nursery._leave()
+
+
 def test_a_server_with_many_connections_has_children_too(
     begin: Callable[..., Child], nursery: Nursery
 ) -> None:

@@ -49,10 +49,11 @@ class KeptKeys:
         self.values = None if self.values is None else self.values[rows]
 
     def last(self, rows: slice, length: int) -> KeptKeys:
-        """The last tokens' of some rows."""
-        keys = None if self.keys is None else self.keys[rows, :, -length:]
+        """The last tokens' of some rows; of no token, empty ones."""
+        first = self.length - length  # -length would be the first of all where length is 0
+        keys = None if self.keys is None else self.keys[rows, :, first:]
         return KeptKeys(
-            self.grows, keys, None if self.values is None else self.values[rows, :, -length:]
+            self.grows, keys, None if self.values is None else self.values[rows, :, first:]
         )
 
     @classmethod
@@ -159,13 +160,14 @@ class DecoderCache:
         ``memory`` is how many source tokens they have.
         """
         assert self.text is not None and self.before is not None
-        length = self.text.shape[1] - int(self.before[rows.start])
+        first = int(self.before[rows.start])
+        length = self.text.shape[1] - first
         layers = [
             LayerCache(layer.own.last(rows, length), layer.cross.last(rows, memory))
             for layer in self.layers
         ]
-        seen = None if self.visible is None else self.visible[rows, -length:]
-        return DecoderCache(layers, self.text[rows, -length:], seen)
+        seen = None if self.visible is None else self.visible[rows, first:]
+        return DecoderCache(layers, self.text[rows, first:], seen)
 
 
 def padded_before(parts: Sequence[Tensor], axis: int) -> Tensor:

@@ -159,6 +159,29 @@ def test_one_that_is_stopped_leaves_and_the_others_go_on(tiny_model: Model) -> N
         same(search, translate(tiny_model, source, 3))
 
 
+@pytest.mark.parametrize("parts", [False, True], ids=["on", "joins anew"])
+@pytest.mark.parametrize("had", [0, 1, 2, 5])
+def test_who_leaves_first_takes_only_its_own_columns(
+    tiny_model: Model, had: int, parts: bool
+) -> None:
+    """A visitor goes in the very pass in which another's search reads its first token."""
+    stays, leaves = SharedSearch(tiny_model, SOURCES[1], 3), SharedSearch(tiny_model, SOURCES[2], 2)
+    leaves.begin()
+    passes = SharedPasses([leaves])
+    for _ in range(had):
+        passes.step()
+    passes.part()
+    stays.begin()
+    passes = SharedPasses([leaves, stays])
+    leaves.error = InterruptedError()
+    while not stays.ended:
+        passes.step()
+        if parts:
+            passes.part()
+            passes = SharedPasses([stays])
+    same(stays, translate(tiny_model, SOURCES[1], 3))
+
+
 def test_columns_before_every_text_are_cut(tiny_model: Model) -> None:
     """So a short search beside a long one never runs out of positions."""
     first, later = SharedSearch(tiny_model, SOURCES[2], 1), SharedSearch(tiny_model, SOURCES[1], 2)
