@@ -49,8 +49,15 @@ OF_ENCODER: tuple[tuple[Edit, ...], ...] = (
 )
 
 
-def together(searches: Sequence[SharedSearch], seed: int) -> None:
-    """Run them: who comes later joins, some rest for a while, who has ended leaves."""
+class GoneError(Exception):
+    """Its visitor has left."""
+
+
+def together(searches: Sequence[SharedSearch], seed: int, leave: float = 0) -> None:
+    """Run them: who comes later joins, some rest for a while, who has ended leaves.
+
+    Between two passes one of them is given up, as often as ``leave`` says.
+    """
     draw, waiting, inside = random.Random(seed), list(searches), list[SharedSearch]()
     while waiting or inside:
         for search in waiting[: draw.randint(0, 3)]:
@@ -61,6 +68,8 @@ def together(searches: Sequence[SharedSearch], seed: int) -> None:
         if some:
             passes = SharedPasses(some)
             for _ in range(draw.randint(1, 4)):
+                if draw.random() < leave:
+                    draw.choice(some).error = GoneError()
                 passes.step()
             passes.part()
 
@@ -74,7 +83,9 @@ def same(search: SharedSearch, alone: Sequence[Hypothesis]) -> None:
         assert one.score == pytest.approx(other.score, abs=1e-5)
 
 
-def compared(model: Model, edits: Sequence[Sequence[Edit]], seed: int = 1) -> None:
+def compared(
+    model: Model, edits: Sequence[Sequence[Edit]], seed: int = 1, leave: float = 0
+) -> None:
     """Searches of other sources, beams and edits beside each other, and each alone."""
     asked = [
         (SOURCES[n % len(SOURCES)], 1 + (3 * n) % 8, Intervention(tuple(edits[n % len(edits)])))
@@ -82,14 +93,20 @@ def compared(model: Model, edits: Sequence[Sequence[Edit]], seed: int = 1) -> No
     ]
     assert all(may_share(model, source, edit) for source, _, edit in asked)
     searches = [SharedSearch(model, *one) for one in asked]
-    together(searches, seed)
+    together(searches, seed, leave)
     for search, (source, beam, edit) in zip(searches, asked, strict=True):
-        same(search, translate(model, source, beam, None, edit))
+        if not isinstance(search.error, GoneError):
+            same(search, translate(model, source, beam, None, edit))
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_each_under_its_own_edits(tiny_model: Model, seed: int) -> None:
     compared(tiny_model, (*EDITS, *OF_ENCODER), seed)
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_whoever_leaves_the_others_get_theirs(tiny_model: Model, seed: int) -> None:
+    compared(tiny_model, (*EDITS, *OF_ENCODER), seed, leave=0.2)
 
 
 def test_texts_that_are_gone_on_with(tiny_gpt: Model) -> None:
