@@ -15,6 +15,7 @@ from transformer_viz.core.search_tree import LEFT_OUT
 from transformer_viz.i18n import catalogue
 from transformer_viz.inference.generation import translate
 
+from ...support.component_events import trigger
 from ...support.page_content import address, go, html, part, said, told
 
 pytestmark = pytest.mark.app
@@ -101,6 +102,15 @@ def test_a_step_and_a_text_of_the_link_are_shown(visit: Visit) -> None:
     assert not app.warning
     there = go(go(app, "norms"), "play")
     assert play(there)[0]["chosen"] == out and address(there)["branch"] == f"{step}.{place}"
+
+
+def test_a_text_that_the_hand_chose_stands_in_the_link_as_a_link_names_it(visit: Visit) -> None:
+    _, arrays = play(visit("play"))
+    place = int(np.flatnonzero(arrays["steps"] == 0)[-1])
+    branch = f"0.{place}"
+    app = trigger(visit("play"), "play", "moved", {"played": 0, "branch": branch})
+    assert play(app)[0]["chosen"] == place and address(app)["branch"] == branch
+    assert not app.warning
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,10 @@ def compared(
     assert all(may_share(model, source, edit) for source, _, edit in asked)
     searches = [SharedSearch(model, *one) for one in asked]
     together(searches, seed, leave)
+    gone = [search for search in searches if isinstance(search.error, GoneError)]
+    assert bool(gone) == bool(leave) and len(gone) < len(searches) / 2  # most are compared
     for search, (source, beam, edit) in zip(searches, asked, strict=True):
-        if not isinstance(search.error, GoneError):
+        if search not in gone:
             same(search, translate(model, source, beam, None, edit))
 
 
@@ -106,7 +108,7 @@ def test_each_under_its_own_edits(tiny_model: Model, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_whoever_leaves_the_others_get_theirs(tiny_model: Model, seed: int) -> None:
-    compared(tiny_model, (*EDITS, *OF_ENCODER), seed, leave=0.2)
+    compared(tiny_model, (*EDITS, *OF_ENCODER), seed, leave=0.1)
 
 
 def test_texts_that_are_gone_on_with(tiny_gpt: Model) -> None:

@@ -234,7 +234,7 @@ def swap(
     Args:
         model: what `load` gave, or a module; one that writes words, guesses them, or judges.
         source: a text, or ids as the model reads them.
-        other: the sentence whose values come in, as source.
+        other: the text, or ids, whose parts are put in.
         words: the pair, of the source's output and of the other's; left out, those at which the
             two outputs part (of a masked model and a classifier: the first choice of each run).
         what: ``heads`` (what a head gives before the output projection, at all matched tokens),
