@@ -61,6 +61,7 @@ def page_run(engine: Engine, pages: Sequence[Page]) -> Iterator[StreamlitPage]:
     components.language()  # before the page, which may have nothing to draw, or stop
     yield chosen
     visit.save(engine)
+    visit.ended()
 
 
 def _entry(engine: Engine, page: Page, named: bool = False) -> StreamlitPage:

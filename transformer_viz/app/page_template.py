@@ -25,6 +25,7 @@ from .session.scene import Scene, loading, scene_of
 from .session.state import state
 from .shell import frame, inputs
 from .ui.progress import Stopped, run_with_progress
+from .ui.streamlit_private import is_in_fragment
 from .ui.text_format import escape_markdown, spoken
 
 
@@ -83,6 +84,8 @@ def _page(engine: Engine, body: Body, long: bool) -> None:
                 _answer(engine, body, long)
         visit.save(engine)
         visit.keep_unmounted_keys()
+    if is_in_fragment():  # a run of the whole page goes on
+        visit.ended()
 
 
 @contextmanager

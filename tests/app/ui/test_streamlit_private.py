@@ -34,6 +34,7 @@ def test_outside_a_run_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None
     assert streamlit_private.page_hash() is None
     assert not streamlit_private.came_by_history()
     assert not streamlit_private.is_in_fragment()
+    assert not streamlit_private.told_keys()
     assert not streamlit_private.is_rerun_wanted()
 
 
@@ -55,6 +56,24 @@ def test_in_a_run_all_is_told() -> None:
     assert not app.exception
     back, wanted, fragment, page_hash = app.session_state["told"]
     assert (back, wanted, fragment) == (False, False, False) and page_hash
+
+
+def test_what_a_browser_has_not_shown_is_not_told() -> None:
+    def page() -> None:
+        import streamlit as st
+
+        from transformer_viz.app.ui import streamlit_private as private
+
+        st.session_state["told"] = private.told_keys()
+        st.text_input("A box", key="box")
+        if not st.session_state.get("only_one"):
+            st.selectbox("A list", ("a", "b"), key="list")
+
+    app = AppTest.from_function(page).run()
+    assert app.session_state["told"] == set()
+    app.session_state["only_one"] = True
+    assert app.run().session_state["told"] == {"box", "list"}
+    assert app.run().session_state["told"] == {"box"}
 
 
 def test_no_message_refers_to_one_that_the_browser_may_have_forgotten() -> None:

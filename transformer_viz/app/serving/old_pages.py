@@ -21,7 +21,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from ..session.keys import private
 from ..session.url_state import DEFAULTS
 from ..session.visit import FRAME
-from ..ui.streamlit_private import session_id
+from ..ui.streamlit_private import key_of, session_id
 
 STREAM = "/_stcore/stream"  # where pages are open, below the path at which the app is served
 SESSION = 2  # the place of the visit's name among what a browser offers as subprotocols
@@ -156,11 +156,6 @@ def _typed(said: BackMsg) -> bool:
         for one in wish.widget_states.widgets
         if key_of(one.id) in TYPED
     )
-
-
-def key_of(control: str) -> str:
-    """The key in the id that Streamlit gives a control: it stands behind the last dash."""
-    return control.rpartition("-")[2]
 
 
 def _leave_to_link(said: BackMsg) -> None:

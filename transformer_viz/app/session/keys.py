@@ -52,7 +52,8 @@ class Private:
     unwritten = Slot(False)  # Back led to a page as it was before its link was written
     address = Slot[dict[str, str] | None](None)  # what was written into the address bar last
     kept = Slot[dict[str, Any]]({})  # the values of the link's keys that were saved last
-    held = Slot[tuple[str, ...]](())  # the keys without a widget in the last run
+    seen = Slot[frozenset[str]](frozenset())  # the keys whose widgets the browser surely has
+    ended = Slot(False)  # the last run came to its end
     stale = Slot[dict[str, frozenset[Any]]]({})  # by key: what its control may still send unasked
     framed = Slot[tuple[str, ...]](())  # the keys that have a widget in the frame
     recolour = Slot[bool | None](None)  # light and dark were switched: draw all anew

@@ -13,7 +13,7 @@ from ...i18n import say, speak
 from ..engine import hub_models, model_names
 from ..engine.engine import Engine
 from ..engine.trace_jobs import EXAMPLE
-from ..ui.streamlit_private import came_by_history, page_hash
+from ..ui.streamlit_private import came_by_history, page_hash, told_keys
 from . import url_state, url_values
 from .keys import private
 from .notices import about_link, complain, rewrite_widget
@@ -57,7 +57,7 @@ def begin(engine: Engine, framed: bool = True) -> None:
         for name in ("model", "checkpoint", "beside"):
             values[name] = _known(values[name])
         state.update(values)
-        del private.held, private.stale  # all of them have just been written
+        del private.stale, private.seen  # all of them have just been written
         private.complaints, private.opened, private.fresh = complaints, True, True
         _clamp_model(engine)
         private.page = page_hash()
@@ -69,6 +69,7 @@ def begin(engine: Engine, framed: bool = True) -> None:
     moved = private.page != page
     private.page = page
     if moved:
+        del private.seen
         newer = {"edits", "masked", *(FRAME if private.asked else ())}
         del private.asked
         kept = defaults(engine) | private.kept
@@ -89,9 +90,11 @@ def frame_has(names: tuple[str, ...]) -> None:
 
 
 def restore(engine: Engine) -> None:
-    """Bring back what had no widget in the last run: one that comes now begins at its default.
+    """Bring back what the browser has no widget for: one that comes now begins at its default.
 
-    From here on this run speaks the visitor's language.
+    Such a widget was not drawn in the last run, or its code is still on its way to the browser,
+    which comes there later than the wish for this run. From here on this run speaks the visitor's
+    language.
     """
     state = st.session_state
     kept = defaults(engine, state.get("model")) | private.kept
@@ -99,10 +102,26 @@ def restore(engine: Engine) -> None:
         gone = state.get(name) is None and url_state.DEFAULTS[name] is not None
         if name not in state or gone:  # nor does a choice stand whose options went away
             state[name] = kept[name]
-    for name in private.held:
-        rewrite_widget(name)
-    del private.held
+    for name in _unseen():
+        with suppress(StreamlitAPIException):  # its widget stands above, with this value
+            rewrite_widget(name)
     speak(state["lang"])
+
+
+def ended() -> None:
+    """Note that a run has come to its end: what the next one is told comes from the browser."""
+    private.ended = True
+
+
+def _unseen() -> set[str]:
+    """The keys of the link for which the browser has no widget yet."""
+    told = told_keys()
+    if not told:  # the browser was not asked
+        return set()
+    if not private.ended:  # then some of these may have been drawn only, and never got there
+        told &= private.seen
+    private.seen, private.ended = told, False
+    return set(url_state.DEFAULTS) - told
 
 
 def keep_unmounted_keys() -> None:
@@ -111,13 +130,10 @@ def keep_unmounted_keys() -> None:
     Streamlit drops the state of widgets that a run did not draw, and would then find what was
     written under the same key long ago.
     """
-    held: list[str] = []
     for name in url_state.DEFAULTS:
         if name not in private.framed:
             with suppress(StreamlitAPIException):  # it has a widget here: nothing to do
                 rewrite_widget(name)
-                held.append(name)
-    private.held = tuple(held)
 
 
 def models(engine: Engine) -> tuple[str, ...]:

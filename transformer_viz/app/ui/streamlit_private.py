@@ -28,6 +28,22 @@ def session_id() -> str | None:
     return None if context is None else context.session_id
 
 
+def told_keys() -> frozenset[str]:
+    """The keys of the controls whose values came with the wish for this run.
+
+    A browser tells those of all controls that it has. Of one whose code is still on its way it
+    knows none. A run that follows on `streamlit.rerun` also hears of those that were only drawn.
+    """
+    context = get_script_run_ctx(suppress_warning=True)
+    states = () if context is None else context.session_state.get_widget_states()
+    return frozenset(key_of(state.id) for state in states)
+
+
+def key_of(control: str) -> str:
+    """The key in the id that Streamlit gives a control: it stands behind the last dash."""
+    return control.rpartition("-")[2]
+
+
 def is_in_fragment() -> bool:
     """Whether this run draws a fragment alone, and not the whole page."""
     context = get_script_run_ctx(suppress_warning=True)
