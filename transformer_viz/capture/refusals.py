@@ -23,11 +23,8 @@ def refuse_compiled(module: nn.Module) -> None:
             "module that it was made from."
         )
     for path, part in module.named_modules():
-        name = f"“{path}”" if path else "this module"
-        if (
-            "_orig_mod" in dict(part.named_children())
-            or getattr(part, "_compiled_call_impl", None) is not None
-        ):
+        if "_orig_mod" in part._modules or part._compiled_call_impl is not None:
+            name = f"“{path}”" if path else "this module"
             raise ValueError(
                 f"{name[0].upper()}{name[1:]} is compiled by torch.compile, so its steps cannot be "
                 "seen. Probe the module before it was compiled; what torch.compile(module) gave "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,17 +28,25 @@ OUTSIDE = -1  # the layer of a norm that belongs to no layer: embeddings, the en
 
 def heads_of(capture: Capture) -> pd.DataFrame:
     """Every head: stack, block, layer, head, and its statistics."""
-    columns = [metric.name for metric in HEAD_METRICS]
-    rows: list[dict[str, Any]] = []
-    for record in ordered(capture):
-        numbers = {name: value[0].cpu().tolist() for name, value in record.statistics.items()}
-        for head in range(record.heads):
-            place = (record.stack, record.kind, record.layer, head)
-            rows.append(
-                dict(zip(("stack", "block", "layer", "head"), place, strict=True))
-                | {name: numbers[name][head] for name in columns}
-            )
-    return pd.DataFrame(rows, columns=["stack", "block", "layer", "head", *columns])
+    records = ordered(capture)
+    sizes = tuple(record.heads for record in records)
+    columns: dict[str, Any] = {
+        "stack": _repeated(tuple(record.stack for record in records), sizes),
+        "block": _repeated(tuple(record.kind for record in records), sizes),
+        "layer": np.repeat(np.array([record.layer for record in records], dtype=np.int64), sizes),
+        "head": _counted(sizes),
+    }
+    for metric in HEAD_METRICS:
+        parts = [record.statistics[metric.name][0] for record in records]
+        columns[metric.name] = _joined(parts).astype(np.float64)
+    return pd.DataFrame(columns)
+
+
+@lru_cache(maxsize=256)
+def _repeated(texts: tuple[str, ...], sizes: tuple[int, ...]) -> Any:
+    """A column of texts, each as often as its size says; the same in all runs of a model, and slow
+    to make, as pandas reads every text."""
+    return pd.Series(np.repeat(np.array(texts, dtype=object), sizes)).array
 
 
 def ordered(capture: Capture) -> list[AttentionRecord]:
@@ -171,12 +180,10 @@ def _array(x: Tensor | None) -> np.ndarray | None:
 def norms_of(capture: Capture) -> pd.DataFrame:
     """Every norm and token: site, stack, layer (-1 outside the layers), token, and statistics."""
     named = named_norms(capture)
-    sizes = [record.statistics["mean"].numel() for record in named.values()]
+    sizes = tuple(record.statistics["mean"].numel() for record in named.values())
     columns: dict[str, Any] = {
-        "site": np.repeat(np.array(list(named), dtype=object), sizes),
-        "stack": np.repeat(
-            np.array([stack_of(capture, r) for r in named.values()], dtype=object), sizes
-        ),
+        "site": _repeated(tuple(named), sizes),
+        "stack": _repeated(tuple(stack_of(capture, r) for r in named.values()), sizes),
         "layer": np.repeat(
             np.array([_layer(r.path) for r in named.values()], dtype=np.int64), sizes
         ),
@@ -187,7 +194,7 @@ def norms_of(capture: Capture) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _counted(sizes: list[int]) -> np.ndarray:
+def _counted(sizes: Sequence[int]) -> np.ndarray:
     """Token numbers from 0 for each of several sentences, one after another."""
     return np.concatenate([np.arange(size) for size in sizes] or [np.arange(0)])
 
@@ -246,18 +253,15 @@ def to_numpy(x: Tensor) -> np.ndarray:
 
 def residuals_of(capture: Capture) -> pd.DataFrame:
     """The stream's length after each sum: stack, layer, place, token, norm."""
-    sizes = [record.norm.numel() for record in capture.residuals]
-
-    def column(values: list[Any], kind: Any) -> np.ndarray:
-        return np.repeat(np.array(values, dtype=kind), sizes)
-
+    records = capture.residuals
+    sizes = tuple(record.norm.numel() for record in records)
     return pd.DataFrame(
         {
-            "stack": column([r.site.stack for r in capture.residuals], object),
-            "layer": column([r.site.layer for r in capture.residuals], np.int64),
-            "place": column([r.site.block for r in capture.residuals], object),
+            "stack": _repeated(tuple(record.site.stack for record in records), sizes),
+            "layer": np.repeat(np.array([r.site.layer for r in records], dtype=np.int64), sizes),
+            "place": _repeated(tuple(record.site.block for record in records), sizes),
             "token": _counted(sizes),
-            "norm": _joined([record.norm for record in capture.residuals]),
+            "norm": _joined([record.norm for record in records]),
         }
     )
 

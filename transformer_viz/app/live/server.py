@@ -33,7 +33,7 @@ from ...paths import ROOT
 from ..counts.server_counts import FRAMES, FRAMES_ENDED, REFUSALS, computing
 from ..engine.task import Abandoned
 from ..engine.turns.priority import PRIORITY
-from ..serving import descriptors, message_batches
+from ..serving import descriptors, message_batches, state_lookups
 from ..serving.old_pages import OldPages
 from ..serving.page_root import Rooted
 from . import status
@@ -58,6 +58,7 @@ def application() -> st.App:
     """The app with its further address."""
     EXCHANGE.is_open = True
     message_batches.gather()
+    state_lookups.look_up()
     middleware = [Middleware(AllowedHosts), Middleware(VisitLimits), Middleware(Visitors)]
     middleware += [Middleware(OldPages), Middleware(Joined), Middleware(Rooted)]
     every = [*status.routes(), *routes()]
