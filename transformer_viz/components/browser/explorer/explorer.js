@@ -46,7 +46,9 @@ class Explorer {
     const { signal } = this.ending, on = listener(signal);
     this.host = element("div", "transformer-viz");
     el.append(this.host);
-    el.setAttribute("data-lm-suppress-shortcuts", "true"); // letters are no commands of JupyterLab
+    // Keys are no commands of Jupyter. It looks from the focused element upwards, and that is the
+    // host: what stands in a shadow root is not seen from outside.
+    this.host.setAttribute("data-lm-suppress-shortcuts", "true");
     keepLight();
     speakIn(this.host);
     this.sheet = new CSSStyleSheet();
