@@ -48,7 +48,10 @@ class Seen:
         if message.HasField("new_session"):
             self.page = message.new_session.page_script_hash
             self.session = message.new_session.initialize.session_id or self.session
-            self.fragments_last = bool(message.metadata.run.fragment_ids)
+            run = getattr(message.metadata, "run", message.new_session)  # before Streamlit 1.67
+            self.fragments_last = bool(
+                getattr(run, "fragment_ids", ()) or getattr(run, "fragment_ids_this_run", ())
+            )
         if message.HasField("delta") and message.delta.HasField("new_element"):
             self._element(message.delta.new_element, message.delta.fragment_id)
 

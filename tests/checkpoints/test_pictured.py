@@ -27,6 +27,7 @@ from tests.support.pictured import (
     pictured_folder,
     tokenizer_of,
 )
+from transformer_viz.checkpoints.hugging_face.eyes import eyes_of
 from transformer_viz.core.interventions import Intervention, Pad, ScaleHead, Temperature
 
 QUESTION = "what is in the picture ?"
@@ -61,6 +62,18 @@ def run_by_library(name: str, module: Any, ids: tuple[int, ...], image: Any, **w
         given["token_type_ids"] = (tokens == IMAGE).long() * (name != "paligemma")
     with torch.no_grad():
         return module(input_ids=tokens, **given, **words)
+
+
+def test_an_older_library_would_pass_over_a_picture_and_is_refused(folders, monkeypatch):
+    """Before transformers 5.18 the words fell into ``**kwargs``: maps of a text without picture."""
+
+    def forward(self: Any, input_ids: Any = None, pixel_values: Any = None, **words: Any) -> None:
+        raise AssertionError("It is not run.")
+
+    face = tv.load(folders("llava"), device="cpu").tokenizer
+    monkeypatch.setattr(transformers.LlavaForConditionalGeneration, "forward", forward)
+    found, why = eyes_of(module_of("llava"), folders("llava"), face)
+    assert found is None and why.startswith("Before transformers 5.18 a model cannot be given")
 
 
 def processor_of(name: str) -> Any:

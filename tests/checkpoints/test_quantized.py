@@ -16,6 +16,7 @@ import transformers
 from torch import Tensor, nn
 
 import transformer_viz as tv
+from tests.support.versions import at_most
 from transformer_viz.checkpoints import CheckpointError, Model
 from transformer_viz.checkpoints.hugging_face import quantized
 
@@ -159,6 +160,8 @@ def test_a_quantised_folder_opens_where_its_package_is(case, tmp_path):
         return
     folder = write(tmp_path / "small")
     model = tv.load(folder, device="cpu")
+    if method == "mxfp4" and at_most("transformers", "5.22"):
+        pytest.skip("the library rounds these weights to bfloat16, and the witness does not")
     assert any(
         f"quantised{way} ({method})" in n for n in model.notes for way in ("", " in the file")
     )

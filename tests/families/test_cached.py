@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.versions import at_most
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import Edit, Intervention, Temperature, Window
 from transformer_viz.inference import generation
@@ -31,6 +32,9 @@ def opened() -> list[tuple[str, Model]]:
     ]
 
 
+OLD_JAMBA = at_most("transformers", "5.20")
+
+
 @pytest.mark.parametrize("name", EDITS)
 def test_the_same_ids_and_numbers(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     edit: Edit | None = EDITS[name]
@@ -38,7 +42,9 @@ def test_the_same_ids_and_numbers(monkeypatch: pytest.MonkeyPatch, name: str) ->
     cached = 0
     for family, model in opened():
         source = sample_source(model)
-        assert reads_on(model, source_ids(model, source)), family
+        if not reads_on(model, source_ids(model, source)):
+            assert family == "jamba" and OLD_JAMBA  # its cache cannot be told apart there
+            continue
         cached += 1
         with_cache = translate(model, source, 3, None, edits, max_tokens=8)
         with monkeypatch.context() as patch:

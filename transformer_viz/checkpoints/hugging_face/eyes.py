@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,6 +54,12 @@ def eyes_of(module: Any, folder: Path | None, face: Tokenizer) -> tuple[Eyes | N
         return None, (
             f"A picture beside the text of a {kind} model is not known here, only for "
             f"{', '.join(ARRANGED)}; leave image out, and it is a language model on text."
+        )
+    if "mm_encoder_outputs" not in inspect.signature(module.forward).parameters:
+        return None, (
+            "Before transformers 5.18 a model cannot be given a picture that its eyes have read "
+            "already, and would pass over it without a word; install a newer transformers, or "
+            "leave image out."
         )
     words = processor_words(folder)
     if not words:
