@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,11 +28,11 @@ OUTSIDE = -1  # the layer of a norm that belongs to no layer: embeddings, the en
 def heads_of(capture: Capture) -> pd.DataFrame:
     """Every head: stack, block, layer, head, and its statistics."""
     records = ordered(capture)
-    sizes = tuple(record.heads for record in records)
+    sizes = [record.heads for record in records]
     columns: dict[str, Any] = {
-        "stack": _repeated(tuple(record.stack for record in records), sizes),
-        "block": _repeated(tuple(record.kind for record in records), sizes),
-        "layer": np.repeat(np.array([record.layer for record in records], dtype=np.int64), sizes),
+        "stack": _repeated([record.stack for record in records], sizes),
+        "block": _repeated([record.kind for record in records], sizes),
+        "layer": _repeated([record.layer for record in records], sizes, np.int64),
         "head": _counted(sizes),
     }
     for metric in HEAD_METRICS:
@@ -42,11 +41,9 @@ def heads_of(capture: Capture) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-@lru_cache(maxsize=256)
-def _repeated(texts: tuple[str, ...], sizes: tuple[int, ...]) -> Any:
-    """A column of texts, each as often as its size says; the same in all runs of a model, and slow
-    to make, as pandas reads every text."""
-    return pd.Series(np.repeat(np.array(texts, dtype=object), sizes)).array
+def _repeated(values: Sequence[Any], sizes: Sequence[int], kind: Any = object) -> np.ndarray:
+    """A column of values, each as often as its size says; texts unless another kind is said."""
+    return np.repeat(np.array(values, dtype=kind), sizes)
 
 
 def ordered(capture: Capture) -> list[AttentionRecord]:
@@ -180,13 +177,11 @@ def _array(x: Tensor | None) -> np.ndarray | None:
 def norms_of(capture: Capture) -> pd.DataFrame:
     """Every norm and token: site, stack, layer (-1 outside the layers), token, and statistics."""
     named = named_norms(capture)
-    sizes = tuple(record.statistics["mean"].numel() for record in named.values())
+    sizes = [record.statistics["mean"].numel() for record in named.values()]
     columns: dict[str, Any] = {
-        "site": _repeated(tuple(named), sizes),
-        "stack": _repeated(tuple(stack_of(capture, r) for r in named.values()), sizes),
-        "layer": np.repeat(
-            np.array([_layer(r.path) for r in named.values()], dtype=np.int64), sizes
-        ),
+        "site": _repeated(list(named), sizes),
+        "stack": _repeated([stack_of(capture, r) for r in named.values()], sizes),
+        "layer": _repeated([_layer(r.path) for r in named.values()], sizes, np.int64),
         "token": _counted(sizes),
     }
     for name in NORM_COLUMNS:
@@ -254,12 +249,12 @@ def to_numpy(x: Tensor) -> np.ndarray:
 def residuals_of(capture: Capture) -> pd.DataFrame:
     """The stream's length after each sum: stack, layer, place, token, norm."""
     records = capture.residuals
-    sizes = tuple(record.norm.numel() for record in records)
+    sizes = [record.norm.numel() for record in records]
     return pd.DataFrame(
         {
-            "stack": _repeated(tuple(record.site.stack for record in records), sizes),
-            "layer": np.repeat(np.array([r.site.layer for r in records], dtype=np.int64), sizes),
-            "place": _repeated(tuple(record.site.block for record in records), sizes),
+            "stack": _repeated([record.site.stack for record in records], sizes),
+            "layer": _repeated([record.site.layer for record in records], sizes, np.int64),
+            "place": _repeated([record.site.block for record in records], sizes),
             "token": _counted(sizes),
             "norm": _joined([record.norm for record in records]),
         }
