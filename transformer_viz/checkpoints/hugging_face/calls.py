@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Container
 from typing import Any
 
 import torch
@@ -83,13 +84,18 @@ def make_calls(module: Any, *, causal: bool = False, pad_id: int | None = None) 
         return CacheReader(module, memory, source_mask, pad_id if memory is None else None)
 
     twofold = TARGET in names and "encoder_outputs" in names
-    keeps = {"past_key_values", "use_cache"} <= set(names) and (twofold or TARGET not in names)
+    keeps = bool(_cache_word(names)) and "use_cache" in names and (twofold or TARGET not in names)
     return Calls(
         forward,
         encode if twofold else None,
         decode if twofold else None,
         reader=begin if keeps else None,
     )
+
+
+def _cache_word(names: Container[str]) -> str:
+    """What a module of the library calls its cache, another word from transformers 5.24 on."""
+    return next((word for word in ("past_key_values", "cache") if word in names), "")
 
 
 class CacheReader:
@@ -104,12 +110,13 @@ class CacheReader:
     ):
         self.module, self.memory, self.mask, self.pad_id = module, memory, source_mask, pad_id
         self.names = inspect.signature(module.forward).parameters
+        self.word = _cache_word(self.names)
         self.past: Any = None
 
     def read(self, ids: Tensor) -> Tensor:
         given = self._of_text(ids) if self.memory is None else self._of_memory(ids)
-        output = self.module(**given, past_key_values=self.past, use_cache=True)
-        self.past = output.past_key_values
+        output = self.module(**given, **{self.word: self.past}, use_cache=True)
+        self.past = getattr(output, self.word)
         if self.past is None:
             raise ValueError(f"{type(self.module).__name__} gives no keys and values back.")
         return answer(output)[:, -1:]
