@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -251,9 +250,11 @@ def _repeated(output: Any, batch: int) -> Any:
     else:
         parts = [*parts] * batch
     deep = getattr(output, "deepstack_features", None)  # Qwen 3 adds these in its first layers
-    if deep is not None:
-        deep = [[*layer] * batch for layer in deep]
-    return SimpleNamespace(pooler_output=parts, deepstack_features=deep)
+    if deep is None:
+        return type(output)(pooler_output=parts)
+    return type(output)(
+        pooler_output=parts, deepstack_features=[[*layer] * batch for layer in deep]
+    )
 
 
 @dataclass(frozen=True)
