@@ -43,7 +43,7 @@ def test_the_same_ids_and_numbers(monkeypatch: pytest.MonkeyPatch, name: str) ->
     for family, model in opened():
         source = sample_source(model)
         if not reads_on(model, source_ids(model, source)):
-            assert family == "jamba" and OLD_JAMBA  # its cache cannot be told apart there
+            assert family == "jamba" and OLD_JAMBA  # it is decoded without one there
             continue
         cached += 1
         with_cache = translate(model, source, 3, None, edits, max_tokens=8)
