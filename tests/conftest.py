@@ -18,6 +18,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # a name that is no path is asked for at the
 import torch
 from torch import nn
 
+from tests.support import device
 from tests.support.paths import ROOT
 from tests.support.tiny_labs import labs, tiny_box
 from transformer_viz.checkpoints.common import native
@@ -86,7 +87,7 @@ def make_module(config: ModelConfig = TINY, **words: Any) -> Transformer:
 
 def make_model(config: ModelConfig = TINY, **words: Any) -> Model:
     """The same, wrapped as `load` would give it, reading ids typed as numbers."""
-    module = make_module(config, **words)
+    module = device.placed(make_module(config, **words))
     c = module.config
     tokenizer = PlainIds(
         c.source_vocab or c.target_vocab,
@@ -96,6 +97,16 @@ def make_model(config: ModelConfig = TINY, **words: Any) -> Model:
         eos_id=c.eos_id,
     )
     return native.wrap(module, tokenizer, "tiny")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--device", default="cpu", help="where models compute: cpu, or cuda")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    device.name = config.getoption("--device")
+    if not device.fits():
+        raise pytest.UsageError(f"There is no device {device.name!r} here; leave --device out.")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

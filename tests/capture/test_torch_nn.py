@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from transformer_viz.capture import CaptureRequest, probe
+from transformer_viz.capture.handlers.projection_check import chained
 from transformer_viz.core.interventions import (
     Causal,
     Intervention,
@@ -328,3 +330,17 @@ def test_an_edit_without_a_place_names_the_places():
     words = r"cross L4: temperature 2.*it has encoder L0 \(2 heads\)"
     with pytest.raises(ValueError, match=words), probe(module, Intervention((edit,))):
         module(x, x, x)
+
+
+def test_a_kernel_may_lay_its_output_out_as_it_likes() -> None:
+    """Those of a graphics card give rows first, so that a later view takes no copy; weights x v,
+    which are checked against it, are laid out heads first."""
+    given = torch.randn(5, 3, 2, 11).permute(1, 2, 0, 3)  # [batch, head, token, width]
+    rows_first = given.permute(2, 0, 1, 3)
+    joined = rows_first.view(15, 22)
+    chain = [
+        (torch.Tensor.permute, (given, 2, 0, 1, 3), {}),
+        (torch.Tensor.view, (rows_first, 15, 22), {}),
+    ]
+    again = chained(SimpleNamespace(chain=chain), given.contiguous().double())
+    assert again.dtype == torch.float64 and torch.equal(again.float(), joined)

@@ -100,6 +100,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"device": "cpu", "max_memory": {"cpu": 9}},
         "With max_memory a model is spread .* device='cpu' names one",
     ),
+    "no such card": (
+        {"max_memory": {99: "1GB", "cpu": "1GB"}},
+        'max_memory names card 99; this machine has .*card.* the processor "cpu"',
+    ),
     "no map": ({"max_memory": 3}, "max_memory says what each device may hold.*got 3"),
 }
 

@@ -11,6 +11,8 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+from tests.support import device
+
 WIDTH, HEADS, LAYERS, VOCABULARY = 32, 4, 2, 67
 SOURCE, TARGET = 7, 5
 TEXT = {"vocab_size": VOCABULARY, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
@@ -247,7 +249,7 @@ def built(family: Family, implementation: str = "eager") -> nn.Module:
     torch.manual_seed(11)
     model = getattr(transformers, family.model)(config)
     strengthen(model)
-    return model.eval()
+    return device.placed(model).eval()
 
 
 def copied(family: Family, implementation: str = "eager") -> nn.Module:
@@ -276,6 +278,10 @@ def strengthen(model: nn.Module) -> None:
 @cache
 def inputs(family: Family) -> dict[str, Tensor]:
     """Two inputs of unequal length, the second padded, where the family takes a mask."""
+    return device.placed(_inputs(family))
+
+
+def _inputs(family: Family) -> dict[str, Tensor]:
     generator = torch.Generator().manual_seed(3)
 
     def ids(length: int) -> Tensor:

@@ -101,9 +101,10 @@ def silenced(
 def visible(family: Family, allowed: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """An additive mask ``[batch, 1, query, key]`` of the cells that are allowed and no padding."""
     mask = inputs(family)["attention_mask"].bool()
-    place = torch.arange(mask.shape[1])
+    place = torch.arange(mask.shape[1], device=mask.device)
     cells = allowed(place[:, None], place) & mask[:, None, None, :]
-    return torch.zeros(cells.shape).masked_fill(~cells, torch.finfo(torch.float32).min)
+    least = torch.finfo(torch.float32).min
+    return torch.zeros(cells.shape, device=mask.device).masked_fill(~cells, least)
 
 
 def with_table(

@@ -7,6 +7,7 @@ import copy
 import pytest
 import torch
 
+from tests.support import device
 from transformer_viz.capture.lineage import KEY
 from transformer_viz.core.sites import Site
 
@@ -93,7 +94,7 @@ def test_routers_and_output_softmaxes_are_no_attention(name: str) -> None:
 def test_inputs_may_be_made_inside() -> None:
     model = built(BY_NAME["bert"])
     with laws.probe(model) as seen, torch.no_grad():
-        ids = torch.cat((torch.randint(3, 60, (1, 4)), torch.full((1, 2), 5)), dim=1)
+        ids = device.placed(torch.cat((torch.randint(3, 60, (1, 4)), torch.full((1, 2), 5)), dim=1))
         model(ids)
     assert [a.shape for a in seen.attentions] == [(6, 6)] * LAYERS
 

@@ -38,7 +38,7 @@ def test_an_edited_map_is_the_matrix_of_the_edited_run(family: Family, implement
             tiles = clean.get((record.site.map, record.site.layer))
             if tiles is None or record.site.block != "self" or record.site.layer:
                 continue
-            weights, scores = record.weights[0].numpy(), record.scores[0]
+            weights, scores = record.weights[0].cpu().numpy(), record.scores[0].cpu()
             unit = max(1.0, float(scores[scores > MASK_SCORE].abs().amax()) / ROUNDED)
             for head in range(tiles.heads):
                 assert not beneath(intervention, dataclasses.replace(tiles.site, head=head))

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.support import device
 from transformer_viz.capture import CaptureRequest
 from transformer_viz.capture.handlers.positions import permutation
 from transformer_viz.core.interventions import Edit, ScalePositions, ShufflePositions
@@ -32,7 +33,7 @@ def whole(family: Family) -> dict[str, Tensor]:
     """The text without padding."""
     if "attention_mask" not in inputs(family):
         return {}
-    mask = torch.ones(2, SOURCE, dtype=torch.long)
+    mask = device.placed(torch.ones(2, SOURCE, dtype=torch.long))
     return {"attention_mask": mask, "input_ids": inputs(family)["input_ids"].clamp(min=3)}
 
 
@@ -45,7 +46,7 @@ def edited(family: Family, implementation: str, *edits: Edit, **words: Any) -> T
 
 
 def order(length: int) -> Tensor:
-    return torch.as_tensor(permutation(length, SPECIAL, SEED))
+    return device.placed(torch.as_tensor(permutation(length, SPECIAL, SEED)))
 
 
 def given(model: nn.Module, family: Family, **words: Any) -> Tensor:
@@ -231,7 +232,7 @@ def test_the_angles_that_are_shown_are_those_of_the_model() -> None:
     seen, _ = laws.watched(
         built(family), family, want=CaptureRequest(positions=True, stack="decoder")
     )
-    angles = torch.arange(SOURCE)[:, None] * built(family).model.rotary_emb.inv_freq
+    angles = device.placed(torch.arange(SOURCE))[:, None] * built(family).model.rotary_emb.inv_freq
     assert laws.far(seen.positions["rotary.decoder"][:, :4], angles) <= 1e-6
 
 
@@ -249,6 +250,7 @@ def test_the_angles_of_a_stored_table_are_read_back() -> None:
     want = CaptureRequest(positions=True, stack="decoder")
     seen, _ = laws.watched(built(family), family, want=want)
     angles = torch.arange(SOURCE)[:, None] * torch.tensor([1.0, 1.0, 0.01, 0.01])
+    angles = device.placed(angles)
     assert laws.far(seen.positions["rotary.decoder"], angles) <= 1e-5
 
 

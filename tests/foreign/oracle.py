@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tests.support import device
 from transformer_viz.capture.probe import probe
 from transformer_viz.capture.records import Capture
 from transformer_viz.core.interventions import (
@@ -125,7 +126,7 @@ def silence(module: nn.Module, style: Style, spared: Sequence[int] = ()) -> None
 def _slice_out(head: int, heads: int) -> Any:
     def zero(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
         x, width = args[0], args[0].shape[-1] // heads
-        places = torch.arange(args[0].shape[-1]) // width == head
+        places = torch.arange(args[0].shape[-1], device=x.device) // width == head
         return (x.masked_fill(places, 0), *args[1:])
 
     return zero
@@ -134,9 +135,9 @@ def _slice_out(head: int, heads: int) -> Any:
 def fresh(style: Style) -> tuple[nn.Module, tuple[Any, ...]]:
     """The module and its inputs, the same ones every time."""
     torch.manual_seed(7)
-    module = style.build().train(style.train)
+    module = device.placed(style.build().train(style.train))
     torch.manual_seed(11)
-    return module, style.inputs()
+    return module, device.placed(style.inputs())
 
 
 def _played(style: Style, enter: Any, plain: bool = False) -> Seen:
@@ -148,7 +149,8 @@ def _played(style: Style, enter: Any, plain: bool = False) -> Seen:
         call = style.plain if plain and style.plain else style.run
         seen, run = Seen(), None
         torch.manual_seed(13)
-        with torch.set_grad_enabled(style.grad or style.train), style.around():
+        grad = torch.set_grad_enabled(style.grad or style.train)
+        with grad, style.around(), torch.device(device.name):
             try:
                 with enter(module) as run:
                     given = call(module, *inputs)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tests.support import device
 from transformer_viz.inference.proof.prove import Proof, prove
 
 from .oracle import fresh, quiet
@@ -69,7 +70,8 @@ def proof_of(style: Style) -> Proof:
 
         def call(given: tuple[Any, ...] = inputs) -> Any:
             torch.manual_seed(13)
-            return style.run(module, *given)
+            with torch.device(device.name):
+                return style.run(module, *given)
 
         alone: Callable[[], Any] | None = None
         if batch_first(style, inputs):

@@ -191,7 +191,7 @@ def fused_weights(given: dict[str, Any], role: Attention | Other, law: Law | Non
         if given.get(word) is not None:
             scores = scores + given[word].double()
     if given.get("is_causal"):
-        later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
         scores = scores.masked_fill(later, -torch.inf)
     scores = changed_scores(scores, role, law)
     return changed_weights(scores.softmax(-1), role, law)
@@ -221,14 +221,14 @@ def numbered(scores: Tensor, letter: str, role: Attention) -> Tensor:
     axis = groups(role.axes).index(letter)
     shape = [1] * scores.dim()
     shape[axis] = scores.shape[axis]
-    return torch.arange(scores.shape[axis]).view(shape)
+    return torch.arange(scores.shape[axis], device=scores.device).view(shape)
 
 
 def changed_weights(weights: Tensor, role: Attention | Other, law: Law | None) -> Tensor:
     """Weights in their own layout after a head went off."""
     if law is None or isinstance(role, Other) or law.kind != "weights_off":
         return weights
-    heads = torch.arange(weights.numel()).view(weights.shape)
+    heads = torch.arange(weights.numel(), device=weights.device).view(weights.shape)
     kept = arranged(heads, role)[:, law.index]
     return weights.flatten().index_fill(0, kept.flatten(), 0).view(weights.shape)
 

@@ -210,7 +210,8 @@ class Plan:
         """
         if not self.shapes_scores:
             return self.scaled(weights)
-        if not torch.allclose(weights.sum(-1), torch.ones(()), atol=1e-4) or (weights < 0).any():
+        whole = ((weights.sum(-1) - 1).abs() <= 1e-4).all()  # NaN is not
+        if not whole or (weights < 0).any():
             raise ValueError(
                 f"The attention in {path or 'this module'} is no softmax and its rows do not sum "
                 "to 1, so temperature and masks have no meaning there. Heads can be scaled."

@@ -210,9 +210,9 @@ def sampled(size: int) -> Tensor:
     """The places of an axis at which a mask is looked at: all of a short one, of others those at
     the beginning, as a narrow window shows only between neighbours, and some along the whole."""
     if size <= 2 * SAMPLE:
-        return torch.arange(size)
-    spread = torch.linspace(0, size - 1, SAMPLE).round().long()
-    return torch.cat((torch.arange(SAMPLE), spread)).unique()
+        return torch.arange(size, device="cpu")
+    spread = torch.linspace(0, size - 1, SAMPLE, device="cpu").round().long()
+    return torch.cat((torch.arange(SAMPLE, device="cpu"), spread)).unique()
 
 
 def looks_causal(seen: Seen, offset: int) -> bool | None:

@@ -12,6 +12,7 @@ from ..core.head_metrics import HEAD_METRICS, HeadMetric, Rows
 
 SIDE = 64  # a thumbnail is at most this many cells wide and high
 CELLS = 400_000  # about what is reckoned with at once, so that it stays in a core's cache
+ON_CARD = 16  # times as many on a card, where each operation takes longer to begin than to compute
 TINY = torch.finfo(torch.float32).tiny
 
 
@@ -34,7 +35,8 @@ class Statistics:
         Keys at the end that none of these rows sees may be left out.
         """
         rows = weights.shape[2]
-        step = block_rows(self.queries, CELLS // max(1, weights.numel() // max(1, rows)))
+        most = at_once(CELLS, weights.device)
+        step = block_rows(self.queries, most // max(1, weights.numel() // max(1, rows)))
         for start in range(0, rows, step):
             self._block(weights.detach()[:, :, start : start + step].float(), first + start)
 
@@ -131,6 +133,11 @@ def greys(small: Tensor) -> Tensor:
 def shrunk(thumbnail: Tensor) -> Tensor:
     """A thumbnail that grew too high, pooled again."""
     return pooled(thumbnail, 2, cells(thumbnail.shape[2]))
+
+
+def at_once(cells: int, device: torch.device) -> int:
+    """How many cells to reckon with at once where a core's cache is best served by so many."""
+    return cells if device.type == "cpu" else cells * ON_CARD
 
 
 def block_rows(queries: int, about: int = 256) -> int:

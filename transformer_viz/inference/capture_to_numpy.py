@@ -22,6 +22,7 @@ from ..core.trace_parts import Attention, read_only
 
 NORM_COLUMNS = ("mean", "std", "rms", "input_norm", "output_norm", "output_mean")
 MATRICES = ("weights", "scores", "qkv", "gradients")  # each of them is kept beside the weights
+SMALL = 1 << 18  # numbers of a tensor that is fetched together with others
 OUTSIDE = -1  # the layer of a norm that belongs to no layer: embeddings, the end of a stack
 
 
@@ -58,9 +59,14 @@ def ordered(capture: Capture) -> list[AttentionRecord]:
 def thumbnails_of(capture: Capture) -> dict[str, np.ndarray]:
     """Each map small: uint8 ``[layer, head, <=64, <=64]``; layers with fewer heads are padded."""
     grouped: dict[str, list[np.ndarray]] = {}
-    for record in ordered(capture):
-        if record.thumbnail is not None:
-            grouped.setdefault(record.site.map, []).append(record.thumbnail[0].cpu().numpy())
+    small = [
+        (record.site.map, record.thumbnail[0])
+        for record in ordered(capture)
+        if record.thumbnail is not None
+    ]
+    layers = fetched([thumbnail for _, thumbnail in small], torch.uint8)
+    for (name, _), layer in zip(small, layers, strict=True):
+        grouped.setdefault(name, []).append(layer)
     return {name: read_only(_stack(layers)) for name, layers in grouped.items()}
 
 
@@ -82,12 +88,30 @@ def attentions_of(
     """The blocks whose matrices were asked for, as numpy; the proof may have needed more."""
     wanted = bool(set(MATRICES) & set(words))
     found = dict(zip(map(id, capture.attentions), gradients or [], strict=False))
-    return tuple(
-        _attention(record, record.weights, words, kind, found.get(id(record)))
+    records = [
+        record
         for record in ordered(capture)
         if record.weights is not None and _asked_for(record, only)
         if wanted or ("tiles" in words and record.untiled)
+    ]
+    arrays = iter(fetched([x[0] for record in records for x in _matrices(record, words)]))
+    return tuple(
+        _attention(
+            record,
+            [next(arrays) for _ in _matrices(record, words)],
+            words,
+            kind,
+            found.get(id(record)),
+        )
+        for record in records
     )
+
+
+def _matrices(record: AttentionRecord, words: tuple[str, ...]) -> list[Tensor]:
+    """The tensors of a block that are handed on: weights, scores, and q, k and v."""
+    scores = (record.scores,) if "scores" in words else ()
+    vectors = (record.q, record.k, record.v) if "qkv" in words else ()
+    return [x for x in (record.weights, *scores, *vectors) if x is not None]
 
 
 def _asked_for(record: AttentionRecord, only: Sequence[Site] | None) -> bool:
@@ -106,24 +130,30 @@ def sides(record: AttentionRecord, kind: str) -> tuple[str, str]:
 
 def _attention(
     record: AttentionRecord,
-    weights: Tensor,
+    arrays: list[np.ndarray],
     words: tuple[str, ...],
     kind: str,
     gradients: np.ndarray | None,
 ) -> Attention:
-    """One block as numpy, with what else was asked for of it."""
+    """One block of ``arrays``, those of `_matrices`, with what else was asked for of it."""
     query, key = sides(record, kind)
+    given = iter(arrays)
+    weights = next(given)
+
+    def taken(x: Tensor | None) -> np.ndarray | None:
+        return None if x is None else next(given)
+
     made = Attention(
-        weights=to_numpy(weights[0]),
+        weights=weights,
         site=record.site,
         query=query,
         key=key,
-        scores=_array(record.scores) if "scores" in words else None,
+        scores=taken(record.scores) if "scores" in words else None,
         gradients=gradients,
     )
     if "qkv" not in words:
         return made
-    q, k, v = map(_array, (record.q, record.k, record.v))
+    q, k, v = map(taken, (record.q, record.k, record.v))
     return replace(made, q=q, k=k, v=v, scale=record.scale, cap=record.cap)
 
 
@@ -170,10 +200,6 @@ def _part(factors: Factors) -> Part:
     )
 
 
-def _array(x: Tensor | None) -> np.ndarray | None:
-    return None if x is None else to_numpy(x[0])
-
-
 def norms_of(capture: Capture) -> pd.DataFrame:
     """Every norm and token: site, stack, layer (-1 outside the layers), token, and statistics."""
     named = named_norms(capture)
@@ -196,8 +222,11 @@ def _counted(sizes: Sequence[int]) -> np.ndarray:
 
 def _joined(parts: list[Tensor]) -> np.ndarray:
     """Numbers of several tensors, one after another, float32."""
-    flat = [part.float().cpu().numpy().ravel() for part in parts]
-    return np.concatenate(flat or [np.zeros(0, dtype=np.float32)])
+    if not parts:
+        return np.zeros(0, dtype=np.float32)
+    if len({part.device for part in parts}) > 1:  # a model that is spread over several
+        parts = [part.cpu() for part in parts]
+    return torch.cat([part.reshape(-1) for part in parts]).float().cpu().numpy()
 
 
 def named_norms(capture: Capture) -> dict[str, NormRecord]:
@@ -231,19 +260,36 @@ def _layer(path: str) -> int:
 
 def gains_of(capture: Capture) -> dict[str, tuple[np.ndarray | None, np.ndarray | None]]:
     """Gain and bias ``[d_model]`` of every norm, None where it has none."""
-    return {
-        site: (_vector(record.gain), _vector(record.bias))
-        for site, record in named_norms(capture).items()
-    }
+    named = named_norms(capture)
+    vectors = [x for record in named.values() for x in (record.gain, record.bias) if x is not None]
+    arrays = iter(fetched(vectors))
+
+    def taken(x: Tensor | None) -> np.ndarray | None:
+        return None if x is None else next(arrays)
+
+    return {site: (taken(record.gain), taken(record.bias)) for site, record in named.items()}
 
 
-def _vector(x: Tensor | None) -> np.ndarray | None:
-    return None if x is None else to_numpy(x)
+def fetched(tensors: Sequence[Tensor], kind: torch.dtype = torch.float32) -> list[np.ndarray]:
+    """Tensors as read-only arrays of this type.
+
+    The small ones of a card come in one transfer: each of its own would wait for the card.
+    """
+    together = [x for x in tensors if x.device.type != "cpu" and x.numel() <= SMALL]
+    if len({x.device for x in together}) != 1:
+        together = []
+    ready: dict[int, np.ndarray] = {}
+    if together:
+        flat = torch.cat([x.detach().reshape(-1).to(kind) for x in together]).cpu().numpy()
+        ends = np.cumsum([x.numel() for x in together])
+        for x, end in zip(together, ends, strict=True):
+            ready[id(x)] = read_only(flat[end - x.numel() : end].reshape(x.shape))
+    return [ready[id(x)] if id(x) in ready else to_numpy(x, kind) for x in tensors]
 
 
-def to_numpy(x: Tensor) -> np.ndarray:
-    """A tensor as a read-only float32 array that owns its data."""
-    return read_only(x.detach().to("cpu", torch.float32, copy=True).numpy())
+def to_numpy(x: Tensor, kind: torch.dtype = torch.float32) -> np.ndarray:
+    """A tensor as a read-only array, float32 or another type, that owns its data."""
+    return read_only(x.detach().to("cpu", kind, copy=True).numpy())
 
 
 def residuals_of(capture: Capture) -> pd.DataFrame:

@@ -112,6 +112,6 @@ def _logits(pair: Pair, ids: Sequence[Sequence[int]], pixels: np.ndarray) -> np.
 
 def _probabilities(pair: Pair, logits: np.ndarray) -> np.ndarray:
     """Of one picture ``[caption]``: a softmax over the captions, or a sigmoid of each."""
-    values = torch.tensor(logits.tolist(), dtype=torch.float64)
+    values = torch.tensor(logits.tolist(), dtype=torch.float64, device="cpu")
     found = values.sigmoid() if pair.sigmoid else values.softmax(0)
     return found.float().numpy()

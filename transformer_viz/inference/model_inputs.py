@@ -125,7 +125,9 @@ def _words(
     else:
         raise _no_decoder(model)
     padded, visible = padded_source(ids, intervention, model.pad_id)
-    mask = None if all(visible) and len(padded) == len(ids) else torch.tensor([visible])
+    mask = (
+        None if all(visible) and len(padded) == len(ids) else torch.tensor([visible], device="cpu")
+    )
     tokens = _tokens(model, padded)
     return Read(
         tokens if beside is None else beside.named(tokens),

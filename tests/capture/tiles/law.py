@@ -51,7 +51,7 @@ def apart(seen: Capture, matrices: Capture | None = None) -> float:
         if (record.site.map, record.site.layer) not in tiles:
             continue
         assert record.weights is not None
-        weights, scores = record.weights[0].numpy(), record.scores[0]
+        weights, scores = record.weights[0].cpu().numpy(), record.scores[0].cpu()
         ordinary = scores[scores > MASK_SCORE].abs().amax() if scores.numel() else 0
         unit = max(1.0, float(ordinary) / ROUNDED)
         mine = tiles[record.site.map, record.site.layer]

@@ -21,7 +21,7 @@ from ..records import AttentionRecord
 from ..roles import Context, Packed
 from ..site_numbering import Seen, sampled
 from ..state import CaptureState
-from ..statistics import Statistics, block_rows
+from ..statistics import Statistics, at_once, block_rows
 from ..tiles import fits
 from ..tiles.bias import Small
 from ..torch_calls import Args, Kwargs
@@ -268,7 +268,7 @@ class Mask:
         rows, columns = sampled(queries), sampled(keys)
         if queries != keys and len(rows) < queries:  # cached: the diagonal is among the columns
             columns = torch.cat((columns, rows + keys - queries)).clamp(min=0).unique()
-        hidden = torch.zeros(len(rows), len(columns), dtype=torch.bool)
+        hidden = torch.zeros(len(rows), len(columns), dtype=torch.bool, device="cpu")
         if self.hidden is not None:
             mine = self.hidden[0, 0]
             device = mine.device
@@ -298,7 +298,8 @@ def attend(
     queries, keys = q.shape[2], k.shape[2]
     tiles = keeper(state, record, plan, q, k, scale, mask)
     whole = whole or (bool(record.untiled) and fits(record.heads, queries, keys))
-    step = queries if whole else block_rows(queries, BLOCK // max(1, q.shape[1] * keys))
+    most = at_once(BLOCK, q.device) // max(1, q.shape[1] * keys)
+    step = queries if whole else block_rows(queries, most)
     statistics = Statistics(queries, keys, record.offset - record.first_key)
     behind = own and not whole and mask.causal and mask.hidden is None
     outs = []

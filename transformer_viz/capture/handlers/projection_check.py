@@ -54,8 +54,17 @@ def chained(role: Context, x: Tensor) -> Any:
     for func, args, kwargs in role.chain:
         if func in torch_calls.RESHAPE:
             given = args[0] if args else next(iter(kwargs.values()))
+            x = _laid_out(x, given)
             x = func(*swap(args, {id(given): x}), **swap(kwargs, {id(given): x}))
     return x
+
+
+def _laid_out(x: Any, like: Any) -> Any:
+    """The same numbers in the order of memory that a kernel gave: of another one not every view can
+    be had."""
+    if not isinstance(x, Tensor) or x.shape != like.shape or x.stride() == like.stride():
+        return x
+    return torch.empty_like(like, dtype=x.dtype).copy_(x)
 
 
 def relative(expected: Tensor, got: Tensor) -> float:

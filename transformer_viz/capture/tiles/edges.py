@@ -27,9 +27,9 @@ class Edges:
 
     def add_causal(self, first: int, last: int) -> None:
         """Take in rows that see all keys up to their own place."""
-        row = torch.arange(first, last, dtype=torch.int32)
+        row = torch.arange(first, last, dtype=torch.int32, device="cpu")
         self.places.append([torch.stack((torch.zeros_like(row), row + 1), 1).reshape(-1)])
-        self.counts.append(torch.full((1, last - first), 2))
+        self.counts.append(torch.full((1, last - first), 2, device="cpu"))
 
     def result(self) -> tuple[Tensor, Tensor]:
         """Edges int32, and where those of each row end, int64 ``[head or 1, row]``."""

@@ -18,6 +18,7 @@ from ..edit_plan import Plan
 from ..records import AttentionRecord
 from ..roles import Scores
 from ..score_scale import scale_of
+from ..statistics import at_once
 from .bias import small
 from .factors import Factors, Keeper, lone_keys
 
@@ -82,7 +83,7 @@ def _collect(keeper: Keeper, w: Tensor, scores: Tensor) -> str:
     heads, queries, keys = w.shape
     gain = torch.tensor(keeper.gain, device=w.device)[:, None, None]
     low = max(VERY_LOW, torch.finfo(scores.dtype).min / 2)
-    step = max(1, BLOCK // (heads * keys))
+    step = max(1, at_once(BLOCK, w.device) // (heads * keys))
     masked = bool(((w == 0) & (scores[..., :keys] <= MASK_SCORE)).any()) or bool(
         (scores.amax(-1) <= low).any()
     )

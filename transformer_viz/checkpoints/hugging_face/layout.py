@@ -13,6 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ...preprocessing.tokenizers import Tokenizer
 from ..common.candidate import Candidate
 from ..common.model import Model
@@ -176,6 +178,23 @@ def settings_of(overrides: Mapping[str, Any], floats: str) -> dict[str, Any]:
     found["device_map"] = "auto"
     if memory is not None:  # a command line can only name devices in words
         found["max_memory"] = {int(d) if str(d).isdigit() else d: m for d, m in memory.items()}
+        _refuse_missing(found["max_memory"])
     if folder is not None:
         found["offload_folder"] = str(folder)
     return found
+
+
+def _refuse_missing(memory: Mapping[Any, Any]) -> None:
+    """Numbers of cards that this machine does not have.
+
+    Raises:
+        CheckpointError: names the first, and how many there are.
+    """
+    count = torch.accelerator.device_count()
+    missing = [device for device in memory if isinstance(device, int) and device >= count]
+    if missing:
+        cards = f"cards 0 to {count - 1}" if count > 1 else "card 0" if count else "no card"
+        raise CheckpointError(
+            f"max_memory names card {missing[0]}; this machine has {cards}. "
+            'Name the processor "cpu".'
+        )

@@ -133,7 +133,7 @@ def _translated(model: Model, pairs: Sequence[Any], pause: Pause) -> Examples:
         if isinstance(target, str) and model.eos_id is not None:
             wanted.append(model.eos_id)
         _some(wanted, number)
-        ids = torch.tensor([start, *wanted[:-1]])
+        ids = torch.tensor([start, *wanted[:-1]], device="cpu")
         rows = tuple(range(len(wanted)))
         items.append(Example(_ids(source_ids(model, source)), ids, rows, tuple(wanted)))
     own = "the model's own greedy output of the clean run"
@@ -239,4 +239,4 @@ def _some(wanted: Sequence[Any], item: Any) -> None:
 
 
 def _ids(ids: Sequence[int]) -> Tensor:
-    return torch.tensor(list(ids), dtype=torch.long)
+    return torch.tensor(list(ids), dtype=torch.long, device="cpu")

@@ -63,7 +63,8 @@ def _slopes(bench: Bench, batch: Batch, value: float) -> tuple[np.ndarray, np.nd
     }
     batch = Batch(**parts)
     gates = [
-        torch.full((len(batch), place.heads), value, requires_grad=True) for place in bench.places
+        torch.full((len(batch), place.heads), value, requires_grad=True, device="cpu")
+        for place in bench.places
     ]
     with torch.enable_grad(), Gate(bench.places, len(batch), _gating(bench.places, gates)):
         output = whole_output(bench.model, batch, 1)

@@ -65,7 +65,7 @@ def gating(
     places: Sequence[Place], copies: Sequence[Copy], stand_ins: Sequence[Tensor], sentences: int
 ) -> Act:
     """What a gate does in a pass of the clean run and these copies."""
-    index = torch.tensor([0, *(copy.stand_in for copy in copies)])
+    index = torch.tensor([0, *(copy.stand_in for copy in copies)], device="cpu")
 
     def act(number: int, x: Tensor) -> Tensor:
         columns = places[number].columns

@@ -157,8 +157,8 @@ class Resampled:
 def same_rows(count: int, others: int) -> Tensor:
     """For each of ``count`` rows the row of ``others`` at the same relative place, ``[row]``."""
     if count < 2:
-        return torch.zeros(count, dtype=torch.long)
-    return (torch.arange(count) * (others - 1) / (count - 1)).round().long()
+        return torch.zeros(count, dtype=torch.long, device="cpu")
+    return (torch.arange(count, device="cpu") * (others - 1) / (count - 1)).round().long()
 
 
 def _deranged(order: Sequence[int], generator: np.random.Generator) -> dict[int, int]:

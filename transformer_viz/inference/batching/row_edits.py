@@ -87,5 +87,5 @@ class RowEditing(TorchFunctionMode):
 
 
 def _nothing() -> _Masked:
-    empty = torch.empty(0)
+    empty = torch.empty(0, device="cpu")
     return _Masked(empty, empty, empty)

@@ -61,7 +61,9 @@ def beginning(
     runs = [_one(fresh(made, seed), pairs) for seed in seeds]
     mean = {
         part: {
-            stack: tuple(torch.tensor([run[part][stack] for run in runs]).mean(0).tolist())
+            stack: tuple(
+                torch.tensor([run[part][stack] for run in runs], device="cpu").mean(0).tolist()
+            )
             for stack in STACKS
         }
         for part in ("gradients", "lengths")
@@ -141,4 +143,4 @@ def _listen(
 def _rectangle(rows: Sequence[Sequence[int]], fill: int) -> Tensor:
     """Rows of ids ``[row, token]``, filled up at the right."""
     width = max(map(len, rows))
-    return torch.tensor([[*row, *[fill] * (width - len(row))] for row in rows])
+    return torch.tensor([[*row, *[fill] * (width - len(row))] for row in rows], device="cpu")

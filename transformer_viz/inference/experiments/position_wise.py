@@ -79,7 +79,7 @@ def _measured(
     x, y, mask = state
     feed = block.feed_forward
     out = feed(y)
-    order = torch.randperm(y.shape[1], generator=random).to(y.device)
+    order = torch.randperm(y.shape[1], generator=random, device="cpu").to(y.device)
     nudge = _nudge(x[0, token], random)
 
     def attend(z: Tensor) -> Tensor:
@@ -99,17 +99,19 @@ def convolved(feed: FeedForward, x: Tensor) -> Tensor:
     """The feed-forward network as two convolutions of kernel 1 with the same weights.
 
     Vaswani et al. 2017, section 3.3: "Another way of describing this is as two convolutions with
-    kernel size 1." ``x`` and the result are ``[batch, token, d_model]``.
+    kernel size 1." ``x`` and the result are ``[batch, token, d_model]``. They compute in float64,
+    as a card rounds those of float32 to three digits (TF32).
     """
 
     def one(part: Any, z: Tensor) -> Tensor:  # a kernel's last axis is its width: one token
-        return F.conv1d(z, part.weight[:, :, None], part.bias)
+        bias = None if part.bias is None else part.bias.double()
+        return F.conv1d(z, part.weight.double()[:, :, None], bias)
 
-    z = x.transpose(1, 2)  # a convolution has its channels first
+    z = x.double().transpose(1, 2)  # a convolution has its channels first
     hidden = feed.activation(one(feed.inner, z))
     if feed.gate is not None:
         hidden = hidden * one(feed.gate, z)
-    return one(feed.outer, hidden).transpose(1, 2)
+    return one(feed.outer, hidden).transpose(1, 2).to(x.dtype)
 
 
 def _reference(model: Model) -> Transformer:
@@ -143,7 +145,7 @@ def _before_feed_forward(block: Layer, x: Tensor, mask: Tensor, stack: Stack) ->
 
 
 def _nudge(vector: Tensor, random: torch.Generator) -> Tensor:
-    drawn = torch.randn(len(vector), generator=random).to(vector.device)
+    drawn = torch.randn(len(vector), generator=random, device="cpu").to(vector.device)
     return drawn / drawn.norm() * vector.norm() * NUDGE
 
 

@@ -67,7 +67,11 @@ def _by_mask(question: Question, hidden: Hidden) -> bool:
 def _masked(question: Question, sets: Sequence[Hidden], token: int) -> list[float]:
     source, target, mask = question.read.tensors
     model, count = question.model, len(sets)
-    seen = torch.ones(1, source.shape[1], dtype=torch.bool) if mask is None else mask.clone().cpu()
+    seen = (
+        torch.ones(1, source.shape[1], dtype=torch.bool, device="cpu")
+        if mask is None
+        else mask.clone().cpu()
+    )
     if model.pad_id is not None and mask is None:
         seen &= source.cpu() != model.pad_id
     seen = seen.repeat(count, 1)

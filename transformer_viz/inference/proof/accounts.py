@@ -54,7 +54,7 @@ def accounts(records: Sequence[AttentionRecord], kernels: Sequence[Kernel]) -> l
         batch, heads, queries, keys = rows.shape
         account = Account(record, (batch, heads, queries, keys))
         marks = fingerprint(rows.reshape(-1, keys)).view(batch, heads, queries, DIRECTIONS)
-        free = torch.ones(batch, heads, queries, dtype=torch.bool)
+        free = torch.ones(batch, heads, queries, dtype=torch.bool, device="cpu")
         for number, kernel in enumerate(kernels):
             if number in taken or not fits(kernel, record, keys) or not free.any():
                 continue
@@ -109,8 +109,9 @@ def softmaxed(record: AttentionRecord) -> Tensor | None:
 
 def fingerprint(rows: Tensor) -> Tensor:
     """Rows ``[row, key]`` seen from two fixed random directions ``[row, direction]``."""
-    random = torch.Generator().manual_seed(rows.shape[-1])
-    directions = torch.randn(rows.shape[-1], DIRECTIONS, generator=random, dtype=torch.float64)
+    seed = torch.Generator().manual_seed(rows.shape[-1])
+    size = rows.shape[-1], DIRECTIONS
+    directions = torch.randn(size, generator=seed, dtype=torch.float64, device="cpu")
     return rows.detach().double().cpu().nan_to_num(0.0) @ directions
 
 
@@ -141,7 +142,7 @@ def between(count: int, free: Tensor) -> Iterator[Tensor]:
     batch, heads, queries = free.shape
     if count != free.numel() or not bool(free.all()):
         return
-    numbers = torch.arange(count)
+    numbers = torch.arange(count, device="cpu")
     seen: list[Tensor] = []
     for outer in (n for n in range(2, batch) if batch % n == 0):
         whole = numbers.view(outer, batch // outer, heads, queries)
@@ -156,7 +157,7 @@ def places(count: int, free: Tensor) -> Iterator[Tensor]:
     """Every order in which a kernel may hold ``count`` rows of an attention ``[b, h, q]``: all of
     them in any order of the three axes, an equal share along one axis, or one of one head."""
     seen: list[Tensor] = []
-    for part in shares(count, torch.arange(free.numel()).view(free.shape)):
+    for part in shares(count, torch.arange(free.numel(), device="cpu").view(free.shape)):
         if not bool(free.view(-1)[part.reshape(-1)].all()):
             continue
         for order in permutations(range(3)):

@@ -85,7 +85,7 @@ class Kernel:
 
     name: str
     path: str
-    rows: Tensor = field(default_factory=lambda: torch.empty(0, 0))
+    rows: Tensor = field(default_factory=lambda: torch.empty(0, 0, device="cpu"))
     dtype: torch.dtype = torch.float32
     met: str = ""
     outside: bool = False

@@ -80,7 +80,7 @@ class LawAtKernels:
     def hidden(self, account: Account, rows: Tensor) -> Tensor:
         """The cells ``[row, key]`` that a key or a window hides."""
         record, queries = account.record, account.shape[2]
-        key = torch.arange(account.shape[3])
+        key = torch.arange(account.shape[3], device="cpu")
         words = key < record.shape[1]  # the others are sinks
         key = key + record.first_key
         if self.law.name == "hidden key":
@@ -105,14 +105,14 @@ class LawAtKernels:
         if self.law.name != "heads" or self.law.head not in covered:
             return x
         count, place = len(covered), covered.index(self.law.head)
-        wide = torch.tensor([widths[head] for head in covered])
+        wide = torch.tensor([widths[head] for head in covered], device="cpu")
         if int(wide.sum()) != size:
             if size % count:
                 return x
-            wide = torch.full((count,), size // count)
-        owner = torch.arange(count).repeat_interleave(wide)
+            wide = torch.full((count,), size // count, device="cpu")
+        owner = torch.arange(count, device="cpu").repeat_interleave(wide)
         if self.law.interleaved:
-            owner = torch.arange(size) % count
+            owner = torch.arange(size, device="cpu") % count
         kept = (owner != place).to(x.dtype).to(x.device)
         return x * kept.view(-1, *[1] * (x.dim() - 1 - axis % x.dim()))
 

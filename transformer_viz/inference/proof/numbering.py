@@ -15,7 +15,7 @@ from .kernels import Kernel
 def looked_at(account: Account, kernels: Sequence[Kernel]) -> Tensor:
     """Whether any row ``[batch, head, query]`` looks at a key at all, bool ``[.., key]``."""
     batch, heads, queries, keys = account.shape
-    seen = torch.zeros(batch * heads * queries, keys, dtype=torch.bool)
+    seen = torch.zeros(batch * heads * queries, keys, dtype=torch.bool, device="cpu")
     for number, places in account.parts.items():
         seen[places] = widened(kernels[number], keys).cpu() > 0
     return seen.view(account.shape)[..., : account.record.shape[1]]

@@ -85,8 +85,8 @@ class EditsAtKernels:
         """The cells ``[row, key]`` that the edits of a head hide."""
         record = account.record
         query = (rows % account.shape[2] + record.offset)[:, None]
-        key = torch.arange(account.shape[3])
-        found = torch.zeros(len(rows), len(key), dtype=torch.bool)
+        key = torch.arange(account.shape[3], device="cpu")
+        found = torch.zeros(len(rows), len(key), dtype=torch.bool, device="cpu")
         for edit in hiding(self.edits, self.site(record, head)):
             found |= hidden(edit, query, key + record.first_key)
         return found & (key < record.shape[1])  # the others are sinks

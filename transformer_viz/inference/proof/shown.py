@@ -25,8 +25,8 @@ def numbers_apart(record: AttentionRecord) -> float | None:
 
 def statistics_apart(record: AttentionRecord, weights: Tensor) -> float:
     """The largest difference of a head's statistics, relative where they are larger than 1."""
-    query = torch.arange(weights.shape[2])[:, None] + record.offset - record.first_key
-    key = torch.arange(weights.shape[3])
+    query = torch.arange(weights.shape[2], device="cpu")[:, None] + record.offset - record.first_key
+    key = torch.arange(weights.shape[3], device="cpu")
     bits = torch.special.xlogy(weights, weights) / math.log(2)
     rows = Rows(weights, weights, bits, query, key, (query - key).abs().double())
     worst = 0.0

@@ -103,7 +103,7 @@ class Stilled:
     def record(self, account: Account) -> AttentionRecord | None:
         """An attention with the scores that it had here; None where not all of them ran."""
         batch, heads, queries, keys = account.shape
-        scores = torch.full((batch * heads * queries, keys), -torch.inf)
+        scores = torch.full((batch * heads * queries, keys), -torch.inf, device="cpu")
         for number, rows in account.parts.items():
             seen = self.seen.pop(number, None)
             if seen is None or len(seen) != len(rows) or seen.shape[-1] > keys:
