@@ -12,7 +12,20 @@ from transformer_viz.capture.lineage import KEY
 from transformer_viz.core.sites import Site
 
 from . import laws
-from .catalogue import BOTH, BY_NAME, FAMILIES, HEADS, LAYERS, Family, answer, built, inputs, run
+from .catalogue import (
+    BOTH,
+    BY_NAME,
+    FAMILIES,
+    HEADS,
+    LAYERS,
+    SOURCE,
+    Family,
+    answer,
+    built,
+    copied,
+    inputs,
+    run,
+)
 
 pytestmark = pytest.mark.families
 EACH = [(f, i) for f in FAMILIES for i in (("eager", "sdpa") if f.fused else ("eager",))]
@@ -89,6 +102,24 @@ def test_routers_and_output_softmaxes_are_no_attention(name: str) -> None:
         run(built(family), family).logits.softmax(-1)
     assert len(seen.attentions) == 2
     assert not any("mlp" in a.path or "router" in a.path for a in seen.attentions)
+
+
+@pytest.mark.parametrize("count", [SOURCE, 1])
+@pytest.mark.parametrize("name", ["gpt_oss", "mixtral", "jamba"])
+def test_weights_of_chosen_experts_are_no_values(name: str, count: int) -> None:
+    """The library takes this way when it writes on a graphics card: matrices for each token."""
+    family = BY_NAME[name]
+    model = copied(family)
+    ids = inputs(family)["input_ids"][:1, :count]
+    seen = []
+    for way in ("grouped_mm", "batched_mm"):
+        model.set_experts_implementation(way)
+        with torch.no_grad(), laws.probe(model) as run:
+            model(input_ids=ids)
+        seen.append(run.attentions)
+    one, other = ([(a.path, a.weights) for a in records] for records in seen)
+    assert [path for path, _ in one] == [path for path, _ in other] and one
+    assert max(laws.far(a, b) for (_, a), (_, b) in zip(one, other, strict=True)) <= 1e-5
 
 
 def test_inputs_may_be_made_inside() -> None:

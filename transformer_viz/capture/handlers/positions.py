@@ -88,6 +88,8 @@ def on_lookup(state: CaptureState, func: Any, args: Args, kwargs: Kwargs) -> Any
         return lineage.follow(out, func, args, kwargs)
     if out.dim() < 2 or not out.is_floating_point():
         return lineage.follow(out, func, args, kwargs)
+    if table.dim() > 2 and lineage.origin(ids):
+        return lineage.propagate(out, [table])  # weights of the experts that a router chose
     constant = lineage.role(ids) is None and not lineage.origin(ids)
     constant = constant and (lineage.mark(ids) is not None or id(ids) in lineage.owned)
     if constant or counting(state, ids):
