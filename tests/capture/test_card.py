@@ -10,6 +10,8 @@ import pytest
 
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.process
+
 PROGRAM = """
 import torch
 from tests.support import device
@@ -54,7 +56,6 @@ print("done")
 FAMILIES = "[bert-sdpa or gpt2-eager or t5-eager or mixtral-sdpa"
 
 
-@pytest.mark.process
 def test_every_step_of_a_trace_stays_on_the_models_device() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True
@@ -62,7 +63,6 @@ def test_every_step_of_a_trace_stays_on_the_models_device() -> None:
     assert done.stdout.endswith("done\n"), done.stderr[-3000:]
 
 
-@pytest.mark.process
 def test_families_of_the_library_are_the_same_there() -> None:
     """Captured, edited and cut into tiles: the laws of these families, on the pretended card."""
     tests = [f"tests/families/test_{name}.py" for name in ("capture", "edits", "tiles")]
