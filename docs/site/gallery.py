@@ -36,8 +36,13 @@ PATIENCE = 300
 SRCDOC = re.compile(r'<iframe srcdoc="([^"]*)" title="([^"]*)" width="100%" height="(\d+)"')
 SHEET = re.compile(r"<style.*?</style>", re.DOTALL)
 CHART = """<!doctype html><html lang="en"><head><meta charset="utf-8">
-<meta name="color-scheme" content="light"><title>{title}</title>
-<script src="plotly.min.js"></script></head><body style="margin:0;background:#fbfaf7">
+<meta name="color-scheme" content="light dark"><title>{title}</title><style>
+body {{ margin: 0; background: #fbfaf7; }}
+@media (prefers-color-scheme: dark) {{
+  body {{ background: #1f2022; }}
+  #chart {{ filter: invert(.89) hue-rotate(180deg); }}
+}}
+</style><script src="plotly.min.js"></script></head><body>
 <div id="chart"></div><script>
 Plotly.newPlot("chart", {data}, {layout}, {{responsive: true, displaylogo: false}});
 </script></body></html>"""
