@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +22,8 @@ from transformer_viz.core.interventions import (
     Temperature,
 )
 from transformer_viz.core.sites import Site
+from transformer_viz.inference.long_texts.estimate import may_take, refuse_flood
+from transformer_viz.inference.model_inputs import read_source
 from transformer_viz.inference.tracing import trace
 
 SOURCE, TARGET = [5, 17, 6, 29, 8, 11, 3], [2, 7, 31, 9, 4]
@@ -374,6 +377,17 @@ def test_a_model_in_double_precision_is_traced() -> None:
     assert double.report.status == "green"
     wanted = single.residuals["norm"].to_numpy()
     assert np.abs(double.residuals["norm"].to_numpy() - wanted).max() < 1e-5 * wanted.max()
+
+
+def test_a_run_that_would_fill_a_graphics_card_is_refused_too(tiny_model, monkeypatch):
+    left = "transformer_viz.inference.long_texts.estimate.card_left"
+    monkeypatch.setattr(left, lambda device: 10**6 if device == "cuda:1" else 2000)
+    there = replace(tiny_model, device="cuda:0")
+    read = read_source(tiny_model, SOURCE, TARGET, Intervention(), None, (), None)
+    with pytest.raises(ValueError, match=r"for \d+ tokens, and its graphics card has 0.0 left"):
+        refuse_flood(there, read, ("weights",), None, True)
+    assert may_take(replace(tiny_model, device="cuda:1"))[0] == 900_000
+    assert may_take(tiny_model)[0] > 900_000
 
 
 def test_a_run_that_would_fill_the_memory_is_refused_before_it_begins(tiny_model, monkeypatch):

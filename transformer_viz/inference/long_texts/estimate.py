@@ -6,6 +6,8 @@ import os
 from bisect import bisect_left
 from collections.abc import Sequence
 
+import torch
+
 from ...checkpoints.common.longer import goes_on
 from ...checkpoints.common.model import Model
 from ...core.sites import Site
@@ -16,7 +18,8 @@ from ..model_inputs import Read
 PROOF = 14  # copies of all maps that a proof holds at its height (measured at 900 tokens)
 OUTPUTS = 3  # copies of the logits that a run holds at its height
 WRITTEN = 4  # copies of one layer's maps where a model writes them itself
-MAX_MEMORY_SHARE = 0.5  # of the memory that a run may take
+MAX_MEMORY_SHARE = 0.5  # of the machine's memory that a run may take
+CARD_SHARE = 0.9  # of what a graphics card has left
 MATRICES = ("weights", "scores", "qkv", "gradients")  # each of them is kept beside the weights
 FUSED = ("sdpa", "flash", "flex")  # beginnings of Transformers' names for fused attention
 
@@ -62,9 +65,11 @@ def room(model: Model, most: int, words: tuple[str, ...] = ("tiles",)) -> int:
         OUTPUTS * 4 * max(model.size("target_vocab"), int(model.config.get("vocab_size") or 0))
     )
 
+    most_bytes, _ = may_take(model)
+
     def fits(tokens: int) -> bool:
         bytes_ = taken(model, tokens, 0, words) + tokens * outputs
-        return bytes_ <= MAX_MEMORY_SHARE * memory()
+        return bytes_ <= most_bytes
 
     return bisect_left(range(reach), True, key=lambda n: not fits(n + 1))
 
@@ -86,13 +91,12 @@ def refuse_flood(
     Raises:
         ValueError: says how much it would take and what to do.
     """
-    asked = needed(model, read, words, only, check)
-    if asked <= MAX_MEMORY_SHARE * memory():
+    asked, (most, has) = needed(model, read, words, only, check), may_take(model)
+    if asked <= most:
         return
     rows = max(len(read.source), len(read.target or ()))
     told = f"about {asked / 1e9:,.0f} GB of maps for {rows:,} tokens"
-    has = f"and the machine has {memory() / 1e9:,.0f}"
-    if needed(model, read, (), only, False) > MAX_MEMORY_SHARE * memory():
+    if needed(model, read, (), only, False) > most:
         raise ValueError(
             f"This model builds the maps of a layer in full: {told}, {has}. Give a shorter input, "
             "or load it with fused attention where it has that."
@@ -102,6 +106,21 @@ def refuse_flood(
         f"This run would keep {told}, {has}. Give a shorter input, or keep less: {less}check=False "
         "and only= with a few sites."
     )
+
+
+def may_take(model: Model) -> tuple[float, str]:
+    """The bytes that a run of a model may take, and what holds it to them, in words."""
+    most = MAX_MEMORY_SHARE * memory(), f"and the machine has {memory() / 1e9:,.0f}"
+    if not model.device.startswith("cuda"):
+        return most
+    left = card_left(model.device)
+    return min(most, (CARD_SHARE * left, f"and its graphics card has {left / 1e9:,.1f} left"))
+
+
+def card_left(device: str) -> int:
+    """The bytes of a graphics card that nobody uses, those among them that torch holds ready."""
+    free, _ = torch.cuda.mem_get_info(device)
+    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
 
 
 def memory() -> int:
