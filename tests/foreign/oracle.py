@@ -150,7 +150,7 @@ def _played(style: Style, enter: Any, plain: bool = False) -> Seen:
         seen, run = Seen(), None
         torch.manual_seed(13)
         grad = torch.set_grad_enabled(style.grad or style.train)
-        with grad, style.around(), torch.device(device.name):
+        with grad, style.around(), device.making():
             try:
                 with enter(module) as run:
                     given = call(module, *inputs)

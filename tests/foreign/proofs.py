@@ -70,7 +70,7 @@ def proof_of(style: Style) -> Proof:
 
         def call(given: tuple[Any, ...] = inputs) -> Any:
             torch.manual_seed(13)
-            with torch.device(device.name):
+            with device.making():
                 return style.run(module, *given)
 
         alone: Callable[[], Any] | None = None

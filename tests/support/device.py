@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -26,6 +27,11 @@ def placed(thing: Any) -> Any:
     if type(thing) in (list, tuple):
         return type(thing)(placed(value) for value in thing)
     return thing
+
+
+def making() -> AbstractContextManager[Any]:
+    """Where a model makes tensors itself without naming a device, they are made there."""
+    return nullcontext() if name == "cpu" else torch.device(name)
 
 
 def fits() -> bool:

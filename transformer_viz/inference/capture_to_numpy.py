@@ -66,6 +66,7 @@ def thumbnails_of(capture: Capture) -> dict[str, np.ndarray]:
     ]
     layers = fetched([thumbnail for _, thumbnail in small], torch.uint8)
     for (name, _), layer in zip(small, layers, strict=True):
+        assert layer is not None
         grouped.setdefault(name, []).append(layer)
     return {name: read_only(_stack(layers)) for name, layers in grouped.items()}
 
@@ -94,24 +95,19 @@ def attentions_of(
         if record.weights is not None and _asked_for(record, only)
         if wanted or ("tiles" in words and record.untiled)
     ]
-    arrays = iter(fetched([x[0] for record in records for x in _matrices(record, words)]))
+    matrices = [_matrices(record, words) for record in records]
+    arrays = iter(fetched([None if x is None else x[0] for block in matrices for x in block]))
     return tuple(
-        _attention(
-            record,
-            [next(arrays) for _ in _matrices(record, words)],
-            words,
-            kind,
-            found.get(id(record)),
-        )
-        for record in records
+        _attention(record, [next(arrays) for _ in block], words, kind, found.get(id(record)))
+        for record, block in zip(records, matrices, strict=True)
     )
 
 
-def _matrices(record: AttentionRecord, words: tuple[str, ...]) -> list[Tensor]:
-    """The tensors of a block that are handed on: weights, scores, and q, k and v."""
-    scores = (record.scores,) if "scores" in words else ()
-    vectors = (record.q, record.k, record.v) if "qkv" in words else ()
-    return [x for x in (record.weights, *scores, *vectors) if x is not None]
+def _matrices(record: AttentionRecord, words: tuple[str, ...]) -> tuple[Tensor | None, ...]:
+    """Weights, scores, q, k and v of a block, None where they are not to be handed on."""
+    scores = record.scores if "scores" in words else None
+    vectors = (record.q, record.k, record.v) if "qkv" in words else (None, None, None)
+    return record.weights, scores, *vectors
 
 
 def _asked_for(record: AttentionRecord, only: Sequence[Site] | None) -> bool:
@@ -130,30 +126,25 @@ def sides(record: AttentionRecord, kind: str) -> tuple[str, str]:
 
 def _attention(
     record: AttentionRecord,
-    arrays: list[np.ndarray],
+    arrays: list[np.ndarray | None],
     words: tuple[str, ...],
     kind: str,
     gradients: np.ndarray | None,
 ) -> Attention:
     """One block of ``arrays``, those of `_matrices`, with what else was asked for of it."""
     query, key = sides(record, kind)
-    given = iter(arrays)
-    weights = next(given)
-
-    def taken(x: Tensor | None) -> np.ndarray | None:
-        return None if x is None else next(given)
-
+    weights, scores, q, k, v = arrays
+    assert weights is not None
     made = Attention(
         weights=weights,
         site=record.site,
         query=query,
         key=key,
-        scores=taken(record.scores) if "scores" in words else None,
+        scores=scores,
         gradients=gradients,
     )
     if "qkv" not in words:
         return made
-    q, k, v = map(taken, (record.q, record.k, record.v))
     return replace(made, q=q, k=k, v=v, scale=record.scale, cap=record.cap)
 
 
@@ -261,21 +252,19 @@ def _layer(path: str) -> int:
 def gains_of(capture: Capture) -> dict[str, tuple[np.ndarray | None, np.ndarray | None]]:
     """Gain and bias ``[d_model]`` of every norm, None where it has none."""
     named = named_norms(capture)
-    vectors = [x for record in named.values() for x in (record.gain, record.bias) if x is not None]
-    arrays = iter(fetched(vectors))
-
-    def taken(x: Tensor | None) -> np.ndarray | None:
-        return None if x is None else next(arrays)
-
-    return {site: (taken(record.gain), taken(record.bias)) for site, record in named.items()}
+    arrays = fetched([x for record in named.values() for x in (record.gain, record.bias)])
+    return dict(zip(named, zip(arrays[::2], arrays[1::2], strict=True), strict=True))
 
 
-def fetched(tensors: Sequence[Tensor], kind: torch.dtype = torch.float32) -> list[np.ndarray]:
-    """Tensors as read-only arrays of this type.
+def fetched(
+    tensors: Sequence[Tensor | None], kind: torch.dtype = torch.float32
+) -> list[np.ndarray | None]:
+    """Tensors as read-only arrays of this type; None stays None.
 
     The small ones of a card come in one transfer: each of its own would wait for the card.
     """
-    together = [x for x in tensors if x.device.type != "cpu" and x.numel() <= SMALL]
+    given = [x for x in tensors if x is not None]
+    together = [x for x in given if x.device.type != "cpu" and x.numel() <= SMALL]
     if len({x.device for x in together}) != 1:
         together = []
     ready: dict[int, np.ndarray] = {}
@@ -284,7 +273,10 @@ def fetched(tensors: Sequence[Tensor], kind: torch.dtype = torch.float32) -> lis
         ends = np.cumsum([x.numel() for x in together])
         for x, end in zip(together, ends, strict=True):
             ready[id(x)] = read_only(flat[end - x.numel() : end].reshape(x.shape))
-    return [ready[id(x)] if id(x) in ready else to_numpy(x, kind) for x in tensors]
+    return [
+        None if x is None else ready[id(x)] if id(x) in ready else to_numpy(x, kind)
+        for x in tensors
+    ]
 
 
 def to_numpy(x: Tensor, kind: torch.dtype = torch.float32) -> np.ndarray:
