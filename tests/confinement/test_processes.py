@@ -167,6 +167,21 @@ def test_a_nursery_ends_with_its_server_and_its_children_with_it(
     nursery._leave()
 
 
+def test_a_nursery_whose_server_is_gone_before_the_answer_ends_without_an_error(
+    begin: Callable[..., Child], nursery: Nursery
+) -> None:
+    child = begin(TELL)
+    assert child.ask({}, 20)
+    kept, server = nursery._process, nursery._socket
+    assert kept is not None and server is not None
+    os.kill(kept.pid, signal.SIGSTOP)
+    server.send(b'{"do": "end", "process": 0}')
+    server.close()
+    os.kill(kept.pid, signal.SIGCONT)
+    assert kept.wait(20) == 0 and gone(child._number)
+    nursery._leave()
+
+
 def test_a_server_with_many_connections_has_children_too(
     begin: Callable[..., Child], nursery: Nursery
 ) -> None:

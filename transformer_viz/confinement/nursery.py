@@ -38,8 +38,26 @@ def main() -> None:
     _found(sys.argv[2])()
     server = socket.socket(fileno=int(sys.argv[1]))
     _settle()
-    server.send(b"{}")
     children: set[int] = set()
+    with suppress(ConnectionError):  # who asked may be gone before the answer
+        _serve(server, jobs, children)
+    for child in children:
+        _ended(child, children.copy())
+    os._exit(0)  # nothing is left to be written, and taking libraries down would last seconds
+
+
+def _serve(server: socket.socket, jobs: dict[str, Job], children: set[int]) -> None:
+    """Answer requests until nobody is there to send one.
+
+    Args:
+        server: who asks.
+        jobs: by name.
+        children: what is begun is added to them, what has ended is taken out.
+
+    Raises:
+        ConnectionError: nobody is there for an answer.
+    """
+    server.send(b"{}")
     patience: float | None = CALM
     asked = select.poll()  # select itself knows no number over 1023
     asked.register(server, select.POLLIN)
@@ -51,7 +69,7 @@ def main() -> None:
             continue
         content, handles, _, _ = socket.recv_fds(server, REQUEST, 1)
         if not content:
-            break
+            return
         request = json.loads(content)
         if request["do"] == "begin":
             (handle,) = handles
@@ -65,9 +83,6 @@ def main() -> None:
         else:
             answer = _ended(request["process"], children)
         server.send(json.dumps(answer).encode())
-    for child in children:
-        _ended(child, children.copy())
-    os._exit(0)  # nothing is left to be written, and taking libraries down would last seconds
 
 
 def _settle() -> None:
