@@ -33,6 +33,7 @@ FLOORS: dict[str, float] = {
     "capture/axes": 1.9,
     "capture": 2,
     "capture/handlers": 2.1,
+    "capture/reference": 2.15,
     "capture/probe": 2.2,
     "checkpoints/files": 2.1,
     "checkpoints/common": 2.2,

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ..checkpoints import load
-from ..checkpoints.common.model import Model
+from ..checkpoints.common.model import Calls, Model
 from ..core.interventions import Intervention
 from ..core.trace import Trace
 from ..core.trace_parts import Tokens
@@ -48,12 +48,12 @@ class Read:
     prompt: int | None = None
     masked: tuple[int, ...] = ()
 
-    def through(self, model: Model) -> Tensor:
-        """The model's whole output for this input."""
+    def through(self, model: Model, calls: Calls | None = None) -> Tensor:
+        """The model's whole output for this input; ``calls``: those of another module like it."""
         named: dict[str, Any] = {} if self.segments is None else {"segments": self.segments}
         if self.beside is not None:
             named["seen"] = self.beside.seen
-        return model.calls.forward(*self.tensors, **named)
+        return (calls or model.calls).forward(*self.tensors, **named)
 
 
 def read_source(

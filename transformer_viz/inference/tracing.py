@@ -12,7 +12,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from ..capture import Capture, CaptureRequest, probe
+from ..capture import Capture, CaptureRequest
 from ..capture.donations import Donation
 from ..capture.records import AttentionRecord
 from ..checkpoints.common.longer import longer, unlimited
@@ -36,6 +36,7 @@ from .capture_to_numpy import (
     untiled,
 )
 from .decoding.read_sources import ReadSources, may_read_apart, watched
+from .decoding.watched_calls import watched_call
 from .donors import Lender, lends
 from .long_texts import refuse_flood
 from .model_inputs import Read, Source, read_source
@@ -227,8 +228,10 @@ def _watch(
         return *both, []
     mode = torch.enable_grad() if grad else torch.inference_mode()
     donations = lent_to(model, read, intervention)
-    with mode, probe(model.module, intervention.of_the_pass(), request, donations) as capture:
-        output = read.through(model)
+    with mode:
+        capture, output = watched_call(
+            model, partial(read.through, model), intervention, request, donations
+        )
     leaves = [(record.leaves, record.along) for record in capture.attentions]
     return capture, output, leaves
 

@@ -123,10 +123,12 @@ class Attention(nn.Module):
             if kept is not None:
                 k, v = kept.add(k, v)
         scores = self.score(q, k, v.shape[2])  # [B, H, Q, K]
-        scores = scores.masked_fill(~mask, self.fill)
-        weights = torch.softmax(scores, dim=-1)
-        context = weights @ v  # [B, H, Q, d]
+        context = self.weigh(scores, mask) @ v  # [B, H, Q, d]
         return self.output(context.transpose(1, 2).flatten(2))
+
+    def weigh(self, scores: Tensor, mask: Tensor) -> Tensor:
+        """How much of each key a query takes: all of what it may see, 1 in all."""
+        return torch.softmax(scores.masked_fill(~mask, self.fill), dim=-1)  # [B, H, Q, K]
 
 
 class FeedForward(nn.Module):

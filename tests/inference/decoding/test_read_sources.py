@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.support.same_trace import same
 from transformer_viz import trace
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import (
@@ -18,7 +19,6 @@ from transformer_viz.core.interventions import (
     Temperature,
     UniformHead,
 )
-from transformer_viz.core.trace import Trace
 from transformer_viz.inference.batching.shared_passes import SharedPasses, SharedSearch
 from transformer_viz.inference.decoding import read_sources
 from transformer_viz.inference.decoding.read_sources import ReadSources
@@ -39,30 +39,6 @@ EARLY: tuple[tuple[Edit, ...], ...] = (
     (ScalePositions(value=0.5, stack="encoder"),),
     (Temperature(value=2.5, stack="decoder"), ScaleHead(value=0, stack="encoder", head=0)),
 )
-
-
-def arrays(made: Trace) -> dict[str, np.ndarray]:
-    """Every array of a trace by its name."""
-    found = {f"thumbnail {name}": array for name, array in made.thumbnails.items()}
-    for one in made.attentions:
-        assert one.scores is not None
-        found |= {f"weights {one.site}": one.weights, f"scores {one.site}": one.scores}
-    found |= {f"hidden {name}": array for name, array in made.hiddens.items()}
-    found |= {f"positions {name}": array for name, array in made.positions.items()}
-    assert made.logits is not None
-    return found | {"logits": made.logits}
-
-
-def same(one: Trace, other: Trace) -> None:
-    for name in ("heads", "norms", "residuals"):
-        assert getattr(one, name).equals(getattr(other, name)), name
-    mine, its = arrays(one), arrays(other)
-    assert list(mine) == list(its)
-    assert all(np.array_equal(mine[name], its[name]) for name in mine)
-    assert one.report == other.report and one.manifest == other.manifest
-    assert one.maps == other.maps and one.produced is not None and other.produced is not None
-    assert one.produced.ids == other.produced.ids
-    assert np.array_equal(one.produced.probability, other.produced.probability)
 
 
 @pytest.mark.parametrize("edits", [*LATE, *EARLY], ids=str)

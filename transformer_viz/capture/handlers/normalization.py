@@ -190,19 +190,7 @@ def note(
     """Statistics a token of what a norm saw and gave; norms inside a head have no token axis."""
     if not state.request.norms or x.dim() not in (2, 3) or not state.lineage.origin(x):
         return
-    seen, given = x.detach().float(), out.detach().float()
-    length, root = torch.linalg.vector_norm, math.sqrt(x.shape[-1])
-    mean = seen.mean(-1)
-    std = length(seen - mean.unsqueeze(-1), dim=-1) / root  # Tensor.var is twenty times slower
-    rms = torch.hypot(mean, std)
-    statistics = {
-        "mean": mean,
-        "std": std,
-        "rms": rms,
-        "input_norm": rms * root,
-        "output_norm": length(given, dim=-1),
-        "output_mean": given.mean(-1),  # with the length it gives the spread, at a fraction's cost
-    }
+    statistics = statistics_of(x, out)
     role = state.lineage.role(x)
     stack = role.stack if isinstance(role, Stream) else None
     if isinstance(role, SubLayer):
@@ -212,6 +200,28 @@ def note(
     if state.request.sums:
         record.entered, record.made = x.detach().clone(), out.detach().clone()
     state.capture.norms.append(record)
+
+
+def statistics_of(x: Tensor, out: Tensor) -> dict[str, Tensor]:
+    """What a norm did to each token, ``[batch, token]`` float32 each; see `NormRecord`.
+
+    Args:
+        x: what entered ``[batch, token, d_model]``.
+        out: what it gave.
+    """
+    seen, given = x.detach().float(), out.detach().float()
+    length, root = torch.linalg.vector_norm, math.sqrt(x.shape[-1])
+    mean = seen.mean(-1)
+    std = length(seen - mean.unsqueeze(-1), dim=-1) / root  # Tensor.var is twenty times slower
+    rms = torch.hypot(mean, std)
+    return {
+        "mean": mean,
+        "std": std,
+        "rms": rms,
+        "input_norm": rms * root,
+        "output_norm": length(given, dim=-1),
+        "output_mean": given.mean(-1),  # with the length it gives the spread, at a fraction's cost
+    }
 
 
 def carried(state: CaptureState, x: Tensor) -> Any:

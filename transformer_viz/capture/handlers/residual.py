@@ -112,7 +112,11 @@ def kept_parts(
 
 def note_length(state: CaptureState, site: Site, x: Tensor) -> None:
     """The Euclidean length of each token's vector in the stream, ``[batch, token]``."""
+    state.capture.residuals.append(ResidualRecord(site, length_of(x)))
+
+
+def length_of(x: Tensor) -> Tensor:
+    """The Euclidean length of each token's vector, ``[batch, token]`` float32."""
     wider = x.dtype == torch.float64  # which the norm itself refuses to narrow
     seen = x.detach().float() if wider else x.detach()
-    norm = torch.linalg.vector_norm(seen, dim=-1, dtype=torch.float32)
-    state.capture.residuals.append(ResidualRecord(site, norm))
+    return torch.linalg.vector_norm(seen, dim=-1, dtype=torch.float32)

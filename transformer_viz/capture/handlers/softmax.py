@@ -181,10 +181,25 @@ def edited(
     """
     given = layout.canonical(x)
     base = given if role.base is None else layout.canonical(role.base)
-    hidden = given <= max(VERY_LOW, torch.finfo(given.dtype).min / 2)
-    if role.hidden is not None:
-        hidden = hidden | layout.canonical(role.hidden.expand(x.shape))
-    columns = hidden.all(-2, keepdim=True)
-    queries = positions_of(record, x.device)
-    scores, weights = plan.softmax(base, given, hidden, columns, queries, record.shape[1])
+    told = None if role.hidden is None else layout.canonical(role.hidden.expand(x.shape))
+    scores, weights = weighed(plan, base, given, told, record)
     return layout.original(scores), weights
+
+
+def weighed(
+    plan: Plan, base: Tensor, given: Tensor, told: Tensor | None, record: AttentionRecord
+) -> tuple[Tensor, Tensor]:
+    """Scores and weights ``[batch, head, query, key]`` under the edits.
+
+    Args:
+        base: the scores without the model's masks.
+        given: with them.
+        told: what is known to be hidden, bool; very low scores are hidden too.
+        record: tells the place of queries and keys.
+    """
+    hidden = given <= max(VERY_LOW, torch.finfo(given.dtype).min / 2)
+    if told is not None:
+        hidden = hidden | told
+    columns = hidden.all(-2, keepdim=True)
+    queries = positions_of(record, given.device)
+    return plan.softmax(base, given, hidden, columns, queries, record.shape[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -48,7 +49,7 @@ class Calls:
     texts, ``forward`` is also given ``segments=`` ``[batch, token]`` int64, 0 for the first text;
     where a picture stands in it, ``seen=``. ``reader(memory, source_mask)`` begins to read texts
     token by token, with None for the memory where the model has no encoder; the mask is then that
-    of the first tokens.
+    of the first tokens. ``on(module)`` are the same calls of another module of the same class.
     Pictures are ``[batch, channel, height, width]`` float32, sounds ``[batch, sample]`` or
     ``[batch, mel, time]``.
     """
@@ -58,6 +59,7 @@ class Calls:
     decode: Callable[..., Tensor] | None = None
     following: Callable[..., Tensor] | None = None
     reader: Callable[[Tensor | None, Tensor | None], Reader] | None = None
+    on: Callable[[Any], Calls] | None = None
 
     def fed(self, dtype: torch.dtype) -> Calls:
         """The same calls with vectors and pictures brought to the module's type of number."""
@@ -68,12 +70,14 @@ class Calls:
 
             return fed
 
+        of = self.on
         return Calls(
             narrowed(self.forward),
             encode=self.encode and narrowed(self.encode),
             decode=self.decode and narrowed(self.decode),
             following=self.following and narrowed(self.following),
             reader=self.reader,
+            on=of and (lambda module: of(module).fed(dtype)),
         )
 
 
@@ -163,7 +167,7 @@ class Model:
             f"{self.gives}, {self.parameters:,} parameters on {self.device}>"
         )
 
-    @property
+    @cached_property
     def parameters(self) -> int:
         """How many numbers the model learned; shared tables count once."""
         return sum(p.numel() for p in self.module.parameters())

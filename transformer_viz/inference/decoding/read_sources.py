@@ -19,12 +19,12 @@ from torch import Tensor
 from ...capture import Capture, CaptureRequest
 from ...capture.edit_plan import matching
 from ...capture.module_names import Names
-from ...capture.probe import watching
-from ...checkpoints.common.model import Model
+from ...checkpoints.common.model import Calls, Model
 from ...checkpoints.common.native import NativeReader
 from ...core.interventions import Edit, Intervention
 from ...core.sites import Site
 from ...model import Transformer
+from .watched_calls import watched_call
 
 LIMIT = 32_000_000  # bytes of tensors that are kept
 OfMemory = Sequence[tuple[Tensor | None, Tensor]]
@@ -154,20 +154,26 @@ def watched(
         asked: all that ``request`` depends on.
     """
     source, target, given = tensors
-    encode, decode = model.calls.encode, model.calls.decode
-    assert encode is not None and decode is not None and target is not None
     # a module by itself hides its padding id
     mask = source.ne(model.config["pad_id"]) if given is None else given
-    names = known.names(model)
+
+    def names() -> Names:
+        return known.names(model)
+
+    def encode(calls: Calls) -> Tensor:
+        assert calls.encode is not None
+        states: Tensor = calls.encode(source, mask)
+        return states
+
+    def decode(calls: Calls) -> Tensor:
+        assert calls.decode is not None and target is not None
+        return calls.decode(target, states, mask)
 
     def read() -> tuple[Capture, Tensor]:
-        with watching(names, Intervention(), request) as seen:
-            states = encode(source, mask)
-        return seen, states
+        return watched_call(model, encode, Intervention(), request, names=names)
 
     before, states = known.get(("watched", ref(model), *_key(source, mask), asked), read)
-    with watching(names, intervention.of_the_pass(), request) as seen:
-        output = decode(target, states, mask)
+    seen, output = watched_call(model, decode, intervention, request, names=names)
     return joined(before, seen), output
 
 

@@ -1,0 +1,280 @@
+"""The reference Transformer's own notes are what the probe sees, bit for bit; else it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.support.same_trace import same
+from transformer_viz import trace
+from transformer_viz.capture import CaptureRequest
+from transformer_viz.capture.reference import WatchedTransformer, watched
+from transformer_viz.checkpoints.common.model import Model
+from transformer_viz.checkpoints.common.native import wrap
+from transformer_viz.core.interventions import (
+    BlockEdges,
+    BlockKeys,
+    Causal,
+    Edit,
+    Intervention,
+    Pad,
+    ScaleHead,
+    ScalePositions,
+    ScaleResidual,
+    ShufflePositions,
+    Temperature,
+    UniformHead,
+    Window,
+)
+from transformer_viz.core.trace import Trace
+from transformer_viz.inference.decoding import watched_calls
+from transformer_viz.model import ModelConfig, Transformer
+
+SIZES = {"d_model": 24, "heads": 4, "d_ff": 40, "max_positions": 80}
+BOTH = {"encoder_layers": 2, "decoder_layers": 3, "source_vocab": 50, "target_vocab": 40}
+DECODER = {"decoder_layers": 3, "target_vocab": 50}
+ENCODER = {"encoder_layers": 2, "source_vocab": 50}
+#: Kinds that tell of themselves.
+TOLD: dict[str, dict[str, Any]] = {
+    "pre": BOTH,
+    "post": BOTH | {"norm": "post", "final_norm": False},
+    "query alone": BOTH | {"norm": "query_only"},
+    "rms": BOTH | {"norm_kind": "rms"},
+    "rms post": BOTH | {"norm_kind": "rms", "norm": "post"},
+    "norm of embeddings": BOTH | {"embedding_norm": True, "final_norm": False},
+    "learned": BOTH | {"positions": "learned"},
+    "halves": BOTH | {"positions": "sinusoidal_halves"},
+    "no positions": BOTH | {"positions": "none"},
+    "dot": BOTH | {"score": "dot"},
+    "general": BOTH | {"score": "general"},
+    "-1e9": BOTH | {"mask_fill": -1e9},
+    "-1e4": BOTH | {"mask_fill": -1e4},
+    "gated, odd widths": BOTH | {"gated": True, "d_k": 5, "d_v": 7, "activation": "silu"},
+    "no biases": BOTH | {"attention_bias": False, "output_bias": True, "tied": "output"},
+    "decoder": DECODER,
+    "decoder, post": DECODER | {"norm": "post", "positions": "learned"},
+    "encoder": ENCODER,
+    "encoder with words": ENCODER | {"target_vocab": 50, "norm": "post", "embedding_norm": True},
+    "vectors": {"encoder_layers": 2},
+}
+#: Kinds of which the probe is asked.
+ASKED: dict[str, dict[str, Any]] = {
+    "rotary": BOTH | {"positions": "rotary"},
+    "annotated": BOTH | {"norm_kind": "annotated"},
+    "additive": BOTH | {"score": "additive"},
+    "location": BOTH | {"score": "location"},
+    "a mild mask": BOTH | {"mask_fill": -20.0},
+}
+SOURCE, TARGET = [5, 9, 31, 7, 0, 3], [2, 8, 11, 4]  # 0 is padding
+KEEP = ("weights", "scores", "hidden")
+EDITS: dict[str, tuple[Edit, ...]] = {
+    "none": (),
+    "temperature": (Temperature(value=2.5),),
+    "cold": (Temperature(value=0),),
+    "one head": (Temperature(value=0.3, layer=1, head=2),),
+    "overridden": (
+        Temperature(value=3),
+        Temperature(value=1, head=1),
+        Temperature(value=2, layer=0),
+    ),
+    "off": (ScaleHead(value=0, layer=0, head=1),),
+    "louder": (ScaleHead(value=1.5), Temperature(value=0.5, head=3)),
+    "uniform": (UniformHead(layer=1), UniformHead(layer=1, head=0, on=False)),
+    "causal": (Causal(on=True, layer=0),),
+    "lifted": (Causal(on=False),),
+    "window": (Window(radius=1), Temperature(value=2, head=0)),
+    "a word hidden": (BlockKeys(keys=(1,)),),
+    "all words hidden": (BlockKeys(keys=tuple(range(6)), head=2),),
+    "links cut": (BlockEdges(edges=((0, 0), (2, 1))),),
+    "padded": (Pad(count=2), Temperature(value=2)),
+    "padding seen": (Pad(count=2, masked=False),),
+    "idle": (Temperature(value=1), Window(radius=None)),
+}
+OTHER: dict[str, tuple[Edit, ...]] = {
+    "positions": (ScalePositions(value=0.5),),
+    "shuffled": (ShufflePositions(seed=3),),
+    "residual": (ScaleResidual(value=0.5), Temperature(value=2)),
+}
+
+
+def model_of(words: dict[str, Any], dtype: torch.dtype = torch.float32) -> Model:
+    torch.manual_seed(0)
+    module = Transformer(ModelConfig(**SIZES, **words)).to(dtype)
+    with torch.no_grad():
+        for name, weight in module.named_parameters():
+            if "norm" in name:  # gains of 1 and biases of 0 would hide what they do
+                weight.add_(torch.randn_like(weight), alpha=0.2)
+    made = wrap(module)
+    return made
+
+
+def inputs(model: Model) -> tuple[Any, Any]:
+    if model.takes == "vectors":
+        return np.random.default_rng(0).standard_normal((5, 24)).astype(np.float32), None
+    return SOURCE, TARGET if model.kind == "encoder-decoder" else None
+
+
+@pytest.fixture
+def ways(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Trace, Trace, bool]]:
+    """A trace as it is made, that of the probe, and whether they were made in two ways."""
+
+    def both(model: Model, edits: tuple[Edit, ...], **words: Any) -> tuple[Trace, Trace, bool]:
+        told: list[bool] = []
+
+        def noted(*given: Any) -> WatchedTransformer | None:
+            made = watched(*given)
+            told.append(made is not None)
+            return made
+
+        source, target = inputs(model)
+        words = {"keep": KEEP, "check": False, "intervention": Intervention(edits), **words}
+        with monkeypatch.context() as patch:
+            patch.setattr(watched_calls, "watched", noted)
+            one = trace(model, source, target, **words)
+            patch.setattr(watched_calls, "watched", lambda *given: None)
+            return one, trace(model, source, target, **words), all(told)
+
+    return both
+
+
+@pytest.mark.parametrize("edits", EDITS)
+@pytest.mark.parametrize("kind", TOLD)
+def test_notes_are_what_the_probe_sees(ways: Any, kind: str, edits: str) -> None:
+    model = model_of(TOLD[kind])
+    if edits in ("padded", "padding seen") and model.kind != "encoder-decoder":
+        pytest.skip("padding is appended to the source of an encoder")
+    one, other, told = ways(model, EDITS[edits])
+    assert told
+    same(one, other)
+
+
+@pytest.mark.parametrize("kind", ASKED)
+def test_kinds_that_do_not_tell_are_watched_by_the_probe(ways: Any, kind: str) -> None:
+    one, other, told = ways(model_of(ASKED[kind]), EDITS["temperature"])
+    assert not told
+    same(one, other)
+
+
+@pytest.mark.parametrize("edits", OTHER)
+def test_other_edits_are_the_probes(ways: Any, edits: str) -> None:
+    one, other, told = ways(model_of(BOTH), OTHER[edits])
+    assert not told
+    same(one, other)
+
+
+@pytest.mark.parametrize("keep", [(), ("weights",), ("scores",), ("hidden",)])
+def test_what_is_kept_is_the_same(ways: Any, keep: tuple[str, ...]) -> None:
+    one, other, told = ways(model_of(BOTH), EDITS["one head"], keep=keep)
+    assert told
+    same(one, other)
+
+
+@pytest.mark.parametrize("keep", [("qkv",), ("gradients",), ("tiles",)])
+def test_what_the_notes_do_not_hold_is_asked_of_the_probe(ways: Any, keep: tuple[str, ...]) -> None:
+    one, _, told = ways(model_of(BOTH), (), keep=keep)
+    assert not told and (one.attentions or one.tiles)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_other_types_of_number(ways: Any, dtype: torch.dtype) -> None:
+    for edits in ("none", "temperature", "window"):
+        one, other, told = ways(model_of(BOTH, dtype), EDITS[edits])
+        assert told
+        same(one, other)
+
+
+def test_one_token(ways: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for words in (BOTH, DECODER, BOTH | {"positions": "learned"}):
+        with monkeypatch.context() as patch:
+            patch.setattr("tests.capture.test_reference.SOURCE", [5])
+            patch.setattr("tests.capture.test_reference.TARGET", [2])
+            one, other, told = ways(model_of(words), ())
+        assert told
+        same(one, other)
+
+
+def test_positions_that_are_alike_are_no_table(ways: Any) -> None:
+    model = model_of(BOTH | {"positions": "learned"})
+    table: Any = model.module.encoder.embedding.positions.table.weight
+    table.data[:] = table.data[0].clone()
+    one, other, told = ways(model, ())
+    assert told and list(one.positions) == ["table.decoder"]
+    same(one, other)
+
+
+def test_an_edit_without_a_place_says_so() -> None:
+    for edit in (ScaleHead(value=0, head=9), Causal(on=True, block="cross")):
+        with pytest.raises(ValueError, match="matches no place"):
+            trace(model_of(BOTH), SOURCE, TARGET, intervention=Intervention((edit,)), check=False)
+
+
+class Louder(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return 2 * super().forward(x)
+
+
+def hooked(module: Any) -> None:
+    module.decoder.layers[1].register_forward_hook(lambda part, given, out: 2 * out)
+
+
+def hooked_before(module: Any) -> None:
+    module.output.register_forward_pre_hook(lambda part, given: (2 * given[0],))
+
+
+def exchanged(module: Any) -> None:
+    old = module.encoder.layers[0].self_attention.value
+    new = Louder(old.in_features, old.out_features)
+    new.load_state_dict(old.state_dict())
+    module.encoder.layers[0].self_attention.value = new
+
+
+def patched(module: Any) -> None:
+    part = module.decoder.layers[0].feed_forward
+    part.forward = lambda x: 2 * type(part).forward(part, x)
+
+
+def replaced(module: Any) -> None:
+    part = module.decoder.layers[0].cross_attention
+    part.weigh = lambda scores, mask: type(part).weigh(part, 2 * scores, mask)
+
+
+@pytest.mark.parametrize("change", [hooked, hooked_before, exchanged, patched, replaced])
+def test_a_module_that_is_not_as_it_was_built_is_asked_of_the_probe(
+    ways: Any, change: Callable[[Any], None]
+) -> None:
+    model = model_of(BOTH)
+    before = trace(model, SOURCE, TARGET, check=False)
+    change(model.module)
+    one, other, told = ways(model, ())
+    assert not told
+    same(one, other)
+    assert before.logits is not None and one.logits is not None
+    assert not np.allclose(before.logits, one.logits)
+
+
+def test_hooks_of_all_modules_are_heard() -> None:
+    module = model_of(BOTH).module
+    words = (module, Intervention(), CaptureRequest())
+    assert watched(*words) is not None
+    handle = nn.modules.module.register_module_forward_hook(lambda part, given, out: None)
+    assert watched(*words) is None
+    handle.remove()
+    module.train()
+    assert watched(*words) is None
+
+
+def test_the_model_keeps_nothing_of_a_run() -> None:
+    module = model_of(BOTH).module
+    before = {path: (type(part), dict(part.__dict__)) for path, part in module.named_modules()}
+    made = watched(module, Intervention(EDITS["temperature"]), CaptureRequest())
+    assert made is not None
+    with torch.inference_mode():
+        made(torch.tensor([SOURCE]), torch.tensor([TARGET]))
+    assert made.finished() is not None
+    after = {path: (type(part), dict(part.__dict__)) for path, part in module.named_modules()}
+    assert before == after
