@@ -34,6 +34,7 @@ from transformer_viz.core.interventions import (
 from transformer_viz.core.trace import Trace
 from transformer_viz.inference.decoding import watched_calls
 from transformer_viz.model import ModelConfig, Transformer
+from transformer_viz.model.transformer import Attention
 
 SIZES = {"d_model": 24, "heads": 4, "d_ff": 40, "max_positions": 80}
 BOTH = {"encoder_layers": 2, "decoder_layers": 3, "source_vocab": 50, "target_vocab": 40}
@@ -255,6 +256,23 @@ def test_a_module_that_is_not_as_it_was_built_is_asked_of_the_probe(
     same(one, other)
     assert before.logits is not None and one.logits is not None
     assert not np.allclose(before.logits, one.logits)
+
+
+def test_a_class_that_was_patched_is_asked_of_the_probe(
+    ways: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fused(
+        self: Any, x: Tensor, memory: Tensor, mask: Tensor, *rest: Any, **named: Any
+    ) -> Tensor:
+        q, (k, v) = self.split(self.query(x)), self.keys_and_values(memory)
+        context = nn.functional.scaled_dot_product_attention(q, k, v, mask)
+        out: Tensor = self.output(context.transpose(1, 2).flatten(2))
+        return out
+
+    monkeypatch.setattr(Attention, "forward", fused)
+    one, other, _ = ways(model_of(BOTH), ())
+    assert len(one.attentions) == 8
+    same(one, other)
 
 
 def test_hooks_of_all_modules_are_heard() -> None:

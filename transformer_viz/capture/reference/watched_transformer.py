@@ -151,10 +151,13 @@ class Notes:
         self.intervention, self.capture = intervention, Capture(request)
         self.used: set[Edit] = set()
         self.maps, self.norms = Together(_measured), Together(statistics_of)
+        self.expected = 0  # attentions in the stacks that ran
 
     def finished(self) -> Capture | None:
-        """What the run showed; None where an edit found no place, which the probe can tell why."""
-        if any(edit not in self.used for edit in self.intervention):
+        """What the run showed; None where the probe is to be asked after all: an edit found no
+        place, which it can tell why, or an attention went by unseen."""
+        lost = any(edit not in self.used for edit in self.intervention)
+        if lost or len(self.capture.attentions) != self.expected:
             return None
         self.maps.finish()
         self.norms.finish()
@@ -228,7 +231,7 @@ class WatchedTransformer(Transformer):
         return _over(cls, module, notes=notes, **stacks)
 
     def finished(self) -> Capture | None:
-        """What the run showed; None where an edit found no place, which the probe can tell why."""
+        """What the run showed; None where the probe is to be asked after all."""
         return self.notes.finished()
 
 
@@ -268,9 +271,8 @@ def _layer(notes: Notes, stack: str, number: int, layer: Layer) -> WatchedLayer:
         for block in ("self", "cross", "feed_forward")
         if hasattr(layer, f"{block}_norm")
     }
-    return _over(
-        WatchedLayer, layer, notes=notes, stack=stack, number=number, blocks=norms, **blocks
-    )
+    own = {"stack": stack, "number": number, "blocks": norms, "attentions": len(blocks)}
+    return _over(WatchedLayer, layer, notes=notes, **own, **blocks)
 
 
 class WatchedStack(Stack):
@@ -278,9 +280,11 @@ class WatchedStack(Stack):
 
     notes: Notes
     name: str
+    layers: Any  # that take notes
 
     def forward(self, *given: Any, **named: Any) -> Tensor:
         x = super().forward(*given, **named)
+        self.notes.expected += sum(layer.attentions for layer in self.layers)
         if self.notes.request.hidden:
             self.notes.capture.streams[self.name] = x
         return x
@@ -293,6 +297,7 @@ class WatchedLayer(Layer):
     stack: str
     number: int
     blocks: dict[int, str]  # by the identity of their norm
+    attentions: int
 
     def before(self, norm: nn.Module, x: Tensor) -> Tensor:
         if self.blocks[id(norm)] == "self":
