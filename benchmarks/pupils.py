@@ -107,8 +107,10 @@ def sentence_of(number: int) -> str:
 def lesson(browser: Browser, url: str, pupils: int, seconds: float, kill: bool = False) -> Class:
     """The class at work: one pupil with a real browser, all others without.
 
-    With ``kill`` a worker is killed in the middle, with whoever is with it.
+    The server stands there when they come: each worker has its model. With ``kill`` one of them is
+    killed in the middle, with whoever is with it.
     """
+    _until_ready(url)
     start = time.monotonic()
     arriving = min(ARRIVING, seconds / 3)
     end = start + arriving + seconds
@@ -130,6 +132,16 @@ def lesson(browser: Browser, url: str, pupils: int, seconds: float, kill: bool =
     for thread in (*threads, watch):
         thread.join()
     return met
+
+
+def _until_ready(url: str) -> None:
+    """Wait until every worker has loaded its model."""
+    while True:
+        with suppress(OSError), urllib.request.urlopen(f"{url}/ready", timeout=60) as answer:
+            told = re.match(r"(\d+) of (\d+)", answer.read().decode())
+            if told is None or told[1] == told[2]:
+                return
+        time.sleep(0.2)
 
 
 def _watch(met: Class, url: str, begin: float, end: float) -> None:

@@ -35,9 +35,14 @@ ATTENTION_EDITS = tuple(kind for kind in EDITS if kind.acts_on in ("scores", "we
 
 def matching(intervention: Intervention, site: Site, heads: int, first: int) -> list[Edit]:
     """The attention edits that name this block, also those that a later one overrides."""
-    edits = [edit for edit in intervention if isinstance(edit, ATTENTION_EDITS)]
+    edits = named(intervention, site)
     places = [replace(site, head=first + head) for head in range(heads)] if edits else []
     return [edit for edit in edits if any(edit.matches(place) for place in places)]
+
+
+def named(intervention: Intervention, site: Site) -> list[Edit]:
+    """The attention edits that name a block, whatever its heads."""
+    return [e for e in intervention if isinstance(e, ATTENTION_EDITS) and e.matches(site)]
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,7 @@ class Plan:
     @classmethod
     def at(cls, intervention: Intervention, site: Site, heads: int, first: int = 0) -> Plan | None:
         """The plan of a block's heads from ``first`` on, None if no edit touches it."""
-        if not any(isinstance(edit, ATTENTION_EDITS) for edit in intervention):
+        if not named(intervention, site):
             return None
         plans = [
             HeadPlan.at(intervention, replace(site, head=head))

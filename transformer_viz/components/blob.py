@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -49,7 +48,7 @@ def both_palettes() -> dict[str, dict[str, Any]]:
 
 def _colours(palette: Palette) -> dict[str, Any]:
     heads = (*OKABE_ITO[:-1], palette.ink)  # black would not be seen on a dark page
-    return asdict(palette) | {"heads": heads, "ramps": ramps(palette is DARK)}
+    return vars(palette) | {"heads": heads, "ramps": ramps(palette is DARK)}
 
 
 def _places(arrays: dict[str, np.ndarray]) -> dict[str, Any]:

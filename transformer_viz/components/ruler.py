@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sized
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from ..core.sites import MAPS
@@ -26,7 +26,7 @@ class Ruler:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for a component's header."""
-        return asdict(self)
+        return dict(vars(self))
 
 
 def rulers(trace: Trace, block: str, cells: Cells | None = None) -> tuple[Ruler, Ruler]:
