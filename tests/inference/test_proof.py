@@ -11,7 +11,10 @@ from torch.nn import functional as F
 
 from transformer_viz import Trace, trace
 from transformer_viz.capture.edit_plan import Plan
+from transformer_viz.capture.handlers.softmax import weighed
 from transformer_viz.capture.records import AttentionRecord
+from transformer_viz.capture.reference import watched_transformer
+from transformer_viz.core.interventions import Intervention, Temperature
 from transformer_viz.core.trace_parts import KernelRun
 from transformer_viz.inference.findings import findings_of
 from transformer_viz.inference.proof.accounts import places
@@ -88,7 +91,7 @@ def test_a_clean_run_is_proved_at_every_place(tiny_model):
     assert (report.status, report.missed, report.broken, report.untold) == ("green", (), {}, ())
     assert len(report.laws) == len(report.sites) == len(report.kernels)
     wanted = {"kernel", "rows", "batch", "temperature", "hidden key", "window", "heads"}
-    wanted |= {"statistics", "queries and keys", "single heads"}
+    wanted |= {"statistics", "queries and keys", "single heads", "own notes"}
     for place, gaps in report.laws.items():
         causal = {"causal off"} if place.startswith("decoder") else set()
         assert set(gaps) - {"token order"} == wanted | causal
@@ -196,3 +199,20 @@ def test_under_a_causal_mask_the_first_changed_row_tells():
     after[2:] += 1
     assert own_rows(record_of(before), record_of(after), 2) == 0.0
     assert own_rows(record_of(before), record_of(after), 1) == float("inf")
+
+
+def test_the_report_compares_what_the_model_tells_with_the_probe(tiny_model, monkeypatch):
+    edit = Intervention((Temperature(value=2.0),))
+    words = {"target": [2, 8, 11], "intervention": edit, "check": True}
+    report = trace(tiny_model, [5, 9, 31, 3], **words).report
+    assert report.status == "green"
+    assert {gaps["own notes"] for gaps in report.laws.values()} == {0.0}
+
+    def wrong(*given):
+        scores, weights = weighed(*given)
+        return scores, weights.roll(1, -1)
+
+    monkeypatch.setattr(watched_transformer, "weighed", wrong)
+    report = trace(tiny_model, [5, 9, 31, 3], **words).report
+    assert report.status == "amber"
+    assert {law for laws in report.broken.values() for law in laws} == {"own notes"}

@@ -264,6 +264,7 @@ NAMES = (
     mark("layer"),
     mark("norms"),
     mark("positions"),
+    mark("own notes"),
     mark("missed"),
     mark("routing"),
     mark("choice"),
