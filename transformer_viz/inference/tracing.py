@@ -36,7 +36,7 @@ from .capture_to_numpy import (
     untiled,
 )
 from .decoding.read_sources import ReadSources, may_read_apart, watched
-from .decoding.watched_calls import watched_call, with_notes
+from .decoding.watched_calls import laws_of_notes, watched_call
 from .donors import Lender, lends
 from .long_texts import refuse_flood
 from .model_inputs import Read, Source, read_source
@@ -277,7 +277,7 @@ def _report(
         replaced=tuple(capture.replaced),
         unrecognised=tuple(capture.unrecognised),
         kernels=proof.kernels if proof else (),
-        laws=with_notes(proof.laws, model, partial(read.through, model), intervention)
+        laws=laws_of_notes(proof.laws, model, partial(read.through, model), intervention)
         if proof
         else {},
         untold=proof.untold if proof else (),

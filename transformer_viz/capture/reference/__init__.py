@@ -2,12 +2,12 @@
 
 The probe follows each tensor through each call, for a module of which it knows nothing. The
 reference Transformer is known: its own `forward` runs with a few parts exchanged that take notes.
-Where anything is asked that these do not tell, or any part is not as it was built, `watched` gives
+Where anything is asked that these do not tell, or any part is not as it was built, `noting` gives
 None, and the probe is to be used. Tests hold both to the same numbers.
 
 May import capture and its handlers, and model.
 """
 
-from .watched_transformer import WatchedTransformer, watched
+from .noting_transformer import NotingTransformer, noting
 
-__all__ = ["WatchedTransformer", "watched"]
+__all__ = ["NotingTransformer", "noting"]

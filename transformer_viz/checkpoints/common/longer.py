@@ -52,7 +52,8 @@ def longer(model: Model, tokens: int) -> Model:
         if hasattr(module, name):
             stack = _twin(getattr(module, name))
             stack.limit, stack.embedding = tokens, _twin(stack.embedding)
-            stack.embedding.positions = SinusoidalPositions(config).to(first.device, first.dtype)
+            positions = SinusoidalPositions(config).train(stack.training)
+            stack.embedding.positions = positions.to(first.device, first.dtype)
             setattr(made, name, stack)
     return dataclasses.replace(model, module=made, calls=native.make_calls(made), max_tokens=tokens)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -49,7 +48,8 @@ class Calls:
     texts, ``forward`` is also given ``segments=`` ``[batch, token]`` int64, 0 for the first text;
     where a picture stands in it, ``seen=``. ``reader(memory, source_mask)`` begins to read texts
     token by token, with None for the memory where the model has no encoder; the mask is then that
-    of the first tokens. ``on(module)`` are the same calls of another module of the same class.
+    of the first tokens. ``on(module)`` are the same calls of a module that stands in for this one;
+    calls that are replaced by others have none.
     Pictures are ``[batch, channel, height, width]`` float32, sounds ``[batch, sample]`` or
     ``[batch, mel, time]``.
     """
@@ -59,7 +59,12 @@ class Calls:
     decode: Callable[..., Tensor] | None = None
     following: Callable[..., Tensor] | None = None
     reader: Callable[[Tensor | None, Tensor | None], Reader] | None = None
-    on: Callable[[Any], Calls] | None = None
+    on: Callable[[Any], Calls] | None = field(default=None, init=False)
+
+    def standing_in(self, on: Callable[[Any], Calls] | None) -> Calls:
+        """These calls, which ``on`` makes of another module."""
+        object.__setattr__(self, "on", on)
+        return self
 
     def fed(self, dtype: torch.dtype) -> Calls:
         """The same calls with vectors and pictures brought to the module's type of number."""
@@ -77,8 +82,7 @@ class Calls:
             decode=self.decode and narrowed(self.decode),
             following=self.following and narrowed(self.following),
             reader=self.reader,
-            on=of and (lambda module: of(module).fed(dtype)),
-        )
+        ).standing_in(of and (lambda module: of(module).fed(dtype)))
 
 
 def _of_type(given: Any, dtype: torch.dtype) -> Any:
@@ -167,7 +171,7 @@ class Model:
             f"{self.gives}, {self.parameters:,} parameters on {self.device}>"
         )
 
-    @cached_property
+    @property
     def parameters(self) -> int:
         """How many numbers the model learned; shared tables count once."""
         return sum(p.numel() for p in self.module.parameters())

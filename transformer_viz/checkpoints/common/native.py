@@ -181,8 +181,7 @@ def make_calls(module: Transformer) -> Calls:
         decode=decode if twofold else None,
         following=following if twofold else None,
         reader=partial(NativeReader, module) if words else None,
-        on=make_calls,
-    )
+    ).standing_in(make_calls)
 
 
 class NativeReader:

@@ -8,16 +8,15 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from ...capture import Capture, CaptureRequest
+from ...capture import AttentionRecord, Capture, CaptureRequest
 from ...capture.donations import Donation
 from ...capture.module_names import Names
 from ...capture.probe import watching
-from ...capture.reference import watched
+from ...capture.reference import noting
 from ...checkpoints.common.model import Calls, Model
 from ...core.interventions import Intervention
 
 NOTES = "own notes"  # the law that what a model tells of itself is what the probe sees
-TINY = torch.finfo(torch.float32).tiny
 Laws = dict[str, dict[str, float | None]]
 
 
@@ -62,7 +61,7 @@ def _noted(
 ) -> tuple[Capture, Tensor] | None:
     """What a model tells of itself; None where only the probe knows."""
     on = model.calls.on
-    made = None if on is None else watched(model.module, edits, request, donations)
+    made = None if on is None else noting(model.module, edits, request, donations)
     if on is None or made is None:
         return None
     output = call(on(made))
@@ -70,11 +69,12 @@ def _noted(
     return None if capture is None else (capture, output)
 
 
-def with_notes(
+def laws_of_notes(
     laws: Laws, model: Model, call: Callable[[Calls], Tensor], intervention: Intervention
 ) -> Laws:
-    """The laws of a proof, and that what the model tells of itself is what the probe sees: weights
-    and output, under the edits of this run. As they are where it tells nothing.
+    """The laws of a proof, and that what the model tells is what the probe sees, under the edits of
+    this run: weights and statistics of each attention, norms, lengths of the stream, the output.
+    As they are where it tells nothing. The model runs twice for it.
 
     Args:
         call: what is called, as in `watched_call`.
@@ -85,16 +85,36 @@ def with_notes(
         if found is None:
             return laws
         seen, output = watched_call(model, call, intervention, request, notes=False)
-        told = {one.path: one.weights for one in found[0].attentions}
-        whole = _apart(found[1], output) / max(TINY, float(output.abs().max()))
+        whole = max(_apart([found[1]], [output]), _apart(_beside(found[0]), _beside(seen)))
+        told = {one.path: _of_heads(one) for one in found[0].attentions}
         gaps = {
-            f"{one.site} {one.path}": max(whole, _apart(told.get(one.path), one.weights))
+            f"{one.site} {one.path}": max(whole, _apart(told.get(one.path, []), _of_heads(one)))
             for one in seen.attentions
         }
     return {site: {**own, NOTES: gaps.get(site, math.inf)} for site, own in laws.items()}
 
 
-def _apart(told: Tensor | None, seen: Tensor | None) -> float:
-    if told is None or seen is None or told.shape != seen.shape:
+def _beside(seen: Capture) -> list[Tensor]:
+    """What is known of a run beside its attentions."""
+    norms = [x for norm in seen.norms for x in norm.statistics.values()]
+    return [*(one.norm for one in seen.residuals), *norms]
+
+
+def _of_heads(record: AttentionRecord) -> list[Tensor]:
+    """Weights and statistics of an attention."""
+    values = [record.statistics[name] for name in sorted(record.statistics)]
+    return values if record.weights is None else [record.weights, *values]
+
+
+def _apart(told: Sequence[Tensor], seen: Sequence[Tensor]) -> float:
+    """The largest difference, of 1 or of the largest value; infinite where one has more."""
+    if len(told) != len(seen) or any(a.shape != b.shape for a, b in zip(told, seen, strict=True)):
         return math.inf
-    return float((told.double() - seen.double()).abs().nan_to_num(0.0).max())
+    worst = 0.0
+    for a, b in zip(told, seen, strict=True):
+        one, other = a.double(), b.double()
+        same = (one == other) | (one.isnan() & other.isnan())
+        gap = torch.where(same, 0.0, (one - other).abs()).nan_to_num(math.inf)
+        scale = max(1.0, float(other.nan_to_num(0.0, 0.0, 0.0).abs().max())) if b.numel() else 1.0
+        worst = max(worst, float(gap.max()) / scale if gap.numel() else 0.0)
+    return worst

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ...core.interventions import Edit, Intervention
 from ...core.numerics import MASK_SCORE
-from ...core.sites import Site
+from ...core.sites import STACKS, Site
 from ...model import Transformer
 from ...model.config import ModelConfig
 from ...model.positional_encoding import LearnedPositions, SinusoidalPositions
@@ -18,6 +18,7 @@ from ...model.transformer import Attention, Embedding, FeedForward, Layer, Score
 from ..donations import Donation
 from ..edit_plan import ATTENTION_EDITS, Plan, matching
 from ..handlers.normalization import statistics_of
+from ..handlers.positions import FEW
 from ..handlers.residual import length_of
 from ..handlers.softmax import weighed
 from ..records import AttentionRecord, Capture, CaptureRequest, NormRecord, ResidualRecord
@@ -25,46 +26,70 @@ from ..statistics import CELLS, Statistics, at_once
 
 #: Scores that are a product of queries and keys, as the probe knows them.
 SCORES = ("scaled_dot", "dot", "general")
-#: All that a reference Transformer of these kinds is built of.
-PARTS = frozenset(
-    (
-        *(Transformer, Stack, Embedding, Layer, Attention, Score, FeedForward),
-        *(SinusoidalPositions, LearnedPositions),
-        *(nn.ModuleList, nn.Linear, nn.Embedding, nn.Dropout, nn.LayerNorm, nn.RMSNorm),
-    )
-)
+NORMS = (nn.LayerNorm, nn.RMSNorm)
+LEAVES = (nn.Linear, nn.Embedding, nn.Dropout)
+#: What a reference Transformer of these kinds is built of: by class, the classes of its parts.
+BUILT: dict[type[nn.Module], dict[str, tuple[type[nn.Module], ...]]] = {
+    Transformer: {"encoder": (Stack,), "decoder": (Stack,), "output": (nn.Linear,)},
+    Stack: {"embedding": (Embedding,), "layers": (nn.ModuleList,), "norm": NORMS},
+    Layer: {
+        **dict.fromkeys(("self_attention", "cross_attention"), (Attention,)),
+        **dict.fromkeys(("self_norm", "cross_norm", "feed_forward_norm"), NORMS),
+        "feed_forward": (FeedForward,),
+        "dropout": (nn.Dropout,),
+    },
+    Attention: {
+        **dict.fromkeys(("query", "key", "value", "output"), (nn.Linear,)),
+        "score": (Score,),
+    },
+    FeedForward: dict.fromkeys(("inner", "gate", "outer"), (nn.Linear,)),
+    Embedding: {
+        "tokens": (nn.Embedding,),
+        "positions": (SinusoidalPositions, LearnedPositions),
+        "norm": NORMS,
+        "dropout": (nn.Dropout,),
+    },
+    LearnedPositions: {"table": (nn.Embedding,)},
+    **{kind: {} for kind in (SinusoidalPositions, Score, *LEAVES, *NORMS)},
+}
+#: What objects of these classes never hold for themselves, unless somebody exchanged a method.
+METHODS = {kind: frozenset(dir(kind)) for kind in (*BUILT, nn.ModuleList)}
+#: The methods as they were written: those that run, and those that the notes stand in for.
+WRITTEN = [(kind, "forward", kind.forward) for kind in BUILT] + [
+    (Layer, "before", Layer.before),
+    (Layer, "after", Layer.after),
+    (Attention, "weigh", Attention.weigh),
+]
 THUMBNAIL = "thumbnail"
-#: What a part has from its class, and nothing of it for itself: its methods among them.
-CLASS = {kind: frozenset(dir(kind)) for kind in PARTS}
 Part = TypeVar("Part", bound=nn.Module)
 
 
-def watched(
+def noting(
     module: nn.Module,
     intervention: Intervention,
     request: CaptureRequest,
     donations: Sequence[Donation] = (),
-) -> WatchedTransformer | None:
+) -> NotingTransformer | None:
     """A Transformer to be called in the place of ``module``, which notes what `probe` would.
 
-    None where the probe is to be asked: another module, one with hooks or exchanged parts, one that
-    learns just now, other edits than those of attention, and requests of more than weights, scores,
+    None where the probe is to be asked: another module, one that is not as it was built (rotary,
+    annotated norms, additive and location scores, mild masks, hooks, exchanged or shared parts,
+    training), other edits than those of attention, and requests of more than weights, scores,
     statistics, norms, residual lengths and the stream.
     """
     if type(module) is not Transformer or donations or not _tells(request):
         return None
     if not all(isinstance(edit, ATTENTION_EDITS) for edit in intervention):
         return None
-    if not _usual(module.config) or any(map(request.qkv, _sites(module.config))):
+    if any(map(request.qkv, _sites(module.config))) or not _as_built(module):
         return None
-    if not _as_built(module):
-        return None
-    return WatchedTransformer.of(module, intervention, request)
+    return NotingTransformer.of(module, intervention, request)
 
 
 def _tells(request: CaptureRequest) -> bool:
+    """Whether the notes hold all that is asked for, queries and keys aside."""
     more = request.check or request.gradients or request.sums or request.lend or request.tiled
-    return not more and request.statistics
+    return request.statistics and not more
 
 
 def _sites(config: ModelConfig) -> list[Site]:
@@ -76,32 +101,39 @@ def _sites(config: ModelConfig) -> list[Site]:
     ]
 
 
-def _usual(config: ModelConfig) -> bool:
-    tables = config.positions in ("sinusoidal", "sinusoidal_halves", "learned", "none")
-    masks = config.mask_fill <= MASK_SCORE
-    return tables and masks and config.score in SCORES and config.norm_kind in ("layer", "rms")
-
-
 def _as_built(module: nn.Module) -> bool:
-    """Whether all parts run as their classes say: nothing stands before, behind or in them."""
+    """Whether each part stands once, where it was built, and runs as its class was written: nothing
+    before, behind or in its place, and masks that the probe takes for masks."""
     if nn.modules.module._has_any_global_hook():
         return False
-    parts: list[nn.Module | None] = [module]
-    while parts:
-        part = parts.pop()
-        if part is None:
-            continue
-        own = part.__dict__
-        if type(part) not in PARTS or part.training or not CLASS[type(part)].isdisjoint(own):
+    if any(getattr(kind, name) is not method for kind, name, method in WRITTEN):
+        return False
+    met: set[int] = set()
+    left: list[nn.Module] = [module]
+    while left:
+        part = left.pop()
+        own, kind = part.__dict__, type(part)
+        if id(part) in met or part.training or not METHODS[kind].isdisjoint(own):
             return False
         if own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"]:
             return False
-        parts += part._modules.values()
+        if isinstance(part, Attention) and part.fill > MASK_SCORE:
+            return False
+        if isinstance(part, Score) and part.kind not in SCORES:
+            return False
+        met.add(id(part))
+        for name, child in part._modules.items():
+            usual = (Layer,) if kind is nn.ModuleList else BUILT[kind].get(name, ())
+            if child is not None and type(child) not in usual:
+                return False
+        left += filter(None, part._modules.values())
     return True
 
 
 class Together:
-    """Tensors of one shape that are reckoned with at once: many small ones cost as much as one.
+    """Tensors of one shape that are reckoned with at once, as many small ones cost as much as one.
+
+    Sums of more numbers at once may end in other last digits (some 1e-6 of the value).
 
     Args:
         reckon: takes tensors ``[batch, ...]``, gives values ``[batch, ...]`` by name.
@@ -150,17 +182,19 @@ class Notes:
     def __init__(self, intervention: Intervention, request: CaptureRequest):
         self.intervention, self.capture = intervention, Capture(request)
         self.used: set[Edit] = set()
-        self.maps, self.norms = Together(_measured), Together(statistics_of)
+        #: By stack, so that two that run apart give what they give together.
+        self.maps = {stack: Together(_measured) for stack in STACKS}
+        self.norms = Together(statistics_of)
         self.expected = 0  # attentions in the stacks that ran
 
     def finished(self) -> Capture | None:
         """What the run showed; None where the probe is to be asked after all: an edit found no
         place, which it can tell why, or an attention went by unseen."""
         lost = any(edit not in self.used for edit in self.intervention)
-        if lost or len(self.capture.attentions) != self.expected:
+        if lost or not self.expected or len(self.capture.attentions) != self.expected:
             return None
-        self.maps.finish()
-        self.norms.finish()
+        for waiting in (*self.maps.values(), self.norms):
+            waiting.finish()
         for record in self.capture.attentions:
             record.thumbnail = record.statistics.pop(THUMBNAIL)
         return self.capture
@@ -172,8 +206,8 @@ class Notes:
     def norm(self, path: str, stack: str, part: nn.Module) -> Callable[[Tensor], Tensor]:
         """A norm that notes what it does."""
         kind = "rms" if isinstance(part, nn.RMSNorm) else "layer"
-        own: dict[str, Tensor | None] = {**part._parameters}
-        gain, bias = (None if x is None else x.detach() for x in map(own.get, ("weight", "bias")))
+        held = (getattr(part, name, None) for name in ("weight", "bias"))
+        gain, bias = (None if x is None else x.detach() for x in held)
 
         def normed(x: Tensor) -> Tensor:
             out: Tensor = part(x)
@@ -195,8 +229,9 @@ class Notes:
 
         def added(x: Tensor, before: Tensor | None = None) -> Tensor:
             held: Any = part.table
-            rows = (held.weight if isinstance(held, nn.Embedding) else held)[: x.shape[1]].detach()
-            alone = x.shape[:2] == (1, 1)  # of one token nobody sees that rows differ
+            table = (held.weight if isinstance(held, nn.Embedding) else held).detach()
+            rows = table[: x.shape[1]]
+            alone = x.shape[:2] == (1, 1) and len(table) > FEW  # nobody sees that rows differ
             if self.request.positions and (alone or bool((rows != rows[:1]).any())):
                 self.capture.positions[f"table.{stack}"] = rows
             out: Tensor = part(x, before)
@@ -212,7 +247,7 @@ def _over(kind: type[Part], part: nn.Module, **own: Any) -> Part:
     return made
 
 
-class WatchedTransformer(Transformer):
+class NotingTransformer(Transformer):
     """A Transformer of one run; ``finished`` is what it showed."""
 
     notes: Notes
@@ -220,7 +255,7 @@ class WatchedTransformer(Transformer):
     @classmethod
     def of(
         cls, module: Transformer, intervention: Intervention, request: CaptureRequest
-    ) -> WatchedTransformer:
+    ) -> NotingTransformer:
         """One on the weights of ``module``, which stays as it is."""
         notes = Notes(intervention, request)
         stacks = {
@@ -245,7 +280,7 @@ def _stack(notes: Notes, name: str, stack: Stack) -> Stack:
         own["norm"] = notes.norm(f"{name}.embedding.norm", name, embedding.norm)
     last = None if given.norm is None else notes.norm(f"{name}.norm", name, given.norm)
     return _over(
-        WatchedStack,
+        NotingStack,
         stack,
         notes=notes,
         name=name,
@@ -255,10 +290,10 @@ def _stack(notes: Notes, name: str, stack: Stack) -> Stack:
     )
 
 
-def _layer(notes: Notes, stack: str, number: int, layer: Layer) -> WatchedLayer:
+def _layer(notes: Notes, stack: str, number: int, layer: Layer) -> NotingLayer:
     blocks = {
         f"{kind}_attention": _over(
-            WatchedAttention,
+            NotingAttention,
             getattr(layer, f"{kind}_attention"),
             notes=notes,
             site=Site(stack, kind, number, path=f"{stack}.layers.{number}.{kind}_attention"),
@@ -272,10 +307,10 @@ def _layer(notes: Notes, stack: str, number: int, layer: Layer) -> WatchedLayer:
         if hasattr(layer, f"{block}_norm")
     }
     own = {"stack": stack, "number": number, "blocks": norms, "attentions": len(blocks)}
-    return _over(WatchedLayer, layer, notes=notes, **own, **blocks)
+    return _over(NotingLayer, layer, notes=notes, **own, **blocks)
 
 
-class WatchedStack(Stack):
+class NotingStack(Stack):
     """Layers that take notes; it notes what leaves them."""
 
     notes: Notes
@@ -290,7 +325,7 @@ class WatchedStack(Stack):
         return x
 
 
-class WatchedLayer(Layer):
+class NotingLayer(Layer):
     """A layer that notes its stream and its norms."""
 
     notes: Notes
@@ -315,7 +350,7 @@ class WatchedLayer(Layer):
         return self.notes.norm(path, self.stack, norm)
 
 
-class WatchedAttention(Attention):
+class NotingAttention(Attention):
     """An attention whose weights are noted, and edited."""
 
     notes: Notes
@@ -346,6 +381,6 @@ class WatchedAttention(Attention):
             record.stream = self.stream
         if notes.request.weights(site):
             record.weights = weights.detach()
-        record.statistics = notes.maps.add(weights.detach())
+        record.statistics = notes.maps[site.stack].add(weights.detach())
         notes.capture.attentions.append(record)
         return weights
