@@ -1,8 +1,8 @@
 """The edits of a run: one small frozen dataclass a kind, with its checks and its words.
 
 An edit leaves the model alone; it is applied while one input passes through, by the probe or by
-the reference Transformer's notes (`capture/edit_plan.py`). What all have in common stands in `editing/base.py`. See
-docs/add-an-edit.md.
+the reference Transformer's notes (`capture/edit_plan.py`). What all have in common stands in
+`editing/base.py`. See docs/add-an-edit.md.
 """
 
 from __future__ import annotations
