@@ -40,6 +40,9 @@ BESIDE |= {
     "handlers/fused_tiles.py",
     *(f"tiles/{name}.py" for name in ("__init__", "bias", "edges", "factors", "written_out")),
 }
+#: What tells of our own Transformer without the probe: `tests/capture/test_reference.py` holds each
+#: of its numbers to the probe's, and so does a report those of its own run (`own notes`).
+BESIDE |= {"reference/__init__.py", "reference/noting_transformer.py"}
 #: What no report sees, and why: docs/how-the-proof-works.md.
 NOT_SEEN = {"heads of a list all first"}
 

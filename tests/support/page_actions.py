@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import Locator, Page, expect
-from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.support.browser import PATIENCE
 from tests.support.rest import rest
@@ -191,7 +191,7 @@ def choose(page: Page, box: str, option: str) -> None:
             page.get_by_role("option", name=wanted).click(timeout=3000)
             clicked = True
             page.wait_for_timeout(100)
-        except PlaywrightTimeout:  # closed by a page that scrolled meanwhile: once more
+        except PlaywrightError:  # closed by a page that scrolled, or drawn anew: once more
             _close_list(page)
     _close_list(page)
     fold(page)
