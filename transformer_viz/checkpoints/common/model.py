@@ -174,7 +174,8 @@ class Model:
     @property
     def parameters(self) -> int:
         """How many numbers the model learned; shared tables count once."""
-        return sum(p.numel() for p in self.module.parameters())
+        parts = (part._parameters.values() for part in self.module.modules())  # each run asks
+        return sum({id(p): p.numel() for own in parts for p in own if p is not None}.values())
 
     def size(self, word: str) -> int:
         """A size of the config such as ``heads``; where it says none, that of a base model."""
