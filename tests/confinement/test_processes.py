@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -155,13 +156,20 @@ def test_a_killed_nursery_is_started_again(begin: Callable[..., Child], nursery:
     assert nursery.process != before and gone(first._number)  # a child ends with it
 
 
+def at_work(
+    begin: Callable[..., Child], nursery: Nursery
+) -> tuple[Child, subprocess.Popen[bytes], socket.socket]:
+    """A child that has answered, the process of its nursery, and the socket between us."""
+    child = begin(TELL)
+    assert child.ask({}, 20)
+    assert nursery._process is not None and nursery._socket is not None
+    return child, nursery._process, nursery._socket
+
+
 def test_a_nursery_ends_with_its_server_and_its_children_with_it(
     begin: Callable[..., Child], nursery: Nursery
 ) -> None:
-    child = begin(TELL)
-    assert child.ask({}, 20)
-    kept, server = nursery._process, nursery._socket
-    assert kept is not None and server is not None
+    child, kept, server = at_work(begin, nursery)
     server.close()  # as the system does it for a server that is killed
     assert kept.wait(20) == 0 and gone(child._number)
     nursery._leave()
@@ -170,10 +178,7 @@ def test_a_nursery_ends_with_its_server_and_its_children_with_it(
 def test_a_nursery_whose_server_is_gone_before_the_answer_ends_without_an_error(
     begin: Callable[..., Child], nursery: Nursery
 ) -> None:
-    child = begin(TELL)
-    assert child.ask({}, 20)
-    kept, server = nursery._process, nursery._socket
-    assert kept is not None and server is not None
+    child, kept, server = at_work(begin, nursery)
     os.kill(kept.pid, signal.SIGSTOP)
     server.send(b'{"do": "end", "process": 0}')
     server.close()
