@@ -409,3 +409,14 @@ def test_after_an_empty_sentence_everything_is_as_it_was(visit: Visit) -> None:
     app.text_input(key="text").set_value("The cat sat.").run()
     assert not app.exception and not app.error
     assert address(app) == there and app.session_state["special"] is False
+
+
+def test_a_number_that_comes_back_as_its_old_label_is_forgotten(visit: Visit) -> None:
+    """The browser sends the label of an option that a new sentence took away: no row, no error."""
+    app = visit(block="encoder", answer="2").run()
+    assert not app.exception and not app.error
+    box = app.selectbox(key="answer")
+    box.options.append("Tier")
+    box.set_value("Tier").run()
+    assert not app.exception and not app.error
+    assert app.session_state["answer"] == 0

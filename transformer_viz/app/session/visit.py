@@ -210,7 +210,7 @@ def clear_answered_notices(engine: Engine) -> None:
     """Clear the notices once the visitor has changed something."""
     for name in NUMBERS:  # an option that a new sentence took away comes back as its label
         if isinstance(st.session_state.get(name), str):
-            st.session_state[name] = None
+            st.session_state[name] = url_state.DEFAULTS[name]
     now = _address(st.query_params.to_dict(), engine)
     if private.address not in (None, now):
         del private.complaints
