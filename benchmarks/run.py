@@ -1,6 +1,6 @@
 """`make bench`: run the benchmarks named, or all of them, and write RESULTS.md.
 
-    python -m benchmarks.run [capture memory long path atlas start slider base notebook] [--quick]
+    python -m benchmarks.run [capture memory long path writing ...] [--quick]
 
 Exit code 1 where a budget is missed.
 """
@@ -23,6 +23,7 @@ BENCHMARKS = {
     "memory": ("capture", "memory"),
     "long": ("long_texts", "long_texts"),
     "path": ("path", "small_model"),
+    "writing": ("writing", "writing"),
     "atlas": ("atlas", "atlas"),
     "start": ("start", "start"),
     "slider": ("slider", "slider"),

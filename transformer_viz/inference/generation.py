@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -90,30 +92,63 @@ def translate(
     ids, beside = ([], None) if heard is not None else set_beside(model, source, image)
     given = heard or ids
     watched = None if witness is None else witness.watched
-    # what a witness has heard cannot be unsaid, so there only a cache of ours will do
-    free = target is None and beside is None and (witness is None or known_to_read_on(model))
-    keep = (
-        free
-        and may_keep(intervention)
-        and reads_on(model, ids if heard is None else heard.features)
-    )
-    with torch.inference_mode(), edited(model, given, intervention, watched) as run:
-        lent = run if isinstance(run, LentPasses) else None
-        if witness is not None:
-            witness.watch(run.capture if isinstance(run, LentPasses) else run)
-        rows = heard or [ids]
-        batch = Batch(model, rows, intervention, max_tokens, tell, witness, lent, keep=keep)
-        batch.seen = None if beside is None else beside.seen
-        if target is not None:
-            found = [batch.score(_forced_ids(model, target, heard))]
-        elif sample:
-            found = [batch.sample(sample, seed)]
-        else:
-            found = batch.search(beam)[0]
-            if keep and not batch.confirms([found]):
-                batch = Batch(model, rows, intervention, max_tokens, tell, witness, lent)
-                found = batch.search(beam)[0]
+    started = partial(Batch, model, heard or [ids], intervention, max_tokens)
+
+    def search(batch: Batch) -> list[Path]:
+        return [batch.sample(sample, seed)] if sample else batch.search(beam)[0]
+
+    with torch.inference_mode():
+        keep = target is None and beside is None and may_keep(intervention)
+        if keep and reads_on(model, ids if heard is None else heard.features):
+            pass_of = partial(edited, model, given, intervention)
+            found = _read_on(pass_of, started, search, tell, witness, alone=beam == 1)
+            if found is not None:
+                return ranked(model, ids, found, length_penalty)
+            if witness is not None:
+                witness.begin()
+        with edited(model, given, intervention, watched) as run:
+            lent = run if isinstance(run, LentPasses) else None
+            if witness is not None:
+                witness.watch(run.capture if isinstance(run, LentPasses) else run)
+            batch = started(tell, witness, lent)
+            batch.seen = None if beside is None else beside.seen
+            if target is not None:
+                found = [batch.score(_forced_ids(model, target, heard))]
+            else:
+                found = search(batch)
     return ranked(model, ids, found, length_penalty)
+
+
+def _read_on(
+    pass_of: Callable[..., AbstractContextManager[Any]],
+    started: Callable[..., Batch],
+    search: Callable[[Batch], list[Path]],
+    tell: Tell | None,
+    witness: Witness | None,
+    *,
+    alone: bool,
+) -> list[Path] | None:
+    """A search that keeps keys and values; None where a pass that keeps none shows something else.
+
+    Of a text ``alone`` that pass shows what every token looked at, so its steps need no probe:
+    under edits that let a cache be kept, rows stay as they are whatever follows.
+    """
+    watched = None if witness is None else witness.watched
+    with pass_of(None if alone else watched) as run:
+        if witness is not None:
+            witness.watch(run)
+        batch = started(tell, witness, keep=True)
+        found = search(batch)
+        if witness is None:
+            return found if batch.confirms([found]) else None
+        if not alone and known_to_read_on(batch.model):
+            return found
+    longest = max(found, key=lambda path: len(path.ids))
+    with pass_of(watched) as run:
+        if not started().gives(longest):
+            return None
+        witness.watch(run)
+        return found if witness.reviewed(longest) else None
 
 
 def translate_lines(

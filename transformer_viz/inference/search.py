@@ -55,6 +55,9 @@ class Path:
 class Witness(Protocol):
     """Hears a search of one source as it goes, and changes nothing of it."""
 
+    def begin(self) -> None:
+        """The search begins anew: nothing counts that was heard so far."""
+
     def watched(self, site: Site) -> bool:
         """Whether the weights of this site are to be kept."""
 
@@ -67,6 +70,13 @@ class Witness(Protocol):
     def judged(self, weighed: Sequence[Path], ended: Sequence[bool]) -> None:
         """These texts were weighed, the best first. As many as ``ended`` speaks of are kept, and
         it says of each whether it goes on no further; the others are left out."""
+
+    def reviewed(self, path: Path) -> bool:
+        """One pass over a whole text of the search was made, with nothing kept.
+
+        Returns:
+            Whether it shows what was seen of each step, or would have been had it been watched.
+        """
 
 
 class Beams:
@@ -257,7 +267,11 @@ class Batch:
         if known_to_read_on(self.model):
             return True
         owner = max(range(len(found)), key=lambda own: len(found[own][0].ids))
-        path = max(found[owner], key=lambda path: len(path.ids))
+        return self.gives(max(found[owner], key=lambda path: len(path.ids)), owner)
+
+    def gives(self, path: Path, owner: int = 0) -> bool:
+        """Whether one pass over the whole text gives the numbers that it got; else it is read anew
+        from then on."""
         rows = self.logits([owner], [path.ids[:-1]])[0, -len(path.ids) :]
         scores = torch.stack(
             [

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ..capture import Capture
 from ..capture.merge_heads import merge_heads
@@ -16,6 +17,7 @@ from ..core.interventions import Intervention
 from ..core.search_tree import CUT, ENDED, KEPT, LEFT_OUT, START, Search
 from ..core.sites import Site
 from ..core.trace_parts import read_only
+from .decoding.key_value_cache import CLOSE
 from .generation import LENGTH_PENALTY, length_norm, translate
 from .search import Path, Tell, drawing
 
@@ -65,6 +67,10 @@ class Recorder:
 
     def __init__(self, block: str, eos_id: int | None, temperature: float | None):
         self.block, self.eos_id, self.temperature = block, eos_id, temperature
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget what was written down."""
         self.capture: Capture | None = None
         self.numbers: dict[tuple[int, ...], int] = {(): START}
         self.candidates: list[tuple[int, int, int, float, float, int, float, int]] = []
@@ -96,18 +102,49 @@ class Recorder:
             self.rows.append([rows[place] for rows in layers])
 
     def _looked(self) -> list[np.ndarray]:
-        """The last row of each layer ``[text, head, key]`` in the pass that has just been made.
+        """The last row of each layer ``[text, head, key]`` in the pass that has just been made."""
+        return [weights[:, :, -1].float().cpu().numpy().copy() for weights in self._maps()]
 
-        The probe's own list is emptied, so that a long search does not keep all of its maps.
+    def _maps(self) -> list[Tensor]:
+        """The weights of each layer ``[text, head, row, key]`` in the pass that has just been made.
+
+        Keys that a cache has let go are there as 0. The probe's own list is emptied, so that
+        a long search does not keep all of its maps.
         """
         if self.capture is None:
             return []
         merge_heads(self.capture)
         seen = [one for one in self.capture.attentions if one.site.map == self.block]
-        last = sorted((one for one in seen if one.weights is not None), key=lambda one: one.layer)
-        rows = [one.weights[:, :, -1].float().cpu().numpy().copy() for one in last]  # type: ignore[index]
         self.capture.attentions.clear()
-        return rows
+        seen.sort(key=lambda one: one.layer)
+        known = ((one.weights, one.first_key) for one in seen)
+        return [pad(weights, (gone, 0)) for weights, gone in known if weights is not None]
+
+    def reviewed(self, path: Path) -> bool:
+        """Compare each step's rows with the pass over the whole text that has just been made, or
+        take them from there where no step was watched.
+
+        Returns:
+            Whether they are the same, and none looks at what was not there yet when its token was
+            written.
+        """
+        layers, steps = self._maps(), len(path.ids)
+        whole: list[list[np.ndarray]] = [[] for _ in range(steps)]
+        for weights in layers:
+            rows = weights[0, :, -steps:].float().cpu().numpy()
+            queries, keys = rows.shape[1:]
+            seen = [keys] * steps
+            if self.block == "decoder":  # a word comes with each row
+                seen = list(range(keys - steps + 1, keys + 1))
+            if queries < steps or seen[0] < 1 or np.triu(rows[:, :, seen[0] :]).any():
+                return False
+            for step, taken in enumerate(whole):
+                taken.append(rows[:, step, : seen[step]].copy())
+        if not any(self.rows):
+            self.rows = whole
+            return True
+        passes = [self.owners.index(self.numbers[path.ids[:step]]) for step in range(steps)]
+        return all(map(_alike, (self.rows[place] for place in passes), whole))
 
     def judged(self, weighed: Sequence[Path], ended: Sequence[bool]) -> None:
         """Write down which texts were weighed, and what became of each."""
@@ -166,6 +203,13 @@ class Recorder:
             drawing=self.temperature,
             penalty=penalty,
         )
+
+
+def _alike(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> bool:
+    """Whether the rows ``[head, key]`` of all layers are the same, but for rounding."""
+    pairs = list(zip(one, other, strict=False))
+    same = all(a.shape == b.shape and np.abs(a - b).max() <= CLOSE for a, b in pairs)
+    return len(one) == len(other) and same
 
 
 def _array(values: np.ndarray, kind: type) -> np.ndarray:

@@ -6,11 +6,13 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import numpy as np
 import pytest
 import torch
 
 from tests.conftest import TINY
+from tests.support.same_search import same_search
+from transformer_viz.capture import Capture, CaptureRequest
+from transformer_viz.capture.records import AttentionRecord
 from transformer_viz.checkpoints.common.model import Model
 from transformer_viz.core.interventions import (
     BlockEdges,
@@ -27,10 +29,12 @@ from transformer_viz.core.interventions import (
     UniformHead,
     Window,
 )
-from transformer_viz.inference import generation, search, search_recorder
+from transformer_viz.core.search_tree import Search
+from transformer_viz.inference import generation, search
 from transformer_viz.inference.decoding import key_value_cache
 from transformer_viz.inference.decoding.key_value_cache import may_keep, reads_on
 from transformer_viz.inference.generation import Hypothesis, translate, translate_lines
+from transformer_viz.inference.search_recorder import Recorder, record
 from transformer_viz.model import Transformer
 from transformer_viz.model.cache import DecoderCache
 
@@ -47,6 +51,7 @@ VARIANTS = {
     "location": {"score": "location"},
     "general": {"score": "general"},
 }
+WAYS = {"greedy": {}, "beam": {"beam": 2}, "sample": {"sample": 1.5, "seed": 4}}
 STEADY = {
     "temperature": Temperature(value=2.5),
     "temperature of a head": Temperature(value=0.2, stack="decoder", block="self", head=1),
@@ -159,28 +164,21 @@ def test_lines_that_share_their_passes(monkeypatch: pytest.MonkeyPatch, tiny_mod
 
 
 @pytest.mark.parametrize("edit", [None, STEADY["temperature"], STEADY["window"]])
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_a_search_is_written_down_alike(
-    monkeypatch: pytest.MonkeyPatch, model: Model, edit: Edit | None
+    monkeypatch: pytest.MonkeyPatch, model: Model, edit: Edit | None, way: dict[str, float]
 ) -> None:
     """What each token looked at, too: the last row of a pass over all is that of a pass of one."""
     edits = None if edit is None else Intervention((edit,))
 
-    def run() -> object:
-        return search_recorder.record(model, SOURCE, 3, None, edits, max_tokens=6)
+    def run() -> Search:
+        return record(model, SOURCE, intervention=edits, max_tokens=6, **way)  # type: ignore[arg-type]
 
     with keeping(monkeypatch, False):
         plain = run()
     with keeping(monkeypatch, True):
         cached = run()
-    for field in dataclasses.fields(plain):  # type: ignore[arg-type]
-        one, other = getattr(cached, field.name), getattr(plain, field.name)
-        if field.name == "rows":
-            for mine, theirs in zip(one, other, strict=True):
-                np.testing.assert_allclose(mine, theirs, atol=1e-6)
-        elif isinstance(one, np.ndarray) and one.dtype.kind == "f":
-            np.testing.assert_allclose(one, other, atol=1e-5)
-        else:
-            assert np.array_equal(one, other), field.name
+    same_search(cached, plain)
 
 
 def test_a_module_reads_on_from_anywhere() -> None:
@@ -243,20 +241,49 @@ class Late(Forgetful):
         self.text = self.text[rows]
 
 
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_what_goes_wrong_in_a_longer_text_is_found_out_at_its_end(
-    monkeypatch: pytest.MonkeyPatch, build_model: Callable[..., Model]
+    monkeypatch: pytest.MonkeyPatch, build_model: Callable[..., Model], way: dict[str, float]
 ) -> None:
+    """What was written down of the wrong search is forgotten with it."""
     made = build_model(encoder_layers=0, source_vocab=0)
     wrong = dataclasses.replace(
         made, calls=dataclasses.replace(made.calls, reader=lambda *_: Late(made))
     )
-    right = translate(made, SOURCE, 2, max_tokens=15)
-    key_value_cache.forget(made)
-    del key_value_cache._EQUAL[made.module]
+    right = translate(made, SOURCE, max_tokens=15, **way)  # type: ignore[arg-type]
+    written = record(made, SOURCE, max_tokens=15, **way)  # type: ignore[arg-type]
     for where in (generation, search):
         monkeypatch.setattr(where, "known_to_read_on", lambda _: False)
-    assert reads_on(wrong, SOURCE)
-    found = translate(wrong, SOURCE, 2, max_tokens=15)
-    assert [one.ids for one in found] == [one.ids for one in right]
-    assert found[0].steps == pytest.approx(right[0].steps, abs=1e-5)
-    assert not reads_on(wrong, SOURCE)
+    for run in (translate, record):
+        del key_value_cache._EQUAL[made.module]
+        assert reads_on(wrong, SOURCE)
+        found = run(wrong, SOURCE, max_tokens=15, **way)
+        assert not reads_on(wrong, SOURCE)
+        if isinstance(found, Search):
+            same_search(found, written)
+            continue
+        assert [one.ids for one in found] == [one.ids for one in right]
+        assert found[0].steps == pytest.approx(right[0].steps, abs=1e-5)
+
+
+def test_a_row_that_looks_ahead_is_no_row_of_a_step() -> None:
+    """A pass over the whole text then shows something else than the passes that wrote it."""
+    path, causal = search.Path((7, 8, 9), (-1.0, -1.0, -1.0), -3.0), torch.ones(1, 2, 4, 4).tril()
+
+    def reviewed(weights: torch.Tensor, block: str = "decoder") -> tuple[bool, list[int]]:
+        witness = Recorder(block, None, None)
+        kind = "self" if block == "decoder" else "cross"
+        witness.watch(Capture(CaptureRequest()))
+        assert witness.capture is not None
+        seen = AttentionRecord("a", kind, "decoder", 0, heads=2, weights=weights)
+        witness.capture.attentions.append(seen)
+        told = witness.reviewed(path)
+        return told, [layers[0].shape[-1] for layers in witness.rows if layers]
+
+    assert reviewed(causal) == (True, [2, 3, 4])
+    ahead = causal.clone()
+    ahead[0, 1, 2, 3] = 1e-3
+    assert reviewed(ahead)[0] is False
+    assert reviewed(causal[:, :, :2])[0] is False  # rows of tokens are missing
+    assert reviewed(causal[..., :2])[0] is False  # so are keys
+    assert reviewed(torch.ones(1, 2, 4, 2), "cross") == (True, [2, 2, 2])

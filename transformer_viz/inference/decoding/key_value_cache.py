@@ -103,11 +103,19 @@ def _tried(model: Model, source: list[int] | Tensor) -> bool:
             ids, logits = ids[twice], logits[twice]
             memory = None if memory is None else memory[twice]
         last = logits[:, -1]
-        following = last.argmax(-1, keepdim=True)
-        following[-1] = last[-1].argmin(-1)  # a text that nobody would write is as good a test
+        following = _but(model.pad_id, last, -torch.inf).argmax(-1, keepdim=True)
+        # a text that nobody would write is as good a test; but padding is hidden, not read
+        following[-1] = _but(model.pad_id, last[-1], torch.inf).argmin(-1)
         ids = torch.cat((ids, following), dim=1)
         logits = reader.read(following)
     return _close(logits, _whole(model, ids, memory))
+
+
+def _but(token: int | None, logits: Tensor, value: float) -> Tensor:
+    """Logits ``[..., vocabulary]`` with another value for one token."""
+    if token is None or token >= logits.shape[-1]:
+        return logits
+    return logits.index_fill(-1, torch.tensor([token], device=logits.device), value)
 
 
 def _whole(model: Model, ids: Tensor, memory: Tensor | None) -> Tensor:
