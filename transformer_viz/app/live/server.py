@@ -9,12 +9,14 @@ is slower and shows the same.
 
 from __future__ import annotations
 
+import runpy
 import sys
 import time
 import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
+from threading import Thread
 from typing import Any
 
 import anyio.to_thread
@@ -33,7 +35,7 @@ from ...paths import ROOT
 from ..counts.server_counts import FRAMES, FRAMES_ENDED, REFUSALS, computing
 from ..engine.task import Abandoned
 from ..engine.turns.priority import PRIORITY
-from ..serving import descriptors, message_batches, state_lookups
+from ..serving import descriptors, message_batches, no_delay, state_lookups
 from ..serving.old_pages import OldPages
 from ..serving.page_root import Rooted
 from . import status
@@ -69,10 +71,16 @@ def application() -> st.App:
 async def _tidy(app: st.App) -> AsyncIterator[None]:
     """No uploads of a server that was killed at the start, and none of this one at the end."""
     await anyio.to_thread.run_sync(upload_rooms.sweep)
+    Thread(target=_import_pages, daemon=True).start()
     try:
         yield
     finally:
         await anyio.to_thread.run_sync(upload_rooms.clear)
+
+
+def _import_pages() -> None:
+    """Import what the script imports, while the first browser still reads Streamlit's own code."""
+    runpy.run_path(str(APP))  # not as "__main__": it draws nothing
 
 
 def routes() -> list[Route]:
@@ -162,6 +170,7 @@ def main(**options: Any) -> None:
         if value is not None and value != ()
     }
     descriptors.make_room()
+    no_delay.send_at_once()
     sys.argv = [str(APP)]  # as `streamlit run app.py`: its folder, its config
     application().run(config=given)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
 from ... import settings
-from ..engine.engine import Engine
+
+if TYPE_CHECKING:
+    from ..engine.engine import Engine
 
 _engines: dict[tuple[str, str], Engine] = {}
 _lock = threading.Lock()
@@ -17,6 +20,9 @@ def server_engine() -> Engine:
     Raises:
         ValueError: a setting that cannot have its value; says what it may be.
     """
+    # Imported here: the server answers while its pages are still imported.
+    from ..engine.engine import Engine
+
     key = (settings.MODEL.text, settings.MODELS.text)
     with _lock:
         if key not in _engines:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import cache
 from urllib.parse import parse_qs
 from weakref import WeakValueDictionary
 
@@ -18,9 +19,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from ..session.keys import private
-from ..session.url_state import DEFAULTS
-from ..session.visit import FRAME
 from ..ui.streamlit_private import key_of, session_id
 
 STREAM = "/_stcore/stream"  # where pages are open, below the path at which the app is served
@@ -29,8 +27,6 @@ SESSION = 2  # the place of the visit's name among what a browser offers as subp
 CLICKS = ("trigger_value", "string_trigger_value", "chat_input_value", "json_trigger_value")
 #: Keys of the link that somebody types.
 TYPED = ("text", "second", "target")
-#: Keys of the link whose controls the page draws: of these the link says the newest.
-LINKED = frozenset(DEFAULTS) - frozenset(FRAME) - {"lang"}
 
 
 class Visit:
@@ -42,6 +38,9 @@ VISITS: WeakValueDictionary[str, Visit] = WeakValueDictionary()
 
 def note_visit() -> None:
     """Note in a run of a page that its visit is here."""
+    # Imported here, as below: the server answers while its pages are still imported.
+    from ..session.keys import private
+
     name = session_id()
     if private.visit is None and name is not None:
         private.visit = VISITS[name] = Visit()
@@ -165,6 +164,15 @@ def _leave_to_link(said: BackMsg) -> None:
     these are no move of the hand.
     """
     widgets = said.rerun_script.widget_states.widgets
-    kept = [one for one in widgets if key_of(one.id) not in LINKED]
+    kept = [one for one in widgets if key_of(one.id) not in _linked()]
     del widgets[:]
     widgets.extend(kept)
+
+
+@cache
+def _linked() -> frozenset[str]:
+    """Keys of the link whose controls the page draws: of these the link says the newest."""
+    from ..session.url_state import DEFAULTS
+    from ..session.visit import FRAME
+
+    return frozenset(DEFAULTS) - frozenset(FRAME) - {"lang"}
