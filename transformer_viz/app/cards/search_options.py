@@ -120,11 +120,15 @@ def _width() -> None:
         say("texts kept at each step"),
         list(BEAMS),
         key="wide",
-        format_func=lambda count: say("keep {count} texts", count=count),
+        format_func=_kept,
         on_change=_widen,
         label_visibility="collapsed",
         width=170,
     )
+
+
+def _kept(count: int) -> str:
+    return say("keep 1 text") if count == 1 else say("keep {count} texts", count=count)
 
 
 def _widen() -> None:

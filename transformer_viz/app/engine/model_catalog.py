@@ -15,6 +15,7 @@ from ...checkpoints.common import bundled
 from ...checkpoints.common.bundled import (
     CONFIG,
     EXAMPLE,
+    PREFERRED,
     PRETRAINED,
     WEIGHTS,
     shelved,
@@ -269,11 +270,16 @@ class Shelf(Mapping[str, Shelved]):
 
 
 def box(first: str, further: str) -> dict[str, Shelved]:
-    """The models to choose from: the wanted one first, then the box, then the further folder."""
-    found: dict[str, Shelved] = {}
-    for folder in filter(None, (str(PRETRAINED), further)):
-        for weights in sorted(Path(folder).glob(f"*/{WEIGHTS}")):
-            found.setdefault(weights.parent.name, Shelved(weights.parent.name, weights.parent))
+    """The models to choose from: the wanted one first, then the box, then the further folder.
+
+    Of the further folder those that have a folder of their own there, native or of the library.
+    """
+    found = {name: Shelved(name, PRETRAINED / name) for name in bundled.available()}
+    if further:
+        offered = {path.parent for name in PREFERRED for path in Path(further).glob(f"*/{name}")}
+        for folder in sorted(offered):
+            if not folder.name.startswith("."):
+                found.setdefault(folder.name, Shelved(folder.name, folder))
     if first not in found and first:
         path = Path(first)
         found[path.name] = Shelved(path.name, path)
