@@ -13,7 +13,15 @@ import torch
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
 from ..preprocessing.tokenizers import target_side
-from .decoding.key_value_cache import known_to_read_on, may_keep, reads_on
+from .decoding.key_value_cache import (
+    CacheError,
+    forget,
+    forget_steps,
+    known_to_read_on,
+    may_keep,
+    reads_on,
+    shows_steps,
+)
 from .donors import LentPasses
 from .hearing import Heard, hear
 from .search import Batch, Path, Tell, Witness, edited
@@ -101,7 +109,9 @@ def translate(
         keep = target is None and beside is None and may_keep(intervention)
         if keep and reads_on(model, ids if heard is None else heard.features):
             pass_of = partial(edited, model, given, intervention)
-            found = _read_on(pass_of, started, search, tell, witness, alone=beam == 1)
+            found = None
+            if witness is None or shows_steps(model):
+                found = _read_on(pass_of, started, search, tell, witness, alone=beam == 1)
             if found is not None:
                 return ranked(model, ids, found, length_penalty)
             if witness is not None:
@@ -136,19 +146,31 @@ def _read_on(
     watched = None if witness is None else witness.watched
     with pass_of(None if alone else watched) as run:
         if witness is not None:
-            witness.watch(run)
+            witness.watch(None if alone else run)
         batch = started(tell, witness, keep=True)
-        found = search(batch)
+        try:
+            found = search(batch)
+        except CacheError:
+            forget(batch.model)
+            return None
         if witness is None:
             return found if batch.confirms([found]) else None
         if not alone and known_to_read_on(batch.model):
             return found
     longest = max(found, key=lambda path: len(path.ids))
+    others = [path for path in found if path is not longest]
+    if others:
+        with pass_of(None):
+            if not started().gives(others):
+                return None
     with pass_of(watched) as run:
-        if not started().gives(longest):
+        if not started().gives([longest]):
             return None
         witness.watch(run)
-        return found if witness.reviewed(longest) else None
+        if witness.reviewed(longest):
+            return found
+    forget_steps(batch.model)
+    return None
 
 
 def translate_lines(
@@ -184,9 +206,13 @@ def translate_lines(
         with torch.inference_mode(), edited(model, rows[0], intervention) as run:
             lent = run if isinstance(run, LentPasses) else None
             searched = Batch(model, rows, intervention, None, lent=lent, keep=keep)
-            found = searched.search(beam)
-            if keep and not searched.confirms(found):
-                keep = False
+            try:
+                found = searched.search(beam)
+                keep = keep and searched.confirms(found)
+            except CacheError:
+                forget(model)
+                found, keep = [], False
+            if searched.reading is not None and not keep:
                 found = Batch(model, rows, intervention, None, lent=lent).search(beam)
         for i, paths in zip(chosen, found, strict=True):
             best[i] = ranked(model, sources[i], paths, length_penalty)[0]

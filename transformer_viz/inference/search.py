@@ -259,7 +259,7 @@ class Batch:
         return Beams(beam, limit, self.model.eos_id, self.witness)
 
     def confirms(self, found: list[list[Path]]) -> bool:
-        """Whether one pass over the longest text, with nothing kept, gives the numbers it got.
+        """Whether the texts of the longest source get the same numbers where nothing is kept.
 
         Ours are shown to by tests; of a stranger's module a longer text may tell more than the few
         tokens that were tried. One that differs is read anew from then on.
@@ -267,24 +267,28 @@ class Batch:
         if known_to_read_on(self.model):
             return True
         owner = max(range(len(found)), key=lambda own: len(found[own][0].ids))
-        return self.gives(max(found[owner], key=lambda path: len(path.ids)), owner)
+        return self.gives(found[owner], owner)
 
-    def gives(self, path: Path, owner: int = 0) -> bool:
-        """Whether one pass over the whole text gives the numbers that it got; else it is read anew
-        from then on."""
-        rows = self.logits([owner], [path.ids[:-1]])[0, -len(path.ids) :]
+    def gives(self, paths: Sequence[Path], owner: int = 0) -> bool:
+        """Whether passes over whole texts of one source give the numbers that they got; else it is
+        read anew from then on."""
+        for length in {len(path.ids) for path in paths}:
+            same = [path for path in paths if len(path.ids) == length]
+            logits = self.logits([owner] * len(same), [path.ids[:-1] for path in same])
+            if not all(map(self._agrees, same, logits[:, -length:].float())):
+                forget(self.model)
+                return False
+        return True
+
+    def _agrees(self, path: Path, logits: Tensor) -> bool:
+        """Whether logits ``[token, vocabulary]`` give a text's tokens the numbers that they got."""
         scores = torch.stack(
-            [
-                self._allowed(row[None].float(), step).log_softmax(-1)[0]
-                for step, row in enumerate(rows)
-            ]
+            [self._allowed(row[None], step).log_softmax(-1)[0] for step, row in enumerate(logits)]
         )
         steps = scores.gather(-1, torch.tensor(path.ids, device=scores.device)[:, None])[:, 0]
         kept = torch.tensor(path.steps, device=steps.device)
-        if bool((steps - kept).abs().max() <= CLOSE * scores.abs().max().clamp(min=1)):
-            return True
-        forget(self.model)
-        return False
+        scale = scores[scores.isfinite()].abs().max().clamp(min=1)  # not of banned tokens
+        return bool((steps - kept).abs().max() <= CLOSE * scale)
 
     def sample(self, temperature: float, seed: int) -> Path:
         """One path of the first source, drawn token by token."""

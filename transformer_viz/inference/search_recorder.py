@@ -45,7 +45,9 @@ def record(
         ValueError: as :func:`decode.translate`.
     """
     block = "decoder" if model.kind == "decoder-only" else "cross"
-    witness = Recorder(block, model.eos_id, sample or None)
+    # the first pass over one token looks like an encoder's where its path calls it one, as BERT's
+    maps = (block, "encoder") if block == "decoder" and model.eyes is None else (block,)
+    witness = Recorder(block, model.eos_id, sample or None, maps)
     found = translate(
         model,
         source,
@@ -63,10 +65,20 @@ def record(
 
 
 class Recorder:
-    """Writes down what a search does, pass by pass and choice by choice."""
+    """Writes down what a search does, pass by pass and choice by choice.
 
-    def __init__(self, block: str, eos_id: int | None, temperature: float | None):
+    ``maps`` are the names that the rows' block may go by; left out, its own.
+    """
+
+    def __init__(
+        self,
+        block: str,
+        eos_id: int | None,
+        temperature: float | None,
+        maps: tuple[str, ...] = (),
+    ):
         self.block, self.eos_id, self.temperature = block, eos_id, temperature
+        self.maps = maps or (block,)
         self.begin()
 
     def begin(self) -> None:
@@ -78,10 +90,11 @@ class Recorder:
         self.tops: list[tuple[np.ndarray, ...]] = []
         self.rows: list[list[np.ndarray]] = []
         self.following: dict[tuple[int, ...], Tensor] = {}
+        self.unseen = False
 
     def watched(self, site: Site) -> bool:
         """The sites whose rows are shown."""
-        return site.map == self.block
+        return site.map in self.maps
 
     def watch(self, capture: Capture | None) -> None:
         """What the probe around the passes sees."""
@@ -91,7 +104,7 @@ class Recorder:
         """Write down what could follow each text, and what its last token looked at."""
         values = scores.double().cpu()
         chances = None if self.temperature is None else drawing(values, self.temperature)
-        layers = self._looked()
+        layers, self.unseen = self._looked(), self.capture is None
         self.following = {}
         for place, path in enumerate(paths):
             self.owners.append(self.numbers[path.ids])
@@ -114,15 +127,15 @@ class Recorder:
         if self.capture is None:
             return []
         merge_heads(self.capture)
-        seen = [one for one in self.capture.attentions if one.site.map == self.block]
+        seen = [one for one in self.capture.attentions if one.site.map in self.maps]
         self.capture.attentions.clear()
         seen.sort(key=lambda one: one.layer)
         known = ((one.weights, one.first_key) for one in seen)
         return [pad(weights, (gone, 0)) for weights, gone in known if weights is not None]
 
     def reviewed(self, path: Path) -> bool:
-        """Compare each step's rows with the pass over the whole text that has just been made, or
-        take them from there where no step was watched.
+        """Compare the rows of a text's steps with the pass over all of it that has just been made;
+        where no step was watched, take them from there: then it is the only text.
 
         Returns:
             Whether they are the same, and none looks at what was not there yet when its token was
@@ -140,7 +153,7 @@ class Recorder:
                 return False
             for step, taken in enumerate(whole):
                 taken.append(rows[:, step, : seen[step]].copy())
-        if not any(self.rows):
+        if self.unseen:
             self.rows = whole
             return True
         passes = [self.owners.index(self.numbers[path.ids[:step]]) for step in range(steps)]
@@ -207,9 +220,9 @@ class Recorder:
 
 def _alike(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> bool:
     """Whether the rows ``[head, key]`` of all layers are the same, but for rounding."""
-    pairs = list(zip(one, other, strict=False))
-    same = all(a.shape == b.shape and np.abs(a - b).max() <= CLOSE for a, b in pairs)
-    return len(one) == len(other) and same
+    if [row.shape for row in one] != [row.shape for row in other]:
+        return False
+    return all(np.abs(a - b).max() <= CLOSE for a, b in zip(one, other, strict=True))
 
 
 def _array(values: np.ndarray, kind: type) -> np.ndarray:

@@ -241,14 +241,32 @@ class Late(Forgetful):
         self.text = self.text[rows]
 
 
+class Full(Late):
+    """A reader that holds ten tokens and raises at the next."""
+
+    def read(self, ids: torch.Tensor) -> torch.Tensor:
+        logits = super().read(ids)
+        assert self.text is not None
+        if self.text.shape[1] > 10:
+            raise IndexError("the cache is full")
+        return logits
+
+
+@pytest.mark.parametrize("banned", [(), (1, 39)], ids=["any token", "two tokens banned"])
+@pytest.mark.parametrize("reader", [Late, Full])
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_what_goes_wrong_in_a_longer_text_is_found_out_at_its_end(
-    monkeypatch: pytest.MonkeyPatch, build_model: Callable[..., Model], way: dict[str, float]
+    monkeypatch: pytest.MonkeyPatch,
+    build_model: Callable[..., Model],
+    way: dict[str, float],
+    reader: type[Late],
+    banned: tuple[int, ...],
 ) -> None:
     """What was written down of the wrong search is forgotten with it."""
     made = build_model(encoder_layers=0, source_vocab=0)
+    made = dataclasses.replace(made, config={**made.config, "banned_ids": banned})
     wrong = dataclasses.replace(
-        made, calls=dataclasses.replace(made.calls, reader=lambda *_: Late(made))
+        made, calls=dataclasses.replace(made.calls, reader=lambda *_: reader(made))
     )
     right = translate(made, SOURCE, max_tokens=15, **way)  # type: ignore[arg-type]
     written = record(made, SOURCE, max_tokens=15, **way)  # type: ignore[arg-type]
@@ -274,6 +292,7 @@ def test_a_row_that_looks_ahead_is_no_row_of_a_step() -> None:
         witness = Recorder(block, None, None)
         kind = "self" if block == "decoder" else "cross"
         witness.watch(Capture(CaptureRequest()))
+        witness.unseen = True  # as after a search of which no pass was watched
         assert witness.capture is not None
         seen = AttentionRecord("a", kind, "decoder", 0, heads=2, weights=weights)
         witness.capture.attentions.append(seen)

@@ -82,13 +82,17 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
 WAYS = {"greedy": {}, "beam": {"beam": 3}, "sample": {"sample": 1.5, "seed": 4}}
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
-def model(request: pytest.FixtureRequest) -> Model:
-    named, config, words = FAMILIES[request.param]
+def made(named: str, config: str, words: dict[str, Any]) -> Model:
+    """A model of these classes with strong random weights."""
     torch.manual_seed(0)
     module = getattr(transformers, named)(getattr(transformers, config)(**words))
     strengthen(module)
     return tv.load(module.eval(), device="cpu")
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def model(request: pytest.FixtureRequest) -> Model:
+    return made(*FAMILIES[request.param])
 
 
 def edits(model: Model, edited: bool) -> Intervention:
@@ -114,3 +118,38 @@ def test_a_search_with_a_cache_is_the_one_without(
     assert begun == [1] and reads_on(model, SOURCE)
     monkeypatch.setattr(generation, "reads_on", lambda *_: False)
     same_search(cached, record(model, SOURCE, **words))
+
+
+def same_without(monkeypatch: pytest.MonkeyPatch, model: Model, ids: list[int], beam: int) -> None:
+    cached = record(model, ids, beam, max_tokens=14)
+    with monkeypatch.context() as patch:
+        patch.setattr(generation, "reads_on", lambda *_: False)
+        same_search(cached, record(model, ids, beam, max_tokens=14))
+
+
+@pytest.mark.parametrize("pad", [7, 19, 28, 46])
+@pytest.mark.parametrize("beam", [1, 4])
+def test_padding_that_a_model_writes_is_read_alike(
+    monkeypatch: pytest.MonkeyPatch, pad: int, beam: int
+) -> None:
+    """Its prompt holds the padding's id too, so that there is a mask that knows which are which."""
+    llama = made("LlamaForCausalLM", "LlamaConfig", GROUPED | {"pad_token_id": pad})
+    same_without(monkeypatch, llama, [pad, 9, 31, pad], beam)
+
+
+@pytest.mark.parametrize("ids", [[6], [11, 12]])
+def test_every_text_of_a_beam_is_compared(monkeypatch: pytest.MonkeyPatch, ids: list[int]) -> None:
+    """The second text of this one holds padding, which its convolutions read in another way."""
+    layers = {"layer_types": ["conv", "full_attention"], "conv_L_cache": 3, "pad_token_id": 0}
+    same_without(monkeypatch, made("Lfm2ForCausalLM", "Lfm2Config", GROUPED | layers), ids, 3)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_decoder_that_its_path_calls_an_encoder(
+    monkeypatch: pytest.MonkeyPatch, beam: int
+) -> None:
+    """Over one token nothing else tells what it is."""
+    bert = made("BertLMHeadModel", "BertConfig", SIZES | {"is_decoder": True})
+    same_without(monkeypatch, bert, [6], beam)
+    seen = record(bert, [6], beam, max_tokens=6)
+    assert [seen.history(one, 0).shape[1] for one in seen.best] == [6] * beam

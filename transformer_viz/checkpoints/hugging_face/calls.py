@@ -112,6 +112,7 @@ class CacheReader:
         self.names = inspect.signature(module.forward).parameters
         self.word = _cache_word(self.names)
         self.past: Any = None
+        self.told = source_mask is not None  # which tokens are padding; else their ids say it
 
     def read(self, ids: Tensor) -> Tensor:
         given = self._of_text(ids) if self.memory is None else self._of_memory(ids)
@@ -122,7 +123,9 @@ class CacheReader:
         return answer(output)[:, -1:]
 
     def _of_text(self, ids: Tensor) -> dict[str, Any]:
-        seen = torch.ones_like(ids, dtype=torch.bool) if self.pad_id is None else ids != self.pad_id
+        seen = torch.ones_like(ids, dtype=torch.bool)
+        if self.pad_id is not None and not self.told:
+            seen = ids != self.pad_id
         if self.past is None:
             mask = seen if self.mask is None else self.mask
         else:

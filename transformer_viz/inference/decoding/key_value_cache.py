@@ -6,7 +6,7 @@ under which an earlier row changes as later tokens come are not cached.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ...checkpoints.common.model import Model, Reader
+from ...core.errors import is_card_full
 from ...core.interventions import (
     BlockEdges,
     BlockKeys,
@@ -33,6 +34,9 @@ from ...model import Transformer
 CLOSE = 1e-4  # of the largest logit: float32 sums in another order; a wrong cache is far off
 TRIED = 4  # tokens that are read both ways
 
+#: What a cache raises that holds no more, or was not made for this; not what an edit refuses.
+FAILURES = (RuntimeError, LookupError, TypeError, AttributeError, AssertionError)
+
 #: Edits under which the rows of earlier tokens stay as they were, whatever follows.
 STEADY = (
     *(Temperature, ScaleHead, UniformHead, Window, BlockKeys, BlockEdges, Pad, ScalePositions),
@@ -40,6 +44,7 @@ STEADY = (
 #: Edits that change earlier rows of a decoder, but of the encoder nothing that is read again.
 OF_ENCODERS = (Causal, ScaleResidual, ShufflePositions)
 _EQUAL: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+_SHOWN: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
 
 def may_keep(intervention: Intervention | None) -> bool:
@@ -81,6 +86,23 @@ def forget(model: Model) -> None:
     _EQUAL[model.module] = False
 
 
+def shows_steps(model: Model) -> bool:
+    """Whether what is seen of a step with the cache is what a pass over the whole text shows.
+
+    True until `forget_steps` was told otherwise.
+    """
+    return _SHOWN.get(model.module, True)
+
+
+def forget_steps(model: Model) -> None:
+    """From now on steps of this model are watched without a cache."""
+    _SHOWN[model.module] = False
+
+
+class CacheError(RuntimeError):
+    """A cache that served for a while has failed; the text can be read without one."""
+
+
 def _tried(model: Model, source: list[int] | Tensor) -> bool:
     """Two texts that part after their second token, each step both ways."""
     calls = model.calls
@@ -104,7 +126,7 @@ def _tried(model: Model, source: list[int] | Tensor) -> bool:
             memory = None if memory is None else memory[twice]
         last = logits[:, -1]
         following = _but(model.pad_id, last, -torch.inf).argmax(-1, keepdim=True)
-        # a text that nobody would write is as good a test; but padding is hidden, not read
+        # a text that nobody would write is as good a test, but for the padding's id: it is hidden
         following[-1] = _but(model.pad_id, last[-1], torch.inf).argmin(-1)
         ids = torch.cat((ids, following), dim=1)
         logits = reader.read(following)
@@ -144,14 +166,26 @@ class ReadOn:
         self.rows: dict[tuple[int, tuple[int, ...]], int] = {}
 
     def logits(self, owners: list[int], prefixes: list[tuple[int, ...]]) -> Tensor:
-        """Logits ``[row, 1, vocabulary]`` of what follows each text."""
+        """Logits ``[row, 1, vocabulary]`` of what follows each text.
+
+        Raises:
+            CacheError: the cache failed.
+        """
         if not self.rows:
             given: list[Any] = [self.starts[own] for own in owners]
         else:
             came = [self.rows[own, ids[:-1]] for own, ids in zip(owners, prefixes, strict=True)]
             if came != list(range(len(self.rows))):
-                self.reader.select(torch.tensor(came, device=self.device))
+                self._call(self.reader.select, came)
             given = [ids[-1:] for ids in prefixes]
         keys = zip(owners, prefixes, strict=True)
         self.rows = {(own, tuple(ids)): row for row, (own, ids) in enumerate(keys)}
-        return self.reader.read(torch.tensor(given, device=self.device))
+        return self._call(self.reader.read, given)
+
+    def _call(self, act: Callable[[Tensor], Any], given: list[Any]) -> Any:
+        try:
+            return act(torch.tensor(given, device=self.device))
+        except FAILURES as error:
+            if is_card_full(error):
+                raise
+            raise CacheError(str(error)) from error
