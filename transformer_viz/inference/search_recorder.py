@@ -42,7 +42,7 @@ def record(
     that of the pass which produced the token, under the same intervention.
 
     Raises:
-        ValueError: as :func:`decode.translate`.
+        ValueError: as :func:`decode.translate`; or the model's layers do not tell of every step.
     """
     block = "decoder" if model.kind == "decoder-only" else "cross"
     # the first pass over one token looks like an encoder's where its path calls it one, as BERT's
@@ -186,7 +186,17 @@ class Recorder:
     def search(
         self, beam: int, penalty: float, best: tuple[int, ...], texts: tuple[str, ...]
     ) -> Search:
-        """All that was written down."""
+        """All that was written down.
+
+        Raises:
+            ValueError: a layer told what it looked at in some passes only.
+        """
+        if len({len(layers) for layers in self.rows}) > 1:
+            raise ValueError(
+                "Some layers of this model tell what they look at in some steps only, as linear "
+                "attention does within a block of tokens, so its steps cannot be shown beside each "
+                "other; its words are those of translate."
+            )
         steps, parents, tokens, logs, totals, ranks, chances, fates = (
             np.array(column) for column in zip(*self.candidates, strict=True)
         )

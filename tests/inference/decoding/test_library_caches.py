@@ -153,3 +153,12 @@ def test_a_decoder_that_its_path_calls_an_encoder(
     same_without(monkeypatch, bert, [6], beam)
     seen = record(bert, [6], beam, max_tokens=6)
     assert [seen.history(one, 0).shape[1] for one in seen.best] == [6] * beam
+
+
+def test_layers_that_tell_of_some_steps_only_are_said() -> None:
+    """Linear attention that is computed in blocks has a map as long as one block holds all."""
+    layers = {"layer_types": ["linear_attention", "full_attention"], "block_size": 4}
+    words = GROUPED | EXPERTS | layers
+    model = made("MiniMaxForCausalLM", "MiniMaxConfig", words)
+    with pytest.raises(ValueError, match="tell what they look at in some steps only"):
+        record(model, SOURCE[:3], max_tokens=6)
