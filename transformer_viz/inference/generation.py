@@ -107,11 +107,10 @@ def translate(
 
     with torch.inference_mode():
         keep = target is None and beside is None and may_keep(intervention)
+        keep = keep and (witness is None or shows_steps(model))
         if keep and reads_on(model, ids if heard is None else heard.features):
             pass_of = partial(edited, model, given, intervention)
-            found = None
-            if witness is None or shows_steps(model):
-                found = _read_on(pass_of, started, search, tell, witness, alone=beam == 1)
+            found = _read_on(pass_of, started, search, tell, witness, alone=beam == 1)
             if found is not None:
                 return ranked(model, ids, found, length_penalty)
             if witness is not None:

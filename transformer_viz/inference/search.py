@@ -259,7 +259,7 @@ class Batch:
         return Beams(beam, limit, self.model.eos_id, self.witness)
 
     def confirms(self, found: list[list[Path]]) -> bool:
-        """Whether the texts of the longest source get the same numbers where nothing is kept.
+        """Whether the texts of one source, that of the longest, get the same numbers uncached.
 
         Ours are shown to by tests; of a stranger's module a longer text may tell more than the few
         tokens that were tried. One that differs is read anew from then on.
@@ -270,25 +270,22 @@ class Batch:
         return self.gives(found[owner], owner)
 
     def gives(self, paths: Sequence[Path], owner: int = 0) -> bool:
-        """Whether passes over whole texts of one source give the numbers that they got; else it is
-        read anew from then on."""
-        for length in {len(path.ids) for path in paths}:
-            same = [path for path in paths if len(path.ids) == length]
-            logits = self.logits([owner] * len(same), [path.ids[:-1] for path in same])
-            if not all(map(self._agrees, same, logits[:, -length:].float())):
-                forget(self.model)
-                return False
-        return True
+        """Whether a pass over each of these texts of one source gives the numbers that it got; else
+        the model is decoded without a cache from then on."""
+        if all(self._agrees(path, owner) for path in paths):  # one by one: a beam may hold many
+            return True
+        forget(self.model)
+        return False
 
-    def _agrees(self, path: Path, logits: Tensor) -> bool:
-        """Whether logits ``[token, vocabulary]`` give a text's tokens the numbers that they got."""
+    def _agrees(self, path: Path, owner: int) -> bool:
+        rows = self.logits([owner], [path.ids[:-1]])[0, -len(path.ids) :].float()
         scores = torch.stack(
-            [self._allowed(row[None], step).log_softmax(-1)[0] for step, row in enumerate(logits)]
+            [self._allowed(row[None], step).log_softmax(-1)[0] for step, row in enumerate(rows)]
         )
         steps = scores.gather(-1, torch.tensor(path.ids, device=scores.device)[:, None])[:, 0]
         kept = torch.tensor(path.steps, device=steps.device)
-        scale = scores[scores.isfinite()].abs().max().clamp(min=1)  # not of banned tokens
-        return bool((steps - kept).abs().max() <= CLOSE * scale)
+        largest = scores.nan_to_num(0, 0, 0).abs().max().clamp(min=1)  # banned tokens have -inf
+        return bool((steps - kept).abs().max() <= CLOSE * largest)
 
     def sample(self, temperature: float, seed: int) -> Path:
         """One path of the first source, drawn token by token."""

@@ -306,3 +306,14 @@ def test_a_row_that_looks_ahead_is_no_row_of_a_step() -> None:
     assert reviewed(causal[:, :, :2])[0] is False  # rows of tokens are missing
     assert reviewed(causal[..., :2])[0] is False  # so are keys
     assert reviewed(torch.ones(1, 2, 4, 2), "cross") == (True, [2, 2, 2])
+
+
+@pytest.mark.parametrize("told", [torch.nan, -torch.inf])
+def test_a_pass_that_gives_no_numbers_agrees_with_nothing(
+    monkeypatch: pytest.MonkeyPatch, build_model: Callable[..., Model], told: float
+) -> None:
+    batch = search.Batch(build_model(encoder_layers=0, source_vocab=0), [SOURCE], None, 3)
+    path = batch.search(1)[0][0]
+    assert batch.gives([path])
+    monkeypatch.setattr(batch, "logits", lambda *_: torch.full((1, len(path.ids), 40), told))
+    assert not batch.gives([path])
