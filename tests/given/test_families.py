@@ -11,6 +11,7 @@ import transformer_viz as tv
 from tests.families.catalogue import BOTH, FAMILIES, Family, built
 from tests.families.laws import watched
 from tests.families.more import MORE
+from transformer_viz.core.sites import MAPS
 
 pytestmark = pytest.mark.families
 #: Rows that sum to less than 1 beside a learned sink, which takes the rest.
@@ -48,6 +49,7 @@ def test_given_weights_are_what_we_capture(family: Family) -> None:
         trace = given(family, out, batch)
         assert len(trace.maps) == len(family.maps)
         for block, (_, stack, kind) in zip(trace.maps, family.maps, strict=True):
+            assert MAPS[block] == (stack, kind)
             ours = [a for a in seen.attentions if (a.stack, a.kind) == (stack, kind)]
             ours = [ours[i] for i in family.reported] if family.reported else ours
             theirs = trace.blocks(block)

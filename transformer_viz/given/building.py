@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,11 @@ from ..core.trace import Trace
 from ..core.trace_parts import Attention, Report, Tokens, read_only
 from ..core.version import __version__
 from ..metrics.attention.head_statistics import head_statistics
-from .checks import Facts, facts, looks_ahead, require_shape
-from .layers import Layer, is_steps, joined, layers_of
+from .checks import Facts, facts, require_shape, sum_errors
+from .layers import Layer, cut_unused, is_steps, layers_of
 from .outputs import Parts, parts_of, sequence_of, written
+from .rows import hides_later
+from .steps import joined
 from .words import tokens_of, tokens_within
 
 SIDE = 64  # rows and columns that a small picture has at most, as in captured traces
@@ -28,13 +30,17 @@ NORMS = ("mean", "std", "rms", "input_norm", "output_norm", "output_mean")
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """One map: its layers, whose words stand along its sides, and what its weights show."""
+    """One map: its layers, whose words stand along its sides, and what its weights show.
+
+    ``assumed`` where nothing tells whether it is an encoder's or a decoder's.
+    """
 
     block: str
     layers: list[Layer]
     query: str
     key: str
     facts: list[Facts]
+    assumed: bool = False
 
 
 def from_attentions(
@@ -74,10 +80,12 @@ def from_attentions(
         check_sums: False where rows are not meant to sum to 1, as beside learned sinks.
         name: what the trace calls its model.
 
-    A lone stack in which no row looks ahead is a decoder's (``decoder``), any other an encoder's
-    (``encoder``); given as ``decoder=`` with ``attentions=None`` it is a decoder's in any case.
-    Rows of zeros are padding, and are counted. Layers count from 0 without those that have no
-    weights.
+    A lone stack is a decoder's (``decoder``) where ``generate`` returned it, or where no row looks
+    ahead, else an encoder's (``encoder``). Rows of padding do not count: those of zeros, without
+    numbers, or with equal weights in all columns. Where no row tells, the type of the output does,
+    and the trace says that this was assumed. Given as ``decoder=`` with ``attentions=None`` a stack
+    is a decoder's in any case. Steps of a sliding or static cache are placed at the tokens of their
+    keys. Layers count from 0 without those that have no weights.
 
     Raises:
         ValueError: no weights, other numbers of tokens, a batch of several, numbers that are no
@@ -114,7 +122,8 @@ def _maps(parts: Parts, batch: int | None, pair: bool) -> list[Map]:
     def read(thing: Any, what: str) -> list[Layer]:
         if is_steps(thing):
             return joined(thing, what, batch, parts.beams)
-        return layers_of(thing, what, sequence_of(thing, parts, batch))
+        found = layers_of(thing, what, sequence_of(thing, parts, batch))
+        return found if what == "cross" else list(map(cut_unused, found))
 
     given = (("attentions", parts.attentions), ("decoder", parts.decoder), ("cross", parts.cross))
     layers = {what: read(thing, what) for what, thing in given if thing is not None}
@@ -141,14 +150,24 @@ def _maps(parts: Parts, batch: int | None, pair: bool) -> list[Map]:
     found = []
     if "attentions" in layers:
         square = layers["attentions"]
-        behind = lone and square[0].weights.values.shape[1] > 1 and not looks_ahead(square)
-        found.append(Map("decoder" if behind else "encoder", square, "source", "source", []))
+        block, assumed = _stack(square, parts.evidence) if lone else ("encoder", False)
+        found.append(Map(block, square, "source", "source", [], assumed))
     if "decoder" in layers:
         side = "target" if pair else "source"
         found.append(Map("decoder", layers["decoder"], side, side, []))
     if "cross" in layers:
         found.append(Map("cross", layers["cross"], "target", "source", []))
     return found
+
+
+def _stack(layers: list[Layer], evidence: str) -> tuple[str, bool]:
+    """Which stack a lone map is of, and whether that is assumed."""
+    if evidence == "generated":
+        return "decoder", False
+    hidden = hides_later(layers, evidence == "causal")
+    if hidden is None:
+        return ("decoder" if evidence else "encoder"), True
+    return ("decoder" if hidden else "encoder"), False
 
 
 def _read(
@@ -175,8 +194,7 @@ def _checked(one: Map, source: Tokens, target: Tokens | None, check_sums: bool) 
     rows, columns = len(sides[one.query]), len(sides[one.key])
     for layer in one.layers:
         require_shape(layer, what, rows, columns, one.query == one.key)
-    found = [facts(layer, what, check_sums) for layer in one.layers]
-    return Map(one.block, one.layers, one.query, one.key, found)
+    return replace(one, facts=[facts(layer, what, check_sums) for layer in one.layers])
 
 
 def _attention(one: Map, layer: int) -> Attention:
@@ -189,10 +207,8 @@ def head_table(one: Map) -> pd.DataFrame:
     stack, kind = MAPS[one.block]
     tables = []
     for number, layer in enumerate(one.layers):
-        weights = layer.weights.values
-        table = head_statistics(weights)
-        sums = weights.astype(np.float64).sum(-1)
-        table["row_sum_error"] = np.where(sums == 0, 0.0, np.abs(sums - 1)).max(-1)
+        table = head_statistics(layer.weights.values)
+        table["row_sum_error"] = sum_errors(layer).max(-1)
         table.insert(0, "layer", number)
         tables.append(table)
     found = pd.concat(tables, ignore_index=True)
@@ -241,7 +257,12 @@ def _manifest(
             "dtype": one.layers[0].weights.dtype,
             "layers": [layer.number for layer in one.layers],
             "masks": [found.mask for found in one.facts],
+            "assumed": one.assumed,
+            "windows": [layer.window for layer in one.layers],
             "rows of zeros": sorted({row for found in one.facts for row in found.blank}),
+            "rows of equal weights": sorted({row for found in one.facts for row in found.equal}),
+            "rows without numbers": sorted({row for layer in one.layers for row in layer.unset}),
+            "rows cut": sorted({row for layer in one.layers for row in layer.cut}),
         }
         for one in maps
     }

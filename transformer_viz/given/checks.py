@@ -25,12 +25,14 @@ class Facts:
 
     ``error`` the worst ``|sum of a row - 1|`` of rows that are not all zeros; ``blank`` the rows
     that are zeros in every head, as padding makes them; ``mask`` what exact zeros show: ``none``,
-    ``causal``, ``causal, window of 4``, ``window of 4``, or ``other``.
+    ``causal``, ``causal, window of 4``, ``window of 4``, or ``other``; ``equal`` the rows with one
+    weight in all columns, as full masks leave them.
     """
 
     error: float
     blank: tuple[int, ...]
     mask: str
+    equal: tuple[int, ...] = ()
 
 
 def require_shape(layer: Layer, what: str, rows: int, columns: int, both: bool) -> None:
@@ -43,7 +45,12 @@ def require_shape(layer: Layer, what: str, rows: int, columns: int, both: bool) 
     if (high, wide) == (rows, columns):
         return
     came = f"{what}, layer {layer.number}, has {high} rows and {wide} columns"
-    if both:
+    if both and high < wide:
+        advice = (
+            f"{rows} tokens came. Rows and columns are the same tokens, so their numbers must be "
+            "equal; of generate() give all steps, not one."
+        )
+    elif both:
         advice = (
             f"{rows} tokens came. Give one token for each row, special tokens and padding too: "
             "tokenizer.convert_ids_to_tokens(input_ids[0])."
@@ -69,12 +76,13 @@ def facts(layer: Layer, what: str, check_sums: bool) -> Facts:
             and row, and says what it may be.
     """
     w = layer.weights.values.astype(np.float64)
+    if len(layer.unset) == w.shape[1]:
+        w = np.full_like(w, np.nan)
     _refuse(~np.isfinite(w), w, layer, what, NO_NUMBER)
     _refuse(w < 0, w, layer, what, NEGATIVE)
     if check_sums:
         _refuse(w > 1 + layer.weights.tolerance, w, layer, what, TOO_LARGE)
-    sums = w.sum(-1)
-    off = np.where(sums == 0, 0.0, np.abs(sums - 1))
+    sums, off = w.sum(-1), sum_errors(layer)
     if check_sums and off.max() > layer.weights.tolerance:
         head, row = np.unravel_index(int(off.argmax()), off.shape)
         raise ValueError(
@@ -84,8 +92,29 @@ def facts(layer: Layer, what: str, check_sums: bool) -> Facts:
             "If rows are meant to sum to something else, as beside a learned sink, say "
             "check_sums=False."
         )
-    blank = tuple(int(row) for row in np.flatnonzero(~sums.any(axis=0)))
-    return Facts(float(off.max()), blank, mask_of(w))
+    blank = set(map(int, np.flatnonzero(~sums.any(axis=0)))) - set(layer.unset)
+    equal = masked_rows(layer)
+    if len(equal) < w.shape[1]:
+        w[:, list(equal)] = 0
+    return Facts(float(off.max()), tuple(sorted(blank)), mask_of(w), equal)
+
+
+def masked_rows(layer: Layer) -> tuple[int, ...]:
+    """Return the rows of equal weights of a square map, if one of them sees a later column: those
+    of padding, where the mask hides all. The last row alone may have equal weights by chance."""
+    _, high, wide = layer.weights.values.shape
+    if high != wide or not any(row < wide - 1 for row in layer.equal):
+        return ()
+    return layer.equal
+
+
+def sum_errors(layer: Layer) -> np.ndarray:
+    """Return ``|sum of a row - 1|`` as ``[head, row]``: 0 for rows of zeros, and for those that
+    lost weight with unused columns."""
+    sums = layer.weights.values.astype(np.float64).sum(-1)
+    off = np.where(sums == 0, 0.0, np.abs(sums - 1))
+    off[:, list(layer.cut)] = 0
+    return off
 
 
 def _refuse(wrong: np.ndarray, w: np.ndarray, layer: Layer, what: str, why: str) -> None:
@@ -124,8 +153,3 @@ def mask_of(w: np.ndarray) -> str:
         if (seen[asked] == allowed[asked]).all():
             return name
     return "other"
-
-
-def looks_ahead(layers: list[Layer]) -> bool:
-    """Whether some row gives weight to a column behind it; a square of one cell has none."""
-    return any(np.triu(layer.weights.values.any(axis=0), 1).any() for layer in layers)

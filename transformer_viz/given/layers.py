@@ -1,14 +1,15 @@
-"""The layers of one map, however they came: tuples, stacks, batches, the steps of generate()."""
+"""The layers of one map, however they came: tuples, stacks, batches."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .numbers import Numbers, depth, is_array, numbers
+
+EQUAL = 1e-6  # of the largest weight of a row, by which its weights may differ and count as equal
 
 NOTHING = (
     "{what} holds no weights: fused attention (sdpa, flash) returns none. Load the model with "
@@ -18,10 +19,19 @@ NOTHING = (
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One layer's weights ``[head, row, column]``, and its number among those that were given."""
+    """One layer's weights ``[head, row, column]``, and its number among those that were given.
+
+    ``equal`` are the rows with one weight in all columns, as a fully masked softmax leaves them;
+    ``unset`` those that were no numbers, now zeros; ``cut`` those that lost weight with columns of
+    a static cache that hold no token; ``window`` the keys that a sliding cache kept for a row.
+    """
 
     weights: Numbers
     number: int
+    equal: tuple[int, ...] = ()
+    unset: tuple[int, ...] = ()
+    cut: tuple[int, ...] = ()
+    window: int | None = None
 
 
 def is_steps(thing: Any) -> bool:
@@ -51,13 +61,13 @@ def layers_of(thing: Any, what: str, batch: int | None) -> list[Layer]:
     if is_array(thing) or not isinstance(thing, list | tuple):
         return _stack(thing, what, batch)
     if depth(thing) == 3 and _bare(thing):
-        return [Layer(numbers(thing, what), 0)]
+        return [_layer(numbers(thing, what), 0)]
     found = []
     for number, part in enumerate(thing):
         if part is None or (isinstance(part, list | tuple) and not part):
             continue
         said = f"{what}, layer {number}"
-        found.append(Layer(_one(numbers(part, said), said, batch), number))
+        found.append(_layer(_one(numbers(part, said), said, batch), number))
     if not found:
         raise ValueError(NOTHING.format(what=what))
     return found
@@ -74,22 +84,56 @@ def _stack(thing: Any, what: str, batch: int | None) -> list[Layer]:
     whole = numbers(thing, what)
     axes = whole.values.ndim
     if axes == 3:
-        return [Layer(_one(whole, what, batch), 0)]
+        return [_layer(_one(whole, what, batch), 0)]
     if axes not in (4, 5):
         raise ValueError(
             f"{what} has the shape {list(whole.values.shape)}; expected [layer, head, row, column] "
             "or [layer, batch, head, row, column], or a list with an array a layer."
         )
     return [
-        Layer(
-            _one(_with(whole, part), f"{what}, layer {number}", batch if axes == 5 else None),
+        _layer(
+            _one(with_values(whole, part), f"{what}, layer {number}", batch if axes == 5 else None),
             number,
         )
         for number, part in enumerate(whole.values)
     ]
 
 
-def _with(whole: Numbers, values: np.ndarray) -> Numbers:
+def _layer(weights: Numbers, number: int) -> Layer:
+    """A layer with its rows of equal weights, and rows without any number as zeros."""
+    lost = np.isnan(weights.values).all(axis=(0, 2))
+    if lost.any():
+        weights = with_values(weights, np.where(lost[:, None], 0, weights.values))
+    rows = tuple(map(int, np.flatnonzero(lost)))
+    return Layer(weights, number, equal_rows(weights.values), rows)
+
+
+def equal_rows(weights: np.ndarray) -> tuple[int, ...]:
+    """Return the rows with one weight in all columns of each head, as a fully masked softmax has.
+
+    Args:
+        weights: ``[head, row, column]``. A single column has no such rows.
+    """
+    most, least = weights.max(-1), weights.min(-1)
+    same = ((most > 0) & (most - least <= EQUAL * most)).all(axis=0)
+    return tuple(map(int, np.flatnonzero(same))) if weights.shape[-1] > 1 else ()
+
+
+def cut_unused(layer: Layer) -> Layer:
+    """Return the layer of a self-attention without the empty places of a static cache: columns
+    beyond its rows in which no row but those of equal weights has any."""
+    weights = layer.weights.values
+    rows = weights.shape[1]
+    if weights.shape[2] <= rows or len(layer.equal) == rows:
+        return layer
+    if np.delete(weights, layer.equal, axis=1)[:, :, rows:].any():
+        return layer
+    whole = with_values(layer.weights, weights[:, :, :rows])
+    return Layer(whole, layer.number, layer.equal, layer.unset, layer.equal)
+
+
+def with_values(whole: Numbers, values: np.ndarray) -> Numbers:
+    """Return other values with the type and tolerance of the same array."""
     return Numbers(values, whole.dtype, whole.tolerance)
 
 
@@ -105,7 +149,7 @@ def _one(layer: Numbers, what: str, batch: int | None) -> Numbers:
         )
     if 0 in values.shape:
         raise ValueError(f"{what} is empty: its shape is {list(values.shape)}.")
-    return _with(layer, values)
+    return with_values(layer, values)
 
 
 def chosen(size: int, what: str, batch: int | None) -> int:
@@ -124,50 +168,3 @@ def chosen(size: int, what: str, batch: int | None) -> int:
     if not 0 <= batch < size:
         raise ValueError(f"{what} is a batch of {size}, so batch= is 0 to {size - 1}; got {batch}.")
     return batch
-
-
-def joined(
-    steps: Sequence[Any], what: str, batch: int | None, beams: Sequence[int] | None = None
-) -> list[Layer]:
-    """The steps of generate() as whole maps: the rows of each step below those before.
-
-    A step's new rows are its last ones; columns that came later weigh nothing. A static cache
-    makes all columns at once: those that no row could have read are cut off.
-
-    Args:
-        steps: for each step a tuple with ``[batch, head, row, column]`` a layer.
-        what: whose they are.
-        batch: which sequence.
-        beams: of a beam search the row of the batch that this sequence went through, by step.
-
-    Raises:
-        ValueError: as of `layers_of`.
-    """
-    if beams is not None:
-        steps = steps[: len(beams)]
-    by_step = [
-        layers_of(step, f"{what}, step {number}", batch if beams is None else beams[number])
-        for number, step in enumerate(steps)
-    ]
-    return [
-        Layer(_below([step[place].weights for step in by_step], what), first.number)
-        for place, first in enumerate(by_step[0])
-    ]
-
-
-def _below(steps: Sequence[Numbers], what: str) -> Numbers:
-    cross = what == "cross"
-    parts: list[np.ndarray] = []
-    rows = 0
-    for step in steps:
-        # Without a cache a step computes the rows before it again.
-        again = rows if step.values.shape[1] > rows else 0
-        fresh = step.values[:, again:]
-        parts.append(fresh)
-        rows += fresh.shape[1]
-    wide = max(part.shape[2] for part in parts)
-    widened = [np.pad(part, ((0, 0), (0, 0), (0, wide - part.shape[2]))) for part in parts]
-    whole = np.concatenate(widened, axis=1)
-    if not cross and whole.shape[2] > rows and not whole[:, :, rows:].any():
-        whole = whole[:, :, :rows]
-    return _with(steps[0], whole)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from .layers import NOTHING, is_steps
+from .numbers import is_array
 
 #: Parts of an output object that hold maps of a single stack, and of two.
 LONE, PAIR = "attentions", ("encoder_attentions", "decoder_attentions", "cross_attentions")
@@ -17,20 +18,28 @@ INNER = ("text_model_output", "vision_model_output", "language_model_outputs", "
 @dataclass(frozen=True, eq=False)
 class Parts:
     """The maps as they came: ``attentions`` of a lone stack or an encoder, and a decoder's own;
-    ``beams`` are the rows that a sequence of a beam search went through, a number a step."""
+    ``beams`` are the rows that a sequence of a beam search went through, a number a step;
+    ``evidence`` is what the output's type says of a lone stack, see `stack_evidence`."""
 
     attentions: Any = None
     cross: Any = None
     decoder: Any = None
     beams: tuple[int, ...] | None = None
+    evidence: str = ""
 
 
 def is_output(thing: Any) -> bool:
-    """Whether this is what a model returned, and no array and no list."""
+    """Whether this is what a model returned, also as a plain dict, and no array and no list."""
     named = hasattr(thing, "to_tuple")  # of the library, also one without any maps
     return hasattr(thing, "keys") and (
-        named or any(hasattr(thing, n) for n in (LONE, *PAIR, *INNER))
+        named or any(_field(thing, n) is not None for n in (LONE, *PAIR, *INNER))
     )
+
+
+def _field(out: Any, name: str) -> Any:
+    """A part of an output object or of a dict; None where it has none."""
+    found = getattr(out, name, None)
+    return out.get(name) if found is None and isinstance(out, Mapping) else found
 
 
 def parts_of(given: Parts, batch: int | None) -> Parts:
@@ -41,7 +50,9 @@ def parts_of(given: Parts, batch: int | None) -> Parts:
     """
     out = given.attentions
     if not is_output(out):
-        return given
+        out = _named(out)
+        if out is None:
+            return replace(given, evidence=stack_evidence(given.attentions))
     encoder, decoder, cross = (_held(out, name) for name in PAIR)
     lone = _held(out, LONE)
     if encoder is not None or decoder is not None:
@@ -49,9 +60,9 @@ def parts_of(given: Parts, batch: int | None) -> Parts:
     elif lone is not None and cross is not None:  # a decoder that was given an encoder's states
         found = Parts(None, cross, lone, _beams(out, batch))
     elif lone is not None:
-        found = Parts(lone, beams=_beams(out, batch))
+        found = Parts(lone, beams=_beams(out, batch), evidence=stack_evidence(out))
     else:
-        inner = [name for name in INNER if getattr(out, name, None) is not None]
+        inner = [name for name in INNER if _field(out, name) is not None]
         if inner:
             raise ValueError(
                 f"This output holds two models side by side; give the one to look at, such as "
@@ -65,9 +76,41 @@ def parts_of(given: Parts, batch: int | None) -> Parts:
     )
 
 
+def _named(thing: Any) -> dict[str, Any] | None:
+    """The maps of a forward pass with ``return_dict=False`` by their names: a tuple of an array
+    (logits or states) and of tuples with an array a layer, in the library's order."""
+    if not isinstance(thing, list | tuple) or not any(is_array(part) for part in thing):
+        return None
+    maps = [part for part in thing if isinstance(part, list | tuple) and _has_maps(part)]
+    names = {1: (LONE,), 2: (LONE, "cross_attentions"), 3: (*PAIR[1:], PAIR[0])}
+    found = names.get(len(maps))
+    return None if found is None else dict(zip(found, maps, strict=True))
+
+
+def _has_maps(part: Sequence[Any]) -> bool:
+    """Whether these are arrays ``[batch, head, row, column]``, one a layer."""
+    layers = [layer for layer in part if layer is not None]
+    return bool(layers) and all(is_array(layer) and len(layer.shape) == 4 for layer in layers)
+
+
+def stack_evidence(out: Any) -> str:
+    """Return what an output says of its lone stack, besides the weights.
+
+    ``generated`` by a decoder in any case; ``causal``, the type of causal language models, which
+    CTC encoders have too; ``cached``, keys and values for later tokens; or an empty text.
+    """
+    names = " ".join(one.__name__ for one in type(out).__mro__)
+    held = _held(out, LONE)
+    if "DecoderOnlyOutput" in names or is_steps(out if held is None else held):
+        return "generated"
+    if "CausalLMOutput" in names:
+        return "causal"
+    return "cached" if _field(out, "past_key_values") is not None else ""
+
+
 def _held(out: Any, name: str) -> Any:
     """A part of an output that has weights: models that return none leave it empty."""
-    found = getattr(out, name, None)
+    found = _field(out, name)
     if isinstance(found, list | tuple) and all(one is None for one in found):
         return None
     return found
@@ -75,7 +118,7 @@ def _held(out: Any, name: str) -> Any:
 
 def _beams(out: Any, batch: int | None) -> tuple[int, ...] | None:
     """Which rows of the batch a sequence of a beam search went through, step by step."""
-    found = getattr(out, "beam_indices", None)
+    found = _field(out, "beam_indices")
     if found is None:
         return None
     rows: Sequence[Sequence[int]] = found.tolist()

@@ -21,6 +21,22 @@ PROBABILITIES = mark("probabilities of words")
 #: The masks that exact zeros show, but for windows, which bear a number.
 MASKS = {"none": mark("no mask"), "causal": mark("causal"), "other": mark("a mask of its own")}
 
+#: What is said of rows that are no rows of text, and where their numbers are kept.
+ROWS = {
+    mark("{block}: {count} rows are all zeros, as padding makes them."): "rows of zeros",
+    mark(
+        "{block}: {count} rows weigh all columns alike, as padding does where a mask hides all."
+    ): "rows of equal weights",
+    mark(
+        "{block}: {count} rows were not numbers, as a softmax over nothing makes them; they are "
+        "drawn as zeros."
+    ): "rows without numbers",
+    mark(
+        "{block}: {count} rows of padding sum to less than 1, since empty places of a static cache "
+        "were cut off."
+    ): "rows cut",
+}
+
 
 def require_captured(trace: Trace, what: str) -> None:
     """Refuse to look for something in a trace of given weights, which has nothing else.
@@ -62,24 +78,34 @@ def given_facts(trace: Trace) -> tuple[str, ...]:
     return (*said, say(ZEROS))
 
 
-def _of_map(block: str, found: dict[str, list[Any]]) -> Iterator[str]:
+def _of_map(block: str, found: dict[str, Any]) -> Iterator[str]:
     masks = [str(one) for one in found.get("masks", ())]
     runs, first = [], 0
     for mask, group in groupby(masks):
         last = first + len(list(group)) - 1
         named = _mask(mask)
         if len(set(masks)) > 1:
-            span = f"L{first}" if first == last else f"L{first}–L{last}"
+            span = _spans(list(range(first, last + 1)))
             named = say("{mask} in {layers}", mask=named, layers=span)
         runs.append(named)
         first = last + 1
-    if runs:
+    if runs and not found.get("assumed"):
         yield say("{block}: {masks}.", block=called(block), masks=join_words(runs))
-    blank = len(found.get("rows of zeros", ()))
-    if blank:
+    if found.get("assumed"):
         yield say(
-            "{block}: {count} rows are all zeros, as padding makes them.",
-            block=called(block), count=blank,
+            "{block}: assumed, since no row shows whether later tokens are hidden.",
+            block=called(block),
+        )
+    for text, name in ROWS.items():
+        if count := len(found.get(name, ())):
+            yield say(text, block=called(block), count=count)
+    windows = found.get("windows", ())
+    for width in sorted({one for one in windows if one is not None}):
+        layers = [n for n, one in enumerate(windows) if one == width]
+        yield say(
+            "{block}: later steps had the last {width} keys only in {layers}, as a sliding cache "
+            "keeps them; each row is placed at these keys.",
+            block=called(block), width=width, layers=_spans(layers),
         )  # fmt: skip
     layers = [int(one) for one in found.get("layers", ())]
     if layers != list(range(len(layers))):
@@ -87,6 +113,17 @@ def _of_map(block: str, found: dict[str, list[Any]]) -> Iterator[str]:
             "{block}: some layers have no weights; those shown are {layers} of what was given.",
             block=called(block), layers=", ".join(map(str, layers)),
         )  # fmt: skip
+
+
+def _spans(layers: list[int]) -> str:
+    """Layers as ``L0, L2–L4``."""
+    spans: list[list[int]] = []
+    for layer in layers:
+        if spans and layer == spans[-1][-1] + 1:
+            spans[-1].append(layer)
+        else:
+            spans.append([layer])
+    return ", ".join(f"L{s[0]}" if len(s) == 1 else f"L{s[0]}–L{s[-1]}" for s in spans)
 
 
 def _mask(mask: str) -> str:
