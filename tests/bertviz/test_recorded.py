@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import transformer_viz as tv
 from tests.bertviz.neuron_model import IDS, small_bert
+from tests.families.catalogue import BY_NAME, built
 from tests.support.component_stage import decoded
 from tests.support.paths import ROOT
 
@@ -39,21 +41,89 @@ def weights() -> np.ndarray:
     return cells / cells.sum(-1, keepdims=True)
 
 
-@pytest.mark.parametrize("view", [tv.head_view, tv.model_view], ids=lambda view: view.__name__)
-def test_each_choice_of_sentences_has_the_weights_of_bertviz(view: Callable[..., Any]) -> None:
-    page = view(list(weights()), TOKENS, 3, html_action="return")
+def page_runs(page: Any) -> dict[str, dict[str, np.ndarray]]:
+    """The weights on a page by the name of a run, then by map, layer and head, in one row."""
     found = re.search(r'id="tv-data">([^<]+)<', page.data)
     assert found
     words, arrays = decoded(zlib.decompress(base64.b64decode(found[1])))
-    assert len(words["runs"]) == len(RECORDED["views"]) == 5
-    for run, theirs in zip(words["runs"], RECORDED["views"], strict=True):
-        assert run["name"] == theirs["name"].replace("->", "→")
+    runs: dict[str, dict[str, np.ndarray]] = {}
+    for run in words["runs"]:
+        runs[run["name"]] = {}
+        for name, head in run["heads"].items():
+            high, low = head["arrays"][:2]
+            steps = arrays[high].astype(int) * 256 + arrays[low]
+            runs[run["name"]][name] = run["low"] + (1 - run["low"]) * steps * STEP
+    return runs
+
+
+@pytest.mark.parametrize("view", [tv.head_view, tv.model_view], ids=lambda view: view.__name__)
+def test_each_choice_of_sentences_has_the_weights_of_bertviz(view: Callable[..., Any]) -> None:
+    runs = page_runs(view(list(weights()), TOKENS, 3, html_action="return"))
+    assert len(runs) == len(RECORDED["views"]) == 5
+    for (name, ours), theirs in zip(runs.items(), RECORDED["views"], strict=True):
+        assert name == theirs["name"].replace("->", "→")
         for layer, heads in enumerate(theirs["attn"]):
             for head, rows in enumerate(heads):
-                high, low = run["heads"][f"encoder {layer} {head}"]["arrays"][:2]
-                steps = arrays[high].astype(int) * 256 + arrays[low]
-                ours = run["low"] + (1 - run["low"]) * steps * STEP
-                assert np.abs(ours - np.ravel(rows)).max() < MOST["weights on the page"]
+                found = ours[f"encoder {layer} {head}"]
+                assert np.abs(found - np.ravel(rows)).max() < MOST["weights on the page"]
+
+
+@pytest.mark.parametrize("view", [tv.head_view, tv.model_view], ids=lambda view: view.__name__)
+def test_what_generate_returned_is_one_pass_on_the_page(view: Callable[..., Any]) -> None:
+    asked = {"output_attentions": True, "return_dict_in_generate": True, "do_sample": False}
+    limits = {"max_new_tokens": 5, "eos_token_id": None, "pad_token_id": 0}
+    ids = torch.tensor([[5, 6, 7, 8, 9], [0, 0, 5, 6, 7]])
+    mask = (ids > 0).long()
+    sliding, bart = built(BY_NAME["gemma2"]), built(BY_NAME["bart"])
+
+    def shown(theirs: Any, first: int, **words: Any) -> None:
+        """`theirs` by map; the rows before `first` are padding."""
+        ours = page_runs(view(html_action="return", **words))["All"]
+        assert len(ours) == sum(len(one[0]) for layers in theirs.values() for one in layers)
+        for block, layers in theirs.items():
+            for layer, weights in enumerate(layers):
+                for head, rows in enumerate(weights[0].numpy()):
+                    found = ours[f"{block} {layer} {head}"].reshape(rows.shape)
+                    assert np.abs(found - rows)[first:].max() < MOST["weights on the page"]
+
+    with torch.no_grad():
+        one = sliding.generate(ids[:1], **asked, **limits)
+        whole = sliding(one.sequences[:, :-1], output_attentions=True, use_cache=False).attentions
+        tokens = [f"w{n}" for n in one.sequences[0].tolist()]
+        for weights in (one, one.attentions):
+            shown({"decoder": whole}, 0, attention=weights, tokens=tokens)
+
+        both = sliding.generate(ids, attention_mask=mask, **asked, **limits)
+        seen = torch.cat((mask[1:], torch.ones(1, 4, dtype=torch.long)), 1)
+        whole = sliding(
+            both.sequences[1:, :-1],
+            attention_mask=seen,
+            position_ids=(seen.cumsum(-1) - 1).clamp(min=0),
+            output_attentions=True,
+            use_cache=False,
+        ).attentions
+        tokens = ["<pad>"] * 2 + [f"w{n}" for n in both.sequences[1, 2:].tolist()]
+        made = tv.from_attentions(both, tokens, batch=1)
+        shown({"decoder": whole}, 2, attention=made)
+        with pytest.raises(ValueError, match=r"batch=1, .* and give its trace as attention"):
+            view(both, tokens)
+        with pytest.raises(ValueError, match="leave tokens out"):
+            view(made, tokens)
+
+        pair = bart.generate(ids[:1], **asked, **limits)
+        out = bart(ids[:1], decoder_input_ids=pair.sequences[:, :-1], output_attentions=True)
+        shown(
+            {
+                block: getattr(out, f"{block}_attentions")
+                for block in ("encoder", "decoder", "cross")
+            },
+            0,
+            encoder_attention=pair.encoder_attentions,
+            decoder_attention=pair.decoder_attentions,
+            cross_attention=pair.cross_attentions,
+            encoder_tokens=[f"w{n}" for n in ids[0].tolist()],
+            decoder_tokens=[f"w{n}" for n in pair.sequences[0].tolist()],
+        )
 
 
 def test_a_trace_has_the_weights_of_bertviz() -> None:

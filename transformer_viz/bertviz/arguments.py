@@ -10,6 +10,7 @@ from ..components.lines import MOST_HEADS
 from ..core.trace import Trace
 from ..core.trace_parts import Tokens
 from ..given.building import from_attentions
+from ..given.layers import KeywordNeededError
 from ..given.pairs import part_of
 from ..i18n import say
 from ..preprocessing.tokenizers import numbered
@@ -32,22 +33,35 @@ class Given:
 
 
 def trace_of(given: Given) -> Trace:
-    """The weights as a trace.
+    """Return the weights as a trace.
 
     Raises:
         ValueError: none came, those of a lone stack and of two, or tokens are missing.
     """
+    try:
+        return _named(given, _trace(given))
+    except KeywordNeededError as error:
+        raise ValueError(
+            f"{error} Call tv.from_attentions with this keyword, and give its trace as attention."
+        ) from error
+
+
+def _trace(given: Given) -> Trace:
+    """The trace with tokens as it names them."""
     pair = (given.encoder_attention, given.decoder_attention, given.cross_attention)
     words = (given.encoder_tokens, given.decoder_tokens)
     if given.attention is not None:
-        if given.tokens is None:
+        made = given.attention if isinstance(given.attention, Trace) else None
+        if made is not None and given.tokens is not None:
+            raise ValueError("attention is a trace, which has its own tokens; leave tokens out.")
+        if made is None and given.tokens is None:
             raise ValueError("attention came without tokens; give one token for each row.")
         if any(one is not None for one in (*pair, *words)):
             raise ValueError(
                 "attention is for models of one stack; leave it out beside encoder_attention, "
                 "decoder_attention, cross_attention, encoder_tokens and decoder_tokens."
             )
-        return _named(given, from_attentions(given.attention, given.tokens))
+        return from_attentions(given.attention, given.tokens) if made is None else made
     if all(one is None for one in pair):
         raise ValueError(
             "No weights came: give attention, or encoder_attention, decoder_attention or "
@@ -59,12 +73,11 @@ def trace_of(given: Given) -> Trace:
     if given.decoder_tokens is None and (decoder is not None or cross is not None):
         raise ValueError("decoder_attention and cross_attention need decoder_tokens.")
     if encoder is None and cross is None:
-        return _named(given, from_attentions(None, given.decoder_tokens, decoder=decoder))
+        return from_attentions(None, given.decoder_tokens, decoder=decoder)
     target = given.decoder_tokens if decoder is not None or cross is not None else None
-    made = from_attentions(
+    return from_attentions(
         encoder, given.encoder_tokens, cross=cross, decoder=decoder, target_tokens=target
     )
-    return _named(given, made)
 
 
 def _named(given: Given, trace: Trace) -> Trace:

@@ -31,7 +31,8 @@ def head_view(
     The arguments are those of BertViz's ``head_view``, their defaults too.
 
     Args:
-        attention: of a model of one stack; whatever `tv.from_attentions` takes.
+        attention: of a model of one stack; whatever `tv.from_attentions` takes. Or a trace, of one
+            sequence of a batch or of rows beside learned sinks; then without tokens.
         tokens: of that model's text, as of `tv.from_attentions`.
         sentence_b_start: the first token of the second sentence of a pair; then the reader chooses
             between all words and what either sentence gives the other.

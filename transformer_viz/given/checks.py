@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .layers import Layer
+from .layers import KeywordNeededError, Layer
 
 NO_NUMBER = (
     "this comes of a softmax over nothing, or of half precision that ran over; cut padding off, or "
@@ -85,7 +85,7 @@ def facts(layer: Layer, what: str, check_sums: bool) -> Facts:
     sums, off = w.sum(-1), sum_errors(layer)
     if check_sums and off.max() > layer.weights.tolerance:
         head, row = np.unravel_index(int(off.argmax()), off.shape)
-        raise ValueError(
+        raise KeywordNeededError(
             f"{what}, layer {layer.number}, head {head}, row {row} sums to {sums[head, row]:.4g} "
             f"instead of 1 (allowed: {layer.weights.tolerance:.0e} in {layer.weights.dtype}). "
             "Dropout may be on (model.eval()), or these are a part of the weights, or averages. "

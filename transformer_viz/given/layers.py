@@ -17,6 +17,10 @@ NOTHING = (
 )
 
 
+class KeywordNeededError(ValueError):
+    """Weights that a keyword of `tv.from_attentions` would open, which the message names."""
+
+
 @dataclass(frozen=True, eq=False)
 class Layer:
     """One layer's weights ``[head, row, column]``, and its number among those that were given.
@@ -156,11 +160,11 @@ def chosen(size: int, what: str, batch: int | None) -> int:
     """Which sequence of a batch is meant.
 
     Raises:
-        ValueError: several and none was named, or one that is not there.
+        ValueError: several and none was named (`KeywordNeededError`), or one that is not there.
     """
     if batch is None:
         if size != 1:
-            raise ValueError(
+            raise KeywordNeededError(
                 f"{what} is a batch of {size} sequences, and a trace shows one. Say which with "
                 f"batch=0 to batch={size - 1}, and give the tokens of that sequence."
             )

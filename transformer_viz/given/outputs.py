@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .layers import NOTHING, is_steps
+from .layers import NOTHING, KeywordNeededError, is_steps
 from .numbers import is_array
 
 #: Parts of an output object that hold maps of a single stack, and of two.
@@ -124,7 +124,7 @@ def _beams(out: Any, batch: int | None) -> tuple[int, ...] | None:
     rows: Sequence[Sequence[int]] = found.tolist()
     if batch is None:
         if len(rows) > 1:
-            raise ValueError(
+            raise KeywordNeededError(
                 f"generate() returned {len(rows)} sequences; say which with batch=0 to "
                 f"batch={len(rows) - 1}, and give the tokens of that sequence."
             )
