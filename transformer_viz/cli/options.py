@@ -58,6 +58,8 @@ def load_model(path: str, words: tuple[str, ...] = (), **more: Any) -> Model:
 
         model = load(known, **overrides, **more)
     note_guesses(model.guessed)
+    if model.pair is not None:
+        note_guesses(model.pair.picture.guessed)
     return model
 
 

@@ -58,7 +58,7 @@ class Plan:
     copying_every: int
     version: str
     shards: tuple[Shard, ...]
-    guesses: dict[str, Any] = field(default_factory=dict)
+    guesses: dict[str, str | int | float | bool | None] = field(default_factory=dict)
 
     @cached_property
     def hash(self) -> str:

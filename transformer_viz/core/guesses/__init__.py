@@ -14,6 +14,7 @@ from .mark import (
     guess_note,
     guess_values,
     guesses_in,
+    library_note,
     with_mark,
 )
 
@@ -28,5 +29,6 @@ __all__ = [
     "guess_note",
     "guess_values",
     "guesses_in",
+    "library_note",
     "with_mark",
 ]

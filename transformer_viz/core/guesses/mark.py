@@ -83,6 +83,19 @@ def guess_values(guesses: Mapping[str, Any]) -> str:
     return ", ".join(f"{word}={visible(str(value))}" for word, value in guesses.items())
 
 
+def library_note(*records: Record) -> tuple[str, ...]:
+    """Return what notes in Python end with: the mark, and the keyword that settles it."""
+    guesses = guesses_in(*records)
+    if not guesses:
+        return ()
+    said = say(
+        "No file says {values}; say the right value with {python} in tv.load.",
+        values=guess_values(guesses),
+        python=", ".join(f"{word}=" for word in guesses),
+    )
+    return (f"{guess_mark(guesses)}. {said}",)
+
+
 def guess_note(*records: Record) -> str:
     """Return mark and advice for runs and cards; empty where nothing was guessed."""
     guesses = guesses_in(*records)

@@ -13,7 +13,7 @@ import pandas as pd
 from torch import nn
 
 from ...checkpoints.common.model import Model
-from ...core.guesses import guess_note, with_mark
+from ...core.guesses import library_note, with_mark
 from ...core.interventions import Edit, MeanHead, ScaleHead, UniformHead
 from ...core.sites import Site
 from ...core.trace_parts import read_only
@@ -239,7 +239,7 @@ class Ranking:
                 f"{dull} of {len(self.heads)} heads cannot be told from no effect on these "
                 "sentences; each may be covered by others that do the same: see groups and pairs."
             )
-        return (*said, *filter(None, [guess_note(self.card)]))
+        return (*said, *library_note(self.card))
 
     def _number(self, head: Any) -> int:
         """The number of a head in ``heads``, from a site, a row of the table or a tuple."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...core.guesses import guess_entry, guess_note, guesses_in, with_mark
+from ...core.guesses import guess_entry, guesses_in, library_note, with_mark
 from ...core.sites import MAPS, called
 from ...core.trace import Trace
 from ...core.trace_parts import read_only
@@ -180,7 +180,7 @@ def compared(
         matched,
         words,
         card,
-        (*_notes(maps[0], heads, matched), *filter(None, [guess_note(card)])),
+        (*_notes(maps[0], heads, matched), *library_note(card)),
         tuple(pairs),
         maps[0],
     )
