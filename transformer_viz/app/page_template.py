@@ -24,6 +24,7 @@ from .session.keys import private
 from .session.scene import Scene, loading, scene_of
 from .session.state import state
 from .shell import frame, inputs
+from .shell.guess_mark import guess_mark
 from .ui.progress import Stopped, run_with_progress
 from .ui.streamlit_private import is_in_fragment
 from .ui.text_format import escape_markdown, spoken
@@ -115,6 +116,7 @@ def _answer(engine: Engine, body: Body, long: bool) -> None:
     began = time.perf_counter()
     scene = scene_of(engine, question, kind, waiting, long)
     navigation.open_station_state(scene)
+    guess_mark(scene.now, name=question.model)
     later = body(scene)
     notices.mark_answered()
     frame.footer(engine, scene.now, time.perf_counter() - began)

@@ -11,6 +11,7 @@ from ..components.blob import pack
 from ..components.js_texts import taught
 from ..components.qk import qk_data
 from ..components.standalone_page import page
+from ..core.guesses import guess_html
 from ..core.trace import Trace
 from ..i18n import say
 from ..metrics.attention.qk_steps import require_product
@@ -96,8 +97,11 @@ def neuron_page(trace: Trace, layer: int, head: int, theme: str = "") -> HtmlPag
     blob, held = _held(trace, _places(trace, (block, layer, head)), title)
     count = len(trace.heads)
     left = say("The page holds {kept} of {heads} heads.", kept=held, heads=count)
-    said = " ".join((left if held < count else "", whose(trace), _proof(trace))).strip()
-    body = f'<main id="tv-report"></main><footer><p>{html.escape(said)}</p></footer>'
+    said = " ".join(
+        (left if held < count else "", whose(trace, marked=False), _proof(trace))
+    ).strip()
+    words = f"{guess_html(trace)}<p>{html.escape(said)}</p>"
+    body = f'<main id="tv-report"></main><footer>{words}</footer>'
     content = page(
         blob, title=title, body=body, theme=theme, script="report/neuron.js", sheet="neuron.css"
     )

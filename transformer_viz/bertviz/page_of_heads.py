@@ -9,6 +9,7 @@ from typing import Any
 from ..components.atlas import atlas_height
 from ..components.standalone_page import page
 from ..core.given.facts import given_facts
+from ..core.guesses import guess_html
 from ..core.trace import Trace
 from ..i18n import say
 from ..views.export.html_report import heads_in_words, precision_words, room_for
@@ -51,7 +52,8 @@ def page_of_heads(
             *given_facts(trace),
         )
         words = html.escape(" ".join(filter(None, said)))
-        return f'<main id="tv-report"></main><footer><p>{words}</p></footer>'
+        guessed = guess_html(trace)
+        return f'<main id="tv-report"></main><footer>{guessed}<p>{words}</p></footer>'
 
     options: dict[str, Any] = {
         "parts": ["atlas", "head"],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.interventions import Intervention
 from ..core.sites import MAPS
+from .terminal import note_guesses
 
 if TYPE_CHECKING:
     import numpy as np
@@ -135,13 +136,20 @@ def vectors_file(flag: str, path: Path) -> np.ndarray:
 
 def stored_run(path: str) -> Trace:
     """The trace that a file holds."""
-    from ..core.trace import Trace
-
     if not Path(path).is_file():
         raise ValueError(
             f"There is no file {path!r}; name one that transformer-viz trace --out wrote."
         )
-    return Trace.load(path)
+    return _loaded(path)
+
+
+def _loaded(path: str) -> Trace:
+    """The trace of a file; what was guessed of its model is marked on stderr."""
+    from ..core.trace import Trace
+
+    found = Trace.load(path)
+    note_guesses(found.guesses)
+    return found
 
 
 def trace_file(path: str, given: dict[str, Any], words: tuple[str, ...]) -> Trace | None:
@@ -160,7 +168,7 @@ def trace_file(path: str, given: dict[str, Any], words: tuple[str, ...]) -> Trac
             f"{path!r} is a trace file: a run that is over, with its own input. Leave the input, "
             "--intervention and --set out, or name a checkpoint."
         )
-    return Trace.load(path)
+    return _loaded(path)
 
 
 def one_place(

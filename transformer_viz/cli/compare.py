@@ -11,7 +11,7 @@ import click
 from ..corpus.sentence_file import sentences
 from ..views.csv_text import csv_text
 from .arguments import known_checkpoint, new_file, read_intervention, stored_run
-from .options import load_model
+from .options import load_model, set_option
 from .swap import card_beside
 from .terminal import Counter, tell
 
@@ -37,6 +37,7 @@ SHOWN = 20  # rows of the printed table
     help="Weights as they are, or special tokens left out.",
 )
 @click.option("--within", type=click.IntRange(0), help="How many layers apart heads may match.")
+@set_option
 @click.option("--out", metavar="F.csv", help="All heads as a table; F.card.json says of what.")
 @click.option("--matched", metavar="F.csv", help="Each head with its counterpart, as a table.")
 def compare(
@@ -48,6 +49,7 @@ def compare(
     target: str | None,
     view: str,
     within: int | None,
+    words: tuple[str, ...],
     out: str | None,
     matched: str | None,
 ) -> None:
@@ -55,7 +57,7 @@ def compare(
 
     A and B are two checkpoints with --sentence or --file; two sentences with --model; two
     interventions (JSON or a file of it; none is no edit) with --model and a sentence; or two files
-    that trace --out wrote.
+    that trace --out wrote. --set a.heads=8 is of A alone, --set b.heads=8 of B.
     """
     text = _read(sentence, file)
     tables = [None if name is None else new_file(name, "table") for name in (out, matched)]
@@ -65,10 +67,13 @@ def compare(
         path = known_checkpoint(model)
         if text is not None:
             sides = [read_intervention(None if one == "none" else one) for one in sides]
-        opened = load_model(path)
+        opened = load_model(path, _of_side(words, ""))
     elif text is not None:
-        sides = [load_model(known_checkpoint(one)) for one in sides]
+        own = [_of_side(words, side) for side in ("a", "b")]
+        sides = [load_model(known_checkpoint(p), w) for p, w in zip(sides, own, strict=True)]
     else:
+        if words:
+            raise ValueError("--set is of checkpoints, and two trace files came; leave it out.")
         sides = [_trace(one) for one in sides]
     from ..inference.comparison.sides import compare as measure
 
@@ -86,13 +91,31 @@ def compare(
     counter.close()
     for table, frame in zip(tables, (found.heads, found.matched), strict=True):
         if table is not None:
-            table.write_text(csv_text(frame), encoding="utf-8")
+            table.write_text(csv_text(frame, found.card), encoding="utf-8")
             card = json.dumps(found.card, indent=2, ensure_ascii=False) + "\n"
             card_beside(table).write_text(card, encoding="utf-8")
     tell("\n".join(lines(found)))
     for name, frame in ((out, found.heads), (matched, found.matched)):
         if name is not None:
             tell(f"{name}: {len(frame)} heads, and {card_beside(Path(name))}")
+
+
+def _of_side(words: tuple[str, ...], side: str) -> tuple[str, ...]:
+    """The overrides of one side: those without a side, and those that name it.
+
+    Raises:
+        ValueError: a word that names a side where there is one model.
+    """
+    own = []
+    for word in words:
+        named, dot, _ = word.partition("=")[0].partition(".")
+        if not dot or named not in ("a", "b"):
+            own.append(word)
+        elif not side:
+            raise ValueError(f"--set {word} names a side, and --model is one; leave {named}. out.")
+        elif named == side:
+            own.append(word.removeprefix(f"{named}."))
+    return tuple(own)
 
 
 def _read(sentence: str | None, file: str | None) -> Any:

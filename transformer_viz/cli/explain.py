@@ -81,7 +81,7 @@ def explain(
         curve = found.deletion(seed=seed) if deletion else None
     counter.close()
     if table is not None:
-        table.write_text(csv_text(found.values), encoding="utf-8")
+        table.write_text(csv_text(found.values, found.card), encoding="utf-8")
         card = json.dumps(found.card, indent=2, ensure_ascii=False) + "\n"
         card_beside(table).write_text(card, encoding="utf-8")
     tell("\n".join(lines(found)))

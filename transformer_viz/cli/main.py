@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..core.guesses import with_mark
 from ..core.version import __version__
 from ..paths import ROOT
 from .align import align
@@ -135,9 +136,9 @@ def trace(path: str, out: str, words: tuple[str, ...], **given: Any) -> None:
         found.save(out)
     maps = ", ".join(f"{name} {found.layers(name)} layers" for name in found.maps)
     kept = "; tiles in the place of matrices" if found.tiles else ""
-    told = f"capture report {found.report.status}"
+    told = f"capture report {found.report}"
     if found.report.output_difference is None:
-        told = "the capture of so long a text was not proved"
+        told = with_mark("the capture of so long a text was not proved", found)
     from ..views.numbers import beyond
 
     tell(" ".join(filter(None, [f"{out}: {maps}{kept}; {told}", beyond(found)])))
@@ -212,7 +213,7 @@ def report(path: str, title: str, out: str, words: tuple[str, ...], **given: Any
     size = len(content.encode("utf-8")) / 1e6
     tell(f"Writing {size:.2f} MB to {out}", err=True)
     file.write_text(content, encoding="utf-8")
-    tell(f"{out}: {size:.2f} MB; capture report {found.report.status}")
+    tell(f"{out}: {size:.2f} MB; capture report {found.report}")
 
 
 def _reported(

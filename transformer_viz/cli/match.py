@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..core.guesses import guess_entry, guesses_in, with_mark
 from .arguments import existing_picture
-from .options import load_model, model_path
+from .options import load_model, model_path, set_option
 from .terminal import after_a_second, tell
 
 if TYPE_CHECKING:
@@ -23,11 +24,17 @@ BOTH = "both"  # towers
 @click.argument("picture")
 @click.argument("captions", metavar="CAPTION...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+@set_option
 @click.option(
     "--out", metavar="DIR", help="Store the runs: picture.safetensors, caption-1.safetensors ..."
 )
 def match(
-    path: str, picture: str, captions: tuple[str, ...], as_json: bool, out: str | None
+    path: str,
+    picture: str,
+    captions: tuple[str, ...],
+    as_json: bool,
+    words: tuple[str, ...],
+    out: str | None,
 ) -> None:
     """Say how well captions go with a picture, for CLIP and SigLIP.
 
@@ -35,7 +42,7 @@ def match(
     """
     image = existing_picture(picture, "PICTURE")
     folder = None if out is None else _new_folder(out)
-    model = load_model(path, part=BOTH)
+    model = load_model(path, words, part=BOTH)
     from ..inference.matching import match as compare
 
     with after_a_second("Comparing"):
@@ -68,6 +75,7 @@ def _words(found: Match) -> dict[str, object]:
             for caption, chance, logit in rows
         ],
         "reports": [run.report.status for run in (found.picture, *found.texts)],
+        **guess_entry(guesses_in(found.picture, *found.texts)),
     }
 
 
@@ -78,5 +86,6 @@ def _lines(found: Match) -> str:
     lines = [f"{chance:7.1%}  {logit:8.2f}  {caption}" for chance, logit, caption in ordered]
     how = "each by itself (sigmoid)" if found.sigmoid else "of these captions (softmax)"
     proved = all(run.report.status == "green" for run in (found.picture, *found.texts))
-    report = f"capture report {'green' if proved else 'amber'}"
+    runs = (found.picture, *found.texts)
+    report = with_mark(f"capture report {'green' if proved else 'amber'}", *runs)
     return "\n".join([f"probability {how}, logit, caption", *lines, report])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .arguments import config_word, known_checkpoint
-from .terminal import after_a_second
+from .terminal import after_a_second, note_guesses
 
 if TYPE_CHECKING:
     from ..checkpoints.common.model import Model
@@ -47,13 +47,20 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def load_model(path: str, words: tuple[str, ...] = (), **more: Any) -> Model:
-    """The checkpoint under ``WORD=VALUE`` overrides and further ones."""
+    """The checkpoint under ``WORD=VALUE`` overrides and further ones.
+
+    What was guessed of it is marked on stderr, for every command alike.
+    """
     overrides = dict(map(config_word, words))
     known = known_checkpoint(path, overrides)
     with after_a_second(f"Loading {path}"):
         from ..checkpoints import load
 
-        return load(known, **overrides, **more)
+        model = load(known, **overrides, **more)
+    note_guesses(model.guessed)
+    if model.pair is not None:
+        note_guesses(model.pair.picture.guessed)
+    return model
 
 
 def load_apart(path: str, words: tuple[str, ...]) -> Model:
@@ -62,4 +69,6 @@ def load_apart(path: str, words: tuple[str, ...]) -> Model:
     with after_a_second(f"Loading {path}"):
         from ..opening import open_apart
 
-        return open_apart(known, **overrides)
+        model = open_apart(known, **overrides)
+    note_guesses(model.guessed)
+    return model

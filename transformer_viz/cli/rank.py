@@ -63,7 +63,7 @@ def rank(
     )
     counter.close()
     if table is not None:
-        table.write_text(csv_text(ranking.table), encoding="utf-8")
+        table.write_text(csv_text(ranking.table, ranking.card), encoding="utf-8")
     tell("\n".join(lines(ranking)))
     if keep_means:
         folder = model.folder or Path(path).resolve().parent

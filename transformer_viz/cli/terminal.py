@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 from unicodedata import category
@@ -15,11 +15,13 @@ from unicodedata import category
 import click
 
 from ..core.errors import is_fault, visible
+from ..core.guesses import KEY, guess_mark, guess_values, guesses_in
 
 if TYPE_CHECKING:
     from ..inference.inspection import Inspection, Word
 
 BAD_INPUT = 2
+GUESSES = "transformer_viz.guesses"  # in the context of a command: what was guessed of its models
 CONTROLS = ("Cc", "Zl", "Zp")  # of Unicode: commands, and ends of lines that nobody sees
 STOPPED = 130  # what shells expect of a program ended by Ctrl-C
 
@@ -55,6 +57,12 @@ class OneSentence(click.Group):
             click.echo(sentence(error), err=True)
             sys.exit(BAD_INPUT)
         sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command, and then mark on stderr what was guessed of the models it read."""
+        given = super().invoke(ctx)
+        _tell_guesses(guesses_in(*ctx.meta.get(GUESSES, ())))
+        return given
 
 
 def _without_debug(words: list[str]) -> tuple[list[str], bool]:
@@ -191,7 +199,7 @@ def inspected(found: Inspection) -> Iterator[str]:
         "parameters", ((block.label, f"{block.count:>14,}", "") for block in found.blocks)
     )
     yield from _vocabulary(found)
-    yield f"\ncapture report: {found.status}"
+    yield "; ".join(filter(None, (f"\ncapture report: {found.status}", guess_mark(found.guessed))))
     for finding in found.findings:
         yield f"  {finding.status:<6} {finding.sentence}"
         yield from (f"         {line}" for line in finding.details if line.startswith("not "))
@@ -243,6 +251,23 @@ def inert(text: str) -> str:
 def tell(text: str = "", nl: bool = True, err: bool = False) -> None:
     """Write what may hold words of a model, a file or a user."""
     click.echo(inert(text), nl=nl, err=err)
+
+
+def note_guesses(guesses: Mapping[str, Any]) -> None:
+    """Mark guessed words once the command has succeeded: what fails writes one line."""
+    context = click.get_current_context(silent=True)
+    if guesses and context is not None:
+        context.meta.setdefault(GUESSES, []).append({KEY: guesses})
+
+
+def _tell_guesses(guesses: Mapping[str, Any]) -> None:
+    """Write the mark to stderr, and the option that settles the words."""
+    if guesses:
+        tell(
+            f"{guess_mark(guesses)}. No file says {guess_values(guesses)}; a wrong value shows "
+            f"wrong maps. Say the right value: {' '.join(f'--set {word}=' for word in guesses)}",
+            err=True,
+        )
 
 
 def _short(value: Any) -> str:

@@ -13,7 +13,7 @@ from ..core.sites import MAPS, Site, called
 from ..core.trace import Trace
 from ..i18n import join_words, say
 from ..metrics import describe_row, statistic_change
-from ..metrics.attention.map_cells import Cells
+from ..metrics.attention.map_cells import Cells, row_meaning
 from ..metrics.attention.map_difference import appended, difference
 from ..metrics.attention.thumbnails import largest_change
 from .blob import both_palettes, pack
@@ -57,7 +57,7 @@ def map_data(
         before: another run over the same words; then the change since it is drawn instead.
         most: the weight at the dark end of the colours, unless the head has a larger one.
         numbers: what to say about the head; left out, the metrics for below a map.
-        direction: what rows and columns are to each other; left out, that rows look at columns.
+        direction: what rows and columns are to each other; left out, that of `row_meaning`.
 
     Raises:
         LookupError: a map, layer or head that the trace lacks; names those it has.
@@ -83,7 +83,7 @@ def map_data(
         **_chosen(look),
         "said": "" if row is None else _said(now, row, was is not None),
         "numbers": numbers,
-        "direction": say("rows look at columns") if direction is None else direction,
+        "direction": row_meaning(trace, block) if direction is None else direction,
         "note": _note(now, was),
     }
     return pack(header | sheets, **arrays)

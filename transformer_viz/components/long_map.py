@@ -9,8 +9,8 @@ import numpy as np
 
 from ..core.sites import MAPS, Site, called
 from ..core.trace import Trace
-from ..i18n import say
 from ..metrics.attention import tile_changes
+from ..metrics.attention.map_cells import row_meaning
 from .blob import both_palettes, pack
 from .head_map import head_numbers, map_height
 from .map_look import PLAIN, MapLook
@@ -84,7 +84,7 @@ def long_map_data(
         layer, head: from 0.
         line: where the tiles are had.
         look: what is chosen, and the colours.
-        direction: what rows and columns are to each other; left out, that rows look at columns.
+        direction: what rows and columns are to each other; left out, that of `row_meaning`.
         note: what a reader must know of the run.
         before: another run over the same words; then the change since it is drawn instead.
 
@@ -110,7 +110,7 @@ def long_map_data(
         "zoom": look.zoom,
         "said": "",
         "numbers": "" if line.ahead else head_numbers(before or trace, trace, site, False),
-        "direction": say("rows look at columns") if direction is None else direction,
+        "direction": row_meaning(trace, block) if direction is None else direction,
         "note": note,
         "stride": [-(-size // side) for size, side in zip(shape, small.shape, strict=True)],
         "zero": 0,

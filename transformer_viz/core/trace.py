@@ -14,6 +14,7 @@ import pandas as pd
 import safetensors
 
 from .errors import visible
+from .guesses import guess_mark, guesses_in
 from .interventions import Intervention
 from .sites import MAPS
 from .tiles import MOST_CELLS, Matrix, Tiles
@@ -56,6 +57,7 @@ class Trace:
         words.append(f"{len(self.heads)} heads in {len(self.attentions)} attentions")
         if self.report.given:
             words.append(self.report.GIVEN)
+        words += filter(None, [guess_mark(self.guesses)])
         model = visible(str(self.manifest.get("model", "a model")))
         return f"<Trace of {model}: {', '.join(words)}>"
 
@@ -81,6 +83,11 @@ class Trace:
             ValueError: not a trace file; says what is wrong with it.
         """
         return cls(**load_fields(path))
+
+    @property
+    def guesses(self) -> dict[str, Any]:
+        """The words of the model's config that no file states, with the values that were taken."""
+        return guesses_in(self.manifest)
 
     @property
     def maps(self) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ import pandas as pd
 import safetensors
 import safetensors.numpy
 
+from .guesses import guesses_in
 from .interventions import Intervention
 from .sites import Site
 from .stored.field_types import require_types
@@ -192,7 +193,7 @@ def _describe(trace: TraceFields, arrays: Arrays) -> dict[str, Any]:
             for a in trace.attentions
         ],
         "intervention": trace.intervention.to_json(),
-        "report": dataclasses.asdict(trace.report),
+        "report": _report_words(trace.report),
         "manifest": trace.manifest,
         "frames": {
             "heads": cut_heads(trace.heads, arrays),
@@ -227,7 +228,7 @@ def _rebuild(fields: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
         "logits": arrays.get("logits"),
         "output": arrays.get("output"),
         "tiles": read(fields.get("tiles", ()), arrays),  # older files lack them
-        "report": _report(fields["report"]),
+        "report": _report(fields["report"], fields["manifest"]),
         "manifest": fields["manifest"],
         "intervention": Intervention.from_json(fields["intervention"]),
         "hiddens": {
@@ -285,12 +286,17 @@ def _produced(fields: dict[str, Any] | None) -> Produced | None:
     return _typed(Produced(ids, pieces, labels, probability, rank))
 
 
-def _report(fields: dict[str, Any]) -> Report:
+def _report_words(report: Report) -> dict[str, Any]:
+    """The report without ``guessed``, which the manifest has and older programs do not know."""
+    return {name: v for name, v in dataclasses.asdict(report).items() if name != "guessed"}
+
+
+def _report(fields: dict[str, Any], manifest: Any) -> Report:
     words = ("sites", "replaced", "unrecognised", "untold")
     lists: dict[str, Any] = {name: tuple(fields[name]) for name in words if name in fields}
     if "kernels" in fields:
         lists["kernels"] = tuple(KernelRun(**kernel) for kernel in fields["kernels"])
-    return _typed(Report(**(fields | lists)))
+    return _typed(Report(**(fields | lists), guessed=tuple(guesses_in(manifest))))
 
 
 def _norm_name(key: tuple[Any, ...], column: str) -> str:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from .guesses import guess_mark
 from .sites import Site
 
 
@@ -103,6 +104,8 @@ class Report:
     ``laws`` by site and law the difference that a proof of axes and edits left (None: could not be
     told), at most ``tolerance`` where it holds; ``untold`` says what could not be told, and why.
     ``given``: the weights came as arrays, so that nothing was watched and nothing proves them.
+    ``guessed`` are the words of the config that no file states: the report proves what ran, and
+    cannot prove these. `str` gives the status with that mark.
     Differences are relative to the largest value of the tensor compared.
     """
 
@@ -117,6 +120,7 @@ class Report:
     untold: tuple[str, ...] = ()
     tolerance: float = 1e-4
     given: bool = False
+    guessed: tuple[str, ...] = ()
 
     TOLERANCE = 1e-4
     GIVEN: ClassVar[str] = "given, not captured"
@@ -133,6 +137,10 @@ class Report:
         wrong = any(not error <= self.allowed for error in checked)  # NaN is wrong too
         proved = not (self.missed or self.broken or self.untold)
         return "green" if self.sites and proved and not wrong else "amber"
+
+    def __str__(self) -> str:
+        """Return the status and the mark of what was guessed, ``green; guessed: heads``."""
+        return "; ".join(filter(None, (self.status, guess_mark(self.guessed))))
 
     @property
     def allowed(self) -> float:

@@ -6,11 +6,12 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..core.guesses import KEY, guess_entry
 from ..core.stored.field_types import require_types
 from ..core.version import __version__
 from ..metrics.corpus.columns import METRIC_SET
@@ -37,7 +38,11 @@ class Shard:
 
 @dataclass(frozen=True)
 class Plan:
-    """What `plan.json` says. Paths are no part of it, so it is the same on every machine."""
+    """What `plan.json` says. Paths are no part of it, so it is the same on every machine.
+
+    ``guesses`` are the words of the model's config that no file states, with their values; a plan
+    without any does not name them.
+    """
 
     model: str
     model_hash: str
@@ -53,6 +58,7 @@ class Plan:
     copying_every: int
     version: str
     shards: tuple[Shard, ...]
+    guesses: dict[str, str | int | float | bool | None] = field(default_factory=dict)
 
     @cached_property
     def hash(self) -> str:
@@ -61,11 +67,15 @@ class Plan:
 
     def to_json(self) -> str:
         """The text of the file."""
-        return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
+        return json.dumps(self._words(), indent=1, ensure_ascii=False) + "\n"
+
+    def _words(self) -> dict[str, Any]:
+        words = {name: value for name, value in asdict(self).items() if name != KEY}
+        return words | guess_entry(self.guesses)
 
     def card(self) -> dict[str, object]:
         """What one needs to repeat and to judge the numbers."""
-        card: dict[str, object] = {k: v for k, v in asdict(self).items() if k != "shards"}
+        card: dict[str, object] = {k: v for k, v in self._words().items() if k != "shards"}
         return card | {"shards": len(self.shards), "plan_hash": self.hash}
 
     def items(self, shard: Shard, corpus: str | Path) -> list[tuple[int, Any]]:
@@ -125,6 +135,7 @@ def make_plan(
         max(1, count // COPIED),
         __version__,
         tuple(shards),
+        model.guessed,
     )
 
 

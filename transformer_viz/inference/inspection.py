@@ -12,7 +12,7 @@ import numpy as np
 from ..checkpoints.common.eyes import Seen
 from ..checkpoints.common.model import Model
 from ..checkpoints.common.parameter_counts import Block, parameter_blocks
-from ..checkpoints.common.provenance import GUESSES, ORIGINS
+from ..checkpoints.common.provenance import GUESSES, ORIGINS, settling
 from ..i18n import say
 from ..preprocessing.tokenizers import PlainIds, target_side
 from .findings import AttentionSite, Finding, findings_of, sites_of
@@ -98,6 +98,12 @@ class Inspection:
     def guesses(self) -> tuple[str, ...]:
         """The words that nothing on disk says for certain."""
         return tuple(row.word for row in self.config if row.guess)
+
+    @property
+    def guessed(self) -> dict[str, Any]:
+        """Those of them that are to be settled, with their values."""
+        values = {row.word: row.value for row in self.config}
+        return {word: values[word] for word in settling(self.guesses)}
 
     def to_dict(self) -> dict[str, Any]:
         """The same as JSON takes it; ``config`` and ``provenance`` by word."""

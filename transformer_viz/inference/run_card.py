@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..checkpoints.common.model import Model
+from ..core.guesses import guess_entry
 from ..core.version import __version__
 
 
@@ -20,6 +21,7 @@ def model_card(model: Model) -> dict[str, Any]:
         "dtype": model.dtype,
         "device": model.device,
         "version": __version__,
+        **guess_entry(model.guessed),
     }
 
 

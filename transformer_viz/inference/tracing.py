@@ -5,8 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache, partial
-from importlib.metadata import PackageNotFoundError, version
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -17,11 +16,13 @@ from ..capture.donations import Donation
 from ..capture.records import AttentionRecord
 from ..checkpoints.common.longer import longer, unlimited
 from ..checkpoints.common.model import Model
+from ..core.guesses import guess_entry
 from ..core.interventions import Intervention, intervention_of
 from ..core.sites import Site
 from ..core.tiles import LONG
 from ..core.trace import Trace
 from ..core.trace_parts import Report
+from ..core.version import __version__
 from .capture_to_numpy import (
     MATRICES,
     attentions_of,
@@ -282,6 +283,7 @@ def _report(
         else {},
         untold=proof.untold if proof else (),
         tolerance=proof.tolerance if proof else Report.tolerance,
+        guessed=tuple(model.guessed),
     )
 
 
@@ -357,14 +359,6 @@ def _rebuilt(record: AttentionRecord) -> float | None:
     return max(record.rebuilt, off)
 
 
-@cache
-def _own_version() -> str:
-    try:
-        return version("transformer_viz")
-    except PackageNotFoundError:
-        return "not installed"
-
-
 def _manifest(model: Model, intervention: Intervention, words: tuple[str, ...]) -> dict[str, Any]:
     """What one needs to repeat this run."""
     return {
@@ -376,13 +370,14 @@ def _manifest(model: Model, intervention: Intervention, words: tuple[str, ...]) 
         "device": model.device,
         "kind": model.kind,
         "versions": {
-            "transformer_viz": _own_version(),
+            "transformer_viz": __version__,
             "torch": torch.__version__,
             "python": platform.python_version(),
         },
         "seed": 0,
         "keep": list(words),
         "intervention": intervention.to_json(),
+        **guess_entry(model.guessed),
     }
 
 

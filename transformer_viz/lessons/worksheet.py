@@ -5,10 +5,12 @@ They need no network and no script; what is on them was computed by the model wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
+from ..core.guesses import guess_entry, guess_html
 from ..i18n import say, spoken_language
 from .glossary import GLOSSARY
 from .lesson_types import Ask, Exercise, Station
@@ -53,7 +55,13 @@ class Page:
     why_not: str = ""
 
 
-def worksheet(pages: Sequence[Page], sentence: str, model: str, written: str = "") -> str:
+def worksheet(
+    pages: Sequence[Page],
+    sentence: str,
+    model: str,
+    written: str = "",
+    guesses: Mapping[str, Any] | None = None,
+) -> str:
     """The worksheet as one self-contained page of HTML, in the present language, without answers.
 
     Args:
@@ -61,19 +69,23 @@ def worksheet(pages: Sequence[Page], sentence: str, model: str, written: str = "
         sentence: what the class typed.
         model: what the model is called.
         written: what the model wrote of it, if it writes.
+        guesses: the words of its config that no file states, with their values.
     """
     title = say("An hour inside a Transformer")
-    body = [_opening(title, sentence, model, written)]
+    body = [_opening(title, sentence, model, written), guess_html(guess_entry(guesses or {}))]
     body += [_station(number, page) for number, page in enumerate(pages, 1)]
     return _printed(title, [*body, _words(pages)])
 
 
-def answer_sheet(pages: Sequence[Page], sentence: str, model: str) -> str:
+def answer_sheet(
+    pages: Sequence[Page], sentence: str, model: str, guesses: Mapping[str, Any] | None = None
+) -> str:
     """What is right at each station, and why: a page of HTML for the teacher; as `worksheet`."""
     title = say("An hour inside a Transformer")
     head = f"<h1>{escape(title)}</h1>"
     of = f'<p class="sentence">{escape(sentence)}</p><p class="quiet">{escape(model)}</p>'
-    return _printed(title, [head, of, _answers(pages)])
+    guessed = guess_html(guess_entry(guesses or {}))
+    return _printed(title, [head, of, guessed, _answers(pages)])
 
 
 def _printed(title: str, body: Sequence[str]) -> str:

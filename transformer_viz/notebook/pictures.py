@@ -17,6 +17,7 @@ from ..components.slider import slider_data
 from ..components.tokens import ChipRow, chip_sides, map_chips, tokens_data
 from ..core.editing import edit_controls
 from ..core.editing.edit_controls import HALF, HEAD_STATES, SCOPES
+from ..core.guesses import guess_note
 from ..core.sites import called
 from ..core.trace import Trace
 from ..i18n import mark, say
@@ -67,6 +68,7 @@ def frame(exploration: Exploration, seq: int, steps: int, **told: Any) -> bytes:
         "changes": exploration.changes.describe(_words(exploration)),
         "changed": bool(exploration.changes),
         "model": exploration.model.name,
+        "guessed": guess_note(exploration.now),
         "problem": " ".join(dict.fromkeys(filter(None, problems))),
     }
     return pack(header | told, **parts)

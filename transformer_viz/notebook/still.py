@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 from PIL.ImageFont import FreeTypeFont
 
+from ..core.guesses import guess_mark
 from ..core.palette import LIGHT, ramps
 from ..core.sites import called
 from ..i18n import say
@@ -37,8 +38,10 @@ def still(exploration: Exploration) -> bytes:
     small = exploration.now.thumbnail(shown.block)
     half = (WIDTH - 2 * MARGIN - GAP) // 2
     atlas, head = _atlas(small, (shown.layer, shown.head), half), _map(found, half)
+    place = f"{called(shown.block)} {shown.site.label}"
+    mark = guess_mark(exploration.now.guesses)
     words = [
-        f"{exploration.model.name} · {called(shown.block)} {shown.site.label}",
+        " · ".join(filter(None, (exploration.model.name, place, mark))),
         exploration.changes.describe(exploration.before.source.labels),
         say("A still of a live widget: run the cell to change the model here."),
     ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..core.guesses import COLUMN, Record, guess_values, guesses_in
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -11,8 +13,11 @@ if TYPE_CHECKING:
 BEGINS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
-def csv_text(table: pd.DataFrame) -> str:
+def csv_text(table: pd.DataFrame, *records: Record) -> str:
     """A table as CSV, without its index; lines end with a line feed.
+
+    Where the runs and cards in ``records`` name guessed words, a last column ``guessed`` says
+    them in each line, ``heads=1``: a table has no other place for it, and no line is a comment.
 
     A text that a spreadsheet would take for a formula gets an apostrophe before it (OWASP, CSV
     injection); numbers, and single signs such as a dash, stay as they are.
@@ -20,6 +25,9 @@ def csv_text(table: pd.DataFrame) -> str:
     from pandas.api.types import is_numeric_dtype  # here: the command line starts without pandas
 
     plain = table.copy()
+    guesses = guesses_in(*records)
+    if guesses:
+        plain[COLUMN] = guess_values(guesses)
     for column in plain.columns:
         if not is_numeric_dtype(plain[column]):
             plain[column] = plain[column].map(_inert)

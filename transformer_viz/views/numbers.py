@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..core.given.facts import SHORT
+from ..core.guesses import guess_mark, guesses_in
 from ..core.tiles import LONG, MOST_CELLS
 from ..core.trace import Trace
 from ..core.version import __version__
@@ -34,8 +35,11 @@ def manifest(trace: Trace, before: Trace | None = None, **picture: Any) -> dict[
     return found
 
 
-def whose(trace: Trace, before: Trace | None = None) -> str:
-    """Which model with which weights, which edits, which program, in a sentence or two."""
+def whose(trace: Trace, before: Trace | None = None, *, marked: bool = True) -> str:
+    """Which model with which weights, which edits, which program, in a sentence or two.
+
+    ``marked``: with the mark of what was guessed.
+    """
     words = trace.manifest
     edits = trace.intervention.describe(trace.source.labels)
     model = say("Model {model}", model=words.get("model", say("unnamed")))
@@ -48,6 +52,9 @@ def whose(trace: Trace, before: Trace | None = None) -> str:
         said += " " + beyond(trace)
     if before is not None:
         said += " " + say("The other run: {edits}.", edits=before.intervention.describe())
+    mark = guess_mark(guesses_in(trace, before))
+    if mark and marked:
+        said += f" {mark}."
     return f"{said} transformer_viz {__version__}."
 
 
@@ -84,7 +91,8 @@ def csv_numbers(
 
     Columns: ``from`` (the word that looks) and ``to``; ``weight``, which reads back as the same
     float32; ``masked`` (1: the model may not look there); ``query`` and ``key``, their numbers
-    from 0. With ``before`` also ``before`` and ``change``, empty where they do not exist.
+    from 0. With ``before`` also ``before`` and ``change``, empty where they do not exist. Where
+    words of the model's config were guessed, a last column ``guessed`` says them, ``heads=1``.
 
     Args:
         trace: the run to take.
@@ -115,7 +123,7 @@ def csv_numbers(
     if was is not None:
         table["before"] = _padded(was, now.weights.shape).reshape(-1)
         table["change"] = difference(now, was).reshape(-1)
-    return csv_text(pd.DataFrame(table))
+    return csv_text(pd.DataFrame(table), trace, before)
 
 
 def npz_numbers(

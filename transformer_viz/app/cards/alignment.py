@@ -207,5 +207,5 @@ def take(found: Alignment) -> None:
     )
     with layout.row():
         text_file("Pharaoh", found.pharaoh(), "links.pharaoh", key="take-links.pharaoh")
-        text_file("CSV", csv_text(found.links), "links.csv", key="take-links.csv")
+        text_file("CSV", csv_text(found.links, found.card), "links.csv", key="take-links.csv")
         card_file(found.card, "links")

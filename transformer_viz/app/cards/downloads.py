@@ -83,7 +83,7 @@ def in_view(scene: Scene) -> tuple[slice, slice] | None:
 def table_files(table: pd.DataFrame, card: Mapping[str, object], name: str) -> None:
     """A table as CSV, and beside it the card that says what was measured."""
     with layout.row():
-        text_file("CSV", csv_text(table), f"{name}.csv", key=f"take-{name}.csv")
+        text_file("CSV", csv_text(table, card), f"{name}.csv", key=f"take-{name}.csv")
         card_file(card, name)
 
 

@@ -91,7 +91,6 @@ def long_map(scene: Scene) -> bytes:
         place.head,
         line,
         payloads.map_look(scene),
-        direction=payloads.direction(scene),
         note=" ".join(_notes(scene, made, before is not None)),
         before=before,
     )

@@ -10,6 +10,7 @@ from typing import Any
 import streamlit as st
 
 from ...i18n import say
+from ...views.charts.theme import without_mark
 from ..shell import presenter
 from ..ui import layout
 from ..ui.text_format import escape_markdown, spoken
@@ -23,7 +24,7 @@ def chart(
     """A picture under its question, or the sentence that says why there is none."""
     layout.heading(question, 3)
     try:
-        picture = presenter.enlarged(draw())
+        picture = presenter.enlarged(without_mark(draw()))
     except (ValueError, LookupError) as error:
         st.caption(escape_markdown(spoken(error)))
         return

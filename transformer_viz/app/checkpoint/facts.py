@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from ...core.sites import called
 from ...i18n import mark, numeral, say
 from ..cards.plotly_chart import chart
 from ..session import visit
+from ..shell.guess_mark import guess_span
 from ..ui import layout
 
 if TYPE_CHECKING:
@@ -25,6 +26,15 @@ KINDS = (
     *(mark("encoder-decoder"), mark("encoder-only"), mark("decoder-only")),
     *(mark("text"), mark("image"), mark("vectors"), mark("words"), mark("classes")),
     *(mark("audio"), mark("tags")),  # a class for each word, or frame
+)
+UNPROVED = mark(
+    "The report proves what the model did with these values; it cannot prove the values. The form "
+    "below settles them."
+)
+ROWS = mark(
+    "In maps of a decoder each row is named after the token it writes (trace.produced), and each "
+    "column of its self-attention after the token it reads (trace.target; of one stack "
+    "trace.source)."
 )
 ROLES = (mark("padding"), mark("start"), mark("end"), mark("mask"))
 
@@ -61,8 +71,19 @@ def head(found: Inspection, called: str) -> None:
         st.html(f'<p class="tv-note">{_sign("amber")} {escape(note)}</p>')
 
 
-def trust(findings: Sequence[Finding]) -> None:
-    """The capture report: its sentences with their marks, and every detail folded away."""
+def rows_named(kind: str) -> None:
+    """What a decoder's maps are labelled with, for those whose model has one."""
+    if kind != "encoder-only":
+        layout.quiet(escape(say(ROWS)))
+
+
+def trust(findings: Sequence[Finding], guesses: Mapping[str, Any] | None = None) -> None:
+    """The capture report: its sentences with their marks, and every detail folded away.
+
+    Args:
+        findings: the sentences.
+        guesses: the words of the config that no file states, which no report proves.
+    """
     with st.container(border=True, key="card-trust"):
         question = say("Is what you will see what the model did?")
         layout.heading(question)
@@ -71,6 +92,8 @@ def trust(findings: Sequence[Finding]) -> None:
                 f'<p class="tv-say" data-what="finding-{number}" data-status="{finding.status}">'
                 f"{_sign(finding.status)} {escape(finding.sentence)}</p>"
             )
+        if guesses:
+            st.html(f'<p class="tv-note">{guess_span(guesses)} {escape(say(UNPROVED))}</p>')
         details = [line for finding in findings for line in finding.details]
         if details:
             title = say("Every place that was found or checked ({count})", count=len(details))

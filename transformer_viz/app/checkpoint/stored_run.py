@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -16,6 +16,7 @@ from ...checkpoints.files import upload_rooms
 from ...core.trace import Trace
 from ...i18n import say
 from ..session.keys import private
+from ..shell.guess_mark import guess_mark
 from ..ui import layout
 from . import facts
 
@@ -32,6 +33,7 @@ class StoredRun:
 
     name: str
     said: str
+    manifest: dict[str, Any]
     findings: tuple[Finding, ...]
     page: str
 
@@ -70,13 +72,15 @@ def _told(name: str, trace: Trace) -> StoredRun:
         page = report(trace)
     except LookupError as error:  # a trace that kept no weights
         raise ValueError(str(error)) from error
-    return StoredRun(name, whose(trace), findings_of(trace), page)
+    said = whose(trace, marked=False)
+    return StoredRun(name, said, trace.manifest, findings_of(trace), page)
 
 
 def draw(run: StoredRun) -> None:
     """The report of the run, what proves it, and a way back to the model."""
     layout.heading(escape(run.name), what="stored-run")
     layout.quiet(escape(run.said))
+    guess_mark(run.manifest)
     columns = st.columns([1, 1, 3])
     with columns[0]:
         if st.button(say("Back to the model"), key="leave-run"):

@@ -218,13 +218,21 @@ def _examples(atlas: AtlasFolder, found: list[HeadExample], place: Site, engine:
                     _example(one, place, model)
 
 
-def _model(atlas: AtlasFolder, engine: Engine) -> tuple[str, str]:
-    """The model that a sentence is opened with, and what to say where it is not the atlas's own."""
+def own_model(atlas: AtlasFolder, engine: Engine) -> str | None:
+    """The name here of the model that an atlas was made with; None where it is not here."""
     plan = atlas.plan
     for name in dict.fromkeys((plan.model, state.model)):
         shelved = engine.shelf.get(name)
         if shelved is not None and shelved.hash == plan.model_hash:
-            return name, ""
+            return name
+    return None
+
+
+def _model(atlas: AtlasFolder, engine: Engine) -> tuple[str, str]:
+    """The model that a sentence is opened with, and what to say where it is not the atlas's own."""
+    own, plan = own_model(atlas, engine), atlas.plan
+    if own is not None:
+        return own, ""
     return state.model, say(
         "The model of this atlas, {name} with the weights {hash}, is not among those here; a "
         "sentence opens with the model at hand.",

@@ -31,7 +31,7 @@ def head(
         trace, block, layer, head: what to show.
         most: the weight at the dark end of the colours, common to maps that are compared.
         numbers: what to say about the head; left out, its entropy and mean distance.
-        direction: what rows and columns are to each other; left out, that rows look at columns.
+        direction: what rows and columns are to each other; left out, that of `row_meaning`.
         token: the row to point out; left out, the one that is chosen on every map.
     """
     look = bench.scene.look

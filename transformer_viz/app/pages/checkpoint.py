@@ -205,7 +205,8 @@ def _understood(engine: Engine, name: str) -> None:
         query_state.mark_query_changed()
         notices.mark_answered()  # what this model lacks of the last one's state was not asked for
         navigation.open_page(navigation.FIRST)
-    facts.trust(found.findings)
+    facts.rows_named(found.kind)
+    facts.trust(found.findings, found.guessed)
     config_table.table(found, name, _look_at)
     facts.contents(found)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from html import escape
+from typing import Any
 
 import streamlit as st
 
@@ -24,6 +25,7 @@ from ..session.scene import Scene
 from ..session.state import state
 from ..session.url_state import OPPOSITES, VERSUS, WEIGHED
 from ..session.url_values import quoted
+from ..shell.guess_mark import guess_mark
 from ..ui import layout
 from ..ui.progress import explained, run_with_progress
 from ..ui.terms import terms
@@ -78,6 +80,7 @@ def _comparison(scene: Scene) -> None:
         label=say("Running both sides ..."),
         about=sides.asked,
     )
+    _mark_others(scene, sides, found.card)
     layout.quiet(escape(comparison.told(found, sides.words)))
     place = comparison.opened(found)
     comparison.atlases(found, place)
@@ -89,6 +92,14 @@ def _comparison(scene: Scene) -> None:
         comparison.pairs(found)
         comparison.take(found)
     terms("divergence", "bit", "weight", "special token", "teacher forced")
+
+
+def _mark_others(scene: Scene, sides: Sides, card: dict[str, Any]) -> None:
+    """What was guessed of a model that is not the one above."""
+    for side, title in zip(("a", "b"), sides.titles, strict=True):
+        name = getattr(sides.asked, side).question.model
+        if name != scene.question.model:
+            guess_mark(card[side], name=name, called=title, key=f"guessed-{side}")
 
 
 def _choices(scene: Scene) -> Sides | None:

@@ -12,6 +12,7 @@ from ..corpus import opening, shown
 from ..engine.engine import Engine
 from ..page_template import notices_above
 from ..session.state import state
+from ..shell.guess_mark import guess_mark
 from ..ui import layout
 from ..ui.progress import Stopped
 from ..ui.terms import terms
@@ -53,6 +54,7 @@ def _body(engine: Engine) -> None:
             said += " " + say("({count} that it cannot read left out)", count=card["refused"])
         layout.heading(escape(said), 3, what="corpus")
         st.button(say("another atlas"), key="atlas-other", on_click=_close)
+    guess_mark(card, name=shown.own_model(found, engine) or "")
     shown.card(found, engine)
     terms("head", "role", "chance", "interval", "entropy", "special token")
 

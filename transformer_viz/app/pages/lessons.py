@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from html import escape
+from typing import Any
 
 import streamlit as st
 
@@ -197,13 +198,23 @@ def sheet(engine: Engine, question: Question, kind: Kind) -> str:
     """The worksheet of a question, in the present language: every station is run for it."""
     written = _written(engine, question) if kind.translates and question.text else ""
     called = engine.shelf[question.model].called
-    return worksheet(_pages(engine, question, kind), question.text, called, written)
+    pages = _pages(engine, question, kind)
+    return worksheet(pages, question.text, called, written, _guesses(engine, question))
 
 
 def solutions(engine: Engine, question: Question, kind: Kind) -> str:
     """The answers to that worksheet, in the present language."""
     called = engine.shelf[question.model].called
-    return answer_sheet(_pages(engine, question, kind), question.text, called)
+    pages = _pages(engine, question, kind)
+    return answer_sheet(pages, question.text, called, _guesses(engine, question))
+
+
+def _guesses(engine: Engine, question: Question) -> dict[str, Any]:
+    """The words that were guessed of the model whose numbers stand on a sheet."""
+    try:
+        return engine.clean(question, DetailRequest(())).trace.guesses
+    except (ValueError, LookupError):  # no station could be asked
+        return {}
 
 
 def _pages(engine: Engine, question: Question, kind: Kind) -> list[Page]:

@@ -247,7 +247,9 @@ def _table(scene: Scene, stack: str) -> None:
     with st.container(border=True, key="card-table"):
         with layout.row("center", spread=True):
             layout.heading(say("All numbers"), fit=True)
-            text_file("CSV", csv_text(table), f"norms-{stack}.csv", key="norm-csv")
+            text_file(
+                "CSV", csv_text(table, scene.now.manifest), f"norms-{stack}.csv", key="norm-csv"
+            )
         st.dataframe(table, hide_index=True, key="norm-table", height=280)
 
 

@@ -13,7 +13,6 @@ from ...components.head_map import head_numbers, map_data
 from ...components.lines import lines_data
 from ...components.map_look import MapLook
 from ...components.qk import qk_data
-from ...i18n import say
 from ..session.scene import Scene
 from . import outcome_html
 
@@ -68,7 +67,6 @@ def _map(scene: Scene) -> bytes:
         before=before,
         most=scene.most,
         numbers=numbers(scene),
-        direction=direction(scene),
     )
 
 
@@ -96,11 +94,6 @@ def _qk(scene: Scene) -> bytes:
         key=look.key,
         seq=look.seq,
     )
-
-
-def direction(scene: Scene) -> str | None:
-    """What the rows of a map are to its columns, where they do not only look."""
-    return say("rows say their word and look at columns") if scene.kind.continues else None
 
 
 def map_look(scene: Scene) -> MapLook:

@@ -10,12 +10,13 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from ...core.guesses import guess_entry, with_mark
 from ...preprocessing.audio import AudioReader
 from ...preprocessing.images import ImageReader
 from ...preprocessing.tokenizers import Tokenizer
 from .eyes import Eyes
 from .number_type import name_of, rounding_note
-from .provenance import GUESSES
+from .provenance import GUESSES, settling
 
 BASE_SIZE = 12  # heads, and layers of a stack, of the usual base models (BERT, GPT-2)
 
@@ -164,12 +165,21 @@ class Model:
         """The words of the config that nothing on disk says for certain."""
         return tuple(word for word, origin in self.provenance.items() if origin in GUESSES)
 
+    @property
+    def guessed(self) -> dict[str, Any]:
+        """The guessed words that are to be settled, with their values as JSON can hold them."""
+        words = settling(self.guesses)
+        values = {word: self.config.get(word, getattr(self, word, None)) for word in words}
+        plain = (bool, int, float, str, type(None))
+        return {word: v if isinstance(v, plain) else str(v) for word, v in values.items()}
+
     def __repr__(self) -> str:
         """What it is in one line; ``print(model.module)`` lists the layers."""
-        return (
+        said = (
             f"<Model {self.name}: {self.kind}, {self.layout}, takes {self.takes}, gives "
-            f"{self.gives}, {self.parameters:,} parameters on {self.device}>"
+            f"{self.gives}, {self.parameters:,} parameters on {self.device}"
         )
+        return with_mark(said, guess_entry(self.guessed)) + ">"
 
     @property
     def parameters(self) -> int:

@@ -7,7 +7,7 @@ convention. The last two are guesses, and are marked as such wherever they are s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...i18n import mark
@@ -25,6 +25,14 @@ ORIGINS = {
     "default": mark("not said; our own default"),
 }
 GUESSES = ("calibration", "convention")
+#: Words that follow from another one: who settles that one settles them.
+FOLLOWING = {"d_k": "heads", "d_v": "heads"}
+
+
+def settling(guesses: Iterable[str]) -> tuple[str, ...]:
+    """Return the guessed words that somebody has to say, without those that follow from others."""
+    words = tuple(guesses)
+    return tuple(word for word in words if FOLLOWING.get(word) not in words)
 
 
 def resolve(

@@ -13,6 +13,7 @@ import pandas as pd
 from torch import nn
 
 from ...checkpoints.common.model import Model
+from ...core.guesses import library_note, with_mark
 from ...core.interventions import Edit, MeanHead, ScaleHead, UniformHead
 from ...core.sites import Site
 from ...core.trace_parts import read_only
@@ -62,10 +63,11 @@ class Ranking:
         """What it is in one line; the numbers are in ``table``."""
         told = int(self.table["significant"].sum())
         sentences = f"{len(self.counts)} sentence{'s' * (len(self.counts) != 1)}"
-        return (
+        said = (
             f"<Ranking of {len(self.heads)} heads on {sentences}, by removal to "
-            f"{self.card['method']}: {told} told from no effect>"
+            f"{self.card['method']}: {told} told from no effect"
         )
+        return with_mark(said, self.card) + ">"
 
     @cached_property
     def split_half(self) -> float:
@@ -237,7 +239,7 @@ class Ranking:
                 f"{dull} of {len(self.heads)} heads cannot be told from no effect on these "
                 "sentences; each may be covered by others that do the same: see groups and pairs."
             )
-        return tuple(said)
+        return (*said, *library_note(self.card))
 
     def _number(self, head: Any) -> int:
         """The number of a head in ``heads``, from a site, a row of the table or a tuple."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...core.guesses import library_note
 from ...core.trace import Trace
 from ...metrics.alignment.aligning import Alignment, align
 from ...metrics.alignment.error_rate import Gold, LinkCounts, pharaoh
@@ -176,6 +177,7 @@ class _Seen:
             )
         errors = _errors(np.array(self.counts), self.judged, seed) if self.counts else None
         walks = _walks(np.array(self.tallies), seed)
+        notes += library_note(card)
         return CorpusAlignment(tuple(self.links), walks, errors, card, tuple(notes))
 
 

@@ -15,6 +15,7 @@ from torch import nn
 from ...capture import AttentionRecord, CaptureRequest, probe
 from ...capture.merge_heads import side_by_side
 from ...checkpoints.common.model import Model
+from ...core.guesses import guess_mark, with_mark
 from ...core.sites import Site
 from ...i18n import join_words, numeral, say
 from ...metrics.attribution.contributions import Contributions, contributions, shares
@@ -59,7 +60,8 @@ class Explanation:
 
     def __repr__(self) -> str:
         """What it is in one line; the numbers are in ``values``."""
-        return f"<Explanation of {self.word!r} by {self.method}: {len(self.values)} values>"
+        said = f"<Explanation of {self.word!r} by {self.method}: {len(self.values)} values"
+        return with_mark(said, self.card) + ">"
 
     def deletion(
         self, most: int = MOST, *, draws: int = DRAWS, seed: int = 0, tell: Tell | None = None
@@ -150,6 +152,8 @@ class Explainer:
             more.append(say(captions.NO_WORD, label=q.label))
         if q.row is None and method in captions.OVER_WORDS and method != "removal":
             more.append(say(captions.ALL_ROWS))
+        if q.model.guessed:
+            more.append(f"{guess_mark(q.model.guessed)}.")
         caption = " ".join([say(captions.CAPTIONS[method]), *more])
         return Explanation(method, q.label, values, complete, caption, self._card(method), self)
 

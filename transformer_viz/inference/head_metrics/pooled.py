@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ...checkpoints.common.model import Model
+from ...core.guesses import guess_entry
 from ...core.trace import Trace
 from ...metrics.head_measures.rows import VIEWS
 from ...metrics.head_measures.tables import Block, blocks_of, measured, table_of
@@ -41,7 +42,8 @@ def metrics(
     and ``diagonality`` (below 0 where the order is reversed). NaN where no row could be asked, or
     where a measure needs what is not at hand: ``null``, ``copying`` and ``ov_copying`` read the
     projections of models of the reference Transformer, so a trace alone does not give them.
-    `roles` reads this table.
+    `roles` reads this table. ``table.attrs["guesses"]`` has the words of the config that no file
+    states, if there are any.
 
     Args:
         thing: a trace with its weights; a model that `load` gave; or a module.
@@ -62,7 +64,9 @@ def metrics(
             view, sentences = sentences, None
         if sentences is not None:
             raise ValueError("A trace has its sentence; sentences are given beside a model.")
-        return table_of([[measured(one.site, rows) for one, rows in blocks_of(thing, view)]])
+        found = table_of([[measured(one.site, rows) for one, rows in blocks_of(thing, view)]])
+        found.attrs |= guess_entry(thing.guesses)
+        return found
     if view not in VIEWS:
         raise ValueError(f"There is no view {view!r}; choose of {', '.join(VIEWS)}.")
     if (
@@ -76,7 +80,9 @@ def metrics(
             "pairs; give some."
         )
     model = model_of(thing)
-    return table_of(runs_of(model, sentences, tell, view, seed), seed)
+    found = table_of(runs_of(model, sentences, tell, view, seed), seed)
+    found.attrs |= guess_entry(model.guessed)
+    return found
 
 
 def runs_of(

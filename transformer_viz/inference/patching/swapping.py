@@ -15,6 +15,7 @@ from torch import nn
 from ...capture import CaptureRequest, probe
 from ...capture.donations import Donation
 from ...checkpoints.common.model import Model
+from ...core.guesses import guess_entry, library_note, with_mark
 from ...core.interventions import Swap as SwapEdit
 from ...core.interventions import SwapHead, SwapPattern, SwapStream
 from ...core.sites import MAPS
@@ -84,7 +85,7 @@ class Swap:
             said += (
                 f", most {self._value(most):+.3f} at {most.part} L{most.row} {place} {most.column}"
             )
-        return f"<Swap: {said}>"
+        return with_mark(f"<Swap: {said}", self.card) + ">"
 
     @cached_property
     def grid(self) -> np.ndarray:
@@ -365,7 +366,7 @@ def notes(question: Question, bench: Bench, what: str) -> tuple[str, ...]:
             f"Without a counterpart in the other sentence, and so left as they are: "
             f"{_lone_words(question)}."
         )
-    return tuple(said)
+    return (*said, *library_note(guess_entry(question.model.guessed)))
 
 
 def card(question: Question, what: str, count: int) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...core.guesses import guess_entry, with_mark
 from ...core.trace import Trace
 from ...core.trace_parts import read_only
 from ...core.version import __version__
@@ -40,10 +41,11 @@ class Alignment:
 
     def __repr__(self) -> str:
         """What it is in one line; ``links`` and ``pharaoh()`` give the links."""
-        return (
+        said = (
             f"<Alignment of {len(self.source)} source and {len(self.target)} target words: "
-            f"{len(self.pairs)} links>"
+            f"{len(self.pairs)} links"
         )
+        return with_mark(said, self.card) + ">"
 
     @property
     def links(self) -> pd.DataFrame:
@@ -192,4 +194,5 @@ def _card(trace: Trace) -> dict[str, Any]:
         "seed": manifest.get("seed"),
         "intervention": trace.intervention.to_json(),
         "version": __version__,
+        **guess_entry(trace.guesses),
     }

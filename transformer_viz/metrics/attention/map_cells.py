@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.interventions import Temperature
 from ...core.numerics import MASK_SCORE
+from ...core.sites import MAPS
 from ...core.tiles import LONG, Tiles
 from ...core.trace import Trace
 from ...core.trace_parts import Attention
@@ -173,6 +174,13 @@ def axes(trace: Trace, attention: Attention | Tiles) -> tuple[Axis, Axis]:
     if attention.site.stack == "decoder" and trace.produced:
         return produced_axis(trace.produced, trace.tokens(attention.query)), keys
     return axis(trace.tokens(attention.query)), keys
+
+
+def row_meaning(trace: Trace, block: str) -> str:
+    """Return what the rows of a map are to its columns, and whose names the rows bear."""
+    if MAPS[block][0] == "decoder" and trace.produced:
+        return say("each row is named after the token it writes, and looks at columns")
+    return say("rows look at columns")
 
 
 def visible(attention: Attention, head: int, divided: bool = False) -> np.ndarray:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ...core.guesses import guess_entry, guesses_in, library_note, with_mark
 from ...core.sites import MAPS, called
 from ...core.trace import Trace
 from ...core.trace_parts import read_only
@@ -34,12 +35,14 @@ class HeadMaps:
     """A head of each side on the words that both read, ``[row, column]``, and ``b - a``.
 
     The last column is *elsewhere*: what a row gives to words that the other side lacks.
+    ``guesses`` are the words of both models' configs that no file states, with their values.
     """
 
     a: np.ndarray
     b: np.ndarray
     rows: tuple[str, ...]
     columns: tuple[str, ...]
+    guesses: dict[str, Any] = field(default_factory=dict)
 
     @property
     def difference(self) -> np.ndarray:
@@ -77,7 +80,7 @@ class Comparison:
     def __repr__(self) -> str:
         """What it is in one line; the numbers are in ``heads`` and ``matched``."""
         inputs = f"{len(self.runs)} input{'s' * (len(self.runs) != 1)}"
-        return f"<Comparison of {len(self.heads)} heads on {inputs}>"
+        return with_mark(f"<Comparison of {len(self.heads)} heads on {inputs}", self.card) + ">"
 
     def maps(
         self, block: str, layer: int, head: int, other: tuple[int, int] | None = None
@@ -97,7 +100,8 @@ class Comparison:
         a = _head(one.a, block, (layer, head), "first")
         b = _head(one.b, block, (layer, head) if other is None else other, "second")
         columns = (*_names(one.columns.shared), ELSEWHERE)
-        return HeadMaps(read_only(a), read_only(b), _names(one.rows.shared), columns)
+        rows = _names(one.rows.shared)
+        return HeadMaps(read_only(a), read_only(b), rows, columns, guesses_in(self.card))
 
     def pairs(self, block: str, matched: bool = False) -> dict[Place, Place]:
         """The heads of a map of the first side, (layer, head), and those they are put beside: of
@@ -172,7 +176,13 @@ def compared(
     words = _words(maps)
     card = _card(pairs, view, heads)
     return Comparison(
-        heads, matched, words, card, _notes(maps[0], heads, matched), tuple(pairs), maps[0]
+        heads,
+        matched,
+        words,
+        card,
+        (*_notes(maps[0], heads, matched), *library_note(card)),
+        tuple(pairs),
+        maps[0],
     )
 
 
@@ -335,6 +345,7 @@ def _side(run: Trace) -> dict[str, Any]:
         "device": manifest.get("device"),
         "seed": manifest.get("seed"),
         "intervention": run.intervention.to_json(),
+        **guess_entry(run.guesses),
     }
 
 

@@ -56,7 +56,7 @@ def gain_bias(trace: Trace, site: str, *, dark: bool = False) -> go.Figure:
         picture.add_trace(_points(vector, part, number, colours))
         _neutral(picture, len(vector), neutral, number, colours)
         _mark(picture, far[far["part"] == part], number, vector, colours)
-    return captioned(picture, _caption(trace, site, far))
+    return captioned(picture, _caption(trace, site, far), trace)
 
 
 def _axis(word: str, number: int) -> str:

@@ -15,6 +15,7 @@ from ...metrics.attention.map_cells import (
     coarse_cells,
     is_tiled,
     refuse_difference,
+    row_meaning,
 )
 from ...metrics.attention.map_difference import appended, difference
 from ...metrics.attention.thumbnails import largest_change
@@ -81,7 +82,12 @@ def head_map(
     if row is not None:
         _outline(picture, row, len(now.columns), colours.accent)
     note = " ".join(filter(None, (now.note, appended(now, was) if was else "")))
-    return captioned(picture, _caption(block, layer, head, None if was else most, note))
+    return captioned(
+        picture,
+        _caption(trace, block, layer, head, None if was else most, note),
+        trace,
+        before,
+    )
 
 
 def _frame(now: Cells, dark: bool, height: int | None) -> go.Figure:
@@ -145,10 +151,10 @@ def _outline(picture: go.Figure, row: int, columns: int, colour: str) -> None:
     )
 
 
-def _caption(block: str, layer: int, head: int, most: float | None, note: str) -> str:
+def _caption(trace: Trace, block: str, layer: int, head: int, most: float | None, note: str) -> str:
     """What a reader must know, kept with the figure: place, direction, what was regrouped."""
     shown = say("change since the clean run")
     if most is not None:
         shown = say("colours from 0 to {most:.2g}", most=most)
-    parts = (f"{called(block)} L{layer} H{head}", say("rows look at columns"), shown, note)
+    parts = (f"{called(block)} L{layer} H{head}", row_meaning(trace, block), shown, note)
     return " · ".join(filter(None, parts))

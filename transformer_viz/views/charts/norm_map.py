@@ -74,7 +74,12 @@ def norm_map(
     if shown.size <= CLICKS:
         picture.add_trace(_clicks(shown, picture.layout.height))
     _outline(picture, shown.shape, site, token, colours.accent)
-    return captioned(picture, _caption(kind, stack, limits, before is not None))
+    return captioned(
+        picture,
+        _caption(kind, stack, limits, before is not None),
+        trace,
+        before,
+    )
 
 
 def _limits(

@@ -72,7 +72,7 @@ def over_image(
     _outline(picture, row, query, colours.ink)
     place = f"{called(block)} L{layer} H{head}"
     kind = what, minus is not None
-    return captioned(picture, _caption(trace, block, place, row, query, kind, limit))
+    return captioned(picture, _caption(trace, block, place, row, query, kind, limit), trace)
 
 
 def _underlay(picture: go.Figure, row: PatchRow, size: tuple[int, ...], source: str) -> None:

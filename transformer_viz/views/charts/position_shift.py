@@ -56,7 +56,7 @@ def position_shift(
     sides = (("first", moved.first, colours.accent), ("second", moved.second, colours.warm))
     for side, columns, colour in sides:
         _side(picture, moved, token, columns, side, colour)
-    return captioned(picture, _caption(moved, names, token) + run_note(trace, name))
+    return captioned(picture, _caption(moved, names, token) + run_note(trace, name), trace)
 
 
 def _frame(table: np.ndarray, pairs: int, dark: bool) -> go.Figure:

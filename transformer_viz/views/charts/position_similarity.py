@@ -66,7 +66,7 @@ def position_similarity(
         "no word is looked at, only where it stands",
         name=position_label(name),
     )
-    return captioned(picture, caption + run_note(trace, name))
+    return captioned(picture, caption + run_note(trace, name), trace)
 
 
 def _heatmap(alike: np.ndarray, dark: bool) -> go.Heatmap:

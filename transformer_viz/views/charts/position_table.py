@@ -83,7 +83,12 @@ def position_table(
     picture.add_trace(_heatmap(shown, limit, dark))
     picture.add_traces(_clicks(shown, pairing, len(was)))
     _outline(picture, shown.shape, pairing, token, pair, palette(dark).ink)
-    return captioned(picture, _caption(name, limit, before is not None, head))
+    return captioned(
+        picture,
+        _caption(name, limit, before is not None, head),
+        trace,
+        before,
+    )
 
 
 def _numbers(trace: Trace, name: str, head: int) -> np.ndarray:

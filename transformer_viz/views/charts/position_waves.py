@@ -65,7 +65,7 @@ def position_waves(trace: Trace, name: str, pair: int, *, dark: bool = False) ->
             hovertext=[escaped(word) for word in names],
             hovertemplate=f"%{{hovertext}}<br>{label}: %{{y:.3f}}<extra></extra>",
         )
-    return captioned(picture, _caption(wave, even, len(table)) + run_note(trace, name))
+    return captioned(picture, _caption(wave, even, len(table)) + run_note(trace, name), trace)
 
 
 def _wave(table: np.ndarray, pair: int) -> tuple[Wave, bool]:

@@ -67,7 +67,12 @@ def stream_length(
         picture.add_trace(_line(was, clean, token, dashed, clicks))
     strong = {"color": colours.accent, "width": 3}
     picture.add_trace(_line(lengths[:, token], words[token], token, strong, clicks))
-    return captioned(picture, _caption(stack, words[token], was is not None))
+    return captioned(
+        picture,
+        _caption(stack, words[token], was is not None),
+        trace,
+        before,
+    )
 
 
 def _before(

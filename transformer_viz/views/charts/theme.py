@@ -6,8 +6,10 @@ from unicodedata import east_asian_width
 
 import plotly.graph_objects as go
 
+from ...core.guesses import Record, guess_mark, guesses_in
 from ...core.palette import Ramp, palette
 
+BELOW = 24  # pixels of the mark under a picture
 _SHOWN = {"marker": {"opacity": 1}}
 #: For points that can be clicked: none fades when another one is chosen.
 STEADY = {"selected": _SHOWN, "unselected": _SHOWN}
@@ -57,13 +59,37 @@ def figure(dark: bool = False, **layout: object) -> go.Figure:
     return go.Figure(layout={"template": template(dark), **layout})
 
 
-def captioned(picture: go.Figure, text: str) -> go.Figure:
+def captioned(picture: go.Figure, text: str, *records: Record) -> go.Figure:
     """Keep with a figure what a reader must know of it.
 
     Its ``meta`` has the text twice: ``caption`` as HTML shows it, ``alt`` as it is, for a screen
-    reader.
+    reader. Where the runs and cards in ``records`` name guessed words, their mark ends the text
+    and stands below the picture as its title, for whoever sees the picture alone.
     """
+    mark = guess_mark(guesses_in(*records))
+    if mark:
+        text = f"{text} · {mark}"
+        _write_below(picture, mark)
     picture.update_layout(meta={"caption": escaped(text), "alt": text})
+    return picture
+
+
+def _write_below(picture: go.Figure, mark: str) -> None:
+    room = picture.layout.margin.b
+    room = 8 if room is None else room  # that of `template`
+    place = {"x": 0, "xref": "container", "xanchor": "left", "y": 0, "yanchor": "bottom"}
+    words = {"text": escaped(mark), "font": {"size": 14}, "pad": {"l": 8, "b": 4}}
+    picture.update_layout(title=words | place, margin_b=room + BELOW)
+    if picture.layout.height:
+        picture.update_layout(height=picture.layout.height + BELOW)
+
+
+def without_mark(picture: go.Figure) -> go.Figure:
+    """Take the mark out of a picture again, for a page that shows it once; the caption keeps it."""
+    if picture.layout.title.text:
+        picture.update_layout(title=None, margin_b=picture.layout.margin.b - BELOW)
+        if picture.layout.height:
+            picture.update_layout(height=picture.layout.height - BELOW)
     return picture
 
 

@@ -45,7 +45,7 @@ def wavelengths(
     _line(picture, len(table), here, "right", not short, dark)
     _line(picture, SLOWEST, say("the paper's slowest: 10000 · 2π"), "left", True, dark)
     caption = _caption(found, turning, len(table))
-    return captioned(picture, caption + run_note(trace, name))
+    return captioned(picture, caption + run_note(trace, name), trace)
 
 
 def _frame(turning: Sequence[Wave], pairs: int, dark: bool) -> go.Figure:

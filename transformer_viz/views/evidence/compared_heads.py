@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
+from ...core.guesses import guess_entry
 from ...core.palette import palette
 from ...core.sites import called
 from ...i18n import say
@@ -121,7 +122,7 @@ def compared_atlas(
     clicks = clickable(x, y, data, 0.62 * HIGH, hover, text=names, **OVERLAY)
     picture.add_trace(clicks)
     small = max(comparison.maps(block, *places[0], pairs[places[0]]).a.shape) <= TILE
-    return captioned(picture, _caption(block, limit, matched, small))
+    return captioned(picture, _caption(block, limit, matched, small), comparison.card)
 
 
 def _numbers(
@@ -219,4 +220,5 @@ def compared_map(
     said = say("colours from 0 to {most:.2g}", most=limit)
     if change:
         said = say("colours from −{limit:.2g} to {limit:.2g}", limit=limit)
-    return captioned(picture, " · ".join((say("rows look at columns"), said)))
+    told = " · ".join((say("rows look at columns"), said))
+    return captioned(picture, told, guess_entry(maps.guesses))

@@ -13,7 +13,7 @@ from ...core.sites import called
 from ...core.trace import Trace
 from ...i18n import join_words, say
 from ...metrics.attention.map_cells import is_tiled
-from ..html.picture import Picture
+from ..html.picture import Picture, noted
 from .chosen_heads import decided_first, most_decided, require_head
 from .html_report import heads_in_words, letters_for, room_for, runs_of
 from .long_report import Wanted, long_book
@@ -61,4 +61,4 @@ def atlas(
     said = " ".join((f"{title}. {heads_in_words(trace, chosen)}", *given_facts(trace)[:1]))
     content = page(blob, title=title, body=body, parts=parts)
     frame = framed(content, title=title, height=atlas_height(trace, chosen) + BELOW)
-    return Picture(f"{frame}<p>{html.escape(said)}</p>", said)
+    return noted(f"{frame}<p>{html.escape(said)}</p>", said, trace, before)

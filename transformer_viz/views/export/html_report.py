@@ -13,6 +13,7 @@ from ...components import Chip, ChipRow, spot, tokens_data
 from ...components.js_texts import taught
 from ...components.standalone_page import page
 from ...core.given.facts import given_facts
+from ...core.guesses import guess_html, guess_mark
 from ...core.sites import MAPS, called
 from ...core.tiles import LONG as LONG_TEXT
 from ...core.trace import Trace
@@ -290,9 +291,11 @@ def _left_out(trace: Trace, kept: int, every: bool, most: float) -> str:
 def _body(title: str, trace: Trace, before: Trace | None, said: Sequence[str]) -> str:
     """The words of the page; everything in them is escaped here."""
     facts = " ".join(filter(None, (*said, say(HONEST))))
+    guessed = guess_html(trace, before)
     origin = json.dumps(manifest(trace, before, picture="report"), indent=2, default=str)
     return (
-        f"<header><h1>{html.escape(title)}</h1><p>{html.escape(whose(trace, before))}</p></header>"
+        f"<header><h1>{html.escape(title)}</h1>"
+        f"<p>{html.escape(whose(trace, before, marked=False))}</p>{guessed}</header>"
         '<main id="tv-report"></main>'
         f"<footer><p>{html.escape(facts)}</p><p>{html.escape(_proof(trace))}</p>"
         f"<details><summary>{html.escape(say('Where this comes from'))}</summary>"
@@ -319,9 +322,11 @@ def _proof(trace: Trace) -> str:
         said.append(say("watched and unwatched output differ by {error:.0e}", error=apart))
     elif found.output_difference is not None:
         said.append(say("watched and unwatched output agree"))
+    text = say("Capture report amber: {facts}.", facts=join_words(said))
     if found.status == "green":
-        return say("Capture report green: {facts}.", facts=join_words(said))
-    return say("Capture report amber: {facts}.", facts=join_words(said))
+        text = say("Capture report green: {facts}.", facts=join_words(said))
+    mark = guess_mark(trace.guesses)
+    return f"{text} {mark}." if mark else text
 
 
 def _chips(trace: Trace) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from ...core.trace import Trace
 from ...i18n import join_words, say
 from ...metrics import describe_row
 from ...metrics.attention.map_cells import cells, refuse_lines
-from ..html.picture import Picture
+from ..html.picture import Picture, noted
 from .chosen_heads import most_decided
 from .html_report import room_for, runs_of
 from .report_data import book
@@ -63,4 +63,4 @@ def lines(
     said = " ".join((said, *given_facts(trace)[:1]))
     height = lines_height(block, len(first.rows), len(first.columns)) + AROUND
     frame = framed(page(blob, title=title, body=body), title=title, height=height)
-    return Picture(f"{frame}<p>{html.escape(said)}</p>", said)
+    return noted(f"{frame}<p>{html.escape(said)}</p>", said, trace, before)

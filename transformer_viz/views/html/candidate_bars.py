@@ -9,7 +9,7 @@ from ...core.palette import Palette, palette
 from ...core.trace import Trace
 from ...i18n import mark, say
 from ...metrics.output.top_k import Candidate, most_probable
-from .picture import Picture
+from .picture import Picture, noted
 
 LINE = 27  # pixels of a word's line
 CAPTION = mark("The most probable words at this place; a full bar is probability 1.")
@@ -56,7 +56,7 @@ def candidates(
     words = before.logits is None or before.logits.ndim > 1
     caption = say(CAPTION if words else CLASSES)
     caption += " " + say(HELD) if held is not None else ""
-    return Picture(f'<div style="{style}">{lists}</div>', caption)
+    return noted(f'<div style="{style}">{lists}</div>', caption, before, after)
 
 
 def _held(before: Trace, after: Trace | None, row: int) -> int | None:

@@ -10,7 +10,7 @@ from ...core.trace import Trace
 from ...core.trace_parts import Produced
 from ...i18n import say
 from ...metrics.output.run_changes import held_words
-from .picture import Picture
+from .picture import Picture, noted
 
 HEIGHT = 46  # pixels of a bar of probability 1
 
@@ -61,7 +61,7 @@ def outcome(
         f"color:{colours.ink};font-size:calc(14px * var(--tv-scale, 1));line-height:1.35"
     )
     html = f'<div role="list" aria-label="{caption}" style="{style}">{words}</div>'
-    return Picture(html, caption + meant)
+    return noted(html, caption + meant, before, after)
 
 
 def _word(

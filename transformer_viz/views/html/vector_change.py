@@ -10,7 +10,7 @@ from ...core.palette import Palette, palette
 from ...core.trace import Trace
 from ...i18n import mark, say
 from ...metrics.output.run_changes import vector_changes
-from .picture import Picture
+from .picture import Picture, noted
 
 HEIGHT = 46  # pixels of the longest bar
 CLEAN = mark(
@@ -48,7 +48,7 @@ def vector_change(
         f"color:{colours.ink};font-size:calc(14px * var(--tv-scale, 1));line-height:1.35"
     )
     html = f'<div role="list" aria-label="{caption}" style="{style}">{tokens}</div>'
-    return Picture(html, caption)
+    return noted(html, caption, before, after)
 
 
 def _token(row: pd.Series, column: str, most: float, colours: Palette) -> str:

@@ -18,6 +18,7 @@ from ...metrics.attention.map_cells import (
     coarse_cells,
     is_tiled,
     refuse_difference,
+    row_meaning,
 )
 from ...metrics.attention.map_difference import appended, difference
 from ...metrics.attention.thumbnails import largest_change
@@ -78,8 +79,9 @@ def printed_map(
     colours = palette(look.dark)
     limit = largest_change(values) if was else float(np.nanmax(values, initial=0.0))
     plan = _plan(now, look.width * sheet.POINTS)
+    said = row_meaning(trace, block)
     notes = [
-        say("Rows look at columns."),
+        say("{said}.", said=said[:1].upper() + said[1:]),
         now.note,
         appended(now, was) if was else "",
         _pooled(plan),

@@ -60,6 +60,8 @@ class Explorer {
     this.page = element("div", "tv-explorer");
     this.problem = element("p", "tv-problem");
     set(this.problem, "role", "status");
+    this.guessed = element("p", "tv-guessed");
+    this.guessed.dataset.role = "guess";
     this.title = element("h3");
     this.above = element("div", "tv-above");
     this.below = element("div", "tv-below");
@@ -67,7 +69,7 @@ class Explorer {
       element("section", "", this.title, this.place("head")));
     const sliders = element("div", "tv-sliders", this.place("slider-temperature"),
       this.place("slider-window"));
-    this.page.append(this.above, this.place("tokens"), cards, sliders, this.below, this.problem,
+    this.page.append(this.above, this.guessed, this.place("tokens"), cards, sliders, this.below, this.problem,
       this.place("outcome"));
     root.append(this.page);
     this.requests = new Requests(crypto.randomUUID?.() ?? String(Math.random()),
@@ -185,6 +187,8 @@ class Explorer {
       } else if (!data.problem) host.hidden = true; // else the last picture stays
     }
     this.title.textContent = data.title;
+    this.guessed.textContent = data.guessed;
+    this.guessed.hidden = !data.guessed;
     this.dock.show(data);
     this.mark();
   }
