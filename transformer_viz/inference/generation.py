@@ -80,8 +80,8 @@ def translate(
     place up, so a search ends with ``beam`` hypotheses and needs no rule when to stop. ``sample``
     draws at random at this temperature (of the output; 0 is greedy) instead, the same words for
     the same ``seed``. ``target`` scores a text instead of searching for one: text gets the end
-    token, ids are the decoder's input (start token included) and end where they end. A GPT-like
-    model appends it to the source, and its hypotheses hold only what is new.
+    token (the first of several), ids are the decoder's input (start token included) and end where
+    they end. A GPT-like model appends it to the source, and its hypotheses hold only what is new.
 
     ``max_tokens`` limits the length; left out, 1.4 tokens for each of the source and 8 more, or
     40 new ones for a GPT-like model; 8 for each second of a sound and 8 more.
