@@ -115,10 +115,12 @@ def load(
     (``{0: "10GB", "cpu": "30GB"}``), ``offload_folder`` where on disk the rest lies; both spread
     the model as ``device="auto"`` does, with the accelerate package. ``overrides`` are words
     of the layout (:class:`ModelConfig` for our own); they win over the file, and
-    ``Model.provenance`` says so. ``layout=`` names the layout instead of recognising it,
-    ``allow_nonfinite=True`` opens weights that are NaN or infinite, and ``weights="ema"`` takes the
-    running average of the weights where a file holds it too. A folder that peft saved holds an
-    adapter, which is merged in memory into the model that its config names, or ``base=`` does.
+    ``Model.provenance`` says so. ``tgt_lang=`` is the target language of a Hugging Face translator
+    whose tokenizer has several (``"deu_Latn"``). ``layout=`` names the layout instead of
+    recognising it, ``allow_nonfinite=True`` opens weights that are NaN or infinite, and
+    ``weights="ema"`` takes the running average of the weights where a file holds it too. A folder
+    that peft saved holds an adapter, which is merged in memory into the model that its config
+    names, or ``base=`` does.
 
     Raises:
         CheckpointMissing: nothing of that name (a FileNotFoundError too), here or on the Hub.

@@ -26,7 +26,7 @@ from .donors import LentPasses
 from .hearing import Heard, hear
 from .search import Batch, Path, Tell, Witness, edited
 from .seeing import set_beside
-from .token_ids import source_ids, target_ids
+from .token_ids import source_ids, target_ids, target_pieces
 
 #: Vaswani et al. 2017, section 6.1, take 0.6; on our validation pairs 1.0 gave a little more BLEU.
 LENGTH_PENALTY = 1.0
@@ -80,8 +80,8 @@ def translate(
     place up, so a search ends with ``beam`` hypotheses and needs no rule when to stop. ``sample``
     draws at random at this temperature (of the output; 0 is greedy) instead, the same words for
     the same ``seed``. ``target`` scores a text instead of searching for one: text gets the end
-    token, ids are the decoder's input (start token included) and end where they end. A GPT-like
-    model appends it to the source, and its hypotheses hold only what is new.
+    token (the first of several), ids are the decoder's input (start token included) and end where
+    they end. A GPT-like model appends it to the source, and its hypotheses hold only what is new.
 
     ``max_tokens`` limits the length; left out, 1.4 tokens for each of the source and 8 more, or
     40 new ones for a GPT-like model; 8 for each second of a sound and 8 more.
@@ -284,7 +284,7 @@ def check(model: Model, beam: int, sample: float | None, max_tokens: int | None)
 
 
 def written_ids(model: Model, heard: Heard | None, target: str | Sequence[int]) -> list[int]:
-    """The decoder's input for a given target: start token and pieces of a text, ids as given.
+    """The decoder's input for a given target: that of the tokenizer for a text, ids as given.
 
     What a model writes before every text of a sound (its language, that it transcribes) stands
     before the pieces, as it would write it itself.
@@ -294,8 +294,8 @@ def written_ids(model: Model, heard: Heard | None, target: str | Sequence[int]) 
     steps = len(model.config["opening_ids"])
     with torch.inference_mode():
         first = Batch(model, heard, None, steps).search(1)[0][0].ids
-    start, *pieces = target_ids(model, target)
-    return target_ids(model, [start, *first, *pieces])
+    start = [] if model.bos_id is None else [model.bos_id]
+    return target_ids(model, [*start, *first, *target_pieces(model, target)])
 
 
 def _forced_ids(model: Model, target: str | Sequence[int], heard: Heard | None = None) -> list[int]:
@@ -326,7 +326,7 @@ def ranked(model: Model, source: list[int], found: list[Path], penalty: float) -
             text=text(path.ids),
             score=path.total / length_norm(len(path.ids), penalty),
             steps=path.steps,
-            finished=path.ids[-1] == model.eos_id,
+            finished=path.ids[-1] in model.end_ids,
         )
         for path in found
     ]

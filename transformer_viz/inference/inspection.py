@@ -172,7 +172,7 @@ def vocabulary_of(model: Model) -> Vocabulary:
     roles = (
         ("padding", model.pad_id, pieces),
         ("start", model.bos_id, written),
-        ("end", model.eos_id, written),
+        *(("end", token, written) for token in model.end_ids),
         ("mask", model.mask_id, pieces),
     )
     special = tuple(
@@ -230,7 +230,7 @@ def _vectors(model: Model, seed: int) -> np.ndarray:
 
 def _ids(model: Model, size: int) -> list[int]:
     """Ids from all over a vocabulary of which nothing but the size is known."""
-    special = {model.pad_id, model.bos_id, model.eos_id, model.mask_id}
+    special = {model.pad_id, model.bos_id, *model.end_ids, model.mask_id}
     ordinary = [i for i in range(min(size or TOKENS, 10**6)) if i not in special]
     chosen = ordinary or list(range(max(1, size)))
     count = min(_length(model), len(chosen))

@@ -21,7 +21,14 @@ from ..preprocessing.tokenizers import PairTokenizer, target_side
 from .generation import translate, written_ids
 from .hearing import Heard, hear
 from .seeing import Beside, see, set_beside
-from .token_ids import padded_source, refuse_padding, source_ids, target_ids, vocabulary_ids
+from .token_ids import (
+    padded_source,
+    refuse_padding,
+    source_ids,
+    target_ids,
+    target_pieces,
+    vocabulary_ids,
+)
 
 #: What `trace` takes: a text, two, ids, vectors or a normalised picture, a PIL image, a path, or
 #: a sound as samples.
@@ -207,7 +214,7 @@ def _decoded(
 def _appended(model: Model, target: Any) -> list[int]:
     """What a target adds to the text of a decoder-only model: ids as given, or pieces alone."""
     if isinstance(target, str):
-        return [i for i in model.tokenizer.target_ids(target) if i != model.bos_id]
+        return target_pieces(model, target)
     return vocabulary_ids(model, "target", target)
 
 

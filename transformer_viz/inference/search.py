@@ -7,7 +7,7 @@ prefix anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +22,7 @@ from ..core.interventions import Intervention
 from ..core.search_tree import spoken_limit, usual_limit
 from ..core.sites import Site
 from .decoding.key_value_cache import CLOSE, ReadOn, forget, known_to_read_on
+from .decoding.writing_rules import apply_rules
 from .hearing import Heard
 from .token_ids import padded_source
 
@@ -47,9 +48,9 @@ class Path:
     def then(self, token: int, step: float) -> Path:
         return Path((*self.ids, token), (*self.steps, step), self.total + step)
 
-    def ends(self, eos_id: int | None, limit: int) -> bool:
+    def ends(self, end_ids: Collection[int], limit: int) -> bool:
         """Whether nothing follows its last token."""
-        return self.ids[-1] == eos_id or len(self.ids) >= limit
+        return self.ids[-1] in end_ids or len(self.ids) >= limit
 
 
 class Witness(Protocol):
@@ -85,8 +86,10 @@ class Beams:
     ``parents`` ``[live text]`` tells which text of the pass before each goes on from.
     """
 
-    def __init__(self, beam: int, limit: int, eos_id: int | None, witness: Witness | None = None):
-        self.beam, self.limit, self.eos_id, self.witness = beam, limit, eos_id, witness
+    def __init__(
+        self, beam: int, limit: int, end_ids: Collection[int], witness: Witness | None = None
+    ):
+        self.beam, self.limit, self.end_ids, self.witness = beam, limit, end_ids, witness
         self.live, self.done, self.parents = [Path()], list[Path](), [0]
 
     def grow(self, scores: Tensor) -> None:
@@ -103,7 +106,7 @@ class Beams:
         ]
         grown.sort(key=lambda one: one[1].total, reverse=True)
         kept = grown[: self.beam - len(self.done)]
-        ends = [path.ends(self.eos_id, self.limit) for _, path in kept]
+        ends = [path.ends(self.end_ids, self.limit) for _, path in kept]
         if self.witness is not None:
             self.witness.judged([path for _, path in grown], ends)
         on = [one for one, end in zip(kept, ends, strict=True) if not end]
@@ -135,6 +138,7 @@ class Batch:
         self.model, self.tell, self.witness, self.lent = model, tell, witness, lent
         self.generates = model.kind == "decoder-only"
         self.seen: Seen | None = None  # a picture beside the text of every row
+        self.texts = None if isinstance(sources, Heard) else sources
         self.sources: Tensor
         self.mask: Tensor | None = None
         if isinstance(sources, Heard):
@@ -205,17 +209,22 @@ class Batch:
             logits = self.reading.logits(list(owners), prefixes)
         else:
             logits = self.logits(list(owners), prefixes, last=True)
-        return self.scored(logits, paths)
+        return self.scored(logits, paths, owners)
 
-    def scored(self, logits: Tensor, paths: Sequence[Path]) -> Tensor:
+    def scored(
+        self, logits: Tensor, paths: Sequence[Path], owners: Sequence[int] | None = None
+    ) -> Tensor:
         """Log-probabilities ``[row, vocabulary]`` of what follows paths of one length.
 
-        ``logits`` are ``[row, token, vocabulary]``; those of the last token count.
+        ``logits`` are ``[row, token, vocabulary]``; those of the last token count. ``owners`` are
+        the numbers of the paths' sources, by default the first.
 
         Raises:
             ValueError: they are no numbers.
         """
-        scores = self._allowed(logits[:, -1].float(), len(paths[0].ids)).log_softmax(-1)
+        texts = [path.ids for path in paths]
+        scores = self._allowed(logits[:, -1].float(), owners or [0] * len(texts), texts)
+        scores = scores.log_softmax(-1)
         if bool(scores.isnan().any()):
             raise ValueError(
                 "The model's output is not a number (NaN), so no word follows: its weights are not "
@@ -225,23 +234,13 @@ class Batch:
             self.witness.passed(paths, scores)
         return scores
 
-    def _allowed(self, scores: Tensor, step: int) -> Tensor:
-        """Scores ``[row, vocabulary]`` without the tokens that this model is not to write now.
-
-        Some Hugging Face configs name such tokens, and those that every text must begin with.
-        """
-        config = self.model.config
-        opening, forced = config.get("opening_ids", ()), config.get("forced_bos_token_id")
-        if step < len(opening):
-            return _only(scores, opening[step])
-        banned = [*config.get("banned_ids", ())]
-        if step == len(opening):
-            banned += config.get("banned_first_ids", ())
-        if banned:
-            scores = scores.index_fill(1, torch.tensor(banned, device=scores.device), -torch.inf)
-        if not step and forced is not None:
-            return _only(torch.zeros_like(scores), [forced])
-        return scores
+    def _allowed(
+        self, scores: Tensor, owners: Sequence[int], texts: Sequence[Sequence[int]]
+    ) -> Tensor:
+        """Scores ``[row, vocabulary]`` without the tokens that must not follow these texts."""
+        read = [self.starts[own] for own in owners]
+        sources = None if self.texts is None else [self.texts[own] for own in owners]
+        return apply_rules(self.model.config, scores, read, texts, self.model.end_ids, sources)
 
     def search(self, beam: int) -> list[list[Path]]:
         """Up to ``beam`` paths of each source; one that ends gives its place in the beam up."""
@@ -256,7 +255,7 @@ class Batch:
 
     def beams(self, beam: int, limit: int) -> Beams:
         """The beginning of a search of one source, of at most ``limit`` tokens."""
-        return Beams(beam, limit, self.model.eos_id, self.witness)
+        return Beams(beam, limit, self.model.end_ids, self.witness)
 
     def confirms(self, found: list[list[Path]]) -> bool:
         """Whether the texts of one source, that of the longest, get the same numbers uncached.
@@ -280,7 +279,10 @@ class Batch:
     def _agrees(self, path: Path, owner: int) -> bool:
         rows = self.logits([owner], [path.ids[:-1]])[0, -len(path.ids) :].float()
         scores = torch.stack(
-            [self._allowed(row[None], step).log_softmax(-1)[0] for step, row in enumerate(rows)]
+            [
+                self._allowed(row[None], [owner], [path.ids[:step]]).log_softmax(-1)[0]
+                for step, row in enumerate(rows)
+            ]
         )
         steps = scores.gather(-1, torch.tensor(path.ids, device=scores.device)[:, None])[:, 0]
         kept = torch.tensor(path.steps, device=steps.device)
@@ -291,26 +293,25 @@ class Batch:
         """One path of the first source, drawn token by token."""
         random = torch.Generator().manual_seed(seed)  # on the CPU: the same words on any device
         path = Path()
-        while not path.ids or not path.ends(self.model.eos_id, self.limits[0]):
+        while not path.ids or not path.ends(self.model.end_ids, self.limits[0]):
             values = self.following([(0, path)])[0].double().cpu()
             token = int(torch.multinomial(drawing(values, temperature), 1, generator=random))
             path = path.then(token, float(values[token]))
             if self.witness is not None:
-                self.witness.judged([path], [path.ends(self.model.eos_id, self.limits[0])])
+                self.witness.judged([path], [path.ends(self.model.end_ids, self.limits[0])])
         return path
 
     def score(self, ids: list[int]) -> Path:
-        """Given tokens as the path of the first source, from one forced pass."""
-        rows = self.logits([0], [ids[:-1]])[0, -len(ids) :].float().log_softmax(-1)
+        """Given tokens as the path of the first source, from one forced pass.
+
+        A first token that the model must write costs nothing, as in a search.
+        """
+        rows = self.logits([0], [ids[:-1]])[0, -len(ids) :].float()
+        if ids[0] == self.model.config.get("forced_bos_token_id"):
+            rows[0] = self._allowed(rows[:1], [0], [()])[0]
+        rows = rows.log_softmax(-1)
         steps = rows.gather(-1, torch.tensor(ids, device=rows.device)[:, None]).flatten().tolist()
         return Path(tuple(ids), tuple(steps), sum(steps))
-
-
-def _only(scores: Tensor, ids: list[int]) -> Tensor:
-    """Scores ``[row, vocabulary]`` of these ids, and of no others."""
-    left = torch.full_like(scores, -torch.inf)
-    left[:, ids] = scores[:, ids]
-    return left
 
 
 def drawing(values: Tensor, temperature: float) -> Tensor:

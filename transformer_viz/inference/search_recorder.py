@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ def record(
     block = "decoder" if model.kind == "decoder-only" else "cross"
     # the first pass over one token looks like an encoder's where its path calls it one, as BERT's
     maps = (block, "encoder") if block == "decoder" and model.eyes is None else (block,)
-    witness = Recorder(block, model.eos_id, sample or None, maps)
+    witness = Recorder(block, model.end_ids, sample or None, maps)
     found = translate(
         model,
         source,
@@ -73,11 +73,11 @@ class Recorder:
     def __init__(
         self,
         block: str,
-        eos_id: int | None,
+        end_ids: Collection[int],
         temperature: float | None,
         maps: tuple[str, ...] = (),
     ):
-        self.block, self.eos_id, self.temperature = block, eos_id, temperature
+        self.block, self.end_ids, self.temperature = block, end_ids, temperature
         self.maps = maps or (block,)
         self.begin()
 
@@ -175,7 +175,7 @@ class Recorder:
     def _fate(self, path: Path, ended: bool) -> int:
         if not ended:
             return KEPT
-        return ENDED if path.ids[-1] == self.eos_id else CUT
+        return ENDED if path.ids[-1] in self.end_ids else CUT
 
     def _chance(self, path: Path) -> float:
         """How likely the last token was to be drawn."""

@@ -28,13 +28,22 @@ def source_ids(model: Model, source: str | Iterable[SupportsIndex]) -> list[int]
 
 
 def target_ids(model: Model, target: str | Iterable[SupportsIndex]) -> list[int]:
-    """The decoder's input: start token and pieces of a text, ids exactly as given.
+    """The decoder's input: start token, language where the model reads one, and pieces of a text;
+    ids exactly as given.
 
     Raises:
         ValueError: no tokens, an id outside the vocabulary, or more tokens than positions.
     """
     ids = model.tokenizer.target_ids(target) if isinstance(target, str) else target
     return _checked(model, "target", ids)
+
+
+def target_pieces(model: Model, text: str) -> list[int]:
+    """Return the pieces of a target text alone, without what stands before every target."""
+    read = getattr(model.tokenizer, "piece_ids", None)
+    if read is not None:
+        return [int(i) for i in read(text)]
+    return [i for i in model.tokenizer.target_ids(text) if i != model.bos_id]
 
 
 def padded_source(

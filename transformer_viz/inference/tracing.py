@@ -73,7 +73,8 @@ def trace(
             vectors ``[token, d_model]``, a picture (an image, the path of one, or normalised
             floats ``[channel, height, width]``), or a sound (the path of a WAV file, floats
             ``[sample]`` at the model's rate, or ``(samples, rate)``).
-        target: text, or the decoder's input ids with their start token; left out, it is decoded
+        target: text, which is read as the model was trained to (start token, language, pieces; no
+            end token), or the decoder's input ids with their start token; left out, it is decoded
             greedily under the same intervention. A decoder-only model appends it to the source.
         image: a picture beside the text, for models that read both: an image, the path or the
             bytes of one, or normalised floats ``[channel, height, width]``. It stands where the

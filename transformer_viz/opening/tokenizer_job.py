@@ -13,7 +13,7 @@ from ..checkpoints.hugging_face.library import library
 from ..checkpoints.hugging_face.side_files import makes_pairs, open_tokenizer
 from ..confinement.channel import MOST, Channel
 from ..preprocessing.elsewhere import SPECIAL
-from ..preprocessing.hugging_face import without_panics
+from ..preprocessing.hugging_face import NO_LANGUAGES, added_special_ids, pieces_of, without_panics
 from ..preprocessing.tokenizers import processor
 from .plain_data import encode
 from .rehearsal import refusal
@@ -63,9 +63,12 @@ def _byte_pairs(request: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 def _facts(made: Any) -> dict[str, Any]:
     """What the server must know of a tokenizer of the library without asking each time."""
-    return {
-        "pieces": [str(piece) for piece in made.convert_ids_to_tokens(list(range(len(made))))],
+    language = getattr(made, "tgt_lang", NO_LANGUAGES)
+    named = {} if language == NO_LANGUAGES else {"language": language and str(language)}
+    return named | {
+        "pieces": list(pieces_of(made)),
         "special": list(made.all_special_ids),
+        "added": sorted(added_special_ids(made)),
         "named": {role: getattr(made, f"{role}_token_id", None) for role in SPECIAL},
         "pair": int(made.num_special_tokens_to_add(pair=True)) if makes_pairs(made) else 0,
     }

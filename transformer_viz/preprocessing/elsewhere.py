@@ -105,6 +105,10 @@ class RemoteTokenizer:
         self._ask = ask
         self._pieces = texts(facts.get("pieces"), MOST_PIECES)
         self.all_special_ids = ids(facts.get("special"))
+        self.added_special_ids = ids(facts.get("added", []))
+        if "language" in facts:
+            given = facts["language"]
+            self.tgt_lang = None if given is None else text_of(given)
         self._pair = ids([facts.get("pair", 0)])[0]
         named = facts.get("named")
         for role in SPECIAL:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,9 @@ from typing import Any
 from ..core.errors import is_fault, is_panic
 from ..core.trace_parts import Tokens
 from .tokenizers import arrange, piece, swallowed, whole
+
+PROBE = "a"  # a text whose special tokens are looked at
+NO_LANGUAGES = ""  # in place of a language, where a tokenizer has none
 
 
 @contextmanager
@@ -37,26 +40,59 @@ def without_panics() -> Iterator[None]:
 class HuggingFaceText:
     """Wraps a tokenizer of the transformers library, which the caller opened.
 
-    Sources get the special tokens that the tokenizer itself adds. ``start_id`` is the decoder's
-    start token (``decoder_start_token_id`` of the model's config).
+    Sources get the special tokens that the tokenizer itself adds.
 
     The wrapped object switches modes while it works (text or target text, padding), so calls
     wait for each other.
+
+    Args:
+        tokenizer: the library's.
+        start_id: the decoder's start token (``decoder_start_token_id`` of the model's config).
+        framed: whether a target gets what the tokenizer itself puts before it too, as the library
+            does in training: ``[start, language, pieces]`` of NLLB. The end token is left out.
+        forced_id: what stands there instead, because the model must write it first.
+        language_starts: whether the language that ends a target in training is the start token.
+        end_ids: tokens that end a text; those that the tokenizer marks as special are special.
+            A tokenizer that closes a target with none of them was not made for this model, and
+            puts nothing before it.
     """
 
-    def __init__(self, tokenizer: Any, *, start_id: int | None = None):
+    def __init__(
+        self,
+        tokenizer: Any,
+        *,
+        start_id: int | None = None,
+        framed: bool = False,
+        forced_id: int | None = None,
+        language_starts: bool = False,
+        end_ids: Collection[int] = (),
+    ):
         self._tokenizer = tokenizer
-        self._start = [] if start_id is None else [start_id]
+        self._start, self._framed, self._forced = start_id, framed, forced_id
+        self._language_starts = language_starts
+        self._ends = set(end_ids)
+        self._frames: dict[Any, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self._lock = threading.Lock()
         self._special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+        self._special |= added_special_ids(tokenizer).intersection(end_ids)
         if start_id is not None:
             self._special.add(start_id)
+
+    @property
+    def languages(self) -> bool:
+        """Whether the tokenizer marks a target with its language."""
+        return self.language != NO_LANGUAGES
+
+    @property
+    def language(self) -> str | None:
+        """The tokenizer's target language; None where it is not said, empty where it has none."""
+        named: str | None = getattr(self._tokenizer, "tgt_lang", NO_LANGUAGES)
+        return named
 
     @cached_property
     def pieces(self) -> Sequence[str]:
         with without_panics():
-            size = len(self._tokenizer)
-            return tuple(str(p) for p in self._tokenizer.convert_ids_to_tokens(list(range(size))))
+            return pieces_of(self._tokenizer)
 
     @cached_property
     def _mark(self) -> str:
@@ -71,9 +107,62 @@ class HuggingFaceText:
             return list(self._tokenizer(whole(text))["input_ids"])
 
     def target_ids(self, text: str) -> list[int]:
+        return [*self.opening_ids(), *self.piece_ids(text)]
+
+    def piece_ids(self, text: str) -> list[int]:
+        """The pieces of a target alone."""
         with self._lock, without_panics():
-            made = self._tokenizer(text_target=whole(text), add_special_tokens=False)
-        return [*self._start, *made["input_ids"]]
+            return self._encode_target(whole(text), special=False)
+
+    def opening_ids(self) -> list[int]:
+        """What a decoder reads before the pieces of a target: its start token, its language."""
+        start = [] if self._start is None else [self._start]
+        if not self._framed:
+            return start
+        before, after = self.frame()
+        if self._language_starts and not before and len(after) > 1:
+            start = [after[-1]]
+        ends = self._ends | {getattr(self._tokenizer, "eos_token_id", None)} - {None}
+        if self._forced is not None:
+            before = (self._forced,)
+        elif after and ends and not ends.intersection(after):
+            before = ()
+        elif list(before[:1]) == start and (not after or len(before) > 1):
+            before = before[1:]  # the tokenizer names the start itself, as Whisper's does
+        return [*start, *before]
+
+    def frame(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The special tokens that the tokenizer puts before and after a target."""
+        language = self.language
+        if language not in self._frames:
+            with self._lock, without_panics():
+                every = self._encode_target(PROBE, special=True)
+                bare = self._encode_target(PROBE, special=False)
+            more = len(every) - len(bare)
+            places = [n for n in range(more + 1) if every[n : n + len(bare)] == bare]
+            found = (
+                (tuple(every[: places[0]]), tuple(every[places[0] + len(bare) :]))
+                if (bare and places)
+                else ((), ())
+            )
+            self._frames[language] = found
+            self._special |= {*found[0], *found[1]} - {self._tokenizer.unk_token_id}
+            if self._forced is not None and found[0]:
+                self._special.add(self._forced)  # it stands there in the language's place
+        return self._frames[language]
+
+    def _encode_target(self, text: str, *, special: bool) -> list[int]:
+        """The ids of a target; a tokenizer that needs a language and has none reads a source."""
+        tokenizer, language = self._tokenizer, self.language
+        try:
+            made = tokenizer(text_target=text, add_special_tokens=special)
+        except (KeyError, ValueError):
+            if language is not None:
+                raise
+            made = tokenizer(text, add_special_tokens=False)
+        if language is None and tokenizer.tgt_lang is not None:
+            tokenizer.tgt_lang = None  # some take the source's from then on
+        return list(made["input_ids"])
 
     def pair_ids(self, first: str, second: str) -> tuple[list[int], list[int]]:
         """Both texts as one source, and for each token the segment that this tokenizer gives it.
@@ -102,6 +191,22 @@ class HuggingFaceText:
 
     def lost(self, text: str) -> tuple[str, ...]:
         return swallowed(text, self.source_ids)
+
+
+def pieces_of(tokenizer: Any) -> tuple[str, ...]:
+    """All pieces of a tokenizer; M2M100's does not count those of its languages."""
+    languages = getattr(tokenizer, "lang_token_to_id", None) or {}
+    size = max(len(tokenizer), *(int(token) + 1 for token in languages.values()), 0)
+    return tuple(str(piece) for piece in tokenizer.convert_ids_to_tokens(list(range(size))))
+
+
+def added_special_ids(tokenizer: Any) -> set[int]:
+    """The ids of a tokenizer that it marks as special, whether or not they have a role."""
+    known = getattr(tokenizer, "added_special_ids", None)
+    if known is not None:
+        return set(known)
+    added = getattr(tokenizer, "added_tokens_decoder", None) or {}
+    return {int(token) for token, piece in added.items() if getattr(piece, "special", False)}
 
 
 def _owners(texts: Sequence[int | None]) -> list[int]:

@@ -127,8 +127,8 @@ class PlainIds:
     """No vocabulary at all: a text is token ids, ``2 45 3``, taken exactly as typed.
 
     Nothing is added to them; only an empty text gives the end token (or, as a target, the start
-    token), where the model has one. ``size`` and ``target_size`` (by default the same) bound the
-    ids of the two sides; None leaves them open.
+    token), where the model has one. ``end_ids`` end a text as well. ``size`` and ``target_size``
+    (by default the same) bound the ids of the two sides; None leaves them open.
     """
 
     def __init__(
@@ -139,11 +139,12 @@ class PlainIds:
         pad_id: int | None = None,
         bos_id: int | None = None,
         eos_id: int | None = None,
+        end_ids: Sequence[int] = (),
     ):
         self.size = size
         self.target_size = size if target_size is None else target_size
         self.bos_id, self.eos_id = bos_id, eos_id
-        self._special = {pad_id, bos_id, eos_id}
+        self._special = {pad_id, bos_id, eos_id, *end_ids}
         self.pieces: Sequence[str] = tuple(map(str, range(max(size or 0, self.target_size or 0))))
 
     def source_ids(self, text: str) -> list[int]:

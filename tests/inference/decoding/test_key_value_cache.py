@@ -289,7 +289,7 @@ def test_a_row_that_looks_ahead_is_no_row_of_a_step() -> None:
     path, causal = search.Path((7, 8, 9), (-1.0, -1.0, -1.0), -3.0), torch.ones(1, 2, 4, 4).tril()
 
     def reviewed(weights: torch.Tensor, block: str = "decoder") -> tuple[bool, list[int]]:
-        witness = Recorder(block, None, None)
+        witness = Recorder(block, (), None)
         kind = "self" if block == "decoder" else "cross"
         witness.watch(Capture(CaptureRequest()))
         witness.unseen = True  # as after a search of which no pass was watched

@@ -74,7 +74,7 @@ def watched(
 def own_run(model: Model, text: str, changes: str) -> tuple[str, Trace, int]:
     """A model's own greedy translation under edits, the run over it, and how large the model is."""
     said, ids = translated(model, text, 1, changes)
-    words = ids[:-1] if ids and ids[-1] == model.eos_id else ids
+    words = ids[:-1] if ids and ids[-1] in model.end_ids else ids
     target = (model.bos_id or 0, *words)
     trace = watched(model, text, target, changes, ("weights", "scores", "hidden"))
     return said, trace, model.parameters

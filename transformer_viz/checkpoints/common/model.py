@@ -123,8 +123,8 @@ class Model:
     ``pair`` the two towers of which this is that of the captions; ``notes`` are sentences that
     whoever looks at this model must know; ``unwrapped`` the containers and prefixes that its file
     had around the weights; ``file_size`` the bytes of all its files of weights; ``layer_numbers``
-    the model's own number of each layer that attends, where it is told. One object serves all
-    visitors and threads.
+    the model's own number of each layer that attends, where it is told. ``further_end_ids`` end a
+    text as ``eos_id`` does. One object serves all visitors and threads.
     """
 
     name: str
@@ -138,6 +138,7 @@ class Model:
     pad_id: int | None = None
     bos_id: int | None = None
     eos_id: int | None = None
+    further_end_ids: tuple[int, ...] = ()
     max_tokens: int | None = None
     dtype: str = "float32"
     hash: str = ""
@@ -159,6 +160,11 @@ class Model:
     file_size: int = 0
     layer_numbers: tuple[int, ...] = ()
     provenance: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def end_ids(self) -> tuple[int, ...]:
+        """All tokens that end a text, `eos_id` first."""
+        return self.further_end_ids if self.eos_id is None else (self.eos_id, *self.further_end_ids)
 
     @property
     def guesses(self) -> tuple[str, ...]:

@@ -15,9 +15,8 @@ from torch import Tensor, nn
 
 from ...preprocessing.audio import AudioReader
 from ...preprocessing.elsewhere import RemoteTokenizer
-from ...preprocessing.hugging_face import HuggingFaceText
 from ...preprocessing.images import ImageReader
-from ...preprocessing.tokenizers import PlainIds, Tokenizer
+from ...preprocessing.tokenizers import Tokenizer
 from ..common.model import Model
 from ..common.number_type import name_of, rounding_note
 from ..files.errors import CheckpointError
@@ -29,8 +28,17 @@ from .feature_extractor import hearing_of
 from .image_processor import prefix, reader_of, registers_of
 from .library import library
 from .parts import parts_of, sees, senses_of, takes, words_config
-from .side_files import generation, makes_pairs
-from .special_tokens import IDS, opening, special_ids
+from .side_files import generation_words, makes_pairs
+from .special_tokens import (
+    IDS,
+    face_of,
+    names_start,
+    of_language,
+    opening,
+    special_ids,
+    target_notes,
+    writing_rules,
+)
 from .trial_run import ADVICE, Trial, runs_apart, try_out
 
 NAME = "hugging_face"
@@ -60,7 +68,7 @@ def wrap(
     """A Model around a model of the library in memory, put into evaluation mode.
 
     ``tokenizer`` may be one of the library's own. ``overrides`` may say ``pad_id``, ``bos_id``,
-    ``eos_id`` and ``max_tokens``; the rest is built already.
+    ``eos_id``, ``max_tokens``, ``forced_bos_token_id`` and ``tgt_lang``; the rest is built already.
 
     Raises:
         CheckpointError: other overrides; a model without attention that could be shown.
@@ -105,17 +113,22 @@ def build_model(
     """
     whole: Any = module.config
     config = words_config(whole)
-    file = file if config is whole else file.get("text_config") or {}
     origin = "module" if folder is None else "file"
-    beside = {} if folder is None else generation(folder)
+    beside, place = generation_words(module, folder, file, origin)
+    file = file if config is whole else file.get("text_config") or {}
     own = tokenizer if of_library(tokenizer) else None
     decodes = TARGET in inspect.signature(module.forward).parameters and config.is_encoder_decoder
-    ids, named = special_ids(config, beside, own, overrides, decodes=decodes, origin=origin)
+    overrides = of_language(own, overrides, config.model_type, decodes=decodes)
+    ids, named = special_ids(
+        config, beside, own, overrides, decodes=decodes, origin=origin, place=place, said=said
+    )
     reads = takes(type(module), whole)
     image, audio, seen, told = _readers(reads, folder, config)
-    if audio and decodes:
-        said_first = opening(beside, vocabulary_size(config) or 0)
-        ids, named = ids | said_first, named | dict.fromkeys(said_first, "sidecar")
+    size = vocabulary_size(config)
+    rules = writing_rules(beside, ids.get("end_ids", [ids.get("eos_id")]))
+    steps = opening(beside, size or 0) if audio and decodes else []
+    rules |= {"opening_ids": steps} if steps else {}
+    ids, named = ids | rules, named | dict.fromkeys(rules, place)
     source, target = _sample(module, image or audio, ids, decodes)
     trial = try_out(module, make_calls(module), source, target)
     kind = _kind(trial, decodes)
@@ -126,7 +139,8 @@ def build_model(
     words, origins = described(config.to_dict(), file, said, kind, gives, origin)
     if audio:
         words.pop("source_vocab", None)
-    face = _face(tokenizer, own, ids, config, decodes)
+    start_named = names_start(config, beside, overrides, said)
+    face = face_of(tokenizer, own, ids, config, size, decodes=decodes, start_named=start_named)
     eyes, blind = eyes_of(module, folder, face) if reads == "text" and sees(whole) else (None, "")
     first = next(module.parameters())
     return Model(
@@ -141,6 +155,7 @@ def build_model(
         pad_id=ids.get("pad_id"),
         bos_id=ids.get("bos_id"),
         eos_id=ids.get("eos_id"),
+        further_end_ids=tuple(ids.get("end_ids", ())[1:]),
         max_tokens=None if image else ids.get("max_tokens", _longest(module)),
         dtype=name_of(first.dtype),
         folder=folder,
@@ -158,6 +173,7 @@ def build_model(
             *(_unseen(whole, eyes is not None) if reads == "text" else ()),
             *_heard(module, audio),
             *_notes(config, trial, words, kind),
+            *target_notes(face, ids, named, config, beside, kind),
             *rounding_note(name_of(first.dtype)),
         ),
         provenance=origins | named | told,
@@ -245,23 +261,6 @@ def _gives(module: nn.Module, trial: Trial, decodes: bool) -> str:
     sizes = [getattr(config, n, None) for n in ("tgt_vocab_size", "decoder_vocab_size")]
     words = module.get_output_embeddings() is not None  # type: ignore[operator]
     return "words" if words and trial.shape[2] in (*sizes, vocabulary_size(config)) else "vectors"
-
-
-def _face(
-    tokenizer: Any, own: Any, ids: Mapping[str, Any], config: Any, decodes: bool
-) -> Tokenizer:
-    """The tokenizer behind our own face."""
-    if own is not None:
-        return HuggingFaceText(own, start_id=ids.get("bos_id") if decodes else None)
-    if tokenizer is not None:
-        given: Tokenizer = tokenizer
-        return given
-    target = getattr(config, "tgt_vocab_size", None)
-    return PlainIds(
-        vocabulary_size(config),
-        target_size=target,
-        **{word: ids.get(word) for word in ("pad_id", "bos_id", "eos_id")},
-    )
 
 
 def _longest(module: nn.Module) -> int | None:
@@ -391,6 +390,3 @@ def _notes(config: Any, trial: Trial, settings: Mapping[str, Any], kind: str) ->
             "The rows of its maps sum to less than 1: a part of each goes to a learned sink that "
             "is no token."
         )
-    ends = getattr(config, "eos_token_id", None)
-    if kind != "encoder-only" and isinstance(ends, list) and len(ends) > 1:
-        yield f"It may end with any of the tokens {ends}; here a text ends with the first."

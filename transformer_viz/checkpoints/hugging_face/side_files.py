@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ VOCABULARIES = (
     *("sentencepiece.bpe.model", "tokenizer.model", "source.spm", "spm.model"),
 )
 GENERATION = "generation_config.json"
+PARTS = ("decoder", "generator", "text_config")  # of configs, whose words a whole may leave out
 MAX_BESIDE = 2**26  # bytes of any file of a tokenizer
 WRITTEN = (".json", ".txt", ".model", ".spm", ".bpe", ".vocab", ".jinja")  # how their names end
 MAX_NUMBER = 2**20  # of any number that is no length
@@ -76,9 +78,37 @@ def _unread(reason: str) -> str:
     return f"Its tokenizer cannot be opened ({reason}), so token ids are typed as numbers."
 
 
-def generation(folder: Path) -> dict[str, Any]:
-    """The words of ``generation_config.json``: start and end tokens; empty where there is none."""
-    return read_config(folder / GENERATION)
+def generation_words(
+    module: Any, folder: Path | None, file: Mapping[str, Any], origin: str
+) -> tuple[dict[str, Any], str]:
+    """Return the words that ``generate`` reads, such as start and end tokens, and their origin.
+
+    They are those of ``generation_config.json``, or for a model in memory of its
+    ``generation_config``; they count alone where there are any. Else they are those of the config.
+
+    Args:
+        module: the library's model.
+        folder: where its files stand; None for a model in memory.
+        file: what ``config.json`` itself said; the library's config leaves some of it out.
+        origin: where the words of ``file`` stand.
+    """
+    if folder is not None and (folder / GENERATION).is_file():
+        return read_config(folder / GENERATION), "sidecar"
+    own = getattr(module, "generation_config", None)
+    if folder is None and own is not None:
+        return dict(own.to_dict()), "module"
+    config, words = module.config.to_dict(), dict[str, Any]()
+    inner = [_part(config), _part(file)]
+    for given in (*inner, config, file):
+        words |= {word: value for word, value in given.items() if value is not None}
+    return words, origin
+
+
+def _part(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the words of the part of a model that writes, where its config has one."""
+    named = (config[name] for name in PARTS if isinstance(config.get(name), Mapping))
+    found: Mapping[str, Any] = next(named, {})
+    return found
 
 
 def makes_pairs(tokenizer: Any) -> bool:

@@ -1,13 +1,30 @@
-"""The special tokens of a Hugging Face model: which ids start, end and pad its texts."""
+"""The special tokens of a Hugging Face model: what starts, ends and pads its texts, what a target
+begins with, and which rules hold for what it writes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
+from ...preprocessing.hugging_face import HuggingFaceText, pieces_of
+from ...preprocessing.tokenizers import PlainIds, Tokenizer
 from ..files.errors import CheckpointError
 
-IDS = ("pad_id", "bos_id", "eos_id", "max_tokens")  # what a user may say, beside the config's words
+#: What a user may say, beside the config's words.
+IDS = ("pad_id", "bos_id", "eos_id", "max_tokens", "forced_bos_token_id", "tgt_lang")
+#: Rules of ``generate`` that are not followed here, and the values that ask for nothing.
+UNFOLLOWED = {
+    "encoder_repetition_penalty": (1,),
+    "exponential_decay_length_penalty": (),
+    "guidance_scale": (1,),
+    "sequence_bias": (),
+    "stop_strings": (),
+    "watermarking_config": (),
+}
+#: Kinds of models whose training moves the last token of a target, its language, to the front.
+WRAPPING = ("mbart", "plbart")
 
 
 def special_ids(
@@ -18,86 +35,330 @@ def special_ids(
     *,
     decodes: bool,
     origin: str,
+    place: str = "sidecar",
+    said: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The special ids that a model has, and where each came from.
+    """Return the special ids that a model has, and where each came from.
 
-    They come from the user, ``generation_config.json``, the config or the tokenizer. ``pad_id``,
+    They come from the user, the words of generation, the config or the tokenizer. ``pad_id``,
     ``bos_id`` (what a decoder beside an encoder reads first, where ``decodes``) and ``eos_id`` are
-    those of the `Model`; ``forced_bos_token_id`` is what a decoder must write first (the language
-    of mBART), ``banned_ids`` what it never writes (Marian's padding). Padding that is the end token
-    too is no padding: an end token inside a text must be seen. ``origin`` is where the words of
-    ``config`` stand.
+    those of the `Model`; ``end_ids`` are all tokens that end a text, where there are several;
+    ``forced_bos_token_id`` is what a decoder must write first (the language of mBART). Padding that
+    is the end token too is no padding: an end token inside a text must be seen.
+
+    Args:
+        config: the library's config.
+        generation: what ``generate`` reads, see `side_files.generation_words`.
+        tokenizer: the library's, or None.
+        overrides: what the user said, in our names.
+        decodes: whether a decoder stands beside an encoder.
+        origin: where the words of ``config`` stand.
+        place: where the words of ``generation`` stand.
+        said: what the user said, in the config's names.
 
     Raises:
         CheckpointError: an override that is no id.
     """
     ids, origins = _said(overrides)
-    places = (("sidecar", generation.get), (origin, lambda name: getattr(config, name, None)),
-              ("sidecar", lambda name: getattr(tokenizer, name, None)))  # fmt: skip
+    written = (place, generation.get)
+    places = (
+        ("override", (said or {}).get),
+        written,
+        (origin, lambda name: getattr(config, name, None)),
+        ("sidecar", lambda name: getattr(tokenizer, name, None)),
+    )
     starts = ("decoder_start_token_id", "bos_token_id") if decodes else ("bos_token_id",)
-    for word, names in (
-        ("bos_id", starts),
-        ("eos_id", ("eos_token_id",)),
-        ("pad_id", ("pad_token_id",)),
-        ("forced_bos_token_id", ("forced_bos_token_id",)),
+    for word, names, asked in (
+        ("bos_id", starts, places),
+        ("pad_id", ("pad_token_id",), places),
+        ("forced_bos_token_id", ("forced_bos_token_id",), places[:2]),
     ):
-        found = [(_first(ask(name)), place) for name in names for place, ask in places]
-        best = next(((token, place) for token, place in found if token is not None), None)
+        found = [(_first(ask(name)), where) for where, ask in asked for name in names]
+        best = next(((token, where) for token, where in found if token is not None), None)
         if best is not None and word not in ids:
             ids[word], origins[word] = best
+    if "eos_id" not in ids:
+        named = [(_listed(ask("eos_token_id")), where) for where, ask in places]
+        if silent_end(config, generation) is not None:
+            named = named[:2]  # `generate` ends at none of the others either
+        ends, where = next((one for one in named if one[0]), ([], ""))
+        if ends:
+            ids["eos_id"], origins["eos_id"] = ends[0], where
+        if len(ends) > 1:
+            ids["end_ids"], origins["end_ids"] = ends, where
+    elif isinstance(ids["eos_id"], list):
+        ends = ids["eos_id"]
+        ids["eos_id"] = ends[0]
+        if len(ends) > 1:
+            ids["end_ids"], origins["end_ids"] = ends, "override"
     if ids.get("pad_id") == ids.get("eos_id") and origins.get("pad_id") != "override":
         ids.pop("pad_id", None)
         origins.pop("pad_id", None)
-    banned = generation.get("bad_words_ids") or getattr(config, "bad_words_ids", None) or []
-    alone = [words[0] for words in banned if isinstance(words, list) and len(words) == 1]
-    if alone:
-        ids["banned_ids"] = alone
-        origins["banned_ids"] = "sidecar" if generation.get("bad_words_ids") else origin
     return ids, origins
 
 
+def names_start(
+    config: Any,
+    generation: Mapping[str, Any],
+    overrides: Mapping[str, Any],
+    said: Mapping[str, Any],
+) -> bool:
+    """Return whether the decoder's start is named as such, and not a mere ``bos_token_id``."""
+    if overrides.get("bos_id") is not None:
+        return True
+    for ask in (said.get, generation.get, lambda name: getattr(config, name, None)):
+        if _first(ask("decoder_start_token_id")) is not None:
+            return True
+        if _first(ask("bos_token_id")) is not None:
+            return False
+    return False
+
+
+def silent_end(config: Any, generation: Mapping[str, Any]) -> int | None:
+    """Return the config's end token where ``generate`` does not read it, because its own words,
+    which count alone, name none."""
+    if _listed(generation.get("eos_token_id")):
+        return None
+    return _first(getattr(config, "eos_token_id", None))
+
+
 def _said(overrides: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    said = {word: value for word, value in overrides.items() if word in IDS}
+    said = {word: overrides[word] for word in IDS if word in overrides and word != "tgt_lang"}
     for word, value in said.items():
-        if value is not None and _first([value]) is None:
+        several = isinstance(value, list | tuple) and word == "eos_id"
+        if several and value and len(_listed(value)) == len(value):
+            said[word] = list(value)
+        elif value is not None and (several or _first([value]) is None):
             raise CheckpointError(f"{word} is a whole number from 0; got {value!r}.")
     return said, dict.fromkeys(said, "override")
 
 
+def _listed(value: Any) -> list[int]:
+    """Return an id, or several, as a list without those that are none."""
+    given = value if isinstance(value, list | tuple) else [value]
+    return list(dict.fromkeys(i for i in map(_first, given) if i is not None))
+
+
 def _first(value: Any) -> int | None:
-    """An id, or the first of several; negative ones mean that there is none."""
+    """Return an id, or the first of several; negative ones mean that there is none."""
     if isinstance(value, list | tuple) and value:
         value = value[0]
     good = isinstance(value, int) and not isinstance(value, bool) and value >= 0
     return value if good else None
 
 
-def opening(generation: Mapping[str, Any], size: int) -> dict[str, list[Any]]:
-    """What Whisper's ``generation_config.json`` says about the words that it writes.
-
-    ``opening_ids`` are the ids that each of the first words is chosen from (its language, to
-    transcribe, without times), ``banned_ids`` what it never writes, and ``banned_first_ids`` what
-    not right after the opening. Empty where the file does not say it.
+def opening(generation: Mapping[str, Any], size: int) -> list[list[int]]:
+    """Return the ids that each of Whisper's first words is chosen from: its language, to
+    transcribe, without times. Empty where the words of generation do not say it.
 
     Args:
-        generation: the file's words.
+        generation: what ``generate`` reads.
         size: of the vocabulary; ids beyond it, which files of small models have too, are left out.
     """
-
-    def ids(given: Any) -> list[int]:
-        listed = isinstance(given, Iterable) and not isinstance(given, str | Mapping)
-        numbers = [_first([i]) for i in (given if listed else [given])]
-        return [i for i in numbers if i is not None and i < size]
-
     several = generation.get("is_multilingual") is not False
     languages, tasks = (
         words if several and isinstance(words, Mapping) else {}
         for words in map(generation.get, ("lang_to_id", "task_to_id"))
     )
     steps = (languages.values(), tasks.get("transcribe"), generation.get("no_timestamps_token_id"))
-    found: dict[str, list[Any]] = {
-        "opening_ids": [chosen for chosen in map(ids, steps) if chosen],
-        "banned_ids": ids(generation.get("suppress_tokens")),
-        "banned_first_ids": ids(generation.get("begin_suppress_tokens")),
+    return [chosen for chosen in (_known(step, size) for step in steps) if chosen]
+
+
+def writing_rules(generation: Mapping[str, Any], ends: Iterable[int | None]) -> dict[str, Any]:
+    """Return the rules of ``generate`` about which tokens may follow, as words of the config.
+
+    ``banned_ids`` are tokens that are never written (Marian's padding), ``banned_first_ids`` those
+    that are not written first, ``banned_words`` sequences of several; ``min_length`` counts the
+    tokens that were read too and ``min_new_tokens`` does not; ``no_repeat_ngram_size``,
+    ``encoder_no_repeat_ngram_size`` and ``repetition_penalty`` are as in the library. Rules that
+    change nothing are left out.
+
+    Args:
+        generation: what ``generate`` reads.
+        ends: the tokens that end a text; one that is banned as a word of its own is not banned.
+    """
+    words = generation.get("bad_words_ids")
+    bad = [_known(word) for word in words] if isinstance(words, list) else []
+    alone = [ids[0] for ids in bad if len(ids) == 1 and ids[0] not in set(ends)]
+    found: dict[str, Any] = {
+        "banned_ids": alone + _known(generation.get("suppress_tokens")),
+        "banned_first_ids": _known(generation.get("begin_suppress_tokens")),
+        "banned_words": [ids for ids in bad if len(ids) > 1],
     }
+    sizes = ("no_repeat_ngram_size", "encoder_no_repeat_ngram_size")
+    for word in ("min_length", "min_new_tokens", *sizes):
+        found[word] = _first(generation.get(word))
+    penalty = generation.get("repetition_penalty")
+    if isinstance(penalty, int | float) and not isinstance(penalty, bool):
+        found["repetition_penalty"] = float(penalty) if 0 < penalty < math.inf else 1.0
+    if found.get("repetition_penalty") == 1:
+        del found["repetition_penalty"]
     return {word: given for word, given in found.items() if given}
+
+
+def unfollowed_rules(generation: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the rules of ``generate`` that change what it writes and are not followed here."""
+    for word, idle in UNFOLLOWED.items():
+        value = generation.get(word)
+        if value is not None and value not in idle:
+            yield word
+
+
+def _known(given: Any, size: float = math.inf) -> list[int]:
+    """Return those of some ids, or of a single one, that a vocabulary of this size has."""
+    listed = isinstance(given, Iterable) and not isinstance(given, str | Mapping)
+    numbers = [_first(i) for i in (given if listed else [given])]
+    return [i for i in numbers if i is not None and i < size]
+
+
+def of_language(
+    tokenizer: Any, overrides: Mapping[str, Any], model_type: str, *, decodes: bool
+) -> Mapping[str, Any]:
+    """Return overrides with the id of a language in place of ``tgt_lang``.
+
+    It becomes ``forced_bos_token_id``, as for ``generate``, or ``bos_id`` where the language is the
+    start token (mBART before mBART-50). Ids that the user gave win.
+
+    Raises:
+        CheckpointError: a language that the tokenizer does not know, or a model without languages.
+    """
+    if overrides.get("tgt_lang") is None:
+        return overrides
+    language = overrides["tgt_lang"]
+    tongues = decodes and tokenizer is not None and hasattr(tokenizer, "tgt_lang")
+    before, after = HuggingFaceText(tokenizer).frame() if tongues else ((), ())
+    if not tongues or (tokenizer.tgt_lang is not None and not before and len(after) < 2):
+        raise CheckpointError(
+            "tgt_lang is for translators whose tokenizer marks a target with its language, as "
+            "NLLB, M2M100 and mBART do. Leave it out."
+        )
+    pieces = pieces_of(tokenizer)
+    names = [name for name in (language, f"__{language}__") if name in pieces]
+    if not names:
+        raise CheckpointError(
+            f"The tokenizer has no language {language!r}. Give its code as the tokenizer writes "
+            "it, such as deu_Latn, de or de_DE."
+        )
+    starts = model_type in WRAPPING and not before
+    word = "bos_id" if starts else "forced_bos_token_id"
+    return {word: pieces.index(names[0]), **overrides}
+
+
+def face_of(
+    tokenizer: Any,
+    own: Any,
+    ids: Mapping[str, Any],
+    config: Any,
+    size: int | None,
+    *,
+    decodes: bool,
+    start_named: bool,
+) -> Tokenizer:
+    """Return our own interface of a model's tokenizer.
+
+    Args:
+        tokenizer: the library's or ours; None for ids typed as numbers.
+        own: the same where it is the library's, else None.
+        ids: the special ids.
+        config: of the language model.
+        size: of the vocabulary.
+        decodes: whether a decoder stands beside an encoder.
+        start_named: whether something names the decoder's start token.
+    """
+    if own is not None:
+        ends = ids.get("end_ids") or [
+            ids[word] for word in ("eos_id",) if ids.get(word) is not None
+        ]
+        if not decodes:
+            return HuggingFaceText(own, end_ids=ends)
+        return HuggingFaceText(
+            own,
+            start_id=ids.get("bos_id"),
+            framed=True,
+            forced_id=ids.get("forced_bos_token_id"),
+            language_starts=config.model_type in WRAPPING and not start_named,
+            end_ids=ends,
+        )
+    if tokenizer is not None:
+        given: Tokenizer = tokenizer
+        return given
+    return PlainIds(
+        size,
+        target_size=getattr(config, "tgt_vocab_size", None),
+        end_ids=ids.get("end_ids", ()),
+        **{word: ids.get(word) for word in ("pad_id", "bos_id", "eos_id")},
+    )
+
+
+def target_notes(
+    face: Tokenizer,
+    ids: Mapping[str, Any],
+    origins: Mapping[str, str],
+    config: Any,
+    generation: Mapping[str, Any],
+    kind: str,
+) -> Iterator[str]:
+    """Yield what a reader must know of how targets begin, what ends them, what they may hold."""
+    if kind == "encoder-only":
+        return
+    if kind == "encoder-decoder" and isinstance(face, HuggingFaceText):
+        with suppress(ValueError):  # a tokenizer that reads no target says so when it is asked to
+            yield from _languages(face, ids, origins, config)
+    if len(ids.get("end_ids", ())) > 1:
+        yield f"A text ends with any of the tokens {ids['end_ids']}."
+    silent = silent_end(config, generation)
+    if silent is not None and ids.get("eos_id") is None:
+        yield (
+            f"Its config names the end token {silent} and its generation_config none. Like "
+            "generate, it goes on to the limit; load it with eos_id= for an end."
+        )
+    others = list(unfollowed_rules(generation))
+    if others:
+        yield f"Its generation_config asks for {', '.join(others)}, which is not followed here."
+
+
+def _languages(
+    face: HuggingFaceText, ids: Mapping[str, Any], origins: Mapping[str, str], config: Any
+) -> Iterator[str]:
+    """Yield where tokenizer and generation say different things about a target's first tokens."""
+    before, after = face.frame()
+    forced, start = ids.get("forced_bos_token_id"), ids.get("bos_id")
+    wraps = config.model_type in WRAPPING and not before and len(after) > 1
+    theirs = after[-1] if wraps else before[-1] if before else None
+    said = start if wraps else forced
+    if origins.get("bos_id" if wraps else "forced_bos_token_id") == "override":
+        return
+    if not face.languages:
+        if forced is not None and theirs not in (None, forced):
+            yield _instead(face, forced, before[-1])
+        return
+    if face.language is None and (said is None or theirs is None) and forced is None:
+        taken = "without one" if theirs is None else f"as {_named(face, theirs)}"
+        yield (
+            "Its tokenizer names no target language, so a given target is read "
+            f"{taken}. Say which it is with tgt_lang=."
+        )
+    elif theirs is not None and wraps and face.opening_ids()[:1] != [start]:
+        yield (
+            f"A given target starts with {_named(face, theirs)}, and what it writes itself with "
+            f"{'nothing' if start is None else _named(face, start)}, as generate does. Say "
+            "tgt_lang= to make them one."
+        )
+    elif theirs is not None and not wraps and forced is None:
+        yield (
+            f"A given target begins with {_named(face, theirs)}. Nothing makes the model's own "
+            "text begin so; say tgt_lang= for that."
+        )
+    elif theirs is not None and said is not None and said != theirs and face.language is not None:
+        yield _instead(face, said, theirs)
+
+
+def _instead(face: HuggingFaceText, said: int, theirs: int) -> str:
+    return (
+        f"A target begins with {_named(face, said)}, as its generation_config says, and not with "
+        f"{_named(face, theirs)}, as its tokenizer does."
+    )
+
+
+def _named(face: HuggingFaceText, token: int) -> str:
+    return face.pieces[token] if token < len(face.pieces) else str(token)

@@ -139,7 +139,8 @@ def _face(tokenizer: Any, settings: dict[str, Any]) -> Tokenizer:
     if tokenizer is not None:
         given: Tokenizer = tokenizer
         return given
-    return PlainIds(**{word: settings.get(word) for word in ("pad_id", "bos_id", "eos_id")})
+    pad, start, end = (settings.get(word) for word in ("pad_id", "bos_id", "eos_id"))
+    return PlainIds(pad_id=pad, bos_id=start, eos_id=end)
 
 
 def _kind(module: nn.Module) -> str:

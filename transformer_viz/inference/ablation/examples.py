@@ -18,7 +18,7 @@ from ...checkpoints.common.model import Model
 from ...core.interventions import Intervention
 from ..generation import translate_lines
 from ..model_inputs import read_source
-from ..token_ids import source_ids, target_ids, vocabulary_ids
+from ..token_ids import source_ids, target_ids, target_pieces, vocabulary_ids
 
 MASKED = 0.15  # of the tokens of a sentence are hidden from a masked model (Devlin et al. 2019)
 TOGETHER = 32  # sentences that are decoded together
@@ -149,7 +149,7 @@ def _continued(model: Model, item: Any) -> Example:
     ids = source_ids(model, first)
     known = 1 if second is None else len(ids)
     if isinstance(second, str):
-        ids = [*ids, *(i for i in model.tokenizer.target_ids(second) if i != model.bos_id)]
+        ids = [*ids, *target_pieces(model, second)]
     elif second is not None:
         ids = [*ids, *vocabulary_ids(model, "target", second)]
     ids = source_ids(model, ids)  # not too long either

@@ -16,7 +16,7 @@ from ...core.trace_parts import Tokens
 from ...preprocessing.tokenizers import target_side
 from ..donors import Lender, Lent, Other, refuse_swaps
 from ..generation import translate
-from ..token_ids import source_ids, target_ids, vocabulary_ids
+from ..token_ids import source_ids, target_ids, target_pieces, vocabulary_ids
 
 Words = Sequence[Any]
 
@@ -168,7 +168,7 @@ def _held(model: Model, target: Any) -> list[int]:
     """The words before the place: without the start token."""
     if model.kind == "decoder-only":
         if isinstance(target, str):
-            return [i for i in model.tokenizer.target_ids(target) if i != model.bos_id]
+            return target_pieces(model, target)
         return vocabulary_ids(model, "target", target)
     ids = target_ids(model, target)
     return ids[1:] if ids[0] == model.bos_id else ids
@@ -378,9 +378,9 @@ def _first_piece(model: Model, own_ids: list[int], held: list[int], word: Any) -
         return vocabulary_ids(model, "target", [word])[0]
     tokenizer = target_side(model.tokenizer)
     before = tokenizer.decode(held)
-    alone = [i for i in model.tokenizer.target_ids(word) if i != model.bos_id]
-    start = [i for i in model.tokenizer.target_ids(before) if i != model.bos_id] if before else []
-    both = [i for i in model.tokenizer.target_ids(f"{before} {word}".strip()) if i != model.bos_id]
+    alone = target_pieces(model, word)
+    start = target_pieces(model, before) if before else []
+    both = target_pieces(model, f"{before} {word}".strip())
     ids = both[len(start) :] if both[: len(start)] == start else alone
     if not ids:
         raise ValueError(f"The model knows no piece of {word!r}; name another word.")
