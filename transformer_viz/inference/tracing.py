@@ -387,7 +387,7 @@ def _manifest(model: Model, intervention: Intervention, words: tuple[str, ...]) 
 
 
 def _of_the_picture(model: Model, read: Read) -> dict[str, Any]:
-    """What a reader of patches and classes needs beside the numbers."""
+    """What a reader of patches, classes and answers needs beside the numbers."""
     notes: dict[str, Any] = {}
     if read.beside is not None:
         notes["image"] = {"grid": list(read.beside.seen.grid), "prefix": read.beside.patches}
@@ -395,4 +395,8 @@ def _of_the_picture(model: Model, read: Read) -> dict[str, Any]:
         notes["image"] = {"grid": list(model.image.grid), "prefix": len(model.image.prefix)}
     if model.gives == "classes":
         notes["labels"] = list(model.labels)
+    if model.task:
+        notes["task"] = model.task
+    if model.gives == "spans":
+        notes["gives"] = model.gives
     return notes
