@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .numerics import softmax
+from .numerics import log_softmax, softmax
 
 SINGLE_LABEL, MULTI_LABEL, REGRESSION = "single_label", "multi_label", "regression"
 TASKS = (SINGLE_LABEL, MULTI_LABEL, REGRESSION)
@@ -34,9 +34,15 @@ def probabilities(logits: np.ndarray, task: str) -> np.ndarray:
     given = np.asarray(logits)
     if task == REGRESSION:
         return np.full(given.shape, np.nan)
-    if task == MULTI_LABEL:
-        return np.asarray(np.exp(-np.logaddexp(0.0, -given)))
-    return softmax(given)
+    return np.exp(scores_of_logits(given, task)) if task == MULTI_LABEL else softmax(given)
+
+
+def scores_of_logits(logits: np.ndarray, task: str) -> np.ndarray:
+    """Return the scores of logits ``[..., class]`` in the unit of the task, float64."""
+    given = np.asarray(logits, np.float64)
+    if task == REGRESSION:
+        return given
+    return -np.logaddexp(0.0, -given) if task == MULTI_LABEL else log_softmax(given)
 
 
 def task_of(outputs: int, problem_type: str | None = None) -> str:

@@ -18,6 +18,7 @@ from ...checkpoints.common.model import Model
 from ...core.interventions import Swap as SwapEdit
 from ...core.interventions import SwapHead, SwapPattern, SwapStream
 from ...core.sites import MAPS
+from ...core.tasks import LOGIT
 from ...core.trace_parts import Tokens, read_only
 from ..ablation.passes import CELLS, MOST_COPIES
 from ..donors import Lent
@@ -56,12 +57,13 @@ class Swap:
     for the stream by stack ``[layer, token]``: 0 as in the source, 1 as in the other sentence,
     below 0 away from it, above 1 beyond it; NaN where nothing can be swapped. ``words`` are the
     pair, and ``clean`` by how many nats the first is more probable than the second in the source's
-    run, ``other`` in the other's. ``source`` and ``variant`` are the tokens of both sentences,
+    run, ``other`` in the other's; of several labels, or a regression, ``words`` may be the one
+    output that is measured, and these are its scores in ``unit``. ``source`` and ``variant`` are the tokens of both sentences,
     ``target`` those that both hold. ``card`` says what was measured.
     """
 
     what: str
-    words: tuple[str, str]
+    words: tuple[str, ...]
     parts: dict[str, np.ndarray]
     cells: tuple[Cell, ...]
     clean: float
@@ -75,9 +77,7 @@ class Swap:
 
     def __repr__(self) -> str:
         """What it is in one line; the numbers are in ``table`` and ``grid``."""
-        said = (
-            f"{len(self.cells)} swaps of {self.what}, {self.words[0]!r} against {self.words[1]!r}"
-        )
+        said = f"{len(self.cells)} swaps of {self.what}, {' against '.join(map(repr, self.words))}"
         if self.ranked:
             most = self.ranked[0]
             place = "token" if self.what == "stream" else "head"
@@ -108,7 +108,8 @@ class Swap:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """A row a swap: part, stack, block, layer, head or token (with its word), ``moved``."""
+        """A row a swap: part, stack, block, layer, head or token (with its word), ``moved`` (0 to 1
+        on the way between the runs), and the ``unit`` of what differs between them."""
         rows = []
         for cell in self.cells:
             row: dict[str, Any] = {"part": cell.part, "stack": cell.edit.stack}
@@ -118,7 +119,12 @@ class Swap:
             else:
                 row |= {"block": cell.edit.block, "layer": cell.row, "head": cell.column}
             rows.append(row | {"moved": float(self.parts[cell.part][cell.row, cell.column])})
-        return pd.DataFrame(rows)
+        return pd.DataFrame(rows).assign(unit=self.unit)
+
+    @property
+    def unit(self) -> str:
+        """The unit of ``clean`` and ``other``: ``nats``, or ``logit`` for a regression."""
+        return self.bench.model.unit
 
     def labels(self, part: str) -> tuple[str, ...]:
         """The words at which a stack's rows stand."""
@@ -162,11 +168,10 @@ class Bench:
             other = question.difference(self.lent.output, question.there)
         self.clean, self.other = float(clean[0]), float(other[0])
         if not abs(self.other - self.clean) > LEAST:
-            first, second = question.words
             raise ValueError(
-                f"In both runs “{first}” is by {self.clean:.2f} nats more probable than "
-                f"“{second}”, so there is no difference whose carrier could be looked for; name "
-                "another pair of words, or give another sentence."
+                f"In both runs {lead(question, self.clean, '.2f')}, so there is no difference "
+                f"whose carrier could be looked for; name another pair of words, or give another "
+                "sentence."
             )
 
     @property
@@ -228,15 +233,17 @@ def swap(
     Each single part of the run of ``source`` is put in from a clean run of ``other``, and how far
     the pair of words moves is measured (activation patching; Vig et al. 2020, Meng et al. 2022,
     section 2): ``(d - d_source) / (d_other - d_source)``, d the difference of the two words'
-    logits, which is also that of their log-probabilities. Both runs hold the same output words
-    before the place that is asked. The model itself is not touched.
+    logits, which is also that of their log-probabilities. Of a regression d is one output, and of
+    several labels ``ln p`` of one, p its sigmoid. Both runs hold the same output words before the
+    place that is asked. The model itself is not touched.
 
     Args:
         model: what `load` gave, or a module; one that writes words, guesses them, or judges.
         source: a text, or ids as the model reads them.
         other: the text, or ids, whose parts are put in.
         words: the pair, of the source's output and of the other's; left out, those at which the
-            two outputs part (of a masked model and a classifier: the first choice of each run).
+            two outputs part (of a masked model and a classifier: the first choice of each run; of
+            several labels, or a regression, the one output that differs most).
         what: ``heads`` (what a head gives before the output projection, at all matched tokens),
             ``patterns`` (where it looks; needs sentences of the same number of tokens), ``stream``
             (the residual stream behind a layer, at one token).
@@ -352,11 +359,9 @@ def _lone_words(question: Question) -> str:
 
 def notes(question: Question, bench: Bench, what: str) -> tuple[str, ...]:
     """What must be known beside the numbers, in sentences."""
-    first, second = question.words
     said = [
-        f"Swapped: {SAID[what]}. Asked {question.place}: “{first}” is by {bench.clean:+.2f} nats "
-        f"more probable than “{second}” in the first run (0), by {bench.other:+.2f} in the other "
-        "(1).",
+        f"Swapped: {SAID[what]}. Asked {question.place}: {lead(question, bench.clean)} in the "
+        f"first run (0), {bench.other:+.2f} in the other (1).",
         "One swap at a time: what several parts carry together, or each carries for the other, "
         "shows in none of them alone.",
     ]
@@ -368,6 +373,18 @@ def notes(question: Question, bench: Bench, what: str) -> tuple[str, ...]:
     return tuple(said)
 
 
+def lead(question: Question, value: float, form: str = "+.2f") -> str:
+    """Say by how much the first word leads, or what the score of the one output is."""
+    first, *second = question.words
+    unit, written = question.model.unit, format(value, form)
+    if not second:
+        name = "the score" if unit == LOGIT else "the log-probability"
+        return f"{name} of “{first}” is {written} ({unit})"
+    if unit == LOGIT:
+        return f"“{first}” is by {written} ({unit}) above “{second[0]}”"
+    return f"“{first}” is by {written} nats more probable than “{second[0]}”"
+
+
 def card(question: Question, what: str, count: int) -> dict[str, Any]:
     """What one needs to repeat and to judge the numbers."""
     target = None if question.target is None else question.target[0].tolist()
@@ -376,6 +393,7 @@ def card(question: Question, what: str, count: int) -> dict[str, Any]:
         "what": what,
         "replacement": SAID[what],
         "words": list(question.words),
+        "unit": question.model.unit,
         "word_ids": list(question.wanted),
         "place": question.place,
         "sentences": 2,
