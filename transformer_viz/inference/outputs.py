@@ -162,7 +162,8 @@ def gradients_of(
     """d(sum of the chosen logits) / d(weights) for each attention in call order.
 
     Chosen are the produced tokens; of a masked model those at the masked places alone, where there
-    are any; of a classifier the class in question; of an answer its two ends; without any of these the largest of each row.
+    are any; of a classifier the class in question; of an answer its two ends; without any of these
+    the largest of each row.
     """
     first = output[0]
     if said is None:

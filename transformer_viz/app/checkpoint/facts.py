@@ -25,6 +25,7 @@ KINDS = (
     *(mark("encoder-decoder"), mark("encoder-only"), mark("decoder-only")),
     *(mark("text"), mark("image"), mark("vectors"), mark("words"), mark("classes")),
     *(mark("audio"), mark("tags")),  # a class for each word, or frame
+    mark("spans"),
 )
 ROLES = (mark("padding"), mark("start"), mark("end"), mark("mask"))
 

@@ -14,7 +14,8 @@ import streamlit as st
 from ... import views
 from ...core.interventions import Edit, MeanHead, ScaleHead, UniformHead
 from ...core.sites import MAPS, Site
-from ...i18n import mark, numeral, say
+from ...core.tasks import LOGIT
+from ...i18n import join_words, mark, numeral, say
 from ...metrics.head_measures.evidence import HeadEvidence
 from ...views.charts.curves import Curve
 from ...views.html.head_table import ROLE_TEXTS, removal_table
@@ -55,6 +56,7 @@ SAID = {
 #: Sentences of the first numbers, which stand soon, and of each further step; then all of them.
 STEPS = (4, 16, 64, 256)
 SHOWN = 20  # heads
+CONSTANT = 8  # heads that hardly vary and are named
 HERE = "\0"  # where a sentence takes in the head's link
 
 
@@ -87,6 +89,9 @@ def verdict(found: Removals) -> None:
     most = found.table.iloc[0]
     site = Site(most["stack"], most["block"], int(most["layer"]), int(most["head"]))
     link = f'<a href="{escape(addresses([site])[site])}" target="_self">{escape(str(site))}</a>'
+    if _scored(found.card):
+        _say_verdict(_of_score(most), link)
+        return
     share, nats = -math.expm1(-most["effect"]), most["effect"]
     told = {  # of a classifier that is very sure little is lost, and yet not nothing
         "share": numeral(share, ".0%" if share >= 0.01 else ".2%"),
@@ -114,6 +119,29 @@ def verdict(found: Removals) -> None:
                 **told,
             )
         )
+    _say_verdict(text, link)
+
+
+def _of_score(most: pd.Series) -> str:
+    """Which head the score of a regression needs most."""
+    if most["effect"] <= 0:
+        return escape(
+            say("No single head raises the score here: without any of them it does not fall.")
+        )
+    told = say(
+        "Most of the score is lost without {head}: {effect} logits on average (95 %: {low} to "
+        "{high}).",
+        head=HERE,
+        effect=f"{most['effect']:.3f}",
+        low=f"{most['low']:.3f}",
+        high=f"{most['high']:.3f}",
+    )
+    if not most["significant"]:
+        told += " " + say("On so few sentences that may be chance.")
+    return escape(told)
+
+
+def _say_verdict(text: str, link: str) -> None:
     st.html(f'<p class="tv-say" data-what="heads-verdict">{text.replace(HERE, link)}</p>')
 
 
@@ -250,6 +278,17 @@ def _told(found: Removals) -> str:
                 dull=dull,
             )
         )
+    hidden = found.card.get("constant")
+    if hidden:
+        told.append(
+            say(
+                "The output of {heads} hardly varies over these texts (by less than {part} of its "
+                "length), so this method replaces it by nearly the same. Choose “nothing” to see "
+                "what these heads do.",
+                heads=join_words(hidden[:CONSTANT]) + (" …" if len(hidden) > CONSTANT else ""),
+                part=numeral(0.1, ".0%"),
+            )
+        )
     return " ".join(told)
 
 
@@ -260,6 +299,10 @@ def _take(found: Removals) -> None:
     with panel:
         st.dataframe(found.table, hide_index=True, key="removal-table", height=280)
         table_files(found.table, found.card, "removal")
+        if found.by_class is not None:
+            layout.heading(escape(say("By class: the inputs of one class alone")), 3)
+            st.dataframe(found.by_class, hide_index=True, key="removal-classes", height=280)
+            table_files(found.by_class, found.card, "removal-classes")
 
 
 def _together(scene: Scene, source: str, evidence: HeadEvidence) -> None:
@@ -313,15 +356,21 @@ def _of_several(found: Together) -> None:
     table_files(found.groups, found.card, "removal-groups")
     layout.heading(escape(say("Pairs of the twelve strongest")), 3)
     st.dataframe(_rounded(found.pairs), hide_index=True, key="removal-pairs", height=280)
-    layout.quiet(
-        escape(
-            say(
-                "Interaction above 0: one head does what the other did, so neither is missed "
-                "alone. Below 0: both were links of one chain. In nats per token."
-            )
-        )
+    meaning = say(
+        "Interaction above 0: one head does what the other did, so neither is missed "
+        "alone. Below 0: both were links of one chain."
     )
+    layout.quiet(escape(f"{meaning} {_in_unit(found.card)}"))
     table_files(found.pairs, found.card, "removal-pairs")
+
+
+def _in_unit(card: dict[str, Any]) -> str:
+    return say("In logits of the score.") if _scored(card) else say("In nats per token.")
+
+
+def _scored(card: dict[str, Any]) -> bool:
+    """Whether scores were measured, and no probabilities."""
+    return card.get("unit") == LOGIT
 
 
 def _curves(found: Together) -> Any:
@@ -343,7 +392,7 @@ def _curves(found: Together) -> Any:
     return views.curves(
         lines,
         say("heads removed"),
-        say("nats per token"),
+        say("logits of the score") if _scored(found.card) else say("nats per token"),
         say("More loss than at random: the ranking finds what matters, also together."),
         dark=visit.dark(),
     )

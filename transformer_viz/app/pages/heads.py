@@ -8,6 +8,7 @@ from html import escape
 import streamlit as st
 
 from ...checkpoints.common.bundled import HEADS
+from ...core.tasks import LOGIT
 from ...i18n import mark, numeral, say
 from ...metrics.head_measures.evidence import HeadEvidence
 from ...views.html.head_table import costs_of
@@ -95,7 +96,8 @@ def _measured(scene: Scene) -> Later:
         one_head.card(scene, found, source, ranked)
     with st.container(border=True, key="card-removal"):
         sharpen = removal.card(scene, source, stored, ranked, refused, found)
-    terms("head", "role", "chance", "interval", "removal", "nat", "teacher forced", "entropy")
+    nat = () if scene.kind.unit == LOGIT else ("nat",)
+    terms("head", "role", "chance", "interval", "removal", *nat, "teacher forced", "entropy")
     return sharpen
 
 

@@ -279,7 +279,7 @@ def _classes(model: Model, label: Any) -> tuple[int, ...]:
             "a ranking measures the output itself and takes no score to compare with. Give the "
             "text alone."
         )
-    given = [label] if isinstance(label, str | int) else list(label)
+    given: list[Any] = [label] if isinstance(label, str | int) else list(label)
     if model.task == MULTI_LABEL and given and all(isinstance(one, float) for one in given):
         given = [n for n, one in enumerate(given) if one > 0.5]  # as the library's loss takes them
     numbers: list[int] = []

@@ -39,7 +39,7 @@ class Costs:
     def empty(cls, sentences: int, removals: int, asked: int = 0) -> Costs:
         """Of nothing measured yet."""
         sums = (np.zeros((sentences, removals)) for _ in MEASURES)
-        return cls(*sums, np.zeros((asked, removals)))
+        return cls(*sums, by_row=np.zeros((asked, removals)))
 
 
 def costs(logits: Iterable[Tensor], batch: Batch, task: str = "") -> Costs:
@@ -57,7 +57,8 @@ def costs(logits: Iterable[Tensor], batch: Batch, task: str = "") -> Costs:
         found = list(_of_choices(copies, batch))
     parts = [torch.stack(one, -1).double() for one in zip(*found, strict=True)]
     each = parts[0].cpu().numpy()
-    return Costs(*(_by_sentence(part, batch) for part in (*parts, parts[0].abs())), each)
+    sums = (_by_sentence(part, batch) for part in (*parts, parts[0].abs()))
+    return Costs(*sums, by_row=each)
 
 
 def _of_outputs(

@@ -37,7 +37,8 @@ class DeletionCurve:
     ``table`` has a row for each method and k: ``method`` (``random`` too), ``hidden`` (k), ``loss``
     of the word's score (below 0: it gains), ``low`` and ``high``, the band that holds 95 % of the
     random orders (of a method its own loss), ``words``, the labels that were hidden last, and
-    ``unit``, nats of its log-probability or the logit of a regression. ``best`` is the mean loss over all k, by method.
+    ``unit``, nats of its log-probability or the logit of a regression. ``best`` is the mean loss
+    over all k, by method.
     """
 
     table: pd.DataFrame

@@ -39,15 +39,15 @@ VERSION = 1  # of these methods: counts up when a number changes its meaning
 class Explanation:
     """One method's answer to why a row wrote a word.
 
-    ``values`` of ``weights``, ``rollout``, ``contribution``, ``gradient``, ``removal`` and
-    ``flow`` has a row for each token of the source and of the target up to the row: ``sentence``
-    (``source`` or ``target``), ``token``, ``label``, ``special``, ``value``; of ``lens`` a row a
-    layer: ``layer, logit, probability, rank, best``; of ``logits`` a row a term: ``part``
-    (``embedding``, ``earlier``, ``self``, ``cross``, ``feed_forward``, ``bias``), ``layer``,
-    ``head``, ``value``. The column ``unit`` says of what: ``nats``, ``logit``, ``probability``,
-    ``share`` (of a row), or nothing. ``complete`` is how far the parts are from what they must sum to: for
-    ``contribution`` relative, the worst block; for ``logits`` in logits; None where nothing sums
-    up. ``caption`` says what the method can and cannot say, ``card`` what was measured.
+    ``values`` of ``weights``, ``rollout``, ``contribution``, ``gradient``, ``removal`` and ``flow``
+    has a row for each token of the source and of the target up to the row: ``sentence`` (``source``
+    or ``target``), ``token``, ``label``, ``special``, ``value``; of ``lens`` a row a layer:
+    ``layer, logit, probability, rank, best``; of ``logits`` a row a term: ``part`` (``embedding``,
+    ``earlier``, ``self``, ``cross``, ``feed_forward``, ``bias``), ``layer``, ``head``, ``value``.
+    The column ``unit`` says of what: ``nats``, ``logit``, ``probability``, ``share`` (of a row), or
+    nothing. ``complete`` is how far the parts are from what they must sum to: for ``contribution``
+    relative, the worst block; for ``logits`` in logits; None where nothing sums up. ``caption``
+    says what the method can and cannot say, ``card`` what was measured.
     """
 
     method: str
@@ -61,6 +61,11 @@ class Explanation:
     def __repr__(self) -> str:
         """What it is in one line; the numbers are in ``values``."""
         return f"<Explanation of {self.word!r} by {self.method}: {len(self.values)} values>"
+
+    @property
+    def unit(self) -> str:
+        """The unit of ``values``; empty where they have none."""
+        return str(self.values["unit"].iloc[0]) if len(self.values) else ""
 
     def deletion(
         self, most: int = MOST, *, draws: int = DRAWS, seed: int = 0, tell: Tell | None = None

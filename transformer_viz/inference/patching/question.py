@@ -30,8 +30,8 @@ class Question:
     ``source`` ids ``[1, token]``, with what was appended to it; ``target`` ids ``[1, token]`` of a
     decoder beside an encoder; ``row`` is the row of the output that is asked (None: a class),
     ``there`` the same of the other run. ``wanted`` are the two ids whose scores are compared, or
-    the one output that is measured alone, and ``words`` what they are called. ``place`` says where that is, in words; ``named`` is the other
-    sentence as an edit names it.
+    the one output that is measured alone, and ``words`` what they are called. ``place`` says where
+    that is, in words; ``named`` is the other sentence as an edit names it.
     """
 
     model: Model

@@ -58,8 +58,8 @@ class Swap:
     below 0 away from it, above 1 beyond it; NaN where nothing can be swapped. ``words`` are the
     pair, and ``clean`` by how many nats the first is more probable than the second in the source's
     run, ``other`` in the other's; of several labels, or a regression, ``words`` may be the one
-    output that is measured, and these are its scores in ``unit``. ``source`` and ``variant`` are the tokens of both sentences,
-    ``target`` those that both hold. ``card`` says what was measured.
+    output that is measured, and these are its scores in ``unit``. ``source`` and ``variant`` are
+    the tokens of both sentences, ``target`` those that both hold. ``card`` says what was measured.
     """
 
     what: str

@@ -54,9 +54,7 @@ def output_table(pairs: Sequence[tuple[Trace, Trace]]) -> pd.DataFrame:
             rows += [(number, *row) for row in _answers(a, b)]
         elif a.logits.ndim == 1:
             labels = a.manifest.get("labels") or ()
-            both = (
-                scores_of_logits(run.logits, run.task) for run in (a, b) if run.logits is not None
-            )
+            both = (scores_of_logits(run, a.task) for run in (a.logits, b.logits))
             for n, (x, y) in enumerate(zip(*both, strict=True)):
                 name = labels[n] if n < len(labels) else str(n)
                 rows.append((number, name, float(x), float(y), float(y - x), unit_of(a.task)))
@@ -65,7 +63,7 @@ def output_table(pairs: Sequence[tuple[Trace, Trace]]) -> pd.DataFrame:
 
 def _answers(a: Trace, b: Trace) -> list[tuple[str, float, float, float, str]]:
     assert a.logits is not None and b.logits is not None
-    one, other = (scores_of_logits(run.logits, "") for run in (a, b))
+    one, other = (scores_of_logits(run, "") for run in (a.logits, b.logits))
     spans = best_span(a.logits), best_span(b.logits)
     rows = []
     for line, end in enumerate(ENDS):
