@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..core.tasks import LOGIT
 from ..views.csv_text import csv_text
 from .arguments import new_file, one_question
 from .options import input_options, load_model, model_path, set_option
@@ -108,7 +107,7 @@ def lines(found: Explanation) -> list[str]:
     ]
     rows = ["  ".join(listed), ""]
     if found.method == "lens":
-        scored = found.unit == LOGIT
+        scored = found.unit == "logit"
         rows.append(
             f"{'layers':>6}  {'score (logit)':>13}"
             if scored

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..core.tasks import LOGIT
 from ..corpus.sentence_file import sentences
 from ..views.csv_text import csv_text
 from .arguments import new_file
@@ -77,7 +76,7 @@ def rank(
 
 def lines(ranking: Ranking) -> list[str]:
     """The strongest heads, as a person reads them, and what must be known beside them."""
-    unit, scored = ranking.unit, ranking.unit == LOGIT
+    unit, scored = ranking.unit, ranking.unit == "logit"
     more_titles = f"{'moved':>7}" if scored else f"{'KL':>7}  {'changed':>7}"
     rows = [f"{'rank':>9}  {'head':<18}{unit:>8}  {'95 %':>18}  {more_titles}"]
     for row in ranking.table.head(SHOWN).itertuples():

@@ -57,6 +57,10 @@ def swap(
     both = None if pair is None else _pair(pair)
     table = None if out is None else new_file(out, "table")
     model = load_model(path, words)
+    if both is not None and len(both) == 1 and model.task not in ("multi_label", "regression"):
+        raise ValueError(
+            f"--words takes two words with a comma between, like es,sie; got {pair!r}."
+        )
     from ..inference.patching.swapping import swap as measure
 
     counter = Counter("swaps")

@@ -9,8 +9,7 @@ from torch import Tensor
 from ..capture.merge_heads import side_by_side
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
-from ..core.numerics import log_softmax
-from ..core.tasks import ENDS, MULTI_LABEL, REGRESSION, best_span, probabilities
+from ..core.numerics import ENDS, MULTI_LABEL, REGRESSION, best_span, log_softmax, probabilities
 from ..core.trace_parts import Produced, read_only
 from ..preprocessing.tokenizers import target_side
 from .capture_to_numpy import to_numpy
@@ -181,3 +180,17 @@ def gradients_of(
     return [
         to_numpy(side_by_side([next(grads) for _ in parts], along)[0]) for parts, along in leaves
     ]
+
+
+def scores_of(logits: Tensor, task: str) -> Tensor:
+    """Return the scores of logits ``[..., class]`` in float64.
+
+    Log-probabilities in nats: of the softmax, or of several labels the sigmoid of each. The
+    outputs of a regression themselves.
+    """
+    wide = logits.double()
+    if task == REGRESSION:
+        return wide
+    if task == MULTI_LABEL:
+        return torch.nn.functional.logsigmoid(wide)
+    return wide.log_softmax(-1)

@@ -395,8 +395,5 @@ def _of_the_picture(model: Model, read: Read) -> dict[str, Any]:
         notes["image"] = {"grid": list(model.image.grid), "prefix": len(model.image.prefix)}
     if model.gives == "classes":
         notes["labels"] = list(model.labels)
-    if model.task:
-        notes["task"] = model.task
-    if model.gives == "spans":
-        notes["gives"] = model.gives
-    return notes
+    told = {"task": model.task, "gives": "spans" if model.gives == "spans" else ""}
+    return notes | {name: word for name, word in told.items() if word}

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...core.numerics import task_of, unit_of
 from ...core.sites import STACKS
-from ...core.tasks import task_of, unit_of
 from ...i18n import mark, say
 from .questions import QUESTIONS
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...core.interventions import Edit, SwapHead, SwapPattern, SwapStream
+from ...core.numerics import NATS
 from ...core.sites import MAPS
-from ...core.tasks import NATS
 from ...core.trace_parts import read_only
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ...core.tasks import ENDS, NATS
+from ...core.numerics import ENDS, NATS
 
 if TYPE_CHECKING:
     from ...checkpoints import Model

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from html import escape
 from typing import Any
@@ -14,7 +13,6 @@ import streamlit as st
 from ... import views
 from ...core.interventions import Edit, MeanHead, ScaleHead, UniformHead
 from ...core.sites import MAPS, Site
-from ...core.tasks import LOGIT
 from ...i18n import join_words, mark, numeral, say
 from ...metrics.head_measures.evidence import HeadEvidence
 from ...views.charts.curves import Curve
@@ -32,6 +30,7 @@ from ..ui.text_format import escape_markdown, spoken
 from . import sentences
 from .jobs import Group, Item, Removals, Together, ranked, together
 from .table import HEAD, addresses
+from .verdict import scored
 
 METHODS = {
     "mean": mark("its mean"),
@@ -57,7 +56,6 @@ SAID = {
 STEPS = (4, 16, 64, 256)
 SHOWN = 20  # heads
 CONSTANT = 8  # heads that hardly vary and are named
-HERE = "\0"  # where a sentence takes in the head's link
 
 
 def known(
@@ -82,67 +80,6 @@ def _known(scene: Scene, source: str, stored: sentences.Stored | None) -> Remova
         )
     items = sentences.asked(scene, source)
     return _ranked(scene, items, _done(scene, items) or _steps(items)[0])
-
-
-def verdict(found: Removals) -> None:
-    """Which head matters most, in one sentence, with a way to it."""
-    most = found.table.iloc[0]
-    site = Site(most["stack"], most["block"], int(most["layer"]), int(most["head"]))
-    link = f'<a href="{escape(addresses([site])[site])}" target="_self">{escape(str(site))}</a>'
-    if _scored(found.card):
-        _say_verdict(_of_score(most), link)
-        return
-    share, nats = -math.expm1(-most["effect"]), most["effect"]
-    told = {  # of a classifier that is very sure little is lost, and yet not nothing
-        "share": numeral(share, ".0%" if share >= 0.01 else ".2%"),
-        "nats": f"{nats:.3f}" if nats >= 0.001 else f"{nats:.1e}",
-        "low": f"{most['low']:.3f}",
-        "high": f"{most['high']:.3f}",
-    }
-    if most["effect"] <= 0:
-        text = escape(say("Here nothing is lost without any single head: others stand in for it."))
-    elif most["significant"]:
-        text = escape(
-            say(
-                "Most is lost without {head}: a right word becomes {share} less probable on "
-                "average ({nats} nats, 95 %: {low} to {high}).",
-                head=HERE,
-                **told,
-            )
-        )
-    else:
-        text = escape(
-            say(
-                "Most is lost here without {head}: a right word becomes {share} less probable "
-                "({nats} nats); on so few sentences that may be chance.",
-                head=HERE,
-                **told,
-            )
-        )
-    _say_verdict(text, link)
-
-
-def _of_score(most: pd.Series) -> str:
-    """Which head the score of a regression needs most."""
-    if most["effect"] <= 0:
-        return escape(
-            say("No single head raises the score here: without any of them it does not fall.")
-        )
-    told = say(
-        "Most of the score is lost without {head}: {effect} logits on average (95 %: {low} to "
-        "{high}).",
-        head=HERE,
-        effect=f"{most['effect']:.3f}",
-        low=f"{most['low']:.3f}",
-        high=f"{most['high']:.3f}",
-    )
-    if not most["significant"]:
-        told += " " + say("On so few sentences that may be chance.")
-    return escape(told)
-
-
-def _say_verdict(text: str, link: str) -> None:
-    st.html(f'<p class="tv-say" data-what="heads-verdict">{text.replace(HERE, link)}</p>')
 
 
 def _steps(items: tuple[Item, ...]) -> list[int]:
@@ -365,12 +302,7 @@ def _of_several(found: Together) -> None:
 
 
 def _in_unit(card: dict[str, Any]) -> str:
-    return say("In logits of the score.") if _scored(card) else say("In nats per token.")
-
-
-def _scored(card: dict[str, Any]) -> bool:
-    """Whether scores were measured, and no probabilities."""
-    return card.get("unit") == LOGIT
+    return say("In logits of the score.") if scored(card) else say("In nats per token.")
 
 
 def _curves(found: Together) -> Any:
@@ -392,7 +324,7 @@ def _curves(found: Together) -> Any:
     return views.curves(
         lines,
         say("heads removed"),
-        say("logits of the score") if _scored(found.card) else say("nats per token"),
+        say("logits of the score") if scored(found.card) else say("nats per token"),
         say("More loss than at random: the ranking finds what matters, also together."),
         dark=visit.dark(),
     )

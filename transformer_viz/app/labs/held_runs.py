@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from ...core.interventions import Intervention
-from ...core.tasks import LOGIT
+from ...core.numerics import LOGIT
 from ...i18n import say
 from ...metrics.output.surprisal import held_bits
 from ..engine import trace_jobs

@@ -8,7 +8,7 @@ from html import escape
 import streamlit as st
 
 from ...checkpoints.common.bundled import HEADS
-from ...core.tasks import LOGIT
+from ...core.numerics import LOGIT
 from ...i18n import mark, numeral, say
 from ...metrics.head_measures.evidence import HeadEvidence
 from ...views.html.head_table import costs_of
@@ -16,7 +16,7 @@ from ..cards import overview, token_chips
 from ..cards.dock import dock
 from ..cards.written import written_freely
 from ..engine.engine import Engine
-from ..heads import one_head, removal, sentences, table, upload
+from ..heads import one_head, removal, sentences, table, upload, verdict
 from ..heads.jobs import Item, measured
 from ..page_template import show
 from ..session.scene import Scene
@@ -84,7 +84,7 @@ def _measured(scene: Scene) -> Later:
     ranked, refused = removal.known(scene, source, stored)
     costs = {} if ranked is None else costs_of(ranked.table)
     if ranked is not None:
-        removal.verdict(ranked)
+        verdict.verdict(ranked)
     with st.container(key="pictures-heads"):
         left, right = st.columns((5, 9))
         with left.container(border=True, height="stretch", key="card-overview"):

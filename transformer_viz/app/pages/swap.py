@@ -7,7 +7,7 @@ from html import escape
 
 import streamlit as st
 
-from ...core.tasks import LOGIT, MULTI_LABEL, REGRESSION
+from ...core.numerics import LOGIT, MULTI_LABEL, REGRESSION
 from ...i18n import join_words, mark, say
 from ..cards import swap_grids, token_chips
 from ..cards.dock import dock

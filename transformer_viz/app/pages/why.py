@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from html import escape
 from typing import Any
@@ -12,7 +11,7 @@ import streamlit as st
 
 from ... import views
 from ...components import Picked
-from ...core.tasks import LOGIT
+from ...core.numerics import LOGIT
 from ...i18n import mark, numeral, say, spoken_language
 from ...views.charts.curves import Curve
 from ...views.html.word_answers import WordValues, direct_table, lens_table, word_answers
@@ -25,6 +24,7 @@ from ..engine.engine import Engine
 from ..engine.why_jobs import METHODS, OVER_WORDS, Answers, Deleted, Ids, Text, answers, deleted
 from ..page_template import show
 from ..render.outcome_html import class_names
+from ..render.why_verdict import verdict
 from ..session import notices, visit, widget_sync
 from ..session.scene import Scene
 from ..session.state import state
@@ -55,7 +55,6 @@ UNITS = {
 LOGITS = mark("logits")
 #: What is asked of a model that marks an answer.
 ENDS = (mark("start of the answer"), mark("end of the answer"))
-LEAST = 0.1  # nats that a word must cost to be said to decide: a tenth of the probability
 MOST_TOKENS = 256  # of source and target, each with a run of its own
 
 #: What is asked: text or pair of texts, held target or class, number of the word, masks.
@@ -150,7 +149,9 @@ def _pick(scene: Scene, chip: Picked) -> None:
 def _explained(scene: Scene, asked: Asked) -> None:
     found = _answered(scene, asked)
     _choice(scene, asked, found)
-    _verdict(found)
+    said = verdict(found)
+    if said:
+        st.html(said)
     st.html(word_answers([_column(found, method) for method in OVER_WORDS]))
     layout.quiet(
         escape(
@@ -247,62 +248,6 @@ def _offer_least_sure(scene: Scene, asked: Asked) -> None:
         on_click=widget_sync.choose,
         kwargs={"answer": least},
     )
-
-
-def _verdict(found: Answers) -> None:
-    """What the removal of single words says, in one sentence and in probabilities."""
-    removal = found.found.get("removal")
-    if removal is None or found.value is None:
-        return
-    words = removal.values[~removal.values["special"]]
-    if found.probability is None:
-        _verdict_of_score(found, words)
-        return
-    most = words.sort_values("value", ascending=False)[["label", "value"]].head(2)
-    if len(most) < 2:
-        return
-    (first, one), (second, other) = most.itertuples(index=False)
-    if one < LEAST:
-        said = say(
-            "No single word decides: without any one of them “{word}” keeps {share} or more.",
-            word=found.word,
-            share=_share(found.probability, one),
-        )
-    else:
-        said = say(
-            "“{word}” hangs most on “{first}”: without that word its probability is {share}; "
-            "without “{second}” it is {other}.",
-            word=found.word,
-            first=first,
-            share=_share(found.probability, one),
-            second=second,
-            other=_share(found.probability, other),
-        )
-    st.html(f'<p class="tv-say" data-what="why-verdict">{escape(said)}</p>')
-
-
-def _verdict_of_score(found: Answers, words: pd.DataFrame) -> None:
-    """The same of a score, which may rise or fall."""
-    order = words["value"].abs().sort_values(ascending=False).index[:2]
-    if len(order) < 2 or found.value is None:
-        return
-    (first, one), (second, other) = words.loc[order, ["label", "value"]].itertuples(index=False)
-    said = say(
-        "The score of “{word}” is {score:.3f}. Without “{first}” it is {without:.3f}; without "
-        "“{second}” it is {other:.3f}. No other word moves it more.",
-        word=found.word,
-        score=found.value,
-        first=first,
-        without=found.value - one,
-        second=second,
-        other=found.value - other,
-    )
-    st.html(f'<p class="tv-say" data-what="why-verdict">{escape(said)}</p>')
-
-
-def _share(probability: float, lost: float) -> str:
-    """The probability that is left when the word loses so many nats."""
-    return numeral(probability * math.exp(-lost), ".1%")
 
 
 def _words(scene: Scene) -> dict[int, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from ...core.tasks import LOGIT
+from ...core.numerics import LOGIT
 from ...i18n import say
 from ...preprocessing.token_names import spelled
 from ..session.scene import Scene

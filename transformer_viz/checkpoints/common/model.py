@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from ...core.tasks import unit_of
+from ...core.numerics import unit_of
 from ...preprocessing.audio import AudioReader
 from ...preprocessing.images import ImageReader
 from ...preprocessing.tokenizers import Tokenizer
@@ -116,7 +116,7 @@ class Model:
     out (``words``: logits ``[token, vocabulary]``; ``classes``: logits ``[class]``; ``tags``:
     logits ``[token, class]``; ``spans``: logits ``[2, token]``, where an answer starts and ends;
     ``vectors``: states); ``task`` says what the numbers of classes and tags mean
-    (``single_label``, ``multi_label`` or ``regression``, see :mod:`transformer_viz.core.tasks`;
+    (``single_label``, ``multi_label`` or ``regression``, see :mod:`transformer_viz.core.numerics`;
     empty for all else) and ``unit`` in what they are measured; ``config`` are the words of the
     layout;
     ``provenance`` says for each word where its value came from, see :mod:`.provenance`; ``hash`` is

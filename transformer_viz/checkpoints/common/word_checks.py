@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ...core.tasks import TASKS
+from ...core.numerics import TASKS
 from ..files.reading import CheckpointError
 
 HEAD = 64  # the usual width of one head

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...core.tasks import task_of
+from ...core.numerics import task_of
 from ...preprocessing.hugging_face import HuggingFaceText
 from ...preprocessing.tokenizers import PlainIds, Tokenizer
 from ..common.model import Calls, Model

@@ -27,7 +27,7 @@ from .passes import (
     whole_output,
 )
 from .places import Attention, attentions_of, own_attentions
-from .scores import MEASURES, Costs, costs
+from .scores import SUMS, Costs, costs
 from .stand_ins import HARDLY, SAID, Constant, Resampled, StandIns, Uniform, means, zeros
 
 #: Heads that are removed together, as numbers of the bench's list of heads.
@@ -150,7 +150,7 @@ class Bench:
                 for k in range(count)
             ]
             one = costs(passes.logits(batch, copies, values), batch, self.model.task)
-            for name in (*MEASURES, "by_row"):
+            for name in (*SUMS, "by_row"):
                 part: np.ndarray = getattr(one, name)
                 part = part.reshape(len(part), len(numbers), count).mean(axis=2)
                 getattr(found, name)[:, numbers] = part

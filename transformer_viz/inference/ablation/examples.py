@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ...checkpoints.common.model import Model
 from ...core.interventions import Intervention
-from ...core.tasks import MULTI_LABEL, REGRESSION, SINGLE_LABEL, best_span
+from ...core.numerics import MULTI_LABEL, REGRESSION, SINGLE_LABEL, best_span
 from ..generation import translate_lines
 from ..model_inputs import read_source
 from ..token_ids import source_ids, target_ids, vocabulary_ids

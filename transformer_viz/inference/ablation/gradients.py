@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..task_scores import scores_of
+from ..outputs import scores_of
 from .batches import Batch
 from .bench import Bench
 from .gate import Gate, Place

@@ -15,25 +15,21 @@ from torch import nn
 from ...checkpoints.common.model import Model
 from ...core.interventions import Edit, MeanHead, ScaleHead, UniformHead
 from ...core.sites import Site
-from ...core.tasks import REGRESSION, unit_of
 from ...core.trace_parts import read_only
 from ...metrics.statistics import bootstrap
-from ...metrics.statistics.significance import bootstrap_p, holm
 from ..head_means import HeadMeans, remember
 from ..head_metrics.telling import Tell
 from ..model_inputs import model_of
 from .bench import Bench, Removal
-from .class_effects import class_table
+from .effect_tables import class_table, head_table
 from .examples import JUDGED, read_examples
 from .ranking_notes import notes_of
-from .scores import MEASURES, Costs
+from .scores import MEASURES, SUMS, Costs
 from .stand_ins import METHODS
 
 PAIRED = 12  # heads whose pairs are removed
 ORDERS = 20  # random orders of removal
 POINTS = 11  # of a curve
-ALPHA = 0.05
-ROUNDING = 1e-6  # nats a token: what is smaller, the order of sums in float32 makes
 
 #: A head: ``(stack, block, layer, head)``, or the `Site` of one.
 Head = Site | tuple[str, str, int, int]
@@ -101,7 +97,7 @@ class Ranking:
                 f"The model {self.bench.model.name!r} gives {self.bench.model.gives}; only a "
                 "ranking of a classifier is told apart by class."
             )
-        return class_table(self)
+        return class_table(self.bench, self.by_row)
 
     @cached_property
     def pairs(self) -> pd.DataFrame:
@@ -255,7 +251,7 @@ class Ranking:
     @property
     def notes(self) -> tuple[str, ...]:
         """What must be known beside the numbers, in sentences."""
-        return notes_of(self)
+        return notes_of(self.bench, self.table, self.card)
 
     def _number(self, head: Any) -> int:
         """The number of a head in ``heads``, from a site, a row of the table or a tuple."""
@@ -275,7 +271,7 @@ class Ranking:
     ) -> Costs:
         found, done = Costs.empty(len(self.counts), len(sets)), 0
         for batch, part in self.bench.removals(sets):
-            for name in MEASURES:
+            for name in SUMS:
                 getattr(found, name)[list(batch.numbers)] = getattr(part, name)
             done += len(batch)
             if tell is not None:
@@ -358,7 +354,7 @@ def measured(bench: Bench, tell: Tell | None = None) -> Ranking:
     alone = [frozenset((number,)) for number in range(len(bench.heads))]
     for batch, part in bench.removals(alone):
         numbers = list(batch.numbers)
-        for name in MEASURES:
+        for name in SUMS:
             getattr(found, name)[numbers] = getattr(part, name)
         if by_row is not None:  # rows of a batch are in the order of its sentences
             by_row[np.concatenate([np.arange(starts[n], starts[n + 1]) for n in numbers])] = (
@@ -376,43 +372,3 @@ def measured(bench: Bench, tell: Tell | None = None) -> Ranking:
     effects = read_only(found.effect)
     each = None if by_row is None else read_only(by_row)
     return Ranking(table, card, tuple(bench.heads), effects, read_only(counts), bench, each)
-
-
-def head_table(
-    heads: Sequence[Site],
-    costs: Costs,
-    counts: np.ndarray,
-    done: np.ndarray,
-    seed: int,
-    task: str = "",
-) -> pd.DataFrame:
-    """The table of a `Ranking`, from those sentences that are ``done``, bool ``[sentence]``."""
-    sums, tokens = costs.effect[done], counts[done]
-    effect = bootstrap.pooled_means(sums, tokens)
-    weights = bootstrap.reweightings(len(tokens), seed=seed)
-    draws = bootstrap.pooled_means(sums, tokens, weights)
-    low, high = bootstrap.percentile_interval(draws)
-    best, worst = bootstrap.rank_interval(draws)
-    told = holm(bootstrap_p(effect, draws, len(tokens))) < ALPHA
-    told &= np.abs(effect) >= ROUNDING
-    table = pd.DataFrame(
-        {
-            "stack": [site.stack for site in heads],
-            "block": [site.block for site in heads],
-            "layer": [site.layer for site in heads],
-            "head": [site.head for site in heads],
-            "effect": effect,
-            "low": low,
-            "high": high,
-            "rank": bootstrap.ranks(effect),
-            "rank_low": best,
-            "rank_high": worst,
-            "kl": bootstrap.pooled_means(costs.kl[done], tokens),
-            "changed": bootstrap.pooled_means(costs.changed[done], tokens),
-            "significant": told,
-            "unit": unit_of(task),
-        }
-    )
-    if task == REGRESSION:
-        table["moved"] = bootstrap.pooled_means(costs.moved[done], tokens)
-    return table.sort_values("rank", ignore_index=True)

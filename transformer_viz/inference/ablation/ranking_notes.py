@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
+import pandas as pd
 
-from ...core.tasks import MULTI_LABEL, REGRESSION
+from ...core.numerics import MULTI_LABEL, REGRESSION
+from .bench import Bench
 from .stand_ins import HARDLY
-
-if TYPE_CHECKING:
-    from .ranking import Ranking
 
 NAMED = 8  # heads that a note names
 
 
-def notes_of(ranking: Ranking) -> tuple[str, ...]:
-    """Return the notes of a ranking."""
-    card, bench = ranking.card, ranking.bench
+def notes_of(bench: Bench, table: pd.DataFrame, card: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the notes of a ranking from its bench, table and card."""
     rows = "outputs" if bench.model.task == REGRESSION else "tokens"
     said = [
-        f"Measured on these {len(ranking.counts)} sentences, teacher forced, {card['rows']} "
+        f"Measured on these {len(bench.examples)} sentences, teacher forced, {card['rows']} "
         f"{rows}; {card['replacement']}. References: {card['references']}."
     ]
     if bench.model.task == REGRESSION:
@@ -39,20 +37,20 @@ def notes_of(ranking: Ranking) -> tuple[str, ...]:
             "output projection changes this ranking and not the model."
         )
     if bench.constant:
-        said.append(_constant(ranking))
-    told = ranking.table["significant"].to_numpy(bool)
+        said.append(_constant(bench))
+    told = table["significant"].to_numpy(bool)
     dull = int(np.count_nonzero(~told))
     if dull:
         said.append(
-            f"{dull} of {len(ranking.heads)} heads cannot be told from no effect on these "
+            f"{dull} of {len(bench.heads)} heads cannot be told from no effect on these "
             "sentences; each may be covered by others that do the same: see groups and pairs."
         )
     return tuple(said)
 
 
-def _constant(ranking: Ranking) -> str:
+def _constant(bench: Bench) -> str:
     """Return the note on heads whose output hardly varies over the texts."""
-    sites, method = ranking.bench.constant, ranking.bench.method
+    sites, method = bench.constant, bench.method
     names = ", ".join(f"{site.stack} {site.block} {site}" for site in sites[:NAMED])
     more = f" and {len(sites) - NAMED} more" if len(sites) > NAMED else ""
     return (

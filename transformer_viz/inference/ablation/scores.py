@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.tasks import MULTI_LABEL, REGRESSION
-from ..task_scores import scores_of
+from ...core.numerics import MULTI_LABEL, REGRESSION
+from ..outputs import scores_of
 from .batches import Batch
 
 STEEP = 16.0  # nats; beyond, exponentials of differences lose what stands beside them
-MEASURES = ("effect", "kl", "changed", "moved")
+MEASURES = ("effect", "kl", "changed")
+SUMS = (*MEASURES, "moved")  # over the rows of a sentence
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +39,8 @@ class Costs:
     @classmethod
     def empty(cls, sentences: int, removals: int, asked: int = 0) -> Costs:
         """Of nothing measured yet."""
-        sums = (np.zeros((sentences, removals)) for _ in MEASURES)
-        return cls(*sums, by_row=np.zeros((asked, removals)))
+        sums = {name: np.zeros((sentences, removals)) for name in SUMS}
+        return cls(**sums, by_row=np.zeros((asked, removals)))
 
 
 def costs(logits: Iterable[Tensor], batch: Batch, task: str = "") -> Costs:
@@ -58,7 +59,7 @@ def costs(logits: Iterable[Tensor], batch: Batch, task: str = "") -> Costs:
     parts = [torch.stack(one, -1).double() for one in zip(*found, strict=True)]
     each = parts[0].cpu().numpy()
     sums = (_by_sentence(part, batch) for part in (*parts, parts[0].abs()))
-    return Costs(*sums, by_row=each)
+    return Costs(**dict(zip(SUMS, sums, strict=True)), by_row=each)
 
 
 def _of_outputs(

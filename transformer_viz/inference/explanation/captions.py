@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...core.tasks import LOGIT, PROBABILITY, SHARE
+from ...core.numerics import LOGIT, PROBABILITY, SHARE
 from ...i18n import mark
 
 #: Each method and its caption, in the order in which they are shown.

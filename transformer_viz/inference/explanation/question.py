@@ -15,14 +15,13 @@ from torch import Tensor, nn
 from ...capture import probe
 from ...checkpoints.common.model import Model
 from ...core.interventions import Intervention
-from ...core.tasks import ENDS, LOGIT
+from ...core.numerics import ENDS, LOGIT
 from ...core.trace_parts import Produced, Tokens
 from ...i18n import mark, say
 from ..ablation.places import quiet
 from ..capture_to_numpy import to_numpy
 from ..model_inputs import Read, model_of, read_source
-from ..outputs import produced_of
-from ..task_scores import scores_of
+from ..outputs import produced_of, scores_of
 
 #: Said of a model without logits.
 NO_OUTPUT = mark(

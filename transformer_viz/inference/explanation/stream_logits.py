@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
-from ...core.numerics import log_softmax
-from ...core.tasks import MULTI_LABEL, REGRESSION, probabilities
+from ...core.numerics import MULTI_LABEL, REGRESSION, log_softmax, probabilities
 from ...preprocessing.tokenizers import target_side
 from .anatomy import Anatomy, Sum, close
 from .last_steps import direction, through_last_steps

@@ -12,13 +12,14 @@ from torch import Tensor
 from ...checkpoints.common.model import Model
 from ...core.editing.token_match import unmatched
 from ...core.interventions import Intervention
-from ...core.tasks import LOGIT, MULTI_LABEL, REGRESSION
+from ...core.numerics import LOGIT, MULTI_LABEL, REGRESSION
 from ...core.trace_parts import Tokens
 from ...preprocessing.tokenizers import target_side
 from ..donors import Lender, Lent, Other, refuse_swaps
 from ..generation import translate
-from ..task_scores import scores_of
+from ..outputs import scores_of
 from ..token_ids import source_ids, target_ids, vocabulary_ids
+from .output_words import first_piece, parting
 
 Words = Sequence[Any]
 
@@ -170,10 +171,10 @@ def ask(
             outputs = (best[0], best[1])
         own, theirs = (list(ids) for ids in outputs)
         texts = tuple(target_side(model.tokenizer).decode(ids) for ids in outputs)
-        held, words, place = _parting(model, own, theirs, texts, words)
+        held, words, place = parting(model, own, theirs, texts, words)
     wanted: list[int] | None = None
     if words is not None:
-        wanted = [_first_piece(model, own_ids, held, word) for word in words]
+        wanted = [first_piece(model, own_ids, held, word) for word in words]
     return _at(model, lender, there, own_ids, held, wanted, words, place, _source(other))
 
 
@@ -343,72 +344,3 @@ def _class(model: Model, word: Any) -> int:
             raise ValueError(f"The model knows no piece of {word!r}; name another word.")
         return ids[0]
     return vocabulary_ids(model, "target", [word])[0]
-
-
-def _parting(
-    model: Model,
-    own: list[int],
-    theirs: list[int],
-    texts: tuple[str, ...],
-    words: Words | None,
-) -> tuple[list[int], Words | None, str]:
-    """The words before the place that is asked, the pair there, and the place in words."""
-    common = next(
-        (n for n, (a, b) in enumerate(zip(own, theirs, strict=False)) if a != b),
-        min(len(own), len(theirs)),
-    )
-    if words is None:
-        if common == min(len(own), len(theirs)):
-            raise ValueError(
-                f"The model writes “{texts[0]}” for the one and “{texts[1]}” for the other "
-                "sentence, which part nowhere; name a pair of words (words=) and, if need be, what "
-                "stands before it (target=)."
-            )
-        return own[:common], None, "where the two outputs part"
-    first, second = words
-    for ids, word, whose in (
-        (own, first, "its own output"),
-        (theirs, second, "the other sentence's output"),
-        (own, second, "its own output"),
-        (theirs, first, "the other sentence's output"),
-    ):
-        places = _places(model, ids, word)
-        if places:
-            best = common if common in places else places[-1]
-            return ids[:best], words, f"where “{word}” stands in {whose}"
-    raise ValueError(
-        f"Neither “{first}” nor “{second}” stands in the outputs, “{texts[0]}” and “{texts[1]}”; "
-        "name words of these, or give the words before the place (target=)."
-    )
-
-
-def _places(model: Model, ids: list[int], word: Any) -> list[int]:
-    """Where a word stands in an output, as the number of its first token."""
-    if not isinstance(word, str):
-        return [n for n, i in enumerate(ids) if i == word]
-    tokens = target_side(model.tokenizer).tokens(ids)
-    starts: dict[int, int] = {}
-    for place, number in enumerate(tokens.words):
-        starts.setdefault(number, place)
-    found = []
-    for number, start in starts.items():
-        end = max(n for n, w in enumerate(tokens.words) if w == number) + 1
-        text = target_side(model.tokenizer).decode(ids[start:end]).strip()
-        if text == word.strip():
-            found.append(start)
-    return found
-
-
-def _first_piece(model: Model, own_ids: list[int], held: list[int], word: Any) -> int:
-    """The id that a word begins with behind the held ones."""
-    if not isinstance(word, str):
-        return vocabulary_ids(model, "target", [word])[0]
-    tokenizer = target_side(model.tokenizer)
-    before = tokenizer.decode(held)
-    alone = [i for i in model.tokenizer.target_ids(word) if i != model.bos_id]
-    start = [i for i in model.tokenizer.target_ids(before) if i != model.bos_id] if before else []
-    both = [i for i in model.tokenizer.target_ids(f"{before} {word}".strip()) if i != model.bos_id]
-    ids = both[len(start) :] if both[: len(start)] == start else alone
-    if not ids:
-        raise ValueError(f"The model knows no piece of {word!r}; name another word.")
-    return ids[0]

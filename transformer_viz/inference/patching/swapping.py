@@ -18,21 +18,14 @@ from ...checkpoints.common.model import Model
 from ...core.interventions import Swap as SwapEdit
 from ...core.interventions import SwapHead, SwapPattern, SwapStream
 from ...core.sites import MAPS
-from ...core.tasks import LOGIT
 from ...core.trace_parts import Tokens, read_only
 from ..ablation.passes import CELLS, MOST_COPIES
 from ..donors import Lent
 from ..model_inputs import model_of
-from ..run_card import hash_of_ids, model_card
+from .notes import card, lead, lone_words, notes
 from .question import Question, Words, ask
 
 KINDS = ("heads", "patterns", "stream")
-#: What is taken over, in words.
-SAID = {
-    "heads": "what one head gives before the output projection, at all tokens that are matched",
-    "patterns": "where one head looks, with the values of this sentence",
-    "stream": "the residual stream behind a layer, at one token",
-}
 LEAST = 1e-3  # nats by which both runs must differ, so that a part of that means something
 
 #: Hears how many cells are measured, of how many, and the grids so far (NaN: not yet).
@@ -273,7 +266,7 @@ def measured(
     if what == "patterns" and (own or foreign):
         raise ValueError(
             "Patterns are swapped between sentences whose tokens are matched one by one, and "
-            f"{_lone_words(question)} has no counterpart; give sentences with as many tokens, or "
+            f"{lone_words(question)} has no counterpart; give sentences with as many tokens, or "
             "swap what the heads give (heads)."
         )
     cells = cells_of(bench, what, only)
@@ -297,7 +290,7 @@ def measured(
         question.own_tokens,
         question.other_tokens,
         question.target_tokens,
-        notes(question, bench, what),
+        notes(question, bench.clean, bench.other, what),
         card(question, what, len(cells)),
         bench,
     )
@@ -348,57 +341,3 @@ def empty(cells: Sequence[Cell]) -> dict[str, np.ndarray]:
         rows, columns = sizes.get(cell.part, (0, 0))
         sizes[cell.part] = (max(rows, cell.row + 1), max(columns, cell.column + 1))
     return {name: np.full(size, np.nan) for name, size in sizes.items()}
-
-
-def _lone_words(question: Question) -> str:
-    own, foreign = question.lone
-    labels = [question.own_tokens.labels[n] for n in own]
-    labels += [question.other_tokens.labels[n] for n in foreign]
-    return ", ".join(f"“{label}”" for label in labels)
-
-
-def notes(question: Question, bench: Bench, what: str) -> tuple[str, ...]:
-    """What must be known beside the numbers, in sentences."""
-    said = [
-        f"Swapped: {SAID[what]}. Asked {question.place}: {lead(question, bench.clean)} in the "
-        f"first run (0), {bench.other:+.2f} in the other (1).",
-        "One swap at a time: what several parts carry together, or each carries for the other, "
-        "shows in none of them alone.",
-    ]
-    if any(question.lone):
-        said.append(
-            f"Without a counterpart in the other sentence, and so left as they are: "
-            f"{_lone_words(question)}."
-        )
-    return tuple(said)
-
-
-def lead(question: Question, value: float, form: str = "+.2f") -> str:
-    """Say by how much the first word leads, or what the score of the one output is."""
-    first, *second = question.words
-    unit, written = question.model.unit, format(value, form)
-    if not second:
-        name = "the score" if unit == LOGIT else "the log-probability"
-        return f"{name} of “{first}” is {written} ({unit})"
-    if unit == LOGIT:
-        return f"“{first}” is by {written} ({unit}) above “{second[0]}”"
-    return f"“{first}” is by {written} nats more probable than “{second[0]}”"
-
-
-def card(question: Question, what: str, count: int) -> dict[str, Any]:
-    """What one needs to repeat and to judge the numbers."""
-    target = None if question.target is None else question.target[0].tolist()
-    ids = (question.source[0].tolist(), list(question.other.ids), target)
-    return model_card(question.model) | {
-        "what": what,
-        "replacement": SAID[what],
-        "words": list(question.words),
-        "unit": question.model.unit,
-        "word_ids": list(question.wanted),
-        "place": question.place,
-        "sentences": 2,
-        "sentences_hash": hash_of_ids(*ids, question.row, question.there),
-        "rows": 1,
-        "swaps": count,
-        "seed": None,
-    }

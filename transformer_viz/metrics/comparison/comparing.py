@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...core.numerics import unit_of
 from ...core.sites import MAPS, called
-from ...core.tasks import unit_of
 from ...core.trace import Trace
 from ...core.trace_parts import read_only
 from ...core.version import __version__
@@ -181,10 +181,9 @@ def compared(
     matched = pd.concat([paired(costs, within) for costs in _costs(maps)], ignore_index=True)
     words = _words(maps, pairs)
     card = _card(pairs, view, heads)
-    notes = (*_notes(maps[0], heads, matched), said_of_outputs(output_table(pairs[:1])))
-    return Comparison(
-        heads, matched, words, card, tuple(filter(None, notes)), tuple(pairs), maps[0]
-    )
+    more = said_of_outputs(output_table(pairs[:1]))
+    notes = (*_notes(maps[0], heads, matched), *([more] if more else []))
+    return Comparison(heads, matched, words, card, notes, tuple(pairs), maps[0])
 
 
 def _in_common(a: Trace, b: Trace, view: str) -> tuple[SharedMap, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from ...core.tasks import ENDS, best_span, scores_of_logits, unit_of
+from ...core.numerics import ENDS, best_span, scores_of_logits, unit_of
 from ...core.trace import Trace
 
 COLUMNS = ("sentence", "output", "a", "b", "difference", "unit")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...core.tasks import best_span
+from ...core.numerics import best_span
 from ...core.trace import Trace
 from ...core.trace_parts import Tokens
 

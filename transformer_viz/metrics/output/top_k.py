@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...core.given.facts import PROBABILITIES, require_captured
-from ...core.tasks import probabilities as chances_of
+from ...core.numerics import probabilities as chances_of
 from ...core.trace import Trace
 
 

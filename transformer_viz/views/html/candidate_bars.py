@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from html import escape
 
+from ...core.numerics import MULTI_LABEL, REGRESSION
 from ...core.palette import Palette, palette
-from ...core.tasks import MULTI_LABEL, REGRESSION
 from ...core.trace import Trace
 from ...i18n import mark, numeral, say
 from ...metrics.output.top_k import Candidate, most_probable

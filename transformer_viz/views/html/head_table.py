@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
+from ...core.numerics import LOGIT, NATS
 from ...core.sites import Site
-from ...core.tasks import LOGIT, NATS
 from ...i18n import mark, numeral, say
 from .measure_cells import DASH, MEASURE_TEXTS, bar, measure_cell, unfolding
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from ...core.numerics import REGRESSION
 from ...core.palette import Palette, palette
-from ...core.tasks import REGRESSION
 from ...core.trace import Trace
 from ...core.trace_parts import Produced
 from ...i18n import numeral, say
