@@ -28,22 +28,22 @@ from .eyes import eyes_of
 from .feature_extractor import hearing_of
 from .image_processor import prefix, reader_of, registers_of
 from .library import library
-from .parts import parts_of, sees, senses_of, takes, words_config
-from .side_files import generation, makes_pairs
-from .special_tokens import IDS, opening, special_ids
-from .trial_run import (
-    ADVICE,
-    LENGTH,
-    Trial,
+from .parts import (
     gives_of,
     judges,
     labels_of,
-    runs_apart,
+    parts_of,
+    sees,
+    senses_of,
     spells,
+    takes,
     task_named,
-    try_out,
     vocabulary_size,
+    words_config,
 )
+from .side_files import generation, makes_pairs
+from .special_tokens import IDS, opening, special_ids
+from .trial_run import ADVICE, LENGTH, Trial, runs_apart, try_out
 
 NAME = "hugging_face"
 ATTENDING = re.compile(r"^(full_|sliding_|chunked_)?attention|^hybrid")  # kinds of layers

@@ -29,10 +29,9 @@ from .config_words import WORDS as WORDS
 from .config_words import overridden
 from .library import library
 from .pairs import BOTH, paired, towers_of, without_padding
-from .parts import part_of, takes, words_config
+from .parts import part_of, takes, vocabulary_size, words_config
 from .quantized import loaded_quantized, method_of, quantized_note, refuse_quantized
 from .side_files import open_tokenizer
-from .trial_run import vocabulary_size
 from .weights import class_of, difference, left_over, loaded, require_input
 
 NAMES: tuple[str, ...] = ()  # the library has hundreds of spellings; config.json tells them

@@ -51,7 +51,7 @@ def notes_of(bench: Bench, table: pd.DataFrame, card: Mapping[str, object]) -> t
 def _constant(bench: Bench) -> str:
     """Return the note on heads whose output hardly varies over the texts."""
     sites, method = bench.constant, bench.method
-    names = ", ".join(f"{site.stack} {site.block} {site}" for site in sites[:NAMED])
+    names = ", ".join(map(str, sites[:NAMED]))
     more = f" and {len(sites) - NAMED} more" if len(sites) > NAMED else ""
     return (
         f"The output of {names}{more} varies by less than {HARDLY:.0%} of its length over these "
