@@ -39,6 +39,11 @@ BAR, SHOWN = 24, 30  # characters of the longest bar; rows of the table of direc
 )
 @click.option("--method", type=click.Choice(METHODS), default="contribution", show_default=True)
 @click.option(
+    "--output",
+    type=click.Choice(("start", "end")),
+    help="Of a model that marks an answer: where that starts (the default), or ends.",
+)
+@click.option(
     "--deletion",
     is_flag=True,
     help="Hide the words that the method names first, against as many by chance.",
@@ -50,6 +55,7 @@ def explain(
     path: str,
     word: int,
     method: str,
+    output: str | None,
     deletion: bool,
     seed: int,
     words: tuple[str, ...],
@@ -75,6 +81,7 @@ def explain(
             word,
             aim,
             method,
+            output=output,
             image=image,
             tell=lambda done, of: counter.tell(done),
         )
@@ -100,9 +107,16 @@ def lines(found: Explanation) -> list[str]:
     ]
     rows = ["  ".join(listed), ""]
     if found.method == "lens":
-        rows.append(f"{'layers':>6}  {'probability':>11}  {'rank':>6}  most probable there")
+        scored = found.unit == "logit"
+        rows.append(
+            f"{'layers':>6}  {'score (logit)':>13}"
+            if scored
+            else f"{'layers':>6}  {'probability':>11}  {'rank':>6}  most probable there"
+        )
         rows += [
-            f"{r.layer:>6}  {r.probability:11.4f}  {r.rank:>6}  {r.best}"
+            f"{r.layer:>6}  {r.logit:13.4f}"
+            if scored
+            else f"{r.layer:>6}  {r.probability:11.4f}  {r.rank:>6}  {r.best}"
             for r in found.values.itertuples()
         ]
     elif found.method == "logits":
@@ -112,6 +126,8 @@ def lines(found: Explanation) -> list[str]:
         if len(table) > SHOWN:
             rows.append(f"and {len(table) - SHOWN} more; --out F.csv holds all")
     else:
+        if found.unit:
+            rows += [f"unit: {found.unit}", ""]
         for _, part in found.values.groupby("sentence", sort=False):
             rows += [*_bars(part["label"].tolist(), part["value"].tolist()), ""]
         rows.pop()
@@ -143,13 +159,14 @@ def _bars(labels: list[str], values: list[float]) -> list[str]:
 def curved(curve: DeletionCurve, method: str) -> list[str]:
     """The deletion curve, a line for each number of words that were hidden."""
     table: pd.DataFrame = curve.table.set_index(["method", "hidden"])
+    unit = curve.table["unit"].iloc[0]
     rows = [
-        f"{'hidden':>6}  {'nats lost':>9}  {'by chance':>9}  {'95 % of draws':>18}  last hidden"
+        f"{'hidden':>6}  {f'{unit} lost':>10}  {'by chance':>9}  {'95 % of draws':>18}  last hidden"
     ]
     for k in range(1, len(table.loc[method])):
         own, chance = table.loc[(method, k)], table.loc[("random", k)]
         span = f"{chance['low']:.4f} to {chance['high']:.4f}"
         rows.append(
-            f"{k:>6}  {own['loss']:9.4f}  {chance['loss']:9.4f}  {span:>18}  {own['words']}"
+            f"{k:>6}  {own['loss']:10.4f}  {chance['loss']:9.4f}  {span:>18}  {own['words']}"
         )
     return rows

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 METHODS = ("mean", "zero", "resample", "uniform")
 SHOWN = 20  # rows of the printed table
+OF_A_CLASS = 3  # heads that are printed of each class
 
 
 @click.command()
@@ -45,7 +46,7 @@ def rank(
     out: str | None,
     keep_means: bool,
 ) -> None:
-    """Rank all heads by what their removal costs, in nats per target token.
+    """Rank all heads by what their removal costs: nats per target token, or logits of a score.
 
     FILE holds one sentence a line, or source and target with a tabulator between them. Without
     targets, a model that translates writes the references itself.
@@ -75,17 +76,31 @@ def rank(
 
 def lines(ranking: Ranking) -> list[str]:
     """The strongest heads, as a person reads them, and what must be known beside them."""
-    rows = [f"{'rank':>9}  {'head':<18}{'nats':>8}  {'95 %':>18}  {'KL':>7}  {'changed':>7}"]
+    unit, scored = ranking.unit, ranking.unit == "logit"
+    more_titles = f"{'moved':>7}" if scored else f"{'KL':>7}  {'changed':>7}"
+    rows = [f"{'rank':>9}  {'head':<18}{unit:>8}  {'95 %':>18}  {more_titles}"]
     for row in ranking.table.head(SHOWN).itertuples():
         name = f"{row.stack} {row.block} L{row.layer} H{row.head}"
         span = f"{row.low:.4f} to {row.high:.4f}"
         place = f"{row.rank} ({row.rank_low}-{row.rank_high})"
         told = "" if row.significant else "  not told from none"
-        rows.append(
-            f"{place:>9}  {name:<18}{row.effect:8.4f}  {span:>18}  {row.kl:7.4f}  "
-            f"{row.changed:7.1%}{told}"
-        )
+        last = f"{row.moved:7.4f}" if scored else f"{row.kl:7.4f}  {row.changed:7.1%}"
+        rows.append(f"{place:>9}  {name:<18}{row.effect:8.4f}  {span:>18}  {last}{told}")
     more = len(ranking.table) - SHOWN
     if more > 0:
         rows.append(f"{'':>9}  and {more} more; --out F.csv holds all")
-    return [*rows, "", *ranking.notes]
+    return [*rows, *_classes(ranking), "", *ranking.notes]
+
+
+def _classes(ranking: Ranking) -> list[str]:
+    """The costliest heads of each class, where several were asked about."""
+    if ranking.by_row is None or ranking.by_class["class"].nunique() < 2:
+        return []
+    rows = ["", f"the costliest heads of each class, in {ranking.unit}"]
+    for label, part in ranking.by_class.groupby("label", sort=False):
+        told = ", ".join(
+            f"{r.stack} {r.block} L{r.layer} H{r.head} {r.effect:.4f}"
+            for r in part.head(OF_A_CLASS).itertuples()
+        )
+        rows.append(f"  {label}: {told}")
+    return rows

@@ -57,6 +57,10 @@ def swap(
     both = None if pair is None else _pair(pair)
     table = None if out is None else new_file(out, "table")
     model = load_model(path, words)
+    if both is not None and len(both) == 1 and model.task not in ("multi_label", "regression"):
+        raise ValueError(
+            f"--words takes two words with a comma between, like es,sie; got {pair!r}."
+        )
     from ..inference.patching.swapping import swap as measure
 
     counter = Counter("swaps")
@@ -80,18 +84,19 @@ def card_beside(table: Path) -> Path:
     return table.with_name(f"{table.stem}.card.json")
 
 
-def _pair(words: str) -> tuple[str, str]:
+def _pair(words: str) -> tuple[str, ...]:
     parts = [word.strip() for word in words.split(",")]
-    if len(parts) != 2 or not all(parts):
+    if len(parts) > 2 or not all(parts):
         raise ValueError(
-            f"--words takes two words with a comma between, like es,sie; got {words!r}."
+            f"--words takes two words with a comma between, like es,sie, or one output of a "
+            f"regression or of several labels; got {words!r}."
         )
-    return parts[0], parts[1]
+    return tuple(parts)
 
 
 def lines(found: Swap) -> list[str]:
     """The largest swaps, as a person reads them, and what must be known beside them."""
-    rows = [f"{'moved':>7}  swapped alone"]
+    rows = [f"{'moved':>7}  swapped alone (0 to 1 of a difference in {found.unit})"]
     for cell in found.ranked[:SHOWN]:
         value = found.parts[cell.part][cell.row, cell.column]
         rows.append(f"{value:7.3f}  {named(found, cell)}")

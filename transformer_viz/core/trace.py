@@ -27,8 +27,9 @@ class Trace:
     """What happened when one input went through one model once. Look-ups only.
 
     Batch is always one above the model. Arrays are numpy and read-only. ``logits`` are ``[token,
-    vocabulary]``, or ``[class]``, before the last softmax; a model that ends in states has none of
-    them and gives ``output`` ``[token, d_model]`` instead.
+    vocabulary]``, ``[class]``, or ``[2, token]`` of a model that marks where an answer starts and
+    ends, before the last softmax; a model that ends in states has none of them and gives ``output``
+    ``[token, d_model]`` instead.
     """
 
     source: Tokens
@@ -322,6 +323,16 @@ class Trace:
             if place == f"{block}.{layer}" or (layer is None and place.startswith(f"{block}.")):
                 return f" Tiles cannot be had of {place}: {why}."
         return ""
+
+    @property
+    def task(self) -> str:
+        """What the logits of a classifier mean, see :mod:`.tasks`; empty for all others."""
+        return str(self.manifest.get("task", ""))
+
+    @property
+    def marks_answer(self) -> bool:
+        """Whether the logits say where an answer starts and ends, ``[2, token]``."""
+        return self.manifest.get("gives") == "spans"
 
     @property
     def patches(self) -> np.ndarray | None:

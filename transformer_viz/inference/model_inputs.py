@@ -123,7 +123,10 @@ def _words(
     said: tuple[int, ...] | None = None
     if target is None:
         if model.kind == "encoder-decoder":
-            rows, said = _decoded(model, ids, intervention)
+            judging = model.gives in ("classes", "spans")
+            rows, said = (
+                (_echoed(model, ids), None) if judging else _decoded(model, ids, intervention)
+            )
     elif model.kind == "encoder-decoder":
         rows = target_ids(model, target)
     elif model.kind == "decoder-only":
@@ -209,6 +212,20 @@ def _decoded(
     rows = [*([] if model.bos_id is None else [model.bos_id]), *best.ids]
     full = model.max_tokens is not None and len(rows) > model.max_tokens
     return (rows[:-1], best.ids) if best.finished or full else (rows, None)
+
+
+def _echoed(model: Model, ids: list[int]) -> list[int]:
+    """Return what the decoder of a classifier reads: the source, shifted by the start token.
+
+    Raises:
+        ValueError: a source without the end token at which such a head reads.
+    """
+    if model.gives == "classes" and model.eos_id is not None and model.eos_id not in ids:
+        raise ValueError(
+            f"The classifier of {model.name!r} reads the decoder at the end token, and these ids "
+            f"have none; add {model.eos_id} at the end."
+        )
+    return [model.bos_id or 0, *ids[:-1]]
 
 
 def _appended(model: Model, target: Any) -> list[int]:
@@ -321,7 +338,8 @@ def model_of(thing: Model | nn.Module) -> Model:
             "tv.load and give that."
         )
     ready = load(thing)
-    if ready.layout == "module in memory" and ready.kind == "encoder-only":
+    words = ready.gives == "words"
+    if ready.layout == "module in memory" and ready.kind == "encoder-only" and words:
         return load(thing, kind="decoder-only")
     return ready
 

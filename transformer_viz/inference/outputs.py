@@ -9,7 +9,7 @@ from torch import Tensor
 from ..capture.merge_heads import side_by_side
 from ..checkpoints.common.model import Model
 from ..core.interventions import Intervention
-from ..core.numerics import log_softmax
+from ..core.numerics import ENDS, MULTI_LABEL, REGRESSION, best_span, log_softmax, probabilities
 from ..core.trace_parts import Produced, read_only
 from ..preprocessing.tokenizers import target_side
 from .capture_to_numpy import to_numpy
@@ -19,8 +19,8 @@ from .model_inputs import Read
 def logits_of(
     model: Model, read: Read, output: Tensor, intervention: Intervention
 ) -> np.ndarray | None:
-    """The output before the last softmax, ``[position, vocabulary]`` or ``[class]``; None if the
-    model ends in states and not in an output layer.
+    """The output before the last softmax, ``[position, vocabulary]``, ``[class]`` or, of a model
+    that marks answers, ``[2, token]``; None if it ends in states and not in an output layer.
 
     Raises:
         ValueError: an edit made the numbers so large that nothing is left of them.
@@ -42,7 +42,8 @@ def vectors_of(model: Model, output: Tensor) -> np.ndarray | None:
 
 
 def produced_of(model: Model, read: Read, logits: np.ndarray | None) -> Produced | None:
-    """For each row the token it predicts, or the class in question; probability and rank.
+    """For each row the token it predicts, or the class in question, or the first and last token
+    of an answer; probability (NaN where outputs have none) and rank.
 
     Raises:
         ValueError: ``produced`` names another number of tokens than there are rows, or a class
@@ -54,6 +55,8 @@ def produced_of(model: Model, read: Read, logits: np.ndarray | None) -> Produced
         return _class(model, read.produced, logits)
     if model.gives == "tags":
         return _tags(model, read, logits)
+    if model.gives == "spans":
+        return _span(read, logits)
     rows = read.source if read.target is None else read.target
     masked = model.kind == "encoder-only"
     if not rows.ids or len(rows) != len(logits) or (masked and model.mask_id is None):
@@ -83,21 +86,24 @@ def _filled(model: Model, ids: tuple[int, ...], logits: np.ndarray) -> tuple[int
 
 
 def _class(model: Model, held: tuple[int, ...] | None, logits: np.ndarray) -> Produced:
-    """The class that was asked about, or the most probable one."""
-    ids = (int(logits.argmax()),) if held is None else held
+    """The class that was asked about, or the most probable one; of a regression the first."""
+    best = 0 if model.task == REGRESSION else int(logits.argmax())
+    ids = (best,) if held is None else held
     if len(ids) != 1 or not 0 <= ids[0] < len(logits):
         raise ValueError(
             f"produced names the class in question, one number from 0 to {len(logits) - 1}; got "
             f"{list(ids)}."
         )
     name = model.labels[ids[0]] if ids[0] < len(model.labels) else str(ids[0])
-    return _scored(ids, (name,), (name,), logits[None])
+    return _scored(ids, (name,), (name,), logits[None], model.task)
 
 
 def _tags(model: Model, read: Read, logits: np.ndarray) -> Produced:
-    """The class of each token that was asked about, or its most probable one."""
+    """The class of each token that was asked about, or its most probable one; of a regression
+    the first output."""
     tokens, held = read.source, read.produced
-    ids = tuple(map(int, logits.argmax(axis=1))) if held is None else held
+    best = np.zeros(len(logits)) if model.task == REGRESSION else logits.argmax(axis=1)
+    ids = tuple(map(int, best)) if held is None else held
     if len(ids) != len(tokens) or not all(0 <= i < logits.shape[1] for i in ids):
         raise ValueError(
             f"produced names a class for each of {len(tokens)} tokens, numbers from 0 to "
@@ -105,15 +111,36 @@ def _tags(model: Model, read: Read, logits: np.ndarray) -> Produced:
         )
     names = tuple(model.labels[i] if i < len(model.labels) else str(i) for i in ids)
     told = tuple(f"{label}: {name}" for label, name in zip(tokens.labels, names, strict=True))
-    return _scored(ids, names, told, logits)
+    return _scored(ids, names, told, logits, model.task)
+
+
+def _span(read: Read, logits: np.ndarray) -> Produced:
+    """The tokens at which the best answer starts and ends, or those that were asked about."""
+    tokens = read.source  # a decoder reads the same tokens, shifted
+    ids = best_span(logits) if read.produced is None else read.produced
+    if len(ids) != 2 or not all(0 <= i < logits.shape[1] for i in ids):
+        raise ValueError(
+            f"produced names the first and last token of an answer, numbers from 0 to "
+            f"{logits.shape[1] - 1}; got {list(ids)}."
+        )
+    pieces = tuple(tokens.pieces[i] for i in ids)
+    told = tuple(f"{end}: {tokens.labels[i]}" for end, i in zip(ENDS, ids, strict=True))
+    return _scored(ids, pieces, told, logits)
 
 
 def _scored(
-    ids: tuple[int, ...], pieces: tuple[str, ...], labels: tuple[str, ...], logits: np.ndarray
+    ids: tuple[int, ...],
+    pieces: tuple[str, ...],
+    labels: tuple[str, ...],
+    logits: np.ndarray,
+    task: str = "",
 ) -> Produced:
     """Probability and rank of one id in each row of ``logits`` ``[row, choice]``."""
     rows = np.arange(len(ids))
-    probability = np.exp(log_softmax(logits)[rows, ids])
+    if task in (MULTI_LABEL, REGRESSION):
+        probability = probabilities(logits, task)[rows, ids]
+    else:
+        probability = np.exp(log_softmax(logits)[rows, ids])
     rank = 1 + (logits > logits[rows, ids][:, None]).sum(axis=1)
     return Produced(
         ids=tuple(int(i) for i in ids),
@@ -134,7 +161,8 @@ def gradients_of(
     """d(sum of the chosen logits) / d(weights) for each attention in call order.
 
     Chosen are the produced tokens; of a masked model those at the masked places alone, where there
-    are any; of a classifier the class in question; without any of these the largest of each row.
+    are any; of a classifier the class in question; of an answer its two ends; without any of these
+    the largest of each row.
     """
     first = output[0]
     if said is None:
@@ -152,3 +180,17 @@ def gradients_of(
     return [
         to_numpy(side_by_side([next(grads) for _ in parts], along)[0]) for parts, along in leaves
     ]
+
+
+def scores_of(logits: Tensor, task: str) -> Tensor:
+    """Return the scores of logits ``[..., class]`` in float64.
+
+    Log-probabilities in nats: of the softmax, or of several labels the sigmoid of each. The
+    outputs of a regression themselves.
+    """
+    wide = logits.double()
+    if task == REGRESSION:
+        return wide
+    if task == MULTI_LABEL:
+        return torch.nn.functional.logsigmoid(wide)
+    return wide.log_softmax(-1)

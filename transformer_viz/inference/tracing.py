@@ -383,7 +383,7 @@ def _manifest(model: Model, intervention: Intervention, words: tuple[str, ...]) 
 
 
 def _of_the_picture(model: Model, read: Read) -> dict[str, Any]:
-    """What a reader of patches and classes needs beside the numbers."""
+    """What a reader of patches, classes and answers needs beside the numbers."""
     notes: dict[str, Any] = {}
     if read.beside is not None:
         notes["image"] = {"grid": list(read.beside.seen.grid), "prefix": read.beside.patches}
@@ -391,4 +391,5 @@ def _of_the_picture(model: Model, read: Read) -> dict[str, Any]:
         notes["image"] = {"grid": list(model.image.grid), "prefix": len(model.image.prefix)}
     if model.gives == "classes":
         notes["labels"] = list(model.labels)
-    return notes
+    told = {"task": model.task, "gives": "spans" if model.gives == "spans" else ""}
+    return notes | {name: word for name, word in told.items() if word}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from ..core.sites import called
 from ..core.trace import Trace
 from ..i18n import mark, say
 from ..metrics.attention.map_cells import cells
+from ..metrics.output.answer_span import answer_tokens
 from ..preprocessing.token_names import Names
 from ..preprocessing.tokenizers import target_side
 from ..views.html.candidate_bars import candidates
@@ -157,6 +159,10 @@ def _pictures(exploration: Exploration, before: Trace, after: Trace | None) -> l
     if before.logits is None or model.gives == "vectors":
         stack = "decoder" if before.maps == ("decoder",) else "encoder"
         return [vector_change(before, after, stack, dark=dark)] if before.hiddens else []
+    if before.marks_answer:
+        return [_answer(before, after)] + [
+            candidates(before, after, row, before.source.labels, dark=dark) for row in (0, 1)
+        ]
     if before.logits.ndim == 1:
         labels = model.labels
         names = [
@@ -175,6 +181,16 @@ def _pictures(exploration: Exploration, before: Trace, after: Trace | None) -> l
         pieces = Names(target_side(model.tokenizer))
         made.append(candidates(before, after, count - 1, pieces, dark=dark))
     return made
+
+
+def _answer(before: Trace, after: Trace | None) -> Picture:
+    """The answer that each run marks, in tokens."""
+    told = []
+    for run in (before, after) if after is not None else (before,):
+        tokens, first, last = answer_tokens(run)
+        told.append(" ".join(tokens.labels[first : last + 1]))
+    said = say("Answer: “{text}”", text=" → ".join(told))
+    return Picture(f'<p data-what="answer">{escape(said)}</p>', "")
 
 
 def _slider(exploration: Exploration, name: str, steps: int) -> bytes:

@@ -73,9 +73,9 @@ def test_masks_and_edits_hide_the_same(
     """Many sets in one pass of the model's own mask, against one run of the probe for each."""
     question = ask(drawn(build_model), SOURCE, WORD, HELD)
     sets = [[("source", 1)], [("source", 4), ("source", 2)], [], [("source", n) for n in range(6)]]
-    together = hiding.log_probabilities(question, sets)
+    together = hiding.scores_without(question, sets)
     monkeypatch.setattr(hiding, "_by_mask", lambda *_: False)
-    assert hiding.log_probabilities(question, sets) == pytest.approx(together, abs=1e-9)
+    assert hiding.scores_without(question, sets) == pytest.approx(together, abs=1e-9)
 
 
 @pytest.mark.families
@@ -105,7 +105,7 @@ def test_with_one_word_hidden_nothing_is_above_removal() -> None:
     words = words_to_hide(explainer.question)
     assert any(len(places) > 1 for places in words.values())
     table = deletion_curve(explainer, most=1).table.query("hidden == 1").set_index("method")
-    alone = hiding.log_probabilities(explainer.question, [(), *words.values()])
+    alone = hiding.scores_without(explainer.question, [(), *words.values()])
     best = float((alone[0] - alone[1:]).max())
     assert table.loc["removal", "loss"] == pytest.approx(best, abs=1e-5)
     assert (table["loss"] <= best + 1e-5).all() and (table["high"] <= best + 1e-5).all()

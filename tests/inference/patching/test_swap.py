@@ -249,9 +249,9 @@ def test_best_names_the_largest_as_edits_and_the_table_holds_all(
     again = Intervention.from_json(Intervention(best).to_json())
     assert again.edits == best
     assert len(found.table) == 14
-    assert list(found.table) == ["part", "stack", "block", "layer", "head", "moved"]
+    assert list(found.table) == ["part", "stack", "block", "layer", "head", "moved", "unit"]
     stream = tv.swap(drawn(build_model), OWN, OTHER, WORDS, "stream", target=HELD)
-    assert list(stream.table) == ["part", "stack", "layer", "token", "word", "moved"]
+    assert list(stream.table) == ["part", "stack", "layer", "token", "word", "moved", "unit"]
     assert stream.table["word"].tolist()[:7] == [str(i) for i in OWN]
     assert found.card["sentences_hash"] == stream.card["sentences_hash"]
     assert found.card["words"] == ["13", "21"] and found.card["model_hash"]

@@ -26,6 +26,7 @@ KINDS = (
     *(mark("encoder-decoder"), mark("encoder-only"), mark("decoder-only")),
     *(mark("text"), mark("image"), mark("vectors"), mark("words"), mark("classes")),
     *(mark("audio"), mark("tags")),  # a class for each word, or frame
+    mark("spans"),
 )
 UNPROVED = mark(
     "The report proves what the model did with these values; it cannot prove the values. The form "

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...core.numerics import task_of, unit_of
 from ...core.sites import STACKS
 from ...i18n import mark, say
 from .questions import QUESTIONS
@@ -42,6 +43,12 @@ class Kind:
     title: str = ""
     first: str = ""
     eyes: bool = False
+    task: str = ""
+
+    @property
+    def unit(self) -> str:
+        """The unit of its scores: ``nats``, or ``logit`` for a regression."""
+        return unit_of(self.task)
 
     @property
     def own(self) -> str:
@@ -50,8 +57,8 @@ class Kind:
 
     @property
     def translates(self) -> bool:
-        """Whether a target stands beside the source."""
-        return self.arrangement == "encoder-decoder"
+        """Whether a target stands beside the source; a classifier's decoder reads that again."""
+        return self.arrangement == "encoder-decoder" and self.gives not in ("classes", "spans")
 
     @property
     def continues(self) -> bool:
@@ -116,7 +123,10 @@ def of_config(config: Mapping[str, Any], spelled: bool) -> Kind | None:
     title = str(config.get("title", ""))
     if str(config.get("architecture", "")).startswith(PICTURES):
         labels = tuple(map(str, config.get("label_names") or ()))
-        return Kind("encoder-only", "image", "classes", padded=False, labels=labels, title=title)
+        task = task_of(int(config.get("num_classes") or len(labels) or 2))
+        return Kind(
+            "encoder-only", "image", "classes", padded=False, labels=labels, title=title, task=task
+        )
     if "model_type" in config and "layout" not in config:
         return None  # Hugging Face's: BART and Whisper count their layers in our words
     encoder, decoder = (config.get(f"{stack}_layers") for stack in STACKS)
@@ -160,6 +170,7 @@ def of_model(model: Model) -> Kind:
         title=model.title,
         first="" if spelled else _ids(model.config),
         eyes=model.eyes is not None,
+        task=model.task,
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...core.interventions import Edit, SwapHead, SwapPattern, SwapStream
+from ...core.numerics import NATS
 from ...core.sites import MAPS
 from ...core.trace_parts import read_only
 
@@ -32,23 +33,25 @@ class Compared:
 
     ``held`` are the ids of the output words before the place that is asked; ``wanted`` the ids of
     the two ``words``; ``outputs`` what each run writes, empty where nothing is written.
-    ``chances`` are the words' probabilities by run, and ``leads`` by how many nats the first is
-    more probable than the second. ``source`` and ``target`` are the names of the rows, ``lone`` of
+    ``chances`` are the words' probabilities by run (of a regression its scores), and ``leads`` by
+    how many nats the first is more probable than the second, in ``unit``; of one output alone its
+    score. ``source`` and ``target`` are the names of the rows, ``lone`` of
     the tokens without a counterpart. ``parts`` are the maps or stacks in which something can be
     swapped.
     """
 
     held: Ids
-    wanted: tuple[int, int]
-    words: tuple[str, str]
+    wanted: tuple[int, ...]
+    words: tuple[str, ...]
     outputs: tuple[str, str]
     before: str
-    chances: tuple[tuple[float, float], tuple[float, float]]
+    chances: tuple[tuple[float, ...], tuple[float, ...]]
     leads: tuple[float, float]
     source: tuple[str, ...]
     variant: tuple[str, ...]
     target: tuple[str, ...] | None
     lone: tuple[str, ...]
+    unit: str = NATS
 
 
 def compared(
@@ -57,7 +60,7 @@ def compared(
     other: str,
     own: Ids | None,
     beam: int,
-    words: tuple[str, str] | None,
+    words: tuple[str, ...] | None,
     masked: Ids,
     before: str | None = None,
 ) -> Compared:
@@ -96,6 +99,7 @@ def compared(
             *(question.own_tokens.labels[n] for n in lone),
             *(question.other_tokens.labels[n] for n in foreign),
         ),
+        model.unit,
     )
 
 
@@ -103,7 +107,7 @@ def _outputs(
     model: Model, text: str, other: str, own: Ids | None, beam: int
 ) -> tuple[Ids, Ids] | None:
     """What both runs write; None where nothing is written."""
-    if model.kind == "encoder-only":
+    if model.kind == "encoder-only" or model.gives == "classes":
         return None
     from ...inference.generation import translate
 
@@ -127,7 +131,7 @@ def grids(
     text: str,
     other: str,
     held: Ids,
-    wanted: tuple[int, int],
+    wanted: tuple[int, ...],
     what: str,
     part: str,
     masked: Ids,

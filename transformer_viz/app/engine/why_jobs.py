@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from ...core.numerics import ENDS, NATS
+
 if TYPE_CHECKING:
     from ...checkpoints import Model
     from ...inference.explanation.question import Question
 
 Ids = tuple[int, ...]
+Text = str | tuple[str, str]
 #: The methods with a number for each word, in the order in which they stand side by side: first
 #: the one that is measured on the word itself.
 OVER_WORDS = ("removal", "weights", "gradient", "contribution", "rollout")
@@ -38,18 +41,20 @@ class Answers:
     """All methods on one word: ``found`` by method, and of the others the sentence why not.
 
     ``word`` is what the word is called, ``probability`` the model's own, None without an output
-    layer.
+    layer and for a regression; ``value`` is its score in ``unit``, None without an output layer.
     """
 
     word: str
     probability: float | None
     found: dict[str, Answer]
     refused: dict[str, str]
+    value: float | None = None
+    unit: str = NATS
 
 
 def answers(
     model: Model,
-    text: str,
+    text: Text,
     target: Ids | int | None,
     word: int,
     masked: Ids,
@@ -59,8 +64,10 @@ def answers(
     """Every method's answer.
 
     Args:
+        text: a text, or two that the model reads together.
         target: ids of the decoder's input, start mark included; of a classifier the class; None
             where the text itself is all.
+        word: number of the word; of a model that marks an answer 0 for its start, 1 for its end.
         language: of the captions, which are remembered with the numbers.
 
     Raises:
@@ -85,7 +92,8 @@ def answers(
         found[method] = Answer(method, made.values, made.complete, made.caption, made.card)
     tell(len(METHODS), len(METHODS))
     known = question.token is not None
-    return Answers(question.label, question.probability if known else None, found, refused)
+    chance, value = (question.probability, question.value) if known else (None, None)
+    return Answers(question.label, chance, found, refused, value, model.unit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +106,7 @@ class Deleted:
 
 def deleted(
     model: Model,
-    text: str,
+    text: Text,
     target: Ids | int | None,
     word: int,
     masked: Ids,
@@ -117,8 +125,10 @@ def deleted(
     return Deleted(made.table, made.card)
 
 
-def _asked(model: Model, text: str, target: Ids | int | None, word: int, masked: Ids) -> Question:
+def _asked(model: Model, text: Text, target: Ids | int | None, word: int, masked: Ids) -> Question:
     from ...inference.explanation.question import ask
 
     held = list(target) if isinstance(target, tuple) else target
+    if model.gives == "spans":
+        return ask(model, text, 0, held, output=ENDS[word])
     return ask(model, text, word, held, masked=masked)

@@ -34,12 +34,14 @@ def measured(
 @dataclass(frozen=True, eq=False)
 class Removals:
     """A ranking by removal: its table, the card, and what must be said beside it; ``means`` are
-    what removed heads gave, where that is their mean and it lies in no file."""
+    what removed heads gave, where that is their mean and it lies in no file; ``by_class`` the
+    effects in each class, of a classifier."""
 
     table: pd.DataFrame
     card: dict[str, Any]
     notes: tuple[str, ...]
     means: HeadMeans | None = None
+    by_class: pd.DataFrame | None = None
 
 
 def ranked(
@@ -50,7 +52,9 @@ def ranked(
 
     found = rank(model, list(sentences), method, tell=lambda done, of, _: tell(done, of))
     means = found.means if method == "mean" else None
-    return Removals(found.table, found.card, found.notes, means)
+    by_class = None if found.by_row is None else found.by_class
+    card = found.card | {"constant": [str(site) for site in found.bench.constant]}
+    return Removals(found.table, card, found.notes, means, by_class)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from html import escape
 from typing import Any
@@ -14,7 +13,7 @@ import streamlit as st
 from ... import views
 from ...core.interventions import Edit, MeanHead, ScaleHead, UniformHead
 from ...core.sites import MAPS, Site
-from ...i18n import mark, numeral, say
+from ...i18n import join_words, mark, numeral, say
 from ...metrics.head_measures.evidence import HeadEvidence
 from ...views.charts.curves import Curve
 from ...views.html.head_table import ROLE_TEXTS, removal_table
@@ -31,6 +30,7 @@ from ..ui.text_format import escape_markdown, spoken
 from . import sentences
 from .jobs import Group, Item, Removals, Together, ranked, together
 from .table import HEAD, addresses
+from .verdict import scored
 
 METHODS = {
     "mean": mark("its mean"),
@@ -55,7 +55,7 @@ SAID = {
 #: Sentences of the first numbers, which stand soon, and of each further step; then all of them.
 STEPS = (4, 16, 64, 256)
 SHOWN = 20  # heads
-HERE = "\0"  # where a sentence takes in the head's link
+CONSTANT = 8  # heads that hardly vary and are named
 
 
 def known(
@@ -80,41 +80,6 @@ def _known(scene: Scene, source: str, stored: sentences.Stored | None) -> Remova
         )
     items = sentences.asked(scene, source)
     return _ranked(scene, items, _done(scene, items) or _steps(items)[0])
-
-
-def verdict(found: Removals) -> None:
-    """Which head matters most, in one sentence, with a way to it."""
-    most = found.table.iloc[0]
-    site = Site(most["stack"], most["block"], int(most["layer"]), int(most["head"]))
-    link = f'<a href="{escape(addresses([site])[site])}" target="_self">{escape(str(site))}</a>'
-    share, nats = -math.expm1(-most["effect"]), most["effect"]
-    told = {  # of a classifier that is very sure little is lost, and yet not nothing
-        "share": numeral(share, ".0%" if share >= 0.01 else ".2%"),
-        "nats": f"{nats:.3f}" if nats >= 0.001 else f"{nats:.1e}",
-        "low": f"{most['low']:.3f}",
-        "high": f"{most['high']:.3f}",
-    }
-    if most["effect"] <= 0:
-        text = escape(say("Here nothing is lost without any single head: others stand in for it."))
-    elif most["significant"]:
-        text = escape(
-            say(
-                "Most is lost without {head}: a right word becomes {share} less probable on "
-                "average ({nats} nats, 95 %: {low} to {high}).",
-                head=HERE,
-                **told,
-            )
-        )
-    else:
-        text = escape(
-            say(
-                "Most is lost here without {head}: a right word becomes {share} less probable "
-                "({nats} nats); on so few sentences that may be chance.",
-                head=HERE,
-                **told,
-            )
-        )
-    st.html(f'<p class="tv-say" data-what="heads-verdict">{text.replace(HERE, link)}</p>')
 
 
 def _steps(items: tuple[Item, ...]) -> list[int]:
@@ -250,6 +215,17 @@ def _told(found: Removals) -> str:
                 dull=dull,
             )
         )
+    hidden = found.card.get("constant")
+    if hidden:
+        told.append(
+            say(
+                "The output of {heads} hardly varies over these texts (by less than {part} of its "
+                "length), so this method replaces it by nearly the same. Choose “nothing” to see "
+                "what these heads do.",
+                heads=join_words(hidden[:CONSTANT]) + (" …" if len(hidden) > CONSTANT else ""),
+                part=numeral(0.1, ".0%"),
+            )
+        )
     return " ".join(told)
 
 
@@ -260,6 +236,10 @@ def _take(found: Removals) -> None:
     with panel:
         st.dataframe(found.table, hide_index=True, key="removal-table", height=280)
         table_files(found.table, found.card, "removal")
+        if found.by_class is not None:
+            layout.heading(escape(say("By class: the inputs of one class alone")), 3)
+            st.dataframe(found.by_class, hide_index=True, key="removal-classes", height=280)
+            table_files(found.by_class, found.card, "removal-classes")
 
 
 def _together(scene: Scene, source: str, evidence: HeadEvidence) -> None:
@@ -313,15 +293,16 @@ def _of_several(found: Together) -> None:
     table_files(found.groups, found.card, "removal-groups")
     layout.heading(escape(say("Pairs of the twelve strongest")), 3)
     st.dataframe(_rounded(found.pairs), hide_index=True, key="removal-pairs", height=280)
-    layout.quiet(
-        escape(
-            say(
-                "Interaction above 0: one head does what the other did, so neither is missed "
-                "alone. Below 0: both were links of one chain. In nats per token."
-            )
-        )
+    meaning = say(
+        "Interaction above 0: one head does what the other did, so neither is missed "
+        "alone. Below 0: both were links of one chain."
     )
+    layout.quiet(escape(f"{meaning} {_in_unit(found.card)}"))
     table_files(found.pairs, found.card, "removal-pairs")
+
+
+def _in_unit(card: dict[str, Any]) -> str:
+    return say("In logits of the score.") if scored(card) else say("In nats per token.")
 
 
 def _curves(found: Together) -> Any:
@@ -343,7 +324,7 @@ def _curves(found: Together) -> Any:
     return views.curves(
         lines,
         say("heads removed"),
-        say("nats per token"),
+        say("logits of the score") if scored(found.card) else say("nats per token"),
         say("More loss than at random: the ranking finds what matters, also together."),
         dark=visit.dark(),
     )

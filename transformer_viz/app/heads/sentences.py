@@ -94,6 +94,8 @@ def asked(scene: Scene, source: str) -> tuple[Item, ...]:
         target = scene.before.target
         if scene.kind.translates and target is not None:
             return ((scene.question.text, tuple(target.ids)),)
+        if scene.kind.pairs and scene.question.second:
+            return ((scene.question.text, scene.question.second),)
         return (scene.question.text,)
     if scene.kind.translates:
         return in_the_box()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from ...core.interventions import Intervention
+from ...core.numerics import LOGIT
 from ...i18n import say
 from ...metrics.output.surprisal import held_bits
 from ..engine import trace_jobs
@@ -27,6 +28,8 @@ Held = tuple[tuple[str, tuple[int, ...]], ...]
 
 def wordless(scene: Scene) -> str | None:
     """Why a model without words to hold cannot serve a lab."""
+    if scene.before.produced is not None and scene.kind.unit == LOGIT:
+        return say("This model gives a score, which has no probability that could become less.")
     if scene.before.produced is not None:
         return None
     return say(

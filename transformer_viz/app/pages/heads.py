@@ -8,6 +8,7 @@ from html import escape
 import streamlit as st
 
 from ...checkpoints.common.bundled import HEADS
+from ...core.numerics import LOGIT
 from ...i18n import mark, numeral, say
 from ...metrics.head_measures.evidence import HeadEvidence
 from ...views.html.head_table import costs_of
@@ -15,7 +16,7 @@ from ..cards import overview, token_chips
 from ..cards.dock import dock
 from ..cards.written import written_freely
 from ..engine.engine import Engine
-from ..heads import one_head, removal, sentences, table, upload
+from ..heads import one_head, removal, sentences, table, upload, verdict
 from ..heads.jobs import Item, measured
 from ..page_template import show
 from ..session.scene import Scene
@@ -83,7 +84,7 @@ def _measured(scene: Scene) -> Later:
     ranked, refused = removal.known(scene, source, stored)
     costs = {} if ranked is None else costs_of(ranked.table)
     if ranked is not None:
-        removal.verdict(ranked)
+        verdict.verdict(ranked)
     with st.container(key="pictures-heads"):
         left, right = st.columns((5, 9))
         with left.container(border=True, height="stretch", key="card-overview"):
@@ -95,7 +96,8 @@ def _measured(scene: Scene) -> Later:
         one_head.card(scene, found, source, ranked)
     with st.container(border=True, key="card-removal"):
         sharpen = removal.card(scene, source, stored, ranked, refused, found)
-    terms("head", "role", "chance", "interval", "removal", "nat", "teacher forced", "entropy")
+    nat = () if scene.kind.unit == LOGIT else ("nat",)
+    terms("head", "role", "chance", "interval", "removal", *nat, "teacher forced", "entropy")
     return sharpen
 
 

@@ -60,6 +60,11 @@ def _silent(scene: Scene) -> str:
         why = say(
             "{name} names a class and writes no words, so there is nothing to play.", name=name
         )
+    elif scene.kind.gives == "spans":
+        why = say(
+            "{name} marks an answer in its text and writes no words, so there is nothing to play.",
+            name=name,
+        )
     elif scene.kind.gives == "vectors":
         why = say("{name} gives vectors and no words, so there is nothing to play.", name=name)
     elif scene.kind.takes == "audio":

@@ -7,6 +7,7 @@ from html import escape
 
 import streamlit as st
 
+from ...core.numerics import LOGIT, MULTI_LABEL, REGRESSION
 from ...i18n import join_words, mark, say
 from ..cards import swap_grids, token_chips
 from ..cards.dock import dock
@@ -105,6 +106,14 @@ def _experiment(scene: Scene) -> None:
         return
     found = _compared(scene, other, pair)
     _runs(scene, other, found)
+    if abs(found.leads[0] - found.leads[1]) < 1e-3 and found.unit == LOGIT:
+        st.info(
+            say(
+                "The score is equal in both runs, so there is no difference whose carrier could "
+                "be looked for. Change the other sentence."
+            )
+        )
+        return
     if abs(found.leads[0] - found.leads[1]) < 1e-3:
         st.info(
             say(
@@ -123,10 +132,11 @@ def _experiment(scene: Scene) -> None:
             )
         )
     _grids(asked)
-    terms("swap", "head", "residual stream", "nat", "logit", "cross-attention")
+    nat = () if found.unit == LOGIT else ("nat",)
+    terms("swap", "head", "residual stream", *nat, "logit", "cross-attention")
 
 
-def _choices(scene: Scene) -> tuple[str, tuple[str, str] | None, str]:
+def _choices(scene: Scene) -> tuple[str, tuple[str, ...] | None, str]:
     """The other sentence, the pair of words if one was typed, and what is swapped."""
     text = scene.question.text
     if private.swapped_about not in ("", text):  # the variant was of another sentence
@@ -163,6 +173,8 @@ def _choices(scene: Scene) -> tuple[str, tuple[str, str] | None, str]:
     words = [word.strip() for word in state.between.split(SEPARATOR)]
     if not state.between.strip():
         return other, None, state.swapped
+    if len(words) == 1 and scene.kind.task in (MULTI_LABEL, REGRESSION):
+        return other, (words[0],), state.swapped
     if len(words) != 2 or not all(words):
         raise ValueError(
             say(
@@ -179,7 +191,7 @@ def _typed(widget: str, name: str) -> None:
     widget_sync.moved(widget, lambda: setattr(state, name, text))
 
 
-def _compared(scene: Scene, other: str, pair: tuple[str, str] | None) -> Compared:
+def _compared(scene: Scene, other: str, pair: tuple[str, ...] | None) -> Compared:
     question, produced = scene.question, scene.before.produced
     own = tuple(produced.ids) if scene.kind.translates and produced is not None else None
     words = (question.text, other, own, question.beam, pair, question.masked)
@@ -226,6 +238,9 @@ def _run(found: Compared, number: int, read: str, written: str) -> str:
         for word, chance in zip(found.words, found.chances[number], strict=True)
     )
     lead = say("lead of “{word}”: {nats:+.2f} nats", word=found.words[0], nats=found.leads[number])
+    if len(found.words) == 1 or found.unit == LOGIT:
+        unit = say("logits") if found.unit == LOGIT else say("nats")
+        lead = say("measured: {value:+.3f} {unit}", value=found.leads[number], unit=unit)
     said = f'<p class="tv-say" data-what="writes-{number}">{written}</p>' if written else ""
     return (
         f'<p class="tv-quiet" data-what="reads-{number}">{read}</p>{said}'

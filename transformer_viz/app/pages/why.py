@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from html import escape
 from typing import Any
@@ -12,6 +11,7 @@ import streamlit as st
 
 from ... import views
 from ...components import Picked
+from ...core.numerics import LOGIT
 from ...i18n import mark, numeral, say, spoken_language
 from ...views.charts.curves import Curve
 from ...views.html.word_answers import WordValues, direct_table, lens_table, word_answers
@@ -21,8 +21,10 @@ from ..cards.downloads import table_files
 from ..cards.plotly_chart import chart
 from ..cards.written import written_freely
 from ..engine.engine import Engine
-from ..engine.why_jobs import METHODS, OVER_WORDS, Answers, Deleted, Ids, answers, deleted
+from ..engine.why_jobs import METHODS, OVER_WORDS, Answers, Deleted, Ids, Text, answers, deleted
 from ..page_template import show
+from ..render.outcome_html import class_names
+from ..render.why_verdict import verdict
 from ..session import notices, visit, widget_sync
 from ..session.scene import Scene
 from ..session.state import state
@@ -50,11 +52,13 @@ UNITS = {
     "gradient": ("{:.3f}", mark("(no unit)")),
     "removal": ("{:.2f}", mark("nats")),
 }
-LEAST = 0.1  # nats that a word must cost to be said to decide: a tenth of the probability
+LOGITS = mark("logits")
+#: What is asked of a model that marks an answer.
+ENDS = (mark("start of the answer"), mark("end of the answer"))
 MOST_TOKENS = 256  # of source and target, each with a run of its own
 
-#: What is asked: text, held target or class, number of the word, masks.
-Asked = tuple[str, Ids | int | None, int, Ids]
+#: What is asked: text or pair of texts, held target or class, number of the word, masks.
+Asked = tuple[Text, Ids | int | None, int, Ids]
 
 
 def draw(engine: Engine) -> None:
@@ -79,7 +83,7 @@ def _body(scene: Scene) -> Callable[[], None] | None:
 def _lacks(scene: Scene) -> str | None:
     """Why the model at hand cannot be asked here, and what can be had instead."""
     kind = scene.kind
-    if kind.takes != "text" or kind.eyes or (kind.pairs and scene.question.second):
+    if kind.takes != "text" or kind.eyes:
         return say(
             "This page asks about the words of one text, and the model at hand reads something "
             "else. Choose a model that reads one text, such as en-de; tv.explain serves the others."
@@ -100,9 +104,17 @@ def _lacks(scene: Scene) -> str | None:
 def _asked(scene: Scene) -> Asked | None:
     """The question of the visit; the chosen word is brought to what there is."""
     kind, before = scene.kind, scene.before
-    text, masked = scene.question.text, scene.question.masked
+    text: Text = scene.question.text
+    masked = scene.question.masked
+    if kind.pairs and scene.question.second:
+        text = (scene.question.text, scene.question.second)
     if kind.gives == "classes":
+        if state.chosen is not None:
+            notices.clamp_index("chosen", len(class_names(scene)), mark("class"))
         return text, state.chosen, 0, ()
+    if kind.gives == "spans":
+        notices.clamp_index("answer", len(ENDS), mark("word"))
+        return text, None, state.answer, ()
     if kind.fills:
         if not masked:
             return None
@@ -119,13 +131,15 @@ def _asked(scene: Scene) -> Asked | None:
 
 def _lit(scene: Scene, asked: Asked | None) -> int:
     """The number of the chip that is lit: of the word in question, which stands one row later."""
-    if asked is None or scene.kind.gives == "classes":
+    if asked is None or scene.kind.gives in ("classes", "spans"):
         return -1
     return asked[2] if scene.kind.fills else asked[2] + 1
 
 
 def _pick(scene: Scene, chip: Picked) -> None:
     """In a callback: a word of the output was clicked."""
+    if scene.kind.gives == "spans":
+        return
     if scene.kind.fills:
         token_chips.toggle_mask(scene.before.source)(chip)
     elif scene.before.target is None or chip.side == "target":
@@ -135,7 +149,9 @@ def _pick(scene: Scene, chip: Picked) -> None:
 def _explained(scene: Scene, asked: Asked) -> None:
     found = _answered(scene, asked)
     _choice(scene, asked, found)
-    _verdict(found)
+    said = verdict(found)
+    if said:
+        st.html(said)
     st.html(word_answers([_column(found, method) for method in OVER_WORDS]))
     layout.quiet(
         escape(
@@ -155,7 +171,7 @@ def _explained(scene: Scene, asked: Asked) -> None:
             _below(found, method, made)
     _take(found)
     names = ("weight", "rollout", "contribution", "gradient x attention", "hidden word")
-    terms(*names, "nat", "logit", "residual stream")
+    terms(*names, *(() if found.unit == LOGIT else ("nat",)), "logit", "residual stream")
 
 
 def _answered(scene: Scene, asked: Asked) -> Answers:
@@ -176,6 +192,8 @@ def _choice(scene: Scene, asked: Asked, found: Answers) -> None:
     said = say("“{word}”", word=found.word)
     if found.probability is not None:
         said += " " + say("probability {share}", share=numeral(found.probability, ".1%"))
+    elif found.value is not None:
+        said += " " + say("score {score:.3f}", score=found.value)
     if scene.changes:
         said += " · " + say("of the clean run: changes have no part in it")
     with layout.row("center", gap="medium", key="why-word"):
@@ -191,15 +209,35 @@ def _choice(scene: Scene, asked: Asked, found: Answers) -> None:
                 label_visibility="collapsed",
                 width=layout.NAME_WIDTH,
             )
+        _choose_class(scene)
         _offer_least_sure(scene, asked)
-    if not scene.kind.fills and scene.kind.gives != "classes":
+    if not scene.kind.fills and scene.kind.gives not in ("classes", "spans"):
         layout.quiet(escape(say("Click a word of the output above, or choose it here.")))
+
+
+def _choose_class(scene: Scene) -> None:
+    """A box that chooses another class, label or output."""
+    names = class_names(scene)
+    if scene.kind.gives != "classes" or len(names) < 2:
+        return
+    scored = scene.kind.unit == LOGIT
+    st.selectbox(
+        say("class"),
+        range(len(names)),
+        index=None,
+        key="chosen",
+        format_func=names.__getitem__,
+        placeholder=names[0] if scored else say("the most probable"),
+        label_visibility="collapsed",
+        width=layout.NAME_WIDTH,
+    )
 
 
 def _offer_least_sure(scene: Scene, asked: Asked) -> None:
     """A button that asks about the word whose probability is least."""
     produced = scene.before.produced
-    if scene.kind.fills or scene.kind.gives == "classes" or produced is None:
+    judged = scene.kind.gives in ("classes", "spans") or scene.kind.unit == LOGIT
+    if scene.kind.fills or judged or produced is None:
         return
     least = int(produced.probability.argmin())
     if len(produced.labels) < 2 or least == asked[2]:
@@ -212,45 +250,13 @@ def _offer_least_sure(scene: Scene, asked: Asked) -> None:
     )
 
 
-def _verdict(found: Answers) -> None:
-    """What the removal of single words says, in one sentence and in probabilities."""
-    removal = found.found.get("removal")
-    if removal is None or found.probability is None:
-        return
-    words = removal.values[~removal.values["special"]]
-    most = words.sort_values("value", ascending=False)[["label", "value"]].head(2)
-    if len(most) < 2:
-        return
-    (first, one), (second, other) = most.itertuples(index=False)
-    if one < LEAST:
-        said = say(
-            "No single word decides: without any one of them “{word}” keeps {share} or more.",
-            word=found.word,
-            share=_share(found.probability, one),
-        )
-    else:
-        said = say(
-            "“{word}” hangs most on “{first}”: without that word its probability is {share}; "
-            "without “{second}” it is {other}.",
-            word=found.word,
-            first=first,
-            share=_share(found.probability, one),
-            second=second,
-            other=_share(found.probability, other),
-        )
-    st.html(f'<p class="tv-say" data-what="why-verdict">{escape(said)}</p>')
-
-
-def _share(probability: float, lost: float) -> str:
-    """The probability that is left when the word loses so many nats."""
-    return numeral(probability * math.exp(-lost), ".1%")
-
-
 def _words(scene: Scene) -> dict[int, str]:
     """The words that can be asked about, by number."""
     before = scene.before
     if scene.kind.gives == "classes":
         return {}
+    if scene.kind.gives == "spans":
+        return {n: say(end) for n, end in enumerate(ENDS)}
     if scene.kind.fills:
         return {n: before.source.labels[n] for n in scene.question.masked}
     rows = before.source if before.target is None else before.target
@@ -260,6 +266,8 @@ def _words(scene: Scene) -> dict[int, str]:
 
 def _column(found: Answers, method: str) -> WordValues:
     form, unit = UNITS[method]
+    if method == "removal" and found.unit == LOGIT:
+        form, unit = "{:.3f}", LOGITS
     one = found.found.get(method)
     if one is None:
         return WordValues(method, say(TITLES[method]), "", missing=found.refused[method])
@@ -301,11 +309,12 @@ def _deletion(scene: Scene, asked: Asked) -> None:
             label=say("Hiding words ..."),
             about=(scene.question.model, asked, "deleted"),
         )
-        chart(
-            "why-curve",
-            say("What does the word lose when the words that a method names first are hidden?"),
-            lambda: _curve(found.table),
+        question = say(
+            "What does the word lose when the words that a method names first are hidden?"
         )
+        if (found.table["unit"] == LOGIT).all():
+            question = say("What does the score lose when the words a method names are hidden?")
+        chart("why-curve", question, lambda: _curve(found.table))
         table_files(found.table, found.card, "deletion")
 
 
@@ -326,7 +335,9 @@ def _curve(table: pd.DataFrame) -> Any:
     return views.curves(
         lines,
         say("source words hidden"),
-        say("nats that the word loses"),
+        say("score that is lost, logits")
+        if (table["unit"] == LOGIT).all()
+        else say("nats that the word loses"),
         say(
             "Higher sooner is better. Removal was measured with these very runs, so with one word "
             "hidden no other can be above it."

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from html import escape
 
+from ...core.numerics import LOGIT
 from ...i18n import say
 from ...preprocessing.token_names import spelled
 from ..session.scene import Scene
 from ..ui import layout
 from ..ui.text_format import ending
-from .outcome_html import class_names
+from .outcome_html import answer_text, class_names
 
 
 def lead(scene: Scene) -> str:
@@ -27,6 +28,8 @@ def lead(scene: Scene) -> str:
         return ""
     if kind.gives == "classes":
         return _class(scene)
+    if kind.gives == "spans":
+        return f'<span data-what="lead">{escape(answer_text(scene, scene.before))}</span>'
     said = _next_word(scene) if kind.continues else _filled(scene)
     return f'<span data-what="lead">{said}</span>'
 
@@ -36,6 +39,9 @@ def _class(scene: Scene) -> str:
     assert produced is not None
     name = class_names(scene)[produced.ids[0]]
     chance = say("with probability {probability:.3f}", probability=produced.probability[0])
+    if scene.kind.unit == LOGIT:
+        assert scene.before.logits is not None
+        chance = say("score {score:.3f}", score=float(scene.before.logits[produced.ids[0]]))
     return f'<span data-what="lead">{escape(name)}</span> {layout.quiet_span(chance)}'
 
 

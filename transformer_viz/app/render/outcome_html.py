@@ -8,13 +8,15 @@ from html import escape
 from ...components.ruler import row_sentence
 from ...components.tokens import spot
 from ...core.trace import Trace
-from ...i18n import say
+from ...i18n import mark, say
+from ...metrics.output.answer_span import answer_tokens
 from ...views.html.candidate_bars import candidates
 from ...views.html.picture import Picture
 from ...views.html.probability_bars import outcome as bars
 from ...views.html.vector_change import vector_change
 from ..session.scene import Scene
 
+ENDS = (mark("Where does the answer start?"), mark("Where does the answer end?"))
 MASKS = 4  # masks whose candidates are shown at once
 CLASSES = 10  # classes that are shown at once
 SHOWN = 60  # words whose bars are shown at once
@@ -25,6 +27,8 @@ def outcome(scene: Scene) -> str:
     if scene.kind.gives == "classes":
         names = class_names(scene)
         return _guesses(scene, 0, names, len(names) if len(names) <= CLASSES else 5)
+    if scene.kind.gives == "spans" and scene.before.logits is not None:
+        return _answer(scene)
     if scene.is_long and scene.kind.writes:
         return _held(scene)
     if scene.kind.gives == "vectors" or scene.before.logits is None:
@@ -36,6 +40,40 @@ def outcome(scene: Scene) -> str:
     if scene.kind.writes:
         return _held(scene) + (_next(scene) if scene.kind.continues else "")
     return _masks(scene) if scene.question.masked else ""
+
+
+def answer_text(scene: Scene, trace: Trace) -> str:
+    """The text of the best answer of a run; its tokens where no text can be made of them."""
+    tokens, first, last = answer_tokens(trace)
+    ids = tokens.ids[first : last + 1]
+    text = scene.engine.text_of(scene.question.model, ids).strip() if ids else ""
+    return text or " ".join(tokens.labels[first : last + 1])
+
+
+def _answer(scene: Scene) -> str:
+    """The answer that each run marks, and where else it could start and end."""
+    found = f'<p class="tv-say" data-what="answer">{escape(_said(scene, scene.before))}</p>'
+    after = _after(scene)
+    if after is not None:
+        told = say("changed run: {answer}", answer=_said(scene, after))
+        found += f'<p class="tv-say" data-what="answer-now">{escape(told)}</p>'
+    names = scene.before.source.labels
+    for row, question in enumerate(ENDS):
+        found += f'<h3 class="tv-question">{escape(say(question))}</h3>'
+        found += _guesses(scene, row, names)
+    return found
+
+
+def _said(scene: Scene, trace: Trace) -> str:
+    tokens, first, last = answer_tokens(trace)
+    return say(
+        "Answer: “{text}” (from “{first}” to “{last}”, tokens {start} to {end})",
+        text=answer_text(scene, trace),
+        first=tokens.labels[first],
+        last=tokens.labels[last],
+        start=first,
+        end=last,
+    )
 
 
 def guesses(scene: Scene) -> str:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.guesses import guess_entry, with_mark
+from ...core.numerics import unit_of
 from ...preprocessing.audio import AudioReader
 from ...preprocessing.images import ImageReader
 from ...preprocessing.tokenizers import Tokenizer
@@ -114,7 +115,11 @@ class Model:
     ``kind`` is ``encoder-decoder``, ``encoder-only`` or ``decoder-only``; ``takes`` says what a
     source is (``text``, ids included; ``image``; ``audio``; ``vectors``) and ``gives`` what comes
     out (``words``: logits ``[token, vocabulary]``; ``classes``: logits ``[class]``; ``tags``:
-    logits ``[token, class]``; ``vectors``: states); ``config`` are the words of the layout;
+    logits ``[token, class]``; ``spans``: logits ``[2, token]``, where an answer starts and ends;
+    ``vectors``: states); ``task`` says what the numbers of classes and tags mean
+    (``single_label``, ``multi_label`` or ``regression``, see :mod:`transformer_viz.core.numerics`;
+    empty for all else) and ``unit`` in what they are measured; ``config`` are the words of the
+    layout;
     ``provenance`` says for each word where its value came from, see :mod:`.provenance`; ``hash`` is
     the SHA-256 of the weights file (empty for a module in memory); ``dtype`` is that of the
     computation, ``file_dtype`` that of the file; ``title`` says in words what the model does, where
@@ -160,6 +165,12 @@ class Model:
     file_size: int = 0
     layer_numbers: tuple[int, ...] = ()
     provenance: dict[str, str] = field(default_factory=dict)
+    task: str = ""
+
+    @property
+    def unit(self) -> str:
+        """The unit of its scores: ``nats``, or ``logit`` where outputs have no probability."""
+        return unit_of(self.task)
 
     @property
     def end_ids(self) -> tuple[int, ...]:
@@ -181,9 +192,10 @@ class Model:
 
     def __repr__(self) -> str:
         """What it is in one line; ``print(model.module)`` lists the layers."""
+        told = f" ({self.task})" if self.task else ""
         said = (
             f"<Model {self.name}: {self.kind}, {self.layout}, takes {self.takes}, gives "
-            f"{self.gives}, {self.parameters:,} parameters on {self.device}"
+            f"{self.gives}{told}, {self.parameters:,} parameters on {self.device}"
         )
         return with_mark(said, guess_entry(self.guessed)) + ">"
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+from ...core.numerics import TASKS
 from ..files.reading import CheckpointError
 
 HEAD = 64  # the usual width of one head
@@ -28,3 +30,14 @@ def usual_heads(width: int) -> int:
     if width % HEAD == 0:
         return width // HEAD
     return next(heads for heads in range(FEW, 0, -1) if width % heads == 0)
+
+
+def checked_task(task: Any) -> str:
+    """Return a task that a user named.
+
+    Raises:
+        CheckpointError: another word; names those there are.
+    """
+    if task not in TASKS:
+        raise CheckpointError(f"There is no task {task!r}; choose one of {', '.join(TASKS)}.")
+    return str(task)

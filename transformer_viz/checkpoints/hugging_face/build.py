@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from ...preprocessing.audio import AudioReader
 from ...preprocessing.elsewhere import RemoteTokenizer
 from ...preprocessing.images import ImageReader
-from ...preprocessing.tokenizers import Tokenizer
 from ..common.model import Model
 from ..common.number_type import name_of, rounding_note
 from ..files.errors import CheckpointError
@@ -27,7 +26,19 @@ from .eyes import eyes_of
 from .feature_extractor import hearing_of
 from .image_processor import prefix, reader_of, registers_of
 from .library import library
-from .parts import parts_of, sees, senses_of, takes, words_config
+from .parts import (
+    gives_of,
+    judges,
+    labels_of,
+    parts_of,
+    sees,
+    senses_of,
+    spells,
+    takes,
+    task_named,
+    vocabulary_size,
+    words_config,
+)
 from .side_files import generation_words, makes_pairs
 from .special_tokens import (
     IDS,
@@ -39,13 +50,10 @@ from .special_tokens import (
     target_notes,
     writing_rules,
 )
-from .trial_run import ADVICE, Trial, runs_apart, try_out
+from .trial_run import ADVICE, LENGTH, Trial, runs_apart, try_out
 
 NAME = "hugging_face"
-TAGGERS = "ForTokenClassification"  # how the library ends the names of such classes
-SPELLERS = "ForCTC"  # and of those that give a letter for each frame of a sound
 ATTENDING = re.compile(r"^(full_|sliding_|chunked_)?attention|^hybrid")  # kinds of layers
-LENGTH = 6  # tokens of the trial run
 BASES = ("PreTrainedModel", "PreTrainedTokenizerBase")
 
 
@@ -68,16 +76,17 @@ def wrap(
     """A Model around a model of the library in memory, put into evaluation mode.
 
     ``tokenizer`` may be one of the library's own. ``overrides`` may say ``pad_id``, ``bos_id``,
-    ``eos_id``, ``max_tokens``, ``forced_bos_token_id`` and ``tgt_lang``; the rest is built already.
+    ``eos_id``, ``max_tokens``, ``task``, ``forced_bos_token_id`` and ``tgt_lang``; the rest is
+    built already.
 
     Raises:
         CheckpointError: other overrides; a model without attention that could be shown.
     """
     for word in overrides:
-        if word not in IDS:
+        if word not in (*IDS, "task"):
             raise CheckpointError(
                 f"A model in memory is built already; {word} cannot be overridden, only "
-                f"{', '.join(IDS)}. Build it with another config."
+                f"{', '.join((*IDS, 'task'))}. Build it with another config."
             )
     require_shown(module.config.model_type)
     module.eval()
@@ -129,12 +138,14 @@ def build_model(
     steps = opening(beside, size or 0) if audio and decodes else []
     rules |= {"opening_ids": steps} if steps else {}
     ids, named = ids | rules, named | dict.fromkeys(rules, place)
-    source, target = _sample(module, image or audio, ids, decodes)
+    echoes = decodes and judges(module)
+    source, target = _sample(module, image or audio, ids, decodes, echoes)
     trial = try_out(module, make_calls(module), source, target)
     kind = _kind(trial, decodes)
-    gives = _gives(module, trial, decodes)
+    gives = gives_of(module, trial, decodes and not echoes)
+    task, asked = task_named(config, trial, gives, overrides)
     calls = make_calls(module, causal=kind == "decoder-only", pad_id=ids.get("pad_id"))
-    if target is None or not runs_apart(calls, source, target):
+    if target is None or echoes or not runs_apart(calls, source, target):
         calls = dataclasses.replace(calls, encode=None, decode=None)
     words, origins = described(config.to_dict(), file, said, kind, gives, origin)
     if audio:
@@ -166,7 +177,7 @@ def build_model(
         audio=None if audio is None else _checked(audio, trial, type(module).__name__),
         eyes=eyes,
         blind=blind,
-        labels=_labels(module, face, trial) if gives in ("classes", "tags") else (),
+        labels=labels_of(module, face, trial) if gives in ("classes", "tags") else (),
         layer_numbers=layer_numbers(config, trial) if kind != "encoder-decoder" else (),
         pairs=kind == "encoder-only" and own is not None and makes_pairs(own),
         notes=(
@@ -176,7 +187,8 @@ def build_model(
             *target_notes(face, ids, named, config, beside, kind),
             *rounding_note(name_of(first.dtype)),
         ),
-        provenance=origins | named | told,
+        provenance=origins | named | told | asked,
+        task=task,
     )
 
 
@@ -222,9 +234,10 @@ def _sample(
     reader: ImageReader | AudioReader | None,
     ids: Mapping[str, Any],
     decodes: bool,
+    echoes: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """A small plain input: an empty picture, a few notes, or a few ordinary tokens, and a target
-    for them."""
+    for them, which of a model that ``echoes`` is the source itself, shifted."""
     device = input_device(module)
     if isinstance(reader, ImageReader):
         return torch.zeros(1, reader.channels, reader.height, reader.width, device=device), None
@@ -232,35 +245,13 @@ def _sample(
     ordinary = [i for i in range(size // 2, size) if i not in ids.values()]
     source = torch.tensor([((ordinary or [0]) * LENGTH)[:LENGTH]], device=device)
     start = [ids.get("bos_id", 0)]
+    if echoes:  # such a head reads the decoder's state at the end token
+        source[0, -1] = ids.get("eos_id", source[0, -1])
+        return source, torch.tensor([[*start, *source[0, :-1].tolist()]], device=device)
     target = torch.tensor([[*start, *source[0, :2].tolist()]], device=device) if decodes else None
     if reader is not None:
         source = torch.as_tensor(reader.features(reader.example()), device=device)[None]
     return source, target
-
-
-def vocabulary_size(config: Any) -> int | None:
-    """How many ids a model can read, where its config says it."""
-    sizes = [getattr(config, name, None) for name in ("src_vocab_size", "vocab_size")]
-    return next((size for size in sizes if isinstance(size, int) and size > 0), None)
-
-
-def _gives(module: nn.Module, trial: Trial, decodes: bool) -> str:
-    """What the output is, by its shape."""
-    config = words_config(module.config)
-    if trial.shape == (1, len(config.id2label or ())) and not decodes:
-        return "classes"
-    if len(trial.shape) != 3:
-        raise CheckpointError(
-            f"{type(module).__name__} gives neither words nor classes nor states, but numbers "
-            f"{list(trial.shape)}, for which there is no picture here. {ADVICE}"
-        )
-    if type(module).__name__.endswith(TAGGERS) and trial.shape[2] == len(config.id2label or ()):
-        return "tags"
-    if _spells(module):
-        return "tags"
-    sizes = [getattr(config, n, None) for n in ("tgt_vocab_size", "decoder_vocab_size")]
-    words = module.get_output_embeddings() is not None  # type: ignore[operator]
-    return "words" if words and trial.shape[2] in (*sizes, vocabulary_size(config)) else "vectors"
 
 
 def _longest(module: nn.Module) -> int | None:
@@ -309,19 +300,6 @@ def _checked(audio: AudioReader, trial: Trial, name: str) -> AudioReader:
     return audio
 
 
-def _labels(module: Any, face: Tokenizer, trial: Trial) -> tuple[str, ...]:
-    """The names of the classes, where there is one for each; for CTC they are letters."""
-    named = words_config(module.config).id2label or {}
-    if _spells(module):
-        named = dict(enumerate(face.pieces))
-    return tuple(str(named.get(i, i)) for i in range(trial.shape[-1]))
-
-
-def _spells(module: Any) -> bool:
-    """Whether a class gives a letter for each frame."""
-    return type(module).__name__.endswith(SPELLERS)
-
-
 def _heard(module: nn.Module, audio: AudioReader | None) -> Iterator[str]:
     """What a reader of a sound's maps must know."""
     if audio is not None and audio.fixed:
@@ -330,7 +308,7 @@ def _heard(module: nn.Module, audio: AudioReader | None) -> Iterator[str]:
             "filled up with silence. Those frames take part in every softmax, so they are shown; "
             "they are marked as special, like padding."
         )
-    if audio is not None and _spells(module):
+    if audio is not None and spells(module):
         blank = getattr(module.config, "pad_token_id", None)
         yield (
             f"It gives a letter for each frame (CTC). Token {blank} is the blank: repeated letters "

@@ -163,13 +163,13 @@ class CacheReader:
 def answer(output: Any) -> Tensor:
     """What counts in an output of the library: its logits, or else its last states.
 
-    The two logits of a model that marks answers in a text come as ``[batch, token, 2]``.
+    A model that marks answers in a text gives ``[batch, 2, token]``: start logits, then end logits.
     """
     for name in ("logits", "prediction_logits"):
         if isinstance(getattr(output, name, None), Tensor):
             return getattr(output, name)
     if isinstance(getattr(output, "start_logits", None), Tensor):
-        return torch.stack((output.start_logits, output.end_logits), dim=-1)
+        return torch.stack((output.start_logits, output.end_logits), dim=1)
     if isinstance(getattr(output, "last_hidden_state", None), Tensor):
         return output.last_hidden_state
     return first(output)

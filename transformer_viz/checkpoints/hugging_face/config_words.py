@@ -52,8 +52,8 @@ NAMES: dict[str, tuple[str, ...]] = {
     ),
 }
 #: How and what of it is loaded.
-LOADING = ("device", "dtype", "max_memory", "offload_folder", "part")
-WORDS = (*NAMES, *IDS, "part")
+LOADING = ("device", "dtype", "max_memory", "offload_folder", "part", "task")
+WORDS = (*NAMES, *IDS, "part", "task")
 BOTH = ("heads",)  # words that set every name they have in the config, one for each stack
 
 

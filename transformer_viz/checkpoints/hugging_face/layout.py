@@ -23,13 +23,13 @@ from ..files.adapters import Adapter
 from ..files.errors import CheckpointError
 from .adapter import head_of, merged, refuse_adapter, with_heads
 from .build import NAME as NAME
-from .build import build_model, vocabulary_size
+from .build import build_model
 from .config import library_config, refuse
 from .config_words import WORDS as WORDS
 from .config_words import overridden
 from .library import library
 from .pairs import BOTH, paired, towers_of, without_padding
-from .parts import part_of, takes, words_config
+from .parts import part_of, takes, vocabulary_size, words_config
 from .quantized import loaded_quantized, method_of, quantized_note, refuse_quantized
 from .side_files import open_tokenizer
 from .weights import class_of, difference, left_over, loaded, require_input

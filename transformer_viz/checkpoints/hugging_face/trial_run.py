@@ -18,6 +18,7 @@ from ..common.model import Calls
 from ..files.errors import CheckpointError
 from .library import plainly
 
+LENGTH = 6  # tokens of the input
 ADVICE = "tv.probe(module) shows what can be seen of it, with inputs of your own."
 
 

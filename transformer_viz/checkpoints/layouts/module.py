@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
+from ...core.numerics import task_of
 from ...preprocessing.hugging_face import HuggingFaceText
 from ...preprocessing.tokenizers import PlainIds, Tokenizer
 from ..common.model import Calls, Model
+from ..common.word_checks import checked_task
 from ..files.reading import CheckpointError
 from ..hugging_face import build
 from ..hugging_face.adapter import without_peft
@@ -25,6 +29,7 @@ MASKS = {
     "src_key_padding_mask": False,
     "memory_key_padding_mask": False,
 }
+TRIED = 4  # ids of the trial run
 TARGET = "decoder_input_ids"  # modules with this name take a target by name, others as the second
 
 
@@ -35,6 +40,7 @@ def wrap(
     *,
     device: str | None = None,
     kind: str | None = None,
+    task: str | None = None,
     **overrides: Any,
 ) -> Model:
     """A Model around any module, put into evaluation mode; its class gives the name.
@@ -43,19 +49,23 @@ def wrap(
     that peft wrapped is the model inside, its adapter at work. Of any
     other: ``kind`` None means that a forward with a target, or with two inputs that must be given,
     is that of an encoder-decoder, any other that of an encoder. ``tokenizer`` is ours or one of the
-    transformers library; None reads ids typed as numbers. ``overrides`` may say ``pad_id``,
-    ``bos_id``, ``eos_id`` and ``max_tokens``.
+    transformers library; None reads ids typed as numbers. A module that gives ``[batch, class]``
+    for a few ids is a classifier. ``task`` says what its numbers mean: ``single_label``,
+    ``multi_label`` or ``regression``; None takes one output as a regression, several as one of
+    several classes. With a task, ``[batch, token, class]`` are tags. ``overrides`` may say
+    ``pad_id``, ``bos_id``, ``eos_id`` and ``max_tokens``.
 
     Raises:
-        CheckpointError: an unknown kind or override; names those there are.
+        CheckpointError: an unknown kind, task or override; names those there are.
     """
     module = without_peft(module)
     if build.of_library(module) and kind is None:
-        return build.wrap(module, tokenizer, name, device=device, **overrides)
+        named = {} if task is None else {"task": task}
+        return build.wrap(module, tokenizer, name, device=device, **overrides, **named)
     for word in overrides:
         if word not in WORDS:
             raise CheckpointError(
-                f"A module in memory has no word {word!r}; it takes kind, {', '.join(WORDS)}."
+                f"A module in memory has no word {word!r}; it takes kind, task, {', '.join(WORDS)}."
             )
     if kind is not None and kind not in KINDS:
         raise CheckpointError(f"There is no kind {kind!r}; choose one of {', '.join(KINDS)}.")
@@ -64,15 +74,24 @@ def wrap(
         module.to(device)
     first = next(module.parameters(), None)
     given = {"kind": kind, **overrides}
+    device = "cpu" if first is None else str(first.device)
+    kind = kind or _kind(module)
+    calls = make_calls(module)
+    shape = _trial_shape(calls, kind, device)
+    if shape == (1, TRIED) and _trial_shape(calls, kind, device, TRIED + 1) != shape:
+        shape = ()  # a number for each token, not for each class
+    gives, task = _ending(shape, task)
     return Model(
         name=name or type(module).__name__,
         module=module,
-        kind=kind or _kind(module),
+        kind=kind,
         config={},
         tokenizer=_face(tokenizer, overrides),
-        device="cpu" if first is None else str(first.device),
-        calls=make_calls(module),
+        device=device,
+        calls=calls,
         layout=NAME,
+        gives=gives,
+        task=task,
         dtype="float32" if first is None else str(first.dtype).removeprefix("torch."),
         provenance={
             word: "default" if given.get(word) is None else "override" for word in ("kind", *WORDS)
@@ -93,9 +112,9 @@ def make_calls(module: nn.Module) -> Calls:
     ) -> Tensor:
         named = masks(source_mask)
         if target is not None and TARGET in names:
-            return first_tensor(module(source, **{TARGET: target}, **named))
+            return _with_batch(first_tensor(module(source, **{TARGET: target}, **named)))
         inputs = (source,) if target is None else (source, target)
-        return first_tensor(module(*inputs, **named))
+        return _with_batch(first_tensor(module(*inputs, **named)))
 
     def masks(visible: Tensor | None) -> dict[str, Tensor]:
         if visible is None:
@@ -112,7 +131,8 @@ def make_calls(module: nn.Module) -> Calls:
 
 
 def first_tensor(output: Any) -> Tensor:
-    """The logits, or else the first tensor, of what a module gave.
+    """The logits, or else the first tensor, of what a module gave; ``start_logits`` and
+    ``end_logits`` come as ``[batch, 2, token]``.
 
     Raises:
         ValueError: there is none; names the type that came.
@@ -122,6 +142,9 @@ def first_tensor(output: Any) -> Tensor:
     logits = getattr(output, "logits", None)
     if isinstance(logits, Tensor):
         return logits
+    ends = [_named_part(output, f"{end}_logits") for end in ("start", "end")]
+    if all(isinstance(end, Tensor) for end in ends):
+        return torch.stack(ends, 1)  # [batch, 2, token]
     parts = list(output.values()) if isinstance(output, Mapping) else output
     for part in parts if isinstance(parts, list | tuple) else ():
         if isinstance(part, Tensor):
@@ -130,6 +153,45 @@ def first_tensor(output: Any) -> Tensor:
         f"The module gave a {type(output).__name__} without a tensor in it; wrap it in a module "
         "whose forward returns one."
     )
+
+
+def _named_part(output: Any, name: str) -> Any:
+    return output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)
+
+
+def _with_batch(output: Tensor) -> Tensor:
+    """Return the output of a head that squeezes its one number away, ``[batch]``, as
+    ``[batch, 1]``."""
+    return output.reshape(-1, 1) if output.dim() < 2 else output
+
+
+def _trial_shape(calls: Calls, kind: str, device: str, count: int = TRIED) -> tuple[int, ...]:
+    """Return the shape that a few ids give, without changing the random state; empty if they do
+    not run."""
+    ids = torch.zeros(1, count, dtype=torch.long, device=device)
+    target = ids if kind == "encoder-decoder" else None
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return tuple(calls.forward(ids, target).shape)
+    except Exception:  # whatever a foreign forward pass may raise
+        return ()
+
+
+def _ending(shape: tuple[int, ...], task: str | None) -> tuple[str, str]:
+    """Return what a module gives, and its task, by the shape of its output.
+
+    Raises:
+        CheckpointError: an unknown task.
+    """
+    named = None if task is None else checked_task(task)
+    if named is None and shape == (1, 2, TRIED):
+        return "spans", ""
+    if len(shape) == 2 and shape[0] == 1:
+        return "classes", named or task_of(shape[1])
+    if named is None:
+        return "words", ""
+    return "classes" if not shape else "tags", named
 
 
 def _face(tokenizer: Any, settings: dict[str, Any]) -> Tokenizer:

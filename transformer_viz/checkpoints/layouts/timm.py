@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from ...core.numerics import task_of
 from ...preprocessing.images import ImageReader
 from ...preprocessing.tokenizers import PlainIds, Tokenizer
 from ..common import native
@@ -125,6 +126,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
         title=str(found.config.get("title", "")),
         takes="image",
         gives="classes" if config.classes else "vectors",
+        task=task_of(config.classes) if config.classes else "",
         image=reader,
         labels=_labels(found.config, config.classes),
         notes=_notes(found.config, words["heads"], provenance["heads"]),

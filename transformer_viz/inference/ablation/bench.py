@@ -27,8 +27,8 @@ from .passes import (
     whole_output,
 )
 from .places import Attention, attentions_of, own_attentions
-from .scores import MEASURES, Costs, costs
-from .stand_ins import SAID, Constant, Resampled, StandIns, Uniform, means, zeros
+from .scores import SUMS, Costs, costs
+from .stand_ins import HARDLY, SAID, Constant, Resampled, StandIns, Uniform, means, zeros
 
 #: Heads that are removed together, as numbers of the bench's list of heads.
 Removal = frozenset[int]
@@ -95,6 +95,18 @@ class Bench:
                 self.passes, self.stand_ins = gated, self._stand_ins(gated, pause)
 
     @property
+    def constant(self) -> tuple[Site, ...]:
+        """The heads whose output hardly varies, so that what replaces them is nearly the same.
+
+        See `stand_ins.HARDLY`; empty for methods that put in something else.
+        """
+        spread = getattr(self.stand_ins, "spread", None)
+        if spread is None:
+            return ()
+        flat = [value for one in spread for value in one.tolist()]
+        return tuple(site for site, value in zip(self.heads, flat, strict=True) if value < HARDLY)
+
+    @property
     def in_one_pass(self) -> bool:
         """Whether many heads share a pass; else each has a run of the probe."""
         return self.passes is not self.probed
@@ -130,17 +142,17 @@ class Bench:
         own = self.stand_ins if passes is self.passes else None
         count = 1 if own is None else own.count
         values: list[Tensor] = [] if own is None else own.of(batch)
-        found = Costs.empty(len(batch), len(sets))
+        found = Costs.empty(len(batch), len(sets), len(batch.owner))
         for numbers in _shared(sets, self._stage(passes), most_copies(passes, batch) // count):
             copies = [
                 Copy(frozenset(self._numbers[head] for head in sets[n]), k)
                 for n in numbers
                 for k in range(count)
             ]
-            one = costs(passes.logits(batch, copies, values), batch)
-            for name in MEASURES:
+            one = costs(passes.logits(batch, copies, values), batch, self.model.task)
+            for name in (*SUMS, "by_row"):
                 part: np.ndarray = getattr(one, name)
-                part = part.reshape(len(batch), len(numbers), count).mean(axis=2)
+                part = part.reshape(len(part), len(numbers), count).mean(axis=2)
                 getattr(found, name)[:, numbers] = part
         return found
 
@@ -178,6 +190,7 @@ class Bench:
             "references": self.examples.reference,
             "method": self.method,
             "replacement": SAID[self.method],
+            "unit": self.model.unit,
             "seed": self.seed,
             "runs": "many heads in one pass" if self.in_one_pass else "one run of the probe a head",
         }

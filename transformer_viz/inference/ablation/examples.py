@@ -16,10 +16,12 @@ from torch import Tensor
 
 from ...checkpoints.common.model import Model
 from ...core.interventions import Intervention
+from ...core.numerics import MULTI_LABEL, REGRESSION, SINGLE_LABEL, best_span
 from ..generation import translate_lines
 from ..model_inputs import read_source
 from ..token_ids import source_ids, target_ids, target_pieces, vocabulary_ids
 
+JUDGED = ("classes", "tags", "spans")
 MASKED = 0.15  # of the tokens of a sentence are hidden from a masked model (Devlin et al. 2019)
 TOGETHER = 32  # sentences that are decoded together
 
@@ -85,12 +87,12 @@ def read_examples(model: Model, pairs: Sequence[Any], seed: int, pause: Pause) -
         raise ValueError(
             f"The model {model.name!r} hears sounds; heads are ranked on texts and pictures."
         )
+    if model.gives in JUDGED:
+        return _judged(model, pairs, pause)
     if model.kind == "encoder-decoder":
         return _translated(model, pairs, pause)
     if model.kind == "decoder-only":
         return Examples(tuple(_continued(model, item) for item in pairs), _given(model, pairs))
-    if model.gives in ("classes", "tags"):
-        return _judged(model, pairs, pause)
     if model.mask_id is None:
         raise ValueError(
             f"The model {model.name!r} has no decoder and no mask token, so none of its rows has "
@@ -173,7 +175,8 @@ def _hidden(model: Model, item: Any, generator: np.random.Generator) -> Example:
 
 
 def _judged(model: Model, pairs: Sequence[Any], pause: Pause) -> Examples:
-    """Classes: those that came as the second of a pair, else the most probable ones."""
+    """Classes, or the ends of an answer: those that came as the second of a pair, else the model's
+    own."""
     items, own, paired = [], 0, 0
     for number, item in enumerate(pairs):
         labelled = two(item) and not (model.pairs and _text(model, item[1]))
@@ -186,21 +189,72 @@ def _judged(model: Model, pairs: Sequence[Any], pause: Pause) -> Examples:
             pause()
         if label is None:
             with torch.inference_mode():
-                best = read.through(model)[0].argmax(-1)
-            wanted, own = tuple(best.reshape(-1).tolist()), own + 1
+                wanted, own = _own(model, read.through(model)[0]), own + 1
         else:
             wanted = _classes(model, label)
-        rows = tuple(range(len(wanted)))
-        if model.gives == "tags" and len(wanted) != len(read.source):
-            raise ValueError(
-                f"Sentence {number + 1} has {len(read.source)} tokens and {len(wanted)} classes; "
-                "give one a token, or none at all."
-            )
+        rows = _rows(model, len(read.source), wanted, number)
+        target = None if read.tensors[1] is None else read.tensors[1][0].cpu()
         segments = None if read.segments is None else read.segments[0].cpu()
-        items.append(Example(read.tensors[0][0].cpu(), None, rows, wanted, segments))
-    said = "the model's own most probable classes of the clean run" if own else "given classes"
+        items.append(Example(read.tensors[0][0].cpu(), target, rows, wanted, segments))
+    said = OWN[model.task or model.gives] if own else "given classes"
+    if not own and model.task == REGRESSION:
+        said = "given outputs"
+    if not own and model.gives == "spans":
+        said = "given answers"
     said += f"; {paired} of the inputs were read as two texts" if paired else ""
     return Examples(tuple(items), said)
+
+
+#: What is asked about where nothing was given, by task.
+OWN = {
+    SINGLE_LABEL: "the model's own most probable classes of the clean run",
+    MULTI_LABEL: "the labels that the clean run finds more probable than not, else the likeliest",
+    REGRESSION: "every output",
+    "spans": "the model's own answers of the clean run",
+}
+
+
+def _own(model: Model, logits: Tensor) -> tuple[int, ...]:
+    """What the clean run says: ids, one a row, or several of the one row of a classifier."""
+    if model.gives == "spans":
+        return best_span(logits.float().cpu().numpy())
+    if model.task == REGRESSION:
+        count = logits.shape[-1]
+        return tuple(range(count)) * (len(logits) if model.gives == "tags" else 1)
+    if model.task == MULTI_LABEL and model.gives == "classes":
+        present = (logits > 0).nonzero()[:, 0].tolist()
+        return tuple(present) or (int(logits.argmax()),)
+    return tuple(logits.argmax(-1).reshape(-1).tolist())
+
+
+def _rows(model: Model, length: int, wanted: tuple[int, ...], number: int) -> tuple[int, ...]:
+    """The row of the output that each wanted id is asked of.
+
+    Raises:
+        ValueError: not as many ids as this model can be asked about.
+    """
+    if model.gives == "classes":
+        single = model.task not in (MULTI_LABEL, REGRESSION)
+        if not wanted or (single and len(wanted) > 1):
+            raise ValueError(
+                f"Sentence {number + 1} comes with {len(wanted)} classes; give "
+                + ("one, or none at all." if single else "one or more, or the text alone.")
+            )
+        return (0,) * len(wanted)
+    if model.gives == "spans":
+        if len(wanted) != 2 or max(wanted) >= length:
+            raise ValueError(
+                f"Sentence {number + 1} has {length} tokens and the answer {list(wanted)}; give "
+                "its first and last token, or none at all."
+            )
+        return (0, 1)
+    each = max(1, len(wanted) // max(1, length))
+    if len(wanted) != each * length:
+        raise ValueError(
+            f"Sentence {number + 1} has {length} tokens and {len(wanted)} classes; "
+            "give one a token, or none at all."
+        )
+    return tuple(row for row in range(length) for _ in range(each))
 
 
 def _text(model: Model, second: Any) -> bool:
@@ -219,7 +273,15 @@ def _is_second_text(model: Model, second: str) -> None:
 
 
 def _classes(model: Model, label: Any) -> tuple[int, ...]:
-    given = [label] if isinstance(label, str | int) else list(label)
+    if isinstance(label, float):
+        raise ValueError(
+            f"{label!r} is no output of this model, which has {', '.join(model.labels) or 'one'}; "
+            "a ranking measures the output itself and takes no score to compare with. Give the "
+            "text alone."
+        )
+    given: list[Any] = [label] if isinstance(label, str | int) else list(label)
+    if model.task == MULTI_LABEL and given and all(isinstance(one, float) for one in given):
+        given = [n for n, one in enumerate(given) if one > 0.5]  # as the library's loss takes them
     numbers: list[int] = []
     for one in given:
         number = model.labels.index(one) if one in model.labels else one

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..outputs import scores_of
 from .batches import Batch
 from .bench import Bench
 from .gate import Gate, Place
@@ -23,7 +24,8 @@ STEPS = 16  # of the integral over gates
 def gradient_importance(bench: Bench) -> np.ndarray:
     """``mean over sentences of abs(z_h . dL/dz_h)`` for each head, float64 ``[head]``, from 0.
 
-    L is the loss of a sentence in nats, summed over its asked tokens; the absolute value is taken
+    L is the loss of a sentence in nats (of a regression its negative output), summed over its asked
+    tokens; the absolute value is taken
     of each sentence, before any mean, so that signs do not cancel. Michel et al. 2019, section 4.1
     (there divided by the layer's norm; here not).
     """
@@ -68,8 +70,8 @@ def _slopes(bench: Bench, batch: Batch, value: float) -> tuple[np.ndarray, np.nd
     ]
     with torch.enable_grad(), Gate(bench.places, len(batch), _gating(bench.places, gates)):
         output = whole_output(bench.model, batch, 1)
-        logits = next(asked(output, batch, 1)).double()
-        costs = -logits.log_softmax(-1).gather(-1, batch.wanted[:, None])[:, 0]
+        scores = scores_of(next(asked(output, batch, 1)), bench.model.task)
+        costs = -scores.gather(-1, batch.wanted[:, None])[:, 0]
         losses = torch.zeros(len(batch), dtype=torch.float64, device=costs.device)
         losses = losses.index_add(0, batch.owner, costs)
         found = torch.autograd.grad(losses.sum(), gates)

@@ -13,25 +13,24 @@ import pandas as pd
 from torch import nn
 
 from ...checkpoints.common.model import Model
-from ...core.guesses import library_note, with_mark
+from ...core.guesses import with_mark
 from ...core.interventions import Edit, MeanHead, ScaleHead, UniformHead
 from ...core.sites import Site
 from ...core.trace_parts import read_only
 from ...metrics.statistics import bootstrap
-from ...metrics.statistics.significance import bootstrap_p, holm
 from ..head_means import HeadMeans, remember
 from ..head_metrics.telling import Tell
 from ..model_inputs import model_of
 from .bench import Bench, Removal
-from .examples import read_examples
-from .scores import MEASURES, Costs
+from .effect_tables import class_table, head_table
+from .examples import JUDGED, read_examples
+from .ranking_notes import notes_of
+from .scores import MEASURES, SUMS, Costs
 from .stand_ins import METHODS
 
 PAIRED = 12  # heads whose pairs are removed
 ORDERS = 20  # random orders of removal
 POINTS = 11  # of a curve
-ALPHA = 0.05
-ROUNDING = 1e-6  # nats a token: what is smaller, the order of sums in float32 makes
 
 #: A head: ``(stack, block, layer, head)``, or the `Site` of one.
 Head = Site | tuple[str, str, int, int]
@@ -41,15 +40,18 @@ Head = Site | tuple[str, str, int, int]
 class Ranking:
     """Every head, and what its removal costs on these sentences.
 
-    ``table`` has a row a head, the costliest first: stack, block, layer, head; ``effect`` in nats
-    per target token with its 95 % interval ``low`` to ``high`` (below 0: without the head the
-    references became more probable); ``rank`` from 1, and between which ranks it stands in 95 % of
-    the draws, ``rank_low`` to ``rank_high``; ``kl``, the divergence from the clean run in nats a
-    token; ``changed``, the share of tokens whose most probable word became another;
+    ``table`` has a row a head, the costliest first: stack, block, layer, head; ``effect`` in
+    ``unit`` with its 95 % interval ``low`` to ``high`` (below 0: without the head the references
+    became more probable, or the score higher); ``rank`` from 1, and between which ranks it stands
+    in 95 % of the draws, ``rank_low`` to ``rank_high``; ``kl``, the divergence from the clean run
+    in nats a token; ``changed``, the share of tokens whose most probable word became another;
     ``significant``, whether the effect can be told from none after Holm's correction for all heads
-    (and is more than rounding). ``effects`` are the sums of each sentence,
-    ``[sentence, head]`` in the order of ``heads``, and ``counts`` the tokens of each. ``card`` says
-    what was measured.
+    (and is more than rounding). ``unit`` is ``nats`` (per target token, class or label) or, of a
+    regression, ``logit``: the effect is then the score that is lost on average, ``moved`` the mean
+    of its absolute change, and ``kl`` and ``changed`` are NaN. ``effects`` are the sums of each
+    sentence, ``[sentence, head]`` in the order of ``heads``, and ``counts`` the tokens of each;
+    ``by_row`` the effects of each asked row ``[asked, head]``, of classifiers. ``card`` says what
+    was measured.
     """
 
     table: pd.DataFrame
@@ -58,6 +60,7 @@ class Ranking:
     effects: np.ndarray
     counts: np.ndarray
     bench: Bench
+    by_row: np.ndarray | None = None
 
     def __repr__(self) -> str:
         """What it is in one line; the numbers are in ``table``."""
@@ -74,11 +77,35 @@ class Ranking:
         """How alike two halves of the sentences rank the heads: Spearman's correlation."""
         return bootstrap.split_half(self.effects, self.counts, seed=self.bench.seed)
 
+    @property
+    def unit(self) -> str:
+        """The unit of all effects: ``nats``, or ``logit`` for a regression."""
+        return self.bench.model.unit
+
+    @cached_property
+    def by_class(self) -> pd.DataFrame:
+        """The effect of each removal on the inputs of one class alone, the costliest first.
+
+        A row for each class and head: ``class`` (its number), ``label``, stack, block, layer, head,
+        ``effect`` with ``low`` and ``high``, ``rank`` within the class, ``rows`` (how many were
+        asked) and ``unit``. The classes are those that were asked about: given with the inputs, or
+        the model's own; of a regression its outputs, of an answer its start and end.
+
+        Raises:
+            ValueError: a model that writes words.
+        """
+        if self.by_row is None:
+            raise ValueError(
+                f"The model {self.bench.model.name!r} gives {self.bench.model.gives}; only a "
+                "ranking of a classifier is told apart by class."
+            )
+        return class_table(self.bench, self.by_row)
+
     @cached_property
     def pairs(self) -> pd.DataFrame:
         """What two heads cost together, beyond the sum of each alone, for the twelve strongest.
 
-        ``interaction`` (nats per token, with ``low`` and ``high``) is ``together - effect_a -
+        ``interaction`` (in ``unit``, with ``low`` and ``high``) is ``together - effect_a -
         effect_b``. Above 0 one head does what the other did, so that neither is missed alone
         (``covered``: the whole interval lies above 0); below 0 both were links of one chain.
         """
@@ -99,7 +126,7 @@ class Ranking:
                 "high": found["high"],
             }
         )
-        return table.assign(covered=table["low"] > 0)
+        return table.assign(covered=table["low"] > 0, unit=self.unit)
 
     @cached_property
     def groups(self) -> pd.DataFrame:
@@ -127,7 +154,7 @@ class Ranking:
         kept = [n for n, one in enumerate(members) if one not in members[:n]]
         told = self._groups([members[n] for n in kept])
         named = pd.DataFrame([keys[n] for n in kept], columns=["stack", "block", "layer"])
-        return pd.concat([named.astype({"layer": "Int64"}), told], axis=1)
+        return pd.concat([named.astype({"layer": "Int64"}), told], axis=1).assign(unit=self.unit)
 
     def group(self, heads: Iterable[Head]) -> pd.Series:
         """These heads removed at once: effect, low, high, kl, changed, heads, and the sum of each
@@ -175,7 +202,8 @@ class Ranking:
         sets = [frozenset(one[:count]) for one in orders for count in steps]
         costs = self._costs(sets, tell)
         if len(orders) == 1:
-            return pd.concat([pd.Series(steps, name="removed"), self._told(costs)], axis=1)
+            told = pd.concat([pd.Series(steps, name="removed"), self._told(costs)], axis=1)
+            return told.assign(unit=self.unit)
         shape = (len(orders), len(steps))
         means = {
             name: bootstrap.pooled_means(getattr(costs, name), self.counts).reshape(shape)
@@ -185,6 +213,7 @@ class Ranking:
         return pd.DataFrame(
             {"removed": steps, "effect": means["effect"].mean(0), "low": low, "high": high}
             | {name: means[name].mean(0) for name in ("kl", "changed")}
+            | {"unit": self.unit}
         )
 
     @cached_property
@@ -224,22 +253,7 @@ class Ranking:
     @property
     def notes(self) -> tuple[str, ...]:
         """What must be known beside the numbers, in sentences."""
-        said = [
-            f"Measured on these {len(self.counts)} sentences, teacher forced, {self.card['rows']} "
-            f"tokens; {self.card['replacement']}. References: {self.card['references']}."
-        ]
-        if self.bench.method == "zero":
-            said.append(
-                "Zero is no property of the function alone: a bias moved from the values into the "
-                "output projection changes this ranking and not the model."
-            )
-        dull = int((~self.table["significant"]).sum())
-        if dull:
-            said.append(
-                f"{dull} of {len(self.heads)} heads cannot be told from no effect on these "
-                "sentences; each may be covered by others that do the same: see groups and pairs."
-            )
-        return (*said, *library_note(self.card))
+        return notes_of(self.bench, self.table, self.card)
 
     def _number(self, head: Any) -> int:
         """The number of a head in ``heads``, from a site, a row of the table or a tuple."""
@@ -259,7 +273,7 @@ class Ranking:
     ) -> Costs:
         found, done = Costs.empty(len(self.counts), len(sets)), 0
         for batch, part in self.bench.removals(sets):
-            for name in MEASURES:
+            for name in SUMS:
                 getattr(found, name)[list(batch.numbers)] = getattr(part, name)
             done += len(batch)
             if tell is not None:
@@ -303,7 +317,9 @@ def rank(
         pairs: (source, target) pairs, texts or ids; or sources alone, for which a model that
             translates writes the references itself, greedily. A GPT-like model takes sentences, or
             (beginning, continuation) pairs of which the second is asked; a masked model sentences,
-            some of whose tokens it is to guess; a classifier inputs, or (input, class) pairs.
+            some of whose tokens it is to guess; a classifier inputs, or (input, class) pairs (of
+            several labels a list of those that apply, of a regression the outputs to measure); a
+            model that marks an answer inputs, or (input, (first token, last token)) pairs.
         method: what a removed head gives. ``mean``: its mean over all rows of these sentences;
             ``zero``: nothing; ``resample``: what it gave in another sentence of like length, four
             seeded permutations; ``uniform``: as if it looked at all visible keys alike.
@@ -331,53 +347,30 @@ def rank(
 
 def measured(bench: Bench, tell: Tell | None = None) -> Ranking:
     """The ranking of all heads of a bench."""
-    counts = bench.examples.counts
+    counts, task = bench.examples.counts, bench.model.task
     found, done = Costs.empty(len(counts), len(bench.heads)), np.zeros(len(counts), bool)
+    starts = np.cumsum([0, *counts])
+    by_row = None
+    if bench.model.gives in JUDGED:
+        by_row = np.zeros((int(starts[-1]), len(bench.heads)))
     alone = [frozenset((number,)) for number in range(len(bench.heads))]
     for batch, part in bench.removals(alone):
         numbers = list(batch.numbers)
-        for name in MEASURES:
+        for name in SUMS:
             getattr(found, name)[numbers] = getattr(part, name)
+        if by_row is not None:  # rows of a batch are in the order of its sentences
+            by_row[np.concatenate([np.arange(starts[n], starts[n + 1]) for n in numbers])] = (
+                part.by_row
+            )
         done[numbers] = True
         if tell is not None:
             tell(
                 int(done.sum()),
                 len(counts),
-                head_table(bench.heads, found, counts, done, bench.seed),
+                head_table(bench.heads, found, counts, done, bench.seed, task),
             )
-    table = head_table(bench.heads, found, counts, done, bench.seed)
+    table = head_table(bench.heads, found, counts, done, bench.seed, task)
     card = bench.card() | {"draws": bootstrap.DRAWS, "level": bootstrap.LEVEL}
     effects = read_only(found.effect)
-    return Ranking(table, card, tuple(bench.heads), effects, read_only(counts), bench)
-
-
-def head_table(
-    heads: Sequence[Site], costs: Costs, counts: np.ndarray, done: np.ndarray, seed: int
-) -> pd.DataFrame:
-    """The table of a `Ranking`, from those sentences that are ``done``, bool ``[sentence]``."""
-    sums, tokens = costs.effect[done], counts[done]
-    effect = bootstrap.pooled_means(sums, tokens)
-    weights = bootstrap.reweightings(len(tokens), seed=seed)
-    draws = bootstrap.pooled_means(sums, tokens, weights)
-    low, high = bootstrap.percentile_interval(draws)
-    best, worst = bootstrap.rank_interval(draws)
-    told = holm(bootstrap_p(effect, draws, len(tokens))) < ALPHA
-    told &= np.abs(effect) >= ROUNDING
-    table = pd.DataFrame(
-        {
-            "stack": [site.stack for site in heads],
-            "block": [site.block for site in heads],
-            "layer": [site.layer for site in heads],
-            "head": [site.head for site in heads],
-            "effect": effect,
-            "low": low,
-            "high": high,
-            "rank": bootstrap.ranks(effect),
-            "rank_low": best,
-            "rank_high": worst,
-            "kl": bootstrap.pooled_means(costs.kl[done], tokens),
-            "changed": bootstrap.pooled_means(costs.changed[done], tokens),
-            "significant": told,
-        }
-    )
-    return table.sort_values("rank", ignore_index=True)
+    each = None if by_row is None else read_only(by_row)
+    return Ranking(table, card, tuple(bench.heads), effects, read_only(counts), bench, each)

@@ -1,50 +1,90 @@
-"""What a removal costs, from logits: nats on the wanted tokens, divergence, other first choices."""
+"""What a removal costs, from logits: on the wanted tokens or outputs, divergence, other choices."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ...core.numerics import MULTI_LABEL, REGRESSION
+from ..outputs import scores_of
 from .batches import Batch
 
 STEEP = 16.0  # nats; beyond, exponentials of differences lose what stands beside them
 MEASURES = ("effect", "kl", "changed")
+SUMS = (*MEASURES, "moved")  # over the rows of a sentence
 
 
 @dataclass(frozen=True, eq=False)
 class Costs:
     """Sums over the rows of each sentence, float64 ``[sentence, removal]``.
 
-    ``effect`` is how many nats more the wanted tokens cost; ``kl`` the divergence of the removed
-    run's probabilities from the clean run's, KL(clean || removed), in nats; ``changed`` counts the
-    rows where another token became the most probable one.
+    ``effect`` is what the wanted tokens lose: nats of the softmax or, of several labels, of the
+    sigmoid, and of a regression the output itself; ``kl`` the divergence of the removed run's
+    probabilities from the clean run's, KL(clean || removed), in nats (of labels the sum over them);
+    ``changed`` counts the rows where another token became the most probable one, or where a label
+    came or went. A regression has neither (NaN). ``moved`` is the sum of absolute effects.
+    ``by_row`` are the effects ``[asked, removal]``.
     """
 
     effect: np.ndarray
     kl: np.ndarray
     changed: np.ndarray
+    moved: np.ndarray
+    by_row: np.ndarray
 
     @classmethod
-    def empty(cls, sentences: int, removals: int) -> Costs:
+    def empty(cls, sentences: int, removals: int, asked: int = 0) -> Costs:
         """Of nothing measured yet."""
-        return cls(*(np.zeros((sentences, removals)) for _ in MEASURES))
+        sums = {name: np.zeros((sentences, removals)) for name in SUMS}
+        return cls(**sums, by_row=np.zeros((asked, removals)))
 
 
-def costs(logits: Iterable[Tensor], batch: Batch) -> Costs:
+def costs(logits: Iterable[Tensor], batch: Batch, task: str = "") -> Costs:
     """The costs of each copy after the first, which is the clean run.
 
     Args:
         logits: ``[asked, vocabulary]`` of each copy, in float32 or more once compared.
         batch: whose questions these are.
+        task: of the model.
     """
     copies = iter(logits)
+    if task in (MULTI_LABEL, REGRESSION):
+        found = list(_of_outputs(copies, batch, task))
+    else:
+        found = list(_of_choices(copies, batch))
+    parts = [torch.stack(one, -1).double() for one in zip(*found, strict=True)]
+    each = parts[0].cpu().numpy()
+    sums = (_by_sentence(part, batch) for part in (*parts, parts[0].abs()))
+    return Costs(**dict(zip(SUMS, sums, strict=True)), by_row=each)
+
+
+def _of_outputs(
+    copies: Iterator[Tensor], batch: Batch, task: str
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Effect, divergence and change of outputs of which each stands for itself."""
+    clean = next(copies).double()
+    scores = scores_of(clean, task)
+    for given in copies:
+        other = given.double()
+        effect = _at(scores - scores_of(other, task), batch.wanted)
+        if task == REGRESSION:
+            none = torch.full_like(effect, torch.nan)
+            yield effect, none, none
+            continue
+        present = clean.sigmoid() * (scores - scores_of(other, task))
+        absent = (-clean).sigmoid() * (scores_of(-clean, task) - scores_of(-other, task))
+        changed = ((clean > 0) != (other > 0)).any(-1)
+        yield effect, (present + absent).sum(-1).clamp(min=0), changed
+
+
+def _of_choices(copies: Iterator[Tensor], batch: Batch) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Effect, divergence and change of one of several choices."""
     clean = _wide(next(copies))
     chance, first = clean.softmax(-1), clean.argmax(-1)
-    found: list[tuple[Tensor, Tensor, Tensor]] = []
     for given in copies:
         other = _wide(given)
         gain = other - clean
@@ -52,9 +92,7 @@ def costs(logits: Iterable[Tensor], batch: Batch) -> Costs:
         effect = rise - _at(gain, batch.wanted)
         kl = (rise - _dot(chance, gain)).clamp(min=0)
         changed = other.amax(-1) > _at(other, first)
-        found.append((effect, kl, changed))
-    parts = [torch.stack(one, -1).double() for one in zip(*found, strict=True)]
-    return Costs(*(_by_sentence(part, batch) for part in parts))
+        yield effect, kl, changed
 
 
 def _wide(logits: Tensor) -> Tensor:

@@ -23,6 +23,9 @@ SAID = {
 }
 PERMUTATIONS = 4
 BUCKET = 32  # sentences of like length among which they are permuted
+#: A head hardly varies where the distance of its output from what replaces it is below this part of
+#: the output's length, both as root mean squares over all rows. Then 99 % of its power stays.
+HARDLY = 0.1
 MEMORY = 2**31  # bytes of outputs kept to be taken from other sentences
 
 
@@ -36,12 +39,17 @@ class StandIns(Protocol):
 
 
 class Constant:
-    """The same for all sentences and rows: the mean, or zero."""
+    """The same for all sentences and rows: the mean, or zero.
+
+    ``spread`` has for each place, by head, how far the output is from its mean, as a part of its
+    length (root mean squares over all rows); None where it was not measured.
+    """
 
     count = 1
 
-    def __init__(self, values: Sequence[Tensor]):
+    def __init__(self, values: Sequence[Tensor], spread: list[Tensor] | None = None):
         self.values = [value[None, None, None, :] for value in values]
+        self.spread = spread
 
     def of(self, batch: Batch) -> list[Tensor]:
         return self.values
@@ -58,6 +66,7 @@ def means(passes: GeneralPasses, given: Sequence[Batch], pause: Callable[[], Non
         torch.zeros(len(p.columns), dtype=torch.float64, device=p.columns.device)
         for p in passes.places
     ]
+    squares = [torch.zeros_like(one) for one in sums]
     rows = [0] * len(sums)
     for batch in given:
         pause()
@@ -65,8 +74,22 @@ def means(passes: GeneralPasses, given: Sequence[Batch], pause: Callable[[], Non
             real = real_rows(passes.places[number], batch, x)
             kept = x[real].double()
             sums[number] += kept.sum(0)
+            squares[number] += kept.square().sum(0)
             rows[number] += len(kept)
-    return Constant([total / max(1, count) for total, count in zip(sums, rows, strict=True)])
+    counts = [max(1, count) for count in rows]
+    found = [total / count for total, count in zip(sums, counts, strict=True)]
+    spread = []
+    for place, mean, square, count in zip(passes.places, found, squares, counts, strict=True):
+        power = square / count
+        spread.append(_by_head(place, power - mean.square(), power))
+    return Constant(found, spread)
+
+
+def _by_head(place: Place, varying: Tensor, power: Tensor) -> Tensor:
+    """The root of one sum over a head's features divided by another, ``[head]``; 1 for no power."""
+    both = torch.zeros(2, place.heads, dtype=torch.float64, device=power.device)
+    both.index_add_(1, place.columns.to(power.device), torch.stack((varying, power)))
+    return torch.where(both[1] > 0, both[0].clamp(min=0) / both[1], 1.0).sqrt()
 
 
 def real_rows(place: Place, batch: Batch, x: Tensor) -> Tensor:
@@ -120,6 +143,23 @@ class Resampled:
         order = sorted(range(sentences), key=lambda n: lengths[n])
         generator = np.random.default_rng(seed)
         self.donors = [_deranged(order, generator) for _ in range(self.count)]
+        self.spread = [self._spread(place, n) for n, place in enumerate(passes.places)]
+
+    def _spread(self, place: Place, number: int) -> Tensor:
+        """How far a head's output is from what replaces it, as a part of its length: ``[head]``.
+
+        Differences of two outputs alike distributed have twice the variance of one, hence the half.
+        """
+        varying = torch.zeros(len(place.columns), dtype=torch.float64, device=place.columns.device)
+        power = torch.zeros_like(varying)
+        for own, outputs in self.kept.items():
+            here = outputs[number].double()
+            for donors in self.donors:
+                other = self.kept[donors[own]][number].double()
+                lent = other[same_rows(len(here), len(other)).to(other.device)]
+                varying += (here - lent).square().sum(0) / 2
+                power += here.square().sum(0)
+        return _by_head(place, varying, power)
 
     def _keep(self, passes: GeneralPasses, batch: Batch) -> None:
         outputs = passes.contexts(batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...core.numerics import LOGIT, PROBABILITY, SHARE
 from ...i18n import mark
 
 #: Each method and its caption, in the order in which they are shown.
@@ -49,6 +50,20 @@ CAPTIONS = {
         "part alone: what a later layer made of it counts for that layer."
     ),
 }
+#: The same where an output has no probability.
+SCORE = {
+    "removal": mark(
+        "How much of the score (the output before any activation, in logits) is lost when one "
+        "input word is hidden from all queries and the model runs again. It is measured, for this "
+        "one change: words that cover for each other each show little, and a row keeps what its "
+        "own residual stream holds."
+    ),
+    "lens": mark(
+        "The score that the output layer would give for the stream at this row after each layer, "
+        "last norm included. The last line is the model's own answer; early layers of small models "
+        "are often not readable this way."
+    ),
+}
 #: Added where they hold.
 LAST_BLOCK = mark(
     "This model norms after each sum, so its stream starts anew there: what came before the last "
@@ -68,3 +83,16 @@ ALL_ROWS = mark("The mean over all rows, since all of them have a part in the cl
 METHODS = tuple(CAPTIONS)
 #: Those that answer with a number for each input word.
 OVER_WORDS = ("weights", "rollout", "contribution", "gradient", "removal")
+UNITS = {"lens": PROBABILITY, "logits": LOGIT, "gradient": ""}
+
+
+def caption_of(method: str, unit: str) -> str:
+    """Return the caption of a method, for scores in a unit."""
+    return SCORE[method] if unit == LOGIT and method in SCORE else CAPTIONS[method]
+
+
+def unit_of_method(method: str, unit: str) -> str:
+    """Return the unit of a method's values, for a model whose scores are in a unit."""
+    if method == "removal" or (method == "lens" and unit == LOGIT):
+        return unit
+    return UNITS.get(method, SHARE)

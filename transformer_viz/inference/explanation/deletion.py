@@ -12,7 +12,7 @@ import pandas as pd
 from ...metrics.attribution.deletion import by_words, ordered, random_orders
 from ...metrics.statistics import bootstrap
 from .captions import OVER_WORDS
-from .hiding import Tell, log_probabilities
+from .hiding import Tell, scores_without
 from .question import Question
 
 MOST = 8  # words that are hidden on a curve
@@ -35,9 +35,10 @@ class DeletionCurve:
     """What the asked word loses when the first k words of each method are hidden.
 
     ``table`` has a row for each method and k: ``method`` (``random`` too), ``hidden`` (k), ``loss``
-    in nats of the word's log probability (below 0: it gains), ``low`` and ``high``, the band that
-    holds 95 % of the random orders (of a method its own loss), and ``words``, the labels that were
-    hidden last. ``best`` is the mean loss over all k, by method.
+    of the word's score (below 0: it gains), ``low`` and ``high``, the band that holds 95 % of the
+    random orders (of a method its own loss), ``words``, the labels that were hidden last, and
+    ``unit``, nats of its log-probability or the logit of a regression. ``best`` is the mean loss
+    over all k, by method.
     """
 
     table: pd.DataFrame
@@ -117,7 +118,7 @@ def deletion_curve(
     sets = [
         _tokens(order[:k], words) for order in [*orders.values(), *chance] for k in range(count + 1)
     ]
-    found = log_probabilities(question, sets, tell)
+    found = scores_without(question, sets, tell)
     loss = found[0] - found.reshape(-1, count + 1)
     rows = []
     for number, (method, order) in enumerate(orders.items()):
@@ -131,7 +132,8 @@ def deletion_curve(
         rows.append((RANDOM, k, mean, float(low[k]), float(high[k]), ""))
     columns = ["method", "hidden", "loss", "low", "high", "words"]
     card = explainer.answer("weights").card | {"method": "deletion", "draws": draws, "seed": seed}
-    return DeletionCurve(pd.DataFrame(rows, columns=columns), card)
+    table = pd.DataFrame(rows, columns=columns).assign(unit=question.model.unit)
+    return DeletionCurve(table, card)
 
 
 def _scores(values: pd.DataFrame, words: dict[int, list[tuple[str, int]]]) -> dict[int, float]:
@@ -145,7 +147,7 @@ def _removed(
     question: Question, words: dict[int, list[tuple[str, int]]], tell: Tell | None
 ) -> dict[int, float]:
     """What each word costs with all of its tokens hidden at once: no order begins better."""
-    found = log_probabilities(question, [(), *words.values()], tell)
+    found = scores_without(question, [(), *words.values()], tell)
     return {word: float(found[0] - x) for word, x in zip(words, found[1:], strict=True)}
 
 

@@ -29,7 +29,7 @@ from ..tracing import doubled
 from . import captions, stream_logits
 from .anatomy import Anatomy, dissect
 from .deletion import DRAWS, MOST, DeletionCurve, deletion_curve
-from .hiding import Tell, log_probabilities
+from .hiding import Tell, scores_without
 from .question import Question, ask
 
 BLOCKS = ("self", "cross")
@@ -40,14 +40,15 @@ VERSION = 1  # of these methods: counts up when a number changes its meaning
 class Explanation:
     """One method's answer to why a row wrote a word.
 
-    ``values`` of ``weights``, ``rollout``, ``contribution``, ``gradient``, ``removal`` and
-    ``flow`` has a row for each token of the source and of the target up to the row: ``sentence``
-    (``source`` or ``target``), ``token``, ``label``, ``special``, ``value``; of ``lens`` a row a
-    layer: ``layer, logit, probability, rank, best``; of ``logits`` a row a term: ``part``
-    (``embedding``, ``earlier``, ``self``, ``cross``, ``feed_forward``, ``bias``), ``layer``,
-    ``head``, ``value``. ``complete`` is how far the parts are from what they must sum to: for
-    ``contribution`` relative, the worst block; for ``logits`` in logits; None where nothing sums
-    up. ``caption`` says what the method can and cannot say, ``card`` what was measured.
+    ``values`` of ``weights``, ``rollout``, ``contribution``, ``gradient``, ``removal`` and ``flow``
+    has a row for each token of the source and of the target up to the row: ``sentence`` (``source``
+    or ``target``), ``token``, ``label``, ``special``, ``value``; of ``lens`` a row a layer:
+    ``layer, logit, probability, rank, best``; of ``logits`` a row a term: ``part`` (``embedding``,
+    ``earlier``, ``self``, ``cross``, ``feed_forward``, ``bias``), ``layer``, ``head``, ``value``.
+    The column ``unit`` says of what: ``nats``, ``logit``, ``probability``, ``share`` (of a row), or
+    nothing. ``complete`` is how far the parts are from what they must sum to: for ``contribution``
+    relative, the worst block; for ``logits`` in logits; None where nothing sums up. ``caption``
+    says what the method can and cannot say, ``card`` what was measured.
     """
 
     method: str
@@ -62,6 +63,11 @@ class Explanation:
         """What it is in one line; the numbers are in ``values``."""
         said = f"<Explanation of {self.word!r} by {self.method}: {len(self.values)} values"
         return with_mark(said, self.card) + ">"
+
+    @property
+    def unit(self) -> str:
+        """The unit of ``values``; empty where they have none."""
+        return str(self.values["unit"].iloc[0]) if len(self.values) else ""
 
     def deletion(
         self, most: int = MOST, *, draws: int = DRAWS, seed: int = 0, tell: Tell | None = None
@@ -91,6 +97,7 @@ def explain(
     target: Any = None,
     method: str = "contribution",
     *,
+    output: str | None = None,
     image: Any = None,
     tell: Tell | None = None,
 ) -> Explanation:
@@ -104,16 +111,20 @@ def explain(
             it counts the rows: word k is what row k says, the text's own token k + 1, and behind
             the last one the model's choice. See `ask` for masked models and classifiers.
         target: the output to be asked about; left out, what the model writes greedily. For a
-            classifier the class.
+            classifier the class, or which output of a regression; of a model that marks an answer
+            the token at which it starts or ends.
         method: ``weights``, the mean attention weight (share of a row, 0..1). ``rollout``, weights
             and residual stream multiplied through the layers (0..1, rows sum to 1; Abnar and
             Zuidema 2020). ``contribution``, lengths of the vectors that each word gave, multiplied
             likewise (0..1, rows sum to 1; Kobayashi et al. 2020, 2021). ``gradient``, weights times
             the gradient of the word's logit (from 0, no unit; Chefer et al. 2021). ``removal``,
-            nats that the word loses with one input word hidden (below 0: it gains). ``lens``, the
+            what the word loses with one input word hidden (below 0: it gains): nats of its softmax
+            or, of several labels, of its sigmoid; of a regression of its output. ``lens``, the
             output layer after each layer (nostalgebraist 2020). ``logits``, the logit as a sum of
             heads and feed-forward layers (direct logit attribution). ``flow``, the largest flow
             from each word, up to 64 tokens.
+        output: of a model that marks an answer, whether it is asked where that has its ``start``
+            (the default) or its ``end``.
         image: a picture beside the text.
         tell: hears how many of the runs of ``removal`` are done, and of how many.
 
@@ -125,7 +136,7 @@ def explain(
         raise ValueError(
             f"There is no method {method!r}; choose one of {', '.join(captions.METHODS)}."
         )
-    return Explainer(ask(model, source, word, target, image)).answer(method, tell)
+    return Explainer(ask(model, source, word, target, image, output=output)).answer(method, tell)
 
 
 class Explainer:
@@ -154,7 +165,8 @@ class Explainer:
             more.append(say(captions.ALL_ROWS))
         if q.model.guessed:
             more.append(f"{guess_mark(q.model.guessed)}.")
-        caption = " ".join([say(captions.CAPTIONS[method]), *more])
+        caption = " ".join([say(captions.caption_of(method, q.model.unit)), *more])
+        values = values.assign(unit=captions.unit_of_method(method, q.model.unit))
         return Explanation(method, q.label, values, complete, caption, self._card(method), self)
 
     def _card(self, method: str) -> dict[str, Any]:
@@ -291,7 +303,7 @@ class Explainer:
     def _removal(self, tell: Tell | None) -> tuple[pd.DataFrame, float | None, list[str]]:
         sets: list[frozenset[tuple[str, int]]] = [frozenset()]
         sets += [frozenset((place,)) for place in self._places()]
-        found = log_probabilities(self.question, sets, tell)
+        found = scores_without(self.question, sets, tell)
         loss = found[0] - found[1:]
         source = sum(name == "source" for name, _ in self._places())
         target = None if self.question.read.target is None else loss[source:]

@@ -1,4 +1,4 @@
-"""R5: the word's probability again, with some words of the input hidden from every query."""
+"""R5: the word's score again, with some words of the input hidden from every query."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from ...capture import probe
 from ...core.edits import BlockKeys
@@ -23,15 +22,17 @@ Hidden = frozenset[tuple[str, int]]
 Tell = Callable[[int, int], None]
 
 
-def log_probabilities(
+def scores_without(
     question: Question, sets: Sequence[Iterable[tuple[str, int]]], tell: Tell | None = None
 ) -> np.ndarray:
-    """ln p of the asked word with each set of words hidden: float64 ``[set]``.
+    """The score of the asked word with each set of words hidden: float64 ``[set]``.
+
+    It is in the unit of the model: the log-probability in nats, or the output of a regression.
 
     A hidden word is no key of any attention: nobody reads it, and positions stay as they are. What
     a row holds of its own word stays, since the residual stream is no attention.
     """
-    token = question.needs_logit("removal")
+    question.needs_logit("removal")
     wanted = [frozenset(one) for one in sets]
     found = np.empty(len(wanted))
     distinct = list(dict.fromkeys(wanted))
@@ -40,12 +41,12 @@ def log_probabilities(
     count = max(1, min(TOGETHER, ROWS // max(1, len(question.rows))))
     for start in range(0, len(together), count):
         some = together[start : start + count]
-        known |= dict(zip(some, _masked(question, some, token), strict=True))
+        known |= dict(zip(some, _masked(question, some), strict=True))
         if tell is not None:
             tell(len(known), len(distinct))
     for one in distinct:
         if one not in known:
-            known[one] = _edited(question, one, token)
+            known[one] = _edited(question, one)
             if tell is not None:
                 tell(len(known), len(distinct))
     found[:] = [known[one] for one in wanted]
@@ -64,7 +65,7 @@ def _by_mask(question: Question, hidden: Hidden) -> bool:
     return some and model.kind != "decoder-only" and len(hidden) < len(question.read.source)
 
 
-def _masked(question: Question, sets: Sequence[Hidden], token: int) -> list[float]:
+def _masked(question: Question, sets: Sequence[Hidden]) -> list[float]:
     source, target, mask = question.read.tensors
     model, count = question.model, len(sets)
     seen = (
@@ -80,14 +81,14 @@ def _masked(question: Question, sets: Sequence[Hidden], token: int) -> list[floa
     several = [None if x is None else x.repeat(count, 1) for x in (source, target)]
     with torch.inference_mode():
         output = model.calls.forward(several[0], several[1], seen.to(source.device))
-    return [_chance(question, output, place, token) for place in range(count)]
+    return [question.score(question.logits(output, place)) for place in range(count)]
 
 
-def _edited(question: Question, hidden: Hidden, token: int) -> float:
+def _edited(question: Question, hidden: Hidden) -> float:
     edit = Intervention(tuple(edits(question, hidden)))
     with torch.inference_mode(), probe(question.model.module, edit, quiet(question.lone)):
         output = question.read.through(question.model)
-    return _chance(question, output, 0, token)
+    return question.score(question.logits(output))
 
 
 def edits(question: Question, hidden: Hidden) -> list[Edit]:
@@ -106,8 +107,3 @@ def edits(question: Question, hidden: Hidden) -> list[Edit]:
         else:
             found.append(BlockKeys(keys=keys, block="self"))
     return found
-
-
-def _chance(question: Question, output: Tensor, place: int, token: int) -> float:
-    logits = question.logits(output, place).double()
-    return float(logits.log_softmax(-1)[token])

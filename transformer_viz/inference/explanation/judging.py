@@ -17,7 +17,7 @@ from ..run_card import hash_of_ids, model_card
 from .captions import OVER_WORDS
 from .deletion import DRAWS, RANDOM, deletion_curve, words_to_hide
 from .explaining import VERSION, Explainer
-from .question import Question, ask
+from .question import JUDGED, Question, ask
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +25,9 @@ class Judged:
     """Methods judged over many sentences.
 
     ``table`` has a row for each method (``random`` too) and k: ``method``, ``hidden``, ``loss`` in
-    nats with its 95 % interval ``low`` to ``high`` over sentences, and ``above``, how much more
-    than chance on the same sentences, with ``above_low`` and ``above_high``. ``losses`` are
+    ``unit`` (nats, or the logit of a regression) with its 95 % interval ``low`` to ``high`` over
+    sentences, and ``above``, how much more than chance on the same sentences, with ``above_low``
+    and ``above_high``. ``losses`` are
     ``[sentence, method, k]`` in the order of ``methods`` and ``hidden``; NaN where a sentence has
     fewer words. ``sentences`` counts those with that many.
     """
@@ -66,7 +67,7 @@ def judge(
     generator = np.random.default_rng(seed)
     losses, asked = [], []
     for number, pair in enumerate(pairs):
-        source, target = pair if isinstance(pair, tuple) else (pair, None)
+        source, target = (pair, None) if _is_source(ready, pair) else pair
         draw = int(generator.integers(2**31))
         question = _drawn(ready, source, target, draw)
         if question is not None:
@@ -89,7 +90,14 @@ def judge(
         "draws": draws,
         "seed": seed,
     }
-    return Judged(_judged(found, names, hidden, seed), found, names, hidden, card)
+    table = _judged(found, names, hidden, seed).assign(unit=ready.unit)
+    return Judged(table, found, names, hidden, card)
+
+
+def _is_source(model: Model, item: Any) -> bool:
+    """Whether an item is a source alone: also two texts that a model reads together."""
+    texts = isinstance(item, tuple) and all(isinstance(part, str) for part in item)
+    return not isinstance(item, tuple) or (texts and model.pairs and item[1] not in model.labels)
 
 
 def _drawn(model: Model, source: Any, target: Any, draw: int) -> Question | None:
@@ -100,7 +108,7 @@ def _drawn(model: Model, source: Any, target: Any, draw: int) -> Question | None
         return None
     if len(words_to_hide(first)) < 2 or first.token is None:
         return None
-    if model.gives == "classes" or first.row is None:
+    if model.gives in JUDGED or first.row is None:
         return first
     choices = [
         first.about(word)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,12 +15,13 @@ from torch import Tensor, nn
 from ...capture import probe
 from ...checkpoints.common.model import Model
 from ...core.interventions import Intervention
+from ...core.numerics import ENDS, LOGIT
 from ...core.trace_parts import Produced, Tokens
 from ...i18n import mark, say
 from ..ablation.places import quiet
 from ..capture_to_numpy import to_numpy
 from ..model_inputs import Read, model_of, read_source
-from ..outputs import produced_of
+from ..outputs import produced_of, scores_of
 
 #: Said of a model without logits.
 NO_OUTPUT = mark(
@@ -28,6 +30,7 @@ NO_OUTPUT = mark(
 )
 
 
+JUDGED = ("classes", "spans")  # one thing said of the whole input
 LISTED = 20  # words that a refusal names
 
 
@@ -38,7 +41,9 @@ class Question:
     ``row`` is the row of the last stack that writes the word (of a classifier that reads one mark,
     that mark; None where all rows have a part in it); ``token`` the word's id, or the class; None
     where the model has no output layer. ``label`` is what it is called; ``first`` the row that
-    writes word 0, ``said`` what each row says.
+    writes word 0, ``said`` what each row says. ``line`` is the row of the output where that is
+    another one: of a model that marks an answer 0 for its start and 1 for its end; ``row`` and
+    ``token`` are then the token of the source at which it starts or ends.
     """
 
     model: Model
@@ -49,16 +54,17 @@ class Question:
     number: int
     first: int = 0
     said: Produced | None = None
+    line: int | None = None
 
     @property
     def count(self) -> int:
         """How many words of the output can be asked about."""
-        return 1 if self.model.gives == "classes" else len(self.rows) - self.first
+        return 1 if self.model.gives in JUDGED else len(self.rows) - self.first
 
     @property
     def words(self) -> tuple[str, ...]:
         """What these words are called; of a model without an output layer, its rows."""
-        if self.model.gives == "classes":
+        if self.model.gives in JUDGED:
             return (self.label,)
         return (self.rows if self.said is None else self.said).labels[self.first :]
 
@@ -107,7 +113,12 @@ class Question:
     def logits(self, output: Tensor, place: int = 0) -> Tensor:
         """The logits ``[vocabulary]`` of the asked row of one of a batch's outputs."""
         found = output[place]
-        return found if found.dim() == 1 else found[self.row]
+        row = self.row if self.line is None else self.line
+        return found if found.dim() == 1 else found[row]
+
+    def score(self, logits: Tensor) -> float:
+        """The score of what is asked about, in the unit of the model, from ``[vocabulary]``."""
+        return float(scores_of(logits, self.model.task)[self.needs_logit("the score")])
 
     def watched_output(self) -> Tensor:
         """The output of a run under a probe that keeps nothing: fused attention runs as its
@@ -116,16 +127,20 @@ class Question:
             return self.read.through(self.model)
 
     @cached_property
-    def probability(self) -> float:
-        """Of the word, in the clean run."""
+    def value(self) -> float:
+        """The score of the word in the clean run, in the unit of the model."""
         with torch.inference_mode():
-            logits = self.logits(self.read.through(self.model)).double()
-        return float(logits.softmax(-1)[self.needs_logit("probability")])
+            return self.score(self.logits(self.read.through(self.model)))
+
+    @property
+    def probability(self) -> float | None:
+        """Of the word, in the clean run; None where outputs have none."""
+        return None if self.model.unit == LOGIT else math.exp(self.value)
 
     @cached_property
     def unseen(self) -> frozenset[int]:
         """Numbers of the target's (or a text's) tokens that the row does not read: later ones."""
-        if self.row is None or self.stack == "encoder":
+        if self.row is None or self.stack == "encoder" or self.line is not None:
             return frozenset()
         return frozenset(range(self.row + 1, len(self.rows)))
 
@@ -137,6 +152,7 @@ def ask(
     target: Any = None,
     image: Any = None,
     masked: Sequence[int] = (),
+    output: str | None = None,
 ) -> Question:
     """A question about word number ``word`` of the output, from 0.
 
@@ -144,13 +160,20 @@ def ask(
     writes greedily. Of a decoder-only model without a target word k is what row k says: the token
     k + 1 of the text, and behind the last one the model's own choice. Of a masked model the token
     at this place is masked (and those of ``masked``), and it is asked about what it puts there; a
-    classifier about its class (``target`` names another one), where ``word`` says nothing.
+    classifier about its class (``target`` names another one, or which output of a regression), and
+    a model that marks an answer about the token at which that starts or ends (``output``;
+    ``target`` names another token). Of these ``word`` says nothing.
 
     Raises:
         ValueError: no such word, or an input that the model does not read; says which there are.
     """
     model = model_of(thing)
-    named = model.gives == "classes" and target is not None
+    if output is not None and (model.gives != "spans" or output not in ENDS):
+        raise ValueError(
+            f"output is start or end, of a model that marks an answer, and {model.name!r} gives "
+            f"{model.gives}; got {output!r}. Leave it out, or name one of the two."
+        )
+    named = model.gives in JUDGED and target is not None
     if model.gives == "classes" and not _is_number(word):
         raise ValueError(
             f"A classifier says one thing of its input, so there is no word {word!r} to ask about. "
@@ -163,10 +186,12 @@ def ask(
         places = tuple(sorted(int(n) for n in hidden))
         read = read_source(model, source, target, Intervention(), None, places, image)
     with torch.inference_mode():
-        output = read.through(model)
-    said = _said(model, read, output)
+        found = read.through(model)
+    said = _said(model, read, found)
     if model.gives == "classes":
-        return _of_class(model, read, said, output, target if named else None)
+        return _of_class(model, read, said, found, target if named else None)
+    if model.gives == "spans":
+        return _of_answer(model, read, said, output or ENDS[0], target)
     first = max(0, read.prompt - 1) if read.prompt is not None else 0
     return Question(model, read, None, None, "", 0, first, said).about(word)
 
@@ -186,6 +211,23 @@ def _said(model: Model, read: Read, output: Tensor) -> Produced | None:
     if vectors or model.takes == "vectors":
         return None
     return produced_of(model, read, to_numpy(output[0]))
+
+
+def _of_answer(model: Model, read: Read, said: Produced | None, end: str, named: Any) -> Question:
+    """A question about where the best answer starts or ends, or about another token."""
+    if said is None:
+        raise ValueError(
+            f"The model {model.name!r} marks an answer in a text; give a text, or its ids."
+        )
+    line, tokens = ENDS.index(end), read.source
+    token = said.ids[line] if named is None else named
+    if not _is_number(token) or not 0 <= token < len(tokens):
+        raise ValueError(
+            f"target is the token at which the answer has its {end}, a number from 0 to "
+            f"{len(tokens) - 1}; got {token!r}."
+        )
+    label = f"{end}: {tokens.labels[token]}"
+    return Question(model, read, int(token), int(token), label, 0, 0, said, line)
 
 
 def _of_class(

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
-from ...core.numerics import log_softmax
+from ...core.numerics import MULTI_LABEL, REGRESSION, log_softmax, probabilities
 from ...preprocessing.tokenizers import target_side
 from .anatomy import Anatomy, Sum, close
 from .last_steps import direction, through_last_steps
@@ -20,7 +20,8 @@ def lens(question: Question, anatomy: Anatomy) -> pd.DataFrame:
     """What the model's last steps make of the stream that enters each layer, and of the last one.
 
     Columns ``layer`` (how many layers are done), ``logit`` and ``probability`` of the asked token,
-    its ``rank`` from 1, and ``best``, the most probable token there.
+    its ``rank`` from 1, and ``best``, the most probable token there (of a regression the largest
+    output, and no probability).
 
     Raises:
         ValueError: no output layer, or a stream that is not known.
@@ -47,7 +48,7 @@ def lens(question: Question, anatomy: Anatomy) -> pd.DataFrame:
             {
                 "layer": done,
                 "logit": float(logits[token]),
-                "probability": float(np.exp(log_softmax(logits)[token])),
+                "probability": _chance(logits, token, question.model.task),
                 "rank": int((logits > logits[token]).sum()) + 1,
                 "best": _name(question, names, best),
             }
@@ -55,8 +56,16 @@ def lens(question: Question, anatomy: Anatomy) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def _chance(logits: np.ndarray, token: int, task: str) -> float:
+    if task in (MULTI_LABEL, REGRESSION):
+        return float(probabilities(logits, task)[token])
+    return float(np.exp(log_softmax(logits)[token]))
+
+
 def _name(question: Question, names: object, token: int) -> str:
     model = question.model
+    if model.gives == "spans":
+        return question.read.source.labels[token]
     if model.gives in ("classes", "tags"):
         return model.labels[token] if token < len(model.labels) else str(token)
     label: str = names.tokens([token]).labels[0]  # type: ignore[attr-defined]

@@ -12,11 +12,14 @@ from torch import Tensor
 from ...checkpoints.common.model import Model
 from ...core.editing.token_match import unmatched
 from ...core.interventions import Intervention
+from ...core.numerics import LOGIT, MULTI_LABEL, REGRESSION
 from ...core.trace_parts import Tokens
 from ...preprocessing.tokenizers import target_side
 from ..donors import Lender, Lent, Other, refuse_swaps
 from ..generation import translate
+from ..outputs import scores_of
 from ..token_ids import source_ids, target_ids, target_pieces, vocabulary_ids
+from .output_words import first_piece, parting
 
 Words = Sequence[Any]
 
@@ -27,9 +30,9 @@ class Question:
 
     ``source`` ids ``[1, token]``, with what was appended to it; ``target`` ids ``[1, token]`` of a
     decoder beside an encoder; ``row`` is the row of the output that is asked (None: a class),
-    ``there`` the same of the other run. ``wanted`` are the two ids whose logits are compared, and
-    ``words`` what they are called. ``place`` says where that is, in words; ``named`` is the other
-    sentence as an edit names it.
+    ``there`` the same of the other run. ``wanted`` are the two ids whose scores are compared, or
+    the one output that is measured alone, and ``words`` what they are called. ``place`` says where
+    that is, in words; ``named`` is the other sentence as an edit names it.
     """
 
     model: Model
@@ -40,8 +43,8 @@ class Question:
     written: Tensor | None
     row: int | None
     there: int | None
-    wanted: tuple[int, int]
-    words: tuple[str, str]
+    wanted: tuple[int, ...]
+    words: tuple[str, ...]
     place: str
     named: str | tuple[int, ...]
 
@@ -68,17 +71,27 @@ class Question:
         return unmatched(self.other.counterparts, len(self.other.ids))
 
     def difference(self, output: Tensor, row: int | None) -> Tensor:
-        """Logit of the first word less that of the second, float64 ``[item]``: the difference of
-        their log-probabilities too."""
-        logits = output if row is None else output[:, row]
-        first, second = self.wanted
-        return logits[:, first].double() - logits[:, second].double()
+        """Score of the first word less that of the second, float64 ``[item]``; of one output its
+        score alone.
 
-    def chances(self, output: Tensor, row: int | None) -> tuple[float, float]:
-        """The probabilities of both words in a run of one item."""
+        Of words and classes it is the difference of their logits: that of their log-probabilities
+        too.
+        """
+        logits = output if row is None else output[:, row]
+        first, *second = self.wanted
+        scores = scores_of(logits, self.model.task) if self.alone else logits.double()
+        return scores[:, first] - scores[:, second[0]] if second else scores[:, first]
+
+    def chances(self, output: Tensor, row: int | None) -> tuple[float, ...]:
+        """The probabilities of the words in a run of one item; of a regression its outputs."""
         logits = output[0] if row is None else output[0, row]
-        found = logits.double().softmax(-1)[list(self.wanted)].tolist()
-        return found[0], found[1]
+        scores = scores_of(logits, self.model.task)[list(self.wanted)]
+        return tuple((scores if self.model.unit == LOGIT else scores.exp()).tolist())
+
+    @property
+    def alone(self) -> bool:
+        """Whether each output of the model stands for itself: several labels, or a regression."""
+        return stands_alone(self.model)
 
     def lent(self, patterns: bool = True) -> Lent:
         """The clean run of the other sentence."""
@@ -96,8 +109,9 @@ class Question:
 
 def clean_pair(
     question: Question,
-) -> tuple[tuple[tuple[float, float], tuple[float, float]], tuple[float, float]]:
-    """Both clean runs: the probabilities of the two words in each, and the first one's lead."""
+) -> tuple[tuple[tuple[float, ...], tuple[float, ...]], tuple[float, float]]:
+    """Both clean runs: the probabilities of the two words in each, and the first one's lead; see
+    `Question.chances` and `Question.difference`."""
     with torch.inference_mode():
         lent = question.lent(patterns=False)
         runs = (question.through(), question.row), (lent.output, question.there)
@@ -133,14 +147,18 @@ def ask(
             f"The model {model.name!r} gives {model.gives}; a swap is read off at a pair of words "
             "or classes. Choose a model with an output layer of words."
         )
-    if words is not None and (isinstance(words, str) or len(tuple(words)) != 2):
+    if words is not None and stands_alone(model):
+        words = (words,) if isinstance(words, str | int) else tuple(words)
+        if not 1 <= len(words) <= 2:
+            raise ValueError(f"words is one output or a pair of them; got {words!r}.")
+    elif words is not None and (isinstance(words, str) or len(tuple(words)) != 2):
         raise ValueError(f"words is a pair such as ('es', 'sie'); got {words!r}.")
     own_ids, other_ids = source_ids(model, source), source_ids(model, other)
     if own_ids == other_ids:
         raise ValueError(
             "Both sentences are the same to this model, so there is nothing to swap; change a word."
         )
-    if model.kind == "encoder-only":
+    if model.kind == "encoder-only" or model.gives == "classes":
         return _judged(model, own_ids, other, words, masked)
     lender = Lender(model, Intervention(), own_ids)
     there = lender.other(_source(other))
@@ -153,10 +171,10 @@ def ask(
             outputs = (best[0], best[1])
         own, theirs = (list(ids) for ids in outputs)
         texts = tuple(target_side(model.tokenizer).decode(ids) for ids in outputs)
-        held, words, place = _parting(model, own, theirs, texts, words)
+        held, words, place = parting(model, own, theirs, texts, words)
     wanted: list[int] | None = None
     if words is not None:
-        wanted = [_first_piece(model, own_ids, held, word) for word in words]
+        wanted = [first_piece(model, own_ids, held, word) for word in words]
     return _at(model, lender, there, own_ids, held, wanted, words, place, _source(other))
 
 
@@ -205,7 +223,13 @@ def _at(
 
 
 def _about(made: Question, wanted: list[int] | None, words: Words | None) -> Question:
-    """The same question about two ids: those named, or the first choice of either run."""
+    """The same question about two ids: those named, or the first choice of either run. Where each
+    output stands for itself, about the one that differs most between the runs."""
+    if wanted is None and made.alone:
+        with torch.inference_mode():
+            runs = (made.through(), made.row), (made.lent(patterns=False).output, made.there)
+            own, there = (scores_of(_row(*run), made.model.task) for run in runs)
+        wanted = [int((own - there).abs().argmax())]
     if wanted is None:
         with torch.inference_mode():
             own = _row(made.through(), made.row)
@@ -217,7 +241,7 @@ def _about(made: Question, wanted: list[int] | None, words: Words | None) -> Que
                 f"Both runs say “{name}” there, so no pair of words tells them apart; name one "
                 "(words=), or give a sentence that differs more."
             )
-    if wanted[0] == wanted[1]:
+    if len(wanted) > 1 and wanted[0] == wanted[1]:
         raise ValueError(
             f"Both words of {tuple(words or ())!r} begin with the same piece "
             f"“{_name(made.model, wanted[0])}”; name two that begin differently."
@@ -225,9 +249,12 @@ def _about(made: Question, wanted: list[int] | None, words: Words | None) -> Que
     told = tuple(
         _told(made.model, word, token) for word, token in zip(words or wanted, wanted, strict=True)
     )
-    return Question(
-        **(vars(made) | {"wanted": (wanted[0], wanted[1]), "words": (told[0], told[1])})
-    )
+    return Question(**(vars(made) | {"wanted": tuple(wanted), "words": told}))
+
+
+def stands_alone(model: Model) -> bool:
+    """Whether each output of a model is measured by itself, and not against the others."""
+    return model.task in (MULTI_LABEL, REGRESSION)
 
 
 def _told(model: Model, word: Any, token: int) -> str:
@@ -281,7 +308,8 @@ def _judged(
     if row is not None:
         there = found.counterparts[row]
     source = torch.tensor([own_ids], device=model.device)
-    place = "its class" if row is None else f"at token {row}"
+    judged = "its output" if model.task == REGRESSION else "its class"
+    place = judged if row is None else f"at token {row}"
     made = Question(
         model,
         lender,
@@ -316,72 +344,3 @@ def _class(model: Model, word: Any) -> int:
             raise ValueError(f"The model knows no piece of {word!r}; name another word.")
         return ids[0]
     return vocabulary_ids(model, "target", [word])[0]
-
-
-def _parting(
-    model: Model,
-    own: list[int],
-    theirs: list[int],
-    texts: tuple[str, ...],
-    words: Words | None,
-) -> tuple[list[int], Words | None, str]:
-    """The words before the place that is asked, the pair there, and the place in words."""
-    common = next(
-        (n for n, (a, b) in enumerate(zip(own, theirs, strict=False)) if a != b),
-        min(len(own), len(theirs)),
-    )
-    if words is None:
-        if common == min(len(own), len(theirs)):
-            raise ValueError(
-                f"The model writes “{texts[0]}” for the one and “{texts[1]}” for the other "
-                "sentence, which part nowhere; name a pair of words (words=) and, if need be, what "
-                "stands before it (target=)."
-            )
-        return own[:common], None, "where the two outputs part"
-    first, second = words
-    for ids, word, whose in (
-        (own, first, "its own output"),
-        (theirs, second, "the other sentence's output"),
-        (own, second, "its own output"),
-        (theirs, first, "the other sentence's output"),
-    ):
-        places = _places(model, ids, word)
-        if places:
-            best = common if common in places else places[-1]
-            return ids[:best], words, f"where “{word}” stands in {whose}"
-    raise ValueError(
-        f"Neither “{first}” nor “{second}” stands in the outputs, “{texts[0]}” and “{texts[1]}”; "
-        "name words of these, or give the words before the place (target=)."
-    )
-
-
-def _places(model: Model, ids: list[int], word: Any) -> list[int]:
-    """Where a word stands in an output, as the number of its first token."""
-    if not isinstance(word, str):
-        return [n for n, i in enumerate(ids) if i == word]
-    tokens = target_side(model.tokenizer).tokens(ids)
-    starts: dict[int, int] = {}
-    for place, number in enumerate(tokens.words):
-        starts.setdefault(number, place)
-    found = []
-    for number, start in starts.items():
-        end = max(n for n, w in enumerate(tokens.words) if w == number) + 1
-        text = target_side(model.tokenizer).decode(ids[start:end]).strip()
-        if text == word.strip():
-            found.append(start)
-    return found
-
-
-def _first_piece(model: Model, own_ids: list[int], held: list[int], word: Any) -> int:
-    """The id that a word begins with behind the held ones."""
-    if not isinstance(word, str):
-        return vocabulary_ids(model, "target", [word])[0]
-    tokenizer = target_side(model.tokenizer)
-    before = tokenizer.decode(held)
-    alone = target_pieces(model, word)
-    start = target_pieces(model, before) if before else []
-    both = target_pieces(model, f"{before} {word}".strip())
-    ids = both[len(start) :] if both[: len(start)] == start else alone
-    if not ids:
-        raise ValueError(f"The model knows no piece of {word!r}; name another word.")
-    return ids[0]

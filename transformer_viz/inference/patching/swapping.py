@@ -15,7 +15,7 @@ from torch import nn
 from ...capture import CaptureRequest, probe
 from ...capture.donations import Donation
 from ...checkpoints.common.model import Model
-from ...core.guesses import guess_entry, library_note, with_mark
+from ...core.guesses import with_mark
 from ...core.interventions import Swap as SwapEdit
 from ...core.interventions import SwapHead, SwapPattern, SwapStream
 from ...core.sites import MAPS
@@ -23,16 +23,10 @@ from ...core.trace_parts import Tokens, read_only
 from ..ablation.passes import CELLS, MOST_COPIES
 from ..donors import Lent
 from ..model_inputs import model_of
-from ..run_card import hash_of_ids, model_card
+from .notes import card, lead, lone_words, notes
 from .question import Question, Words, ask
 
 KINDS = ("heads", "patterns", "stream")
-#: What is taken over, in words.
-SAID = {
-    "heads": "what one head gives before the output projection, at all tokens that are matched",
-    "patterns": "where one head looks, with the values of this sentence",
-    "stream": "the residual stream behind a layer, at one token",
-}
 LEAST = 1e-3  # nats by which both runs must differ, so that a part of that means something
 
 #: Hears how many cells are measured, of how many, and the grids so far (NaN: not yet).
@@ -57,12 +51,13 @@ class Swap:
     for the stream by stack ``[layer, token]``: 0 as in the source, 1 as in the other sentence,
     below 0 away from it, above 1 beyond it; NaN where nothing can be swapped. ``words`` are the
     pair, and ``clean`` by how many nats the first is more probable than the second in the source's
-    run, ``other`` in the other's. ``source`` and ``variant`` are the tokens of both sentences,
-    ``target`` those that both hold. ``card`` says what was measured.
+    run, ``other`` in the other's; of several labels, or a regression, ``words`` may be the one
+    output that is measured, and these are its scores in ``unit``. ``source`` and ``variant`` are
+    the tokens of both sentences, ``target`` those that both hold. ``card`` says what was measured.
     """
 
     what: str
-    words: tuple[str, str]
+    words: tuple[str, ...]
     parts: dict[str, np.ndarray]
     cells: tuple[Cell, ...]
     clean: float
@@ -76,9 +71,7 @@ class Swap:
 
     def __repr__(self) -> str:
         """What it is in one line; the numbers are in ``table`` and ``grid``."""
-        said = (
-            f"{len(self.cells)} swaps of {self.what}, {self.words[0]!r} against {self.words[1]!r}"
-        )
+        said = f"{len(self.cells)} swaps of {self.what}, {' against '.join(map(repr, self.words))}"
         if self.ranked:
             most = self.ranked[0]
             place = "token" if self.what == "stream" else "head"
@@ -109,7 +102,8 @@ class Swap:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """A row a swap: part, stack, block, layer, head or token (with its word), ``moved``."""
+        """A row a swap: part, stack, block, layer, head or token (with its word), ``moved`` (0 to 1
+        on the way between the runs), and the ``unit`` of what differs between them."""
         rows = []
         for cell in self.cells:
             row: dict[str, Any] = {"part": cell.part, "stack": cell.edit.stack}
@@ -119,7 +113,12 @@ class Swap:
             else:
                 row |= {"block": cell.edit.block, "layer": cell.row, "head": cell.column}
             rows.append(row | {"moved": float(self.parts[cell.part][cell.row, cell.column])})
-        return pd.DataFrame(rows)
+        return pd.DataFrame(rows).assign(unit=self.unit)
+
+    @property
+    def unit(self) -> str:
+        """The unit of ``clean`` and ``other``: ``nats``, or ``logit`` for a regression."""
+        return self.bench.model.unit
 
     def labels(self, part: str) -> tuple[str, ...]:
         """The words at which a stack's rows stand."""
@@ -163,11 +162,10 @@ class Bench:
             other = question.difference(self.lent.output, question.there)
         self.clean, self.other = float(clean[0]), float(other[0])
         if not abs(self.other - self.clean) > LEAST:
-            first, second = question.words
             raise ValueError(
-                f"In both runs “{first}” is by {self.clean:.2f} nats more probable than "
-                f"“{second}”, so there is no difference whose carrier could be looked for; name "
-                "another pair of words, or give another sentence."
+                f"In both runs {lead(question, self.clean, '.2f')}, so there is no difference "
+                f"whose carrier could be looked for; name another pair of words, or give another "
+                "sentence."
             )
 
     @property
@@ -229,15 +227,17 @@ def swap(
     Each single part of the run of ``source`` is put in from a clean run of ``other``, and how far
     the pair of words moves is measured (activation patching; Vig et al. 2020, Meng et al. 2022,
     section 2): ``(d - d_source) / (d_other - d_source)``, d the difference of the two words'
-    logits, which is also that of their log-probabilities. Both runs hold the same output words
-    before the place that is asked. The model itself is not touched.
+    logits, which is also that of their log-probabilities. Of a regression d is one output, and of
+    several labels ``ln p`` of one, p its sigmoid. Both runs hold the same output words before the
+    place that is asked. The model itself is not touched.
 
     Args:
         model: what `load` gave, or a module; one that writes words, guesses them, or judges.
         source: a text, or ids as the model reads them.
         other: the text, or ids, whose parts are put in.
         words: the pair, of the source's output and of the other's; left out, those at which the
-            two outputs part (of a masked model and a classifier: the first choice of each run).
+            two outputs part (of a masked model and a classifier: the first choice of each run; of
+            several labels, or a regression, the one output that differs most).
         what: ``heads`` (what a head gives before the output projection, at all matched tokens),
             ``patterns`` (where it looks; needs sentences of the same number of tokens), ``stream``
             (the residual stream behind a layer, at one token).
@@ -267,7 +267,7 @@ def measured(
     if what == "patterns" and (own or foreign):
         raise ValueError(
             "Patterns are swapped between sentences whose tokens are matched one by one, and "
-            f"{_lone_words(question)} has no counterpart; give sentences with as many tokens, or "
+            f"{lone_words(question)} has no counterpart; give sentences with as many tokens, or "
             "swap what the heads give (heads)."
         )
     cells = cells_of(bench, what, only)
@@ -291,7 +291,7 @@ def measured(
         question.own_tokens,
         question.other_tokens,
         question.target_tokens,
-        notes(question, bench, what),
+        notes(question, bench.clean, bench.other, what),
         card(question, what, len(cells)),
         bench,
     )
@@ -342,46 +342,3 @@ def empty(cells: Sequence[Cell]) -> dict[str, np.ndarray]:
         rows, columns = sizes.get(cell.part, (0, 0))
         sizes[cell.part] = (max(rows, cell.row + 1), max(columns, cell.column + 1))
     return {name: np.full(size, np.nan) for name, size in sizes.items()}
-
-
-def _lone_words(question: Question) -> str:
-    own, foreign = question.lone
-    labels = [question.own_tokens.labels[n] for n in own]
-    labels += [question.other_tokens.labels[n] for n in foreign]
-    return ", ".join(f"“{label}”" for label in labels)
-
-
-def notes(question: Question, bench: Bench, what: str) -> tuple[str, ...]:
-    """What must be known beside the numbers, in sentences."""
-    first, second = question.words
-    said = [
-        f"Swapped: {SAID[what]}. Asked {question.place}: “{first}” is by {bench.clean:+.2f} nats "
-        f"more probable than “{second}” in the first run (0), by {bench.other:+.2f} in the other "
-        "(1).",
-        "One swap at a time: what several parts carry together, or each carries for the other, "
-        "shows in none of them alone.",
-    ]
-    if any(question.lone):
-        said.append(
-            f"Without a counterpart in the other sentence, and so left as they are: "
-            f"{_lone_words(question)}."
-        )
-    return (*said, *library_note(guess_entry(question.model.guessed)))
-
-
-def card(question: Question, what: str, count: int) -> dict[str, Any]:
-    """What one needs to repeat and to judge the numbers."""
-    target = None if question.target is None else question.target[0].tolist()
-    ids = (question.source[0].tolist(), list(question.other.ids), target)
-    return model_card(question.model) | {
-        "what": what,
-        "replacement": SAID[what],
-        "words": list(question.words),
-        "word_ids": list(question.wanted),
-        "place": question.place,
-        "sentences": 2,
-        "sentences_hash": hash_of_ids(*ids, question.row, question.there),
-        "rows": 1,
-        "swaps": count,
-        "seed": None,
-    }

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ...core.guesses import guess_entry, guesses_in, library_note, with_mark
+from ...core.numerics import unit_of
 from ...core.sites import MAPS, called
 from ...core.trace import Trace
 from ...core.trace_parts import read_only
@@ -22,6 +23,7 @@ from ..head_measures.rows import VIEWS, Tally, tally
 from ..head_measures.tables import blocks_of, interval, measured, table_of
 from ..statistics.bootstrap import reweightings
 from .common_words import CommonWords, Word
+from .output_scores import output_table, said_of_outputs, token_scores, word_score
 from .pairing import CLEAR, Costs, paired
 from .shared_maps import SharedBlock, SharedMap, shared_maps
 
@@ -64,7 +66,9 @@ class Comparison:
     sentences also ``low`` and ``high``, the 95 % bootstrap interval. ``matched`` pairs the heads of
     one side with those of the other that look most alike, see `pairing.paired`. ``words`` has a row
     for each word: sentence, side (source or target), ``a`` and ``b`` (missing where one side lacks
-    it), ``tokens_a`` and ``tokens_b`` (how many make it), ``same``, ``special``. ``card`` says what
+    it), ``tokens_a`` and ``tokens_b`` (how many make it), ``same``, ``special``, and for words of
+    the output ``score_a`` and ``score_b`` (in ``unit``: nats of the log-probability that each run
+    gives; NaN for others). ``outputs`` are those of classifiers. ``card`` says what
     was compared, ``notes`` what must be known beside the numbers. ``runs`` are those compared, and
     ``shared`` the maps of the first pair.
     """
@@ -143,6 +147,12 @@ class Comparison:
         )
 
     @cached_property
+    def outputs(self) -> pd.DataFrame:
+        """What each run gives each class, or the ends of its answer: sentence, ``output``, ``a``,
+        ``b``, ``difference`` (b - a) and ``unit`` (``nats`` or ``logit``); empty for words."""
+        return output_table(self.runs)
+
+    @cached_property
     def measures(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """What the heads of each side do, as `tv.metrics` measures runs, in the view asked for."""
         view = str(self.card["view"])
@@ -173,17 +183,11 @@ def compared(
     maps = [_in_common(a, b, view) for a, b in pairs]
     heads = _heads(maps, seed)
     matched = pd.concat([paired(costs, within) for costs in _costs(maps)], ignore_index=True)
-    words = _words(maps)
+    words = _words(maps, pairs)
     card = _card(pairs, view, heads)
-    return Comparison(
-        heads,
-        matched,
-        words,
-        card,
-        (*_notes(maps[0], heads, matched), *library_note(card)),
-        tuple(pairs),
-        maps[0],
-    )
+    more = said_of_outputs(output_table(pairs[:1]))
+    notes = (*_notes(maps[0], heads, matched), *([more] if more else []), *library_note(card))
+    return Comparison(heads, matched, words, card, notes, tuple(pairs), maps[0])
 
 
 def _in_common(a: Trace, b: Trace, view: str) -> tuple[SharedMap, ...]:
@@ -292,7 +296,7 @@ def _head(side: Sequence[SharedBlock], name: str, place: tuple[int, int], which:
     return found[layer].weights[head]
 
 
-def _words(maps: Sequence[Sequence[SharedMap]]) -> pd.DataFrame:
+def _words(maps: Sequence[Sequence[SharedMap]], pairs: Pairs) -> pd.DataFrame:
     """The words of every sentence, of its source and its target."""
     rows = []
     for number, some in enumerate(maps):
@@ -300,9 +304,14 @@ def _words(maps: Sequence[Sequence[SharedMap]]) -> pd.DataFrame:
         for one in some:
             sides |= {one.query: one.rows, one.key: one.columns}
         for side, common in sorted(sides.items()):
-            rows += [(number, side, *_said_word(word)) for word in common.words]
+            own, other = (token_scores(run, side) for run in pairs[number])
+            unit = unit_of(pairs[number][0].task)
+            rows += [
+                (number, side, *_said_word(w), word_score(own, w.a), word_score(other, w.b), unit)
+                for w in common.words
+            ]
     names = ["sentence", "side", "a", "b", "tokens_a", "tokens_b", "same", "special"]
-    return pd.DataFrame(rows, columns=names)
+    return pd.DataFrame(rows, columns=[*names, "score_a", "score_b", "unit"])
 
 
 def _said_word(word: Word) -> tuple[str | None, str | None, int, int, bool, bool]:

@@ -8,24 +8,26 @@ import numpy as np
 import pandas as pd
 
 from ...core.given.facts import PROBABILITIES, require_captured
-from ...core.numerics import softmax
+from ...core.numerics import probabilities as chances_of
 from ...core.trace import Trace
 
 
 def probabilities(trace: Trace, row: int) -> np.ndarray:
     """How probable each word of the vocabulary is at one place: the softmax of a row of logits.
 
+    Of several labels the sigmoid of each; of a regression NaN, since its outputs have none.
+
     Args:
         trace: a run of a model with an output layer.
         row: the place, from 0; row t of a decoder says token t + 1. Classes stand in row 0.
 
     Returns:
-        ``[vocabulary]`` float64; sums to 1.
+        ``[vocabulary]`` float64; that of a softmax sums to 1.
 
     Raises:
         LookupError: a model that gives no words, or a row that is not there; says which.
     """
-    return softmax(_logits(trace, row))
+    return chances_of(_logits(trace, row), trace.task)
 
 
 def _logits(trace: Trace, row: int) -> np.ndarray:
@@ -52,11 +54,13 @@ def _first(logits: np.ndarray, count: int) -> np.ndarray:
 
 
 class Candidate(NamedTuple):
-    """A word that could stand at a place: its id, its probability 0...1, and its rank from 1."""
+    """A word that could stand at a place: its id, its probability 0...1 (NaN for the output of a
+    regression), and its rank from 1; ``logit`` is the output itself."""
 
     id: int
     probability: float
     rank: int
+    logit: float = float("nan")
 
 
 def candidates(trace: Trace, row: int, count: int = 5, held: int | None = None) -> pd.DataFrame:
@@ -70,7 +74,7 @@ def candidates(trace: Trace, row: int, count: int = 5, held: int | None = None) 
 
     Returns:
         A row a word: ``id``, ``probability`` (0...1), ``rank`` (1: the most probable; words that
-        are equally probable share one).
+        are equally probable share one), ``logit``.
 
     Raises:
         LookupError: no logits, no such row or word; says which there are.
@@ -88,10 +92,11 @@ def most_probable(
     logits = _logits(trace, row)  # they tell apart what the softmax rounds to 0
     if held is not None and not 0 <= held < len(logits):
         raise LookupError(f"This vocabulary has ids 0 to {len(logits) - 1}; got {held}.")
-    chances = softmax(logits)
+    chances = chances_of(logits, trace.task)
     ids = _first(logits, count)
     if held is not None and held not in ids:
         ids = np.append(ids, held)
     ranks = 1 + (logits > logits[ids][:, None]).sum(axis=1)
-    found = zip(ids.tolist(), chances[ids].tolist(), ranks.tolist(), strict=True)
+    columns = (ids, chances[ids], ranks, logits[ids])
+    found = zip(*(column.tolist() for column in columns), strict=True)
     return [Candidate(*word) for word in found]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from ...core.numerics import LOGIT, NATS
 from ...core.sites import Site
 from ...i18n import mark, numeral, say
 from .measure_cells import DASH, MEASURE_TEXTS, bar, measure_cell, unfolding
@@ -31,7 +32,7 @@ STATE_TEXTS = {
 
 @dataclass(frozen=True)
 class Cost:
-    """What the removal of a head costs, in nats per token, and its rank; each with its interval."""
+    """What the removal of a head costs, in ``unit``, and its rank; each with its interval."""
 
     effect: float
     low: float
@@ -40,6 +41,7 @@ class Cost:
     rank_low: int
     rank_high: int
     dull: bool
+    unit: str = NATS
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,8 @@ def head_table(
         title, asks = (say(text) for text in MEASURE_TEXTS[name])
         heads += f'<th title="{escape(asks)}">{escape(title)}</th>'
     if costs is not None:
-        heads += (
-            f"<th>{escape(say('without it, nats per token'))}</th><th>{escape(say('rank'))}</th>"
-        )
+        lost = lost_title(next((cost.unit for cost in costs.values()), NATS))
+        heads += f"<th>{escape(lost)}</th><th>{escape(say('rank'))}</th>"
     wide = 2 + len(measures) + 2 * (costs is not None)
     rows = []
     for label, row in _in_sections(table, sections):
@@ -133,29 +134,36 @@ def removal_table(
         opened: the head whose row is marked.
         addresses: where a click on a head's name leads.
     """
-    titles = (
-        say("head"),
-        say("without it, nats per token"),
-        say("rank"),
-        say("divergence"),
-        say("changed words"),
-    )
     costs = costs_of(table)
+    unit = next((cost.unit for cost in costs.values()), NATS)
+    last = [say("mean change of the score")]
+    if unit != LOGIT:
+        last = [say("divergence"), say("changed words")]
+    titles = (say("head"), lost_title(unit), say("rank"), *last)
     largest = max((cost.high for cost in costs.values()), default=0.0)
     rows = []
     for (site, cost), row in zip(costs.items(), table.itertuples(), strict=True):
         here = ' class="tv-opened"' if site == opened else ""
+        cells = f"<td>{row.kl:.3f}</td><td>{numeral(row.changed, '.1%')}</td>"
+        if unit == LOGIT:
+            cells = f"<td>{row.moved:.3f}</td>"
         rows.append(
             f'<tr data-head="{escape(str(site))}"{here}>'
             f"<th>{_name(site, (addresses or {}).get(site))}</th>"
-            f"{_cost_cells(cost, largest)}<td>{row.kl:.3f}</td>"
-            f"<td>{numeral(row.changed, '.1%')}</td></tr>"
+            f"{_cost_cells(cost, largest)}{cells}</tr>"
         )
     heads = "".join(f"<th>{escape(title)}</th>" for title in titles)
     return (
         f'<div class="tv-heads"><table><thead><tr>{heads}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
+
+
+def lost_title(unit: str) -> str:
+    """Return the title of a column of effects."""
+    if unit == LOGIT:
+        return say("score lost without it, logits")
+    return say("without it, nats per token")
 
 
 def roles_of(row: pd.Series) -> str:
@@ -200,6 +208,7 @@ def costs_of(columns: Mapping[str, Any] | pd.DataFrame) -> dict[Site, Cost]:
             int(row.rank_low),
             int(row.rank_high),
             not row.significant,
+            getattr(row, "unit", NATS),
         )
         for row in table.itertuples()
     }

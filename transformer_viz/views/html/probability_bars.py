@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from ...core.numerics import REGRESSION
 from ...core.palette import Palette, palette
 from ...core.trace import Trace
 from ...core.trace_parts import Produced
-from ...i18n import say
+from ...i18n import numeral, say
 from ...metrics.output.run_changes import held_words
 from .picture import Picture, noted
 
@@ -24,6 +25,8 @@ def outcome(
     dark: bool = False,
 ) -> Picture:
     """Probability and rank of every target word, before and after, as small bars in a row.
+
+    Of a regression, which has no probabilities, the score that each token gets, and no rank.
 
     Each word's ``data-row`` says which row of the heads it belongs to, so that both light up.
 
@@ -42,9 +45,14 @@ def outcome(
     places = range(len(was.labels)) if rows is None else rows
     colours = palette(dark)
     whose = "source" if before.maps == ("encoder",) else "produced"
-    words = "".join(
-        _word(was, now, place, f"{whose}:{place}", after is not None, colours) for place in places
-    )
+    changed = after is not None
+    scored = before.task == REGRESSION
+    if scored:
+        words = _scores(before, after, was, places, whose, colours)
+    else:
+        words = "".join(
+            _word(was, now, place, f"{whose}:{place}", changed, colours) for place in places
+        )
     caption = say(
         "Probability of each held word, and its rank among all words (1: the most probable)."
     )
@@ -56,12 +64,44 @@ def outcome(
             "",
             say("Each word's class, its probability, and its rank among all classes."),
         )
+    if scored:
+        meant, caption = "", say("The score of each word (its logit), which is no probability.")
     style = (
         "display:flex;flex-wrap:wrap;gap:14px 10px;font-variant-numeric:tabular-nums;"
         f"color:{colours.ink};font-size:calc(14px * var(--tv-scale, 1));line-height:1.35"
     )
     html = f'<div role="list" aria-label="{caption}" style="{style}">{words}</div>'
     return noted(html, caption + meant, before, after)
+
+
+def _scores(
+    before: Trace,
+    after: Trace | None,
+    was: Produced,
+    places: Sequence[int],
+    whose: str,
+    colours: Palette,
+) -> str:
+    """The output of a regression at each place, before and after."""
+    runs = [run.logits for run in (before, after) if run is not None]
+    kept = [[float(logits[n, was.ids[n]]) for n in places] for logits in runs if logits is not None]
+    most = max((abs(x) for row in kept for x in row), default=0.0) or 1.0
+    items = []
+    for number, place in enumerate(places):
+        values = [row[number] for row in kept]
+        bars = "".join(
+            _bar(abs(value) / most, colour)
+            for value, colour in zip(values, (colours.accent, colours.warm), strict=False)
+        )
+        told = " → ".join(numeral(value, "+.2f") for value in values)
+        items.append(
+            f'<div role="listitem" data-row="{whose}:{place}" '
+            f'style="min-width:66px;text-align:center"><div aria-hidden="true" '
+            f'style="height:{HEIGHT}px;display:flex;gap:3px;justify-content:center;'
+            f'align-items:flex-end">{bars}</div><div>{escape(was.labels[place])}</div>'
+            f'<div style="color:{colours.quiet};white-space:nowrap">{told}</div></div>'
+        )
+    return "".join(items)
 
 
 def _word(

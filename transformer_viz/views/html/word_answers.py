@@ -100,7 +100,14 @@ def _tint(value: float, share: float) -> str:
 
 def lens_table(values: pd.DataFrame, word: str) -> str:
     """What the output layer would say after each layer, as HTML: the most probable word there, and
-    the probability and rank of the asked one."""
+    the probability and rank of the asked one; of a regression its score."""
+    if values["probability"].isna().all():
+        scored = (say("layers done"), say("score of “{word}” there", word=word))
+        told = (
+            f"<tr><th>{row.layer}</th><td><b>{numeral(row.logit, '+.3f')}</b></td></tr>"
+            for row in values.itertuples()
+        )
+        return _table(scored, "".join(told))
     titles = (
         say("layers done"),
         say("most probable there"),
