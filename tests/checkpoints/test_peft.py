@@ -103,3 +103,76 @@ def test_what_peft_cannot_merge_it_says(base, tmp_path):
     kept(wrapped(base, config), tmp_path / "tuned")
     with pytest.raises(CheckpointError, match=r"peft cannot merge the adapter tuned .*lora_bias"):
         tv.load(tmp_path / "tuned", device="cpu", base=base)
+
+
+#: Bases whose token tables grew before the adapter was trained: rows, peft's words, how it saves.
+GROWN: dict[str, tuple[str, int, dict[str, Any], dict[str, Any]]] = {
+    "whole tables": ("llama", 92, {"modules_to_save": ["embed_tokens", "lm_head"]}, {}),
+    "rounded": ("llama", 128, {"modules_to_save": ["embed_tokens", "lm_head"]}, {}),
+    "plain tables": ("llama", 92, {}, {"save_embedding_layers": True}),
+    "LoRA on tables": ("llama", 92, {"extra": ["embed_tokens", "lm_head"]}, {}),
+    "single rows": ("llama", 92, {"trainable_token_indices": [90, 91]}, {}),
+    "tied": ("tied llama", 92, {"modules_to_save": ["embed_tokens"]}, {}),
+    "an encoder": ("bert", 92, {"modules_to_save": ["word_embeddings"]}, {}),
+    "a shared table": ("t5", 92, {"modules_to_save": ["shared", "lm_head"]}, {}),
+    "a tied plain table": ("bart", 92, {}, {"save_embedding_layers": True}),
+}
+
+
+def _grown_base(which: str) -> tuple[Any, list[str]]:
+    small: dict[str, Any] = {"vocab_size": 90, "hidden_size": 16, "num_hidden_layers": 1}
+    small |= {"num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 32}
+    torch.manual_seed(0)
+    if which == "bert":
+        words = transformers.BertConfig(**small)
+        return transformers.BertForSequenceClassification(words), ["query", "value"]
+    if which == "t5":
+        config = transformers.T5Config(
+            vocab_size=90, d_model=16, d_kv=8, num_layers=1, num_heads=2, d_ff=32
+        )
+        return transformers.T5ForConditionalGeneration(config), ["q", "v"]
+    sides = {f"{s}_{w}": n for s in ("encoder", "decoder") for w, n in
+             {"layers": 1, "attention_heads": 2, "ffn_dim": 32}.items()}  # fmt: skip
+    if which == "bart":
+        bart = transformers.BartConfig(
+            vocab_size=90, d_model=16, max_position_embeddings=32, **sides
+        )
+        return transformers.BartForConditionalGeneration(bart), ["q_proj", "v_proj"]
+    llama = transformers.LlamaConfig(**small, tie_word_embeddings=which == "tied llama")
+    return transformers.LlamaForCausalLM(llama), ["q_proj", "v_proj"]
+
+
+@pytest.mark.parametrize("case", GROWN)
+def test_bases_whose_tables_grew_compute_what_peft_computes(case, tmp_path):
+    which, rows, words, saving = GROWN[case]
+    module, parts = _grown_base(which)
+    module.save_pretrained(tmp_path / "base")
+
+    def base() -> Any:
+        made = type(module).from_pretrained(tmp_path / "base")
+        torch.manual_seed(5)
+        made.resize_token_embeddings(rows)
+        return made
+
+    words = dict(words)
+    config = peft.LoraConfig(r=2, target_modules=[*parts, *words.pop("extra", [])], **words)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tuned = peft.get_peft_model(base(), config)
+    with torch.no_grad():
+        for name, weight in tuned.named_parameters():
+            if any(m in name for m in ("lora_", "modules_to_save", "trainable_tokens_delta")):
+                weight.normal_(std=0.3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tuned.save_pretrained(tmp_path / "tuned", **saving)
+        expected = peft.PeftModel.from_pretrained(base(), tmp_path / "tuned").eval()
+    ids = torch.tensor([[3, 11, 25, 91, 37]])
+    decodes = which in ("t5", "bart")
+    given = {"decoder_input_ids": ids[:, 1:4]} if decodes else {}
+    model = tv.load(tmp_path / "tuned", device="cpu", base=tmp_path / "base")
+    with torch.inference_mode():
+        logits = expected(ids, attention_mask=torch.ones_like(ids), **given).logits
+        ours = model.calls.forward(ids, ids[:, 1:4]) if decodes else model.calls.forward(ids)
+    assert torch.allclose(ours, logits, atol=1e-5)
+    assert any(f"trained with {rows - 90} tokens more" in note for note in model.notes)

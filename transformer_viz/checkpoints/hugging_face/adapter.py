@@ -6,6 +6,7 @@ divides by the root of r). Everything else is peft's own to merge, where it is i
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -102,11 +103,21 @@ def head_of(transformers: Any, config: Any, adapter: Adapter) -> dict[str, Any]:
 
 
 def saved(adapter: Adapter) -> dict[str, Tensor]:
-    """The weights that an adapter holds whole (a new head, biases), by their names in the model."""
-    return {
-        name.replace(".base_layer.", ".").replace(".modules_to_save.", "."): tensor
+    """Return the weights an adapter holds whole (a head, biases), by their names in the model.
+
+    With embeddings that grew, peft writes a trained table up to three times: as trained
+    (``modules_to_save``), as it was (``original_module``), and under its plain name.
+    """
+    whole = {
+        name.replace(".base_layer.", ".").replace(".token_adapter.", "."): tensor
         for name, tensor in adapter.tensors.items()
-        if "lora_" not in name
+        if not any(mark in name for mark in ("lora_", ".original_module.", "trainable_tokens_"))
+    }
+    plain = {name: tensor for name, tensor in whole.items() if ".modules_to_save." not in name}
+    return plain | {
+        name.replace(".modules_to_save.", "."): tensor
+        for name, tensor in whole.items()
+        if name not in plain
     }
 
 
@@ -127,6 +138,7 @@ def merged(module: nn.Module, adapter: Adapter) -> nn.Module:
             f"The adapter {adapter.name} is merged in memory, and parts of the model lie on disk; "
             "allow more max_memory, or save the model with the adapter merged."
         )
+    resize_tables(module, adapter)
     if unlike_lora(adapter):
         return _merged_by_peft(module, adapter)
     with torch.no_grad():
@@ -134,7 +146,10 @@ def merged(module: nn.Module, adapter: Adapter) -> nn.Module:
             part, word = _place(module, adapter, name)
             weight = getattr(part, word)
             _same_size(tensor, weight, adapter, name)
-            _put(part, word, tensor.to(weight.device, weight.dtype))
+            if _is_trained_whole(adapter, name):
+                _put(part, word, tensor.to(weight.device, weight.dtype))
+            else:  # a table that only grew: what is tied to it grows too
+                weight.copy_(tensor)
         for name, (a, b) in _factors(adapter):
             part, word = _place(module, adapter, f"{name}.weight")
             weight = getattr(part, word)
@@ -145,6 +160,98 @@ def merged(module: nn.Module, adapter: Adapter) -> nn.Module:
             whole = weight.float() + change.to(weight.device)
             _put(part, word, whole.to(weight.dtype))
     return module
+
+
+def _is_trained_whole(adapter: Adapter, name: str) -> bool:
+    """Return True if peft trained a copy of this part beside it (``modules_to_save``)."""
+    chosen = adapter.words.get("modules_to_save") or ()
+    return any(part in chosen for part in name.split(".")[:-1]) if chosen else False
+
+
+def resize_tables(module: Any, adapter: Adapter) -> None:
+    """Give a model's token tables the rows that an adapter was trained with, in place.
+
+    Tokens that were added before the training are in the adapter's files alone. A row that these
+    hold for one of two tied tables is that of the other too.
+    """
+    tables = _token_tables(module)
+    rows = max((_rows_of(adapter, path) for path in tables), default=0)
+    had = min((table.weight.shape[0] for table in tables.values()), default=0)
+    if rows <= had:
+        return
+    with torch.random.fork_rng(devices=[]):
+        module.resize_token_embeddings(rows, mean_resizing=False)
+    _separate(module)
+    tables, given = _token_tables(module), saved(adapter)
+    whole = {path: given.get(f"{path}.weight") for path in tables}
+    known = [t for t in whole.values() if t is not None and t.shape[0] == rows]
+    with torch.no_grad():
+        for path, table in tables.items():
+            first = adapter.tensors.get(f"{path}.original_module.weight")
+            if first is not None and first.shape == table.weight.shape:
+                table.weight[had:] = first[had:]  # what a table tied to this one goes on with
+            if whole[path] is not None:
+                continue
+            tied = bool(known) and module.config.tie_word_embeddings
+            new = known[0][had:].to(table.weight) if tied else torch.zeros_like(table.weight[had:])
+            table.weight[had:] = new
+            if getattr(table, "bias", None) is not None:
+                table.bias[had:] = 0
+
+
+def _separate(module: Any) -> None:
+    """Make each path to a token table a module of its own, all with the same parameter.
+
+    T5's encoder holds its shared table as a second module. The resizing makes them one, and a
+    table that peft trains under the one path would then be seen under the other.
+    """
+    for path, table in _token_tables(module).items():
+        for other, part in list(module.named_modules(remove_duplicate=False)):
+            if part is table and other != path:
+                twin = copy.copy(table)
+                twin._parameters = dict(table._parameters)
+                module.set_submodule(other, twin)
+
+
+def added_tokens(module: Any, adapter: Adapter) -> int:
+    """Return how many more tokens an adapter was trained with than its model has."""
+    tables = _token_tables(module)
+    rows = max((_rows_of(adapter, path) for path in tables), default=0)
+    return max(0, rows - min((table.weight.shape[0] for table in tables.values()), default=0))
+
+
+def _token_tables(module: Any) -> dict[str, Any]:
+    """Return the embedding and the output layer of a model by their paths."""
+    wanted = []
+    for find in ("get_input_embeddings", "get_output_embeddings"):
+        try:
+            wanted.append(getattr(module, find)())
+        except (AttributeError, NotImplementedError):
+            continue
+    return {
+        path: part
+        for path, part in module.named_modules()
+        if any(part is table for table in wanted) and isinstance(part, nn.Embedding | nn.Linear)
+    }
+
+
+def _rows_of(adapter: Adapter, path: str) -> int:
+    """Return how many tokens the tensors and words of an adapter give a table; 0 for none."""
+    rows = 0
+    for name, tensor in adapter.tensors.items():
+        if not name.startswith(f"{path}.") or tensor.dim() != 2:
+            continue
+        if "lora_embedding_A" in name:  # [rank, token]
+            rows = max(rows, tensor.shape[1])
+        elif "lora_embedding_B" not in name and "lora_A" not in name and "delta" not in name:
+            rows = max(rows, tensor.shape[0])  # [token, width], or lora_B [token, rank]
+    chosen = adapter.words.get("trainable_token_indices") or ()
+    if isinstance(chosen, Mapping):
+        chosen = [i for name, ids in chosen.items() if path.endswith(str(name)) for i in ids]
+    elif not path.endswith(("embed_tokens", "shared", "wte", "word_embeddings", "embed_in")):
+        chosen = ()
+    numbers = [i for i in chosen if isinstance(i, int) and not isinstance(i, bool)]
+    return max(rows, *(i + 1 for i in numbers), 0)
 
 
 def scale(words: Mapping[str, Any], name: str, rank: int) -> float:
