@@ -10,6 +10,7 @@ from typing import Any
 
 from ..core.errors import is_fault, is_panic
 from ..core.trace_parts import Tokens
+from .elsewhere import RemoteTokenizer
 from .tokenizers import arrange, piece, swallowed, whole
 
 
@@ -38,22 +39,30 @@ class HuggingFaceText:
     """Wraps a tokenizer of the transformers library, which the caller opened.
 
     Sources get the special tokens that the tokenizer itself adds. ``start_id`` is the decoder's
-    start token (``decoder_start_token_id`` of the model's config).
+    start token (``decoder_start_token_id`` of the model's config). ``side`` is ``source`` or
+    ``target`` for a tokenizer that holds a vocabulary of each (:func:`separate_words`).
 
     The wrapped object switches modes while it works (text or target text, padding), so calls
     wait for each other.
     """
 
-    def __init__(self, tokenizer: Any, *, start_id: int | None = None):
-        self._tokenizer = tokenizer
+    def __init__(self, tokenizer: Any, *, start_id: int | None = None, side: str = ""):
+        self._tokenizer, self._side = tokenizer, side
         self._start = [] if start_id is None else [start_id]
         self._lock = threading.Lock()
         self._special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+        self._own_words = separate_words(tokenizer) if side else None
+        if self._own_words is not None and side == "target":  # those ids are of the source
+            source, target = self._own_words
+            marks = {source[i] for i in self._special if i < len(source)}
+            self._special = {i for i, word in enumerate(target) if word in marks}
         if start_id is not None:
             self._special.add(start_id)
 
     @cached_property
     def pieces(self) -> Sequence[str]:
+        if self._own_words is not None:
+            return self._own_words[self._side == "target"]
         with without_panics():
             size = len(self._tokenizer)
             return tuple(str(p) for p in self._tokenizer.convert_ids_to_tokens(list(range(size))))
@@ -93,6 +102,9 @@ class HuggingFaceText:
 
     def decode(self, ids: Sequence[int]) -> str:
         known = [int(i) for i in ids if 0 <= i < len(self.pieces) and i not in self._special]
+        if self._own_words is not None and self._side == "source":  # the library's is the target's
+            joined = "".join(self.pieces[i] for i in known)
+            return joined.replace("</w>", " ").replace("▁", " ").strip()
         with self._lock, without_panics():
             return str(self._tokenizer.decode(known))
 
@@ -102,6 +114,30 @@ class HuggingFaceText:
 
     def lost(self, text: str) -> tuple[str, ...]:
         return swallowed(text, self.source_ids)
+
+
+def separate_words(tokenizer: Any) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The words of source and target of a tokenizer that holds a vocabulary of each.
+
+    Marian's with separate vocabularies and FSMT's are such; None for all others.
+    """
+    if isinstance(tokenizer, RemoteTokenizer):
+        words = tokenizer.target_pieces
+        return None if not words else (tokenizer.pieces, words)
+    source: Any = getattr(tokenizer, "encoder", None)
+    target: Any = getattr(tokenizer, "target_encoder", None)
+    if getattr(tokenizer, "tgt_vocab_file", None) is not None:  # FSMT's decoder is the target's
+        target = {word: i for i, word in getattr(tokenizer, "decoder", {}).items()}
+    elif not getattr(tokenizer, "separate_vocabs", False):
+        return None
+    if not isinstance(source, dict) or not isinstance(target, dict):
+        return None
+    return _by_id(source), _by_id(target)
+
+
+def _by_id(words: dict[str, int]) -> tuple[str, ...]:
+    named = {int(i): str(word) for word, i in words.items()}
+    return tuple(named.get(i, f"#{i}") for i in range(max(named, default=-1) + 1))
 
 
 def _owners(texts: Sequence[int | None]) -> list[int]:

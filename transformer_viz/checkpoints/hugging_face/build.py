@@ -14,10 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from ...preprocessing.audio import AudioReader
-from ...preprocessing.elsewhere import RemoteTokenizer
-from ...preprocessing.hugging_face import HuggingFaceText
 from ...preprocessing.images import ImageReader
-from ...preprocessing.tokenizers import PlainIds, Tokenizer
+from ...preprocessing.tokenizers import Tokenizer
 from ..common.model import Model
 from ..common.number_type import name_of, rounding_note
 from ..files.errors import CheckpointError
@@ -32,21 +30,13 @@ from .parts import parts_of, sees, senses_of, takes, words_config
 from .side_files import generation, makes_pairs
 from .special_tokens import IDS, opening, special_ids
 from .trial_run import ADVICE, Trial, runs_apart, try_out
+from .vocabularies import as_vocabularies, tokenizer_of, vocabulary_size
 
 NAME = "hugging_face"
 TAGGERS = "ForTokenClassification"  # how the library ends the names of such classes
 SPELLERS = "ForCTC"  # and of those that give a letter for each frame of a sound
 ATTENDING = re.compile(r"^(full_|sliding_|chunked_)?attention|^hybrid")  # kinds of layers
 LENGTH = 6  # tokens of the trial run
-BASES = ("PreTrainedModel", "PreTrainedTokenizerBase")
-
-
-def of_library(thing: Any) -> bool:
-    """Whether a module or tokenizer in memory belongs to the transformers library."""
-    return isinstance(thing, RemoteTokenizer) or any(
-        base.__module__.startswith("transformers.") and base.__name__ in BASES
-        for base in type(thing).__mro__
-    )
 
 
 def wrap(
@@ -59,8 +49,8 @@ def wrap(
 ) -> Model:
     """A Model around a model of the library in memory, put into evaluation mode.
 
-    ``tokenizer`` may be one of the library's own. ``overrides`` may say ``pad_id``, ``bos_id``,
-    ``eos_id`` and ``max_tokens``; the rest is built already.
+    ``tokenizer`` may be one of the library's own, or `Vocabularies`. ``overrides`` may say
+    ``pad_id``, ``bos_id``, ``eos_id`` and ``max_tokens``; the rest is built already.
 
     Raises:
         CheckpointError: other overrides; a model without attention that could be shown.
@@ -94,7 +84,7 @@ def build_model(
 
     Args:
         module: the library's model; its config has every word.
-        tokenizer: the library's or ours; None for ids typed as numbers.
+        tokenizer: the library's, ours, or `Vocabularies`; None for ids typed as numbers.
         file: what ``config.json`` itself said.
         said: overrides in the config's names.
         overrides: what the user said, in any names.
@@ -108,9 +98,11 @@ def build_model(
     file = file if config is whole else file.get("text_config") or {}
     origin = "module" if folder is None else "file"
     beside = {} if folder is None else generation(folder)
-    own = tokenizer if of_library(tokenizer) else None
+    tokenizer, own = as_vocabularies(tokenizer)
     decodes = TARGET in inspect.signature(module.forward).parameters and config.is_encoder_decoder
-    ids, named = special_ids(config, beside, own, overrides, decodes=decodes, origin=origin)
+    ids, named = special_ids(
+        config, beside, own or tokenizer, overrides, decodes=decodes, origin=origin
+    )
     reads = takes(type(module), whole)
     image, audio, seen, told = _readers(reads, folder, config)
     if audio and decodes:
@@ -126,7 +118,7 @@ def build_model(
     words, origins = described(config.to_dict(), file, said, kind, gives, origin)
     if audio:
         words.pop("source_vocab", None)
-    face = _face(tokenizer, own, ids, config, decodes)
+    face, said_of_words = tokenizer_of(tokenizer, ids, module, decodes, reads)
     eyes, blind = eyes_of(module, folder, face) if reads == "text" and sees(whole) else (None, "")
     first = next(module.parameters())
     return Model(
@@ -158,6 +150,7 @@ def build_model(
             *(_unseen(whole, eyes is not None) if reads == "text" else ()),
             *_heard(module, audio),
             *_notes(config, trial, words, kind),
+            *said_of_words,
             *rounding_note(name_of(first.dtype)),
         ),
         provenance=origins | named | told,
@@ -222,12 +215,6 @@ def _sample(
     return source, target
 
 
-def vocabulary_size(config: Any) -> int | None:
-    """How many ids a model can read, where its config says it."""
-    sizes = [getattr(config, name, None) for name in ("src_vocab_size", "vocab_size")]
-    return next((size for size in sizes if isinstance(size, int) and size > 0), None)
-
-
 def _gives(module: nn.Module, trial: Trial, decodes: bool) -> str:
     """What the output is, by its shape."""
     config = words_config(module.config)
@@ -245,23 +232,6 @@ def _gives(module: nn.Module, trial: Trial, decodes: bool) -> str:
     sizes = [getattr(config, n, None) for n in ("tgt_vocab_size", "decoder_vocab_size")]
     words = module.get_output_embeddings() is not None  # type: ignore[operator]
     return "words" if words and trial.shape[2] in (*sizes, vocabulary_size(config)) else "vectors"
-
-
-def _face(
-    tokenizer: Any, own: Any, ids: Mapping[str, Any], config: Any, decodes: bool
-) -> Tokenizer:
-    """The tokenizer behind our own face."""
-    if own is not None:
-        return HuggingFaceText(own, start_id=ids.get("bos_id") if decodes else None)
-    if tokenizer is not None:
-        given: Tokenizer = tokenizer
-        return given
-    target = getattr(config, "tgt_vocab_size", None)
-    return PlainIds(
-        vocabulary_size(config),
-        target_size=target,
-        **{word: ids.get(word) for word in ("pad_id", "bos_id", "eos_id")},
-    )
 
 
 def _longest(module: nn.Module) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ...preprocessing.vocabularies import Vocabularies
 from ..files.errors import CheckpointError
 
 IDS = ("pad_id", "bos_id", "eos_id", "max_tokens")  # what a user may say, beside the config's words
@@ -33,7 +34,7 @@ def special_ids(
     """
     ids, origins = _said(overrides)
     places = (("sidecar", generation.get), (origin, lambda name: getattr(config, name, None)),
-              ("sidecar", lambda name: getattr(tokenizer, name, None)))  # fmt: skip
+              ("sidecar", lambda name: _of_tokenizer(tokenizer, name)))  # fmt: skip
     starts = ("decoder_start_token_id", "bos_token_id") if decodes else ("bos_token_id",)
     for word, names in (
         ("bos_id", starts),
@@ -54,6 +55,13 @@ def special_ids(
         ids["banned_ids"] = alone
         origins["banned_ids"] = "sidecar" if generation.get("bad_words_ids") else origin
     return ids, origins
+
+
+def _of_tokenizer(tokenizer: Any, name: str) -> Any:
+    """A special id by the library's name for it, of its own tokenizers or of `Vocabularies`."""
+    if isinstance(tokenizer, Vocabularies):
+        return tokenizer.named.get(name.replace("_token_id", "_id"))
+    return getattr(tokenizer, name, None)
 
 
 def _said(overrides: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:

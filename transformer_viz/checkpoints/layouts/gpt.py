@@ -22,6 +22,7 @@ from ..common.build_reference import (
     build_reference_model,
     same_matrix,
     sidecar,
+    special_ids,
     widths,
 )
 from ..common.calibration import calibrated_heads
@@ -154,6 +155,7 @@ def opened(
     if tokenizer is None:
         tokenizer, end = vocabulary(found.folder, dataset, words["target_vocab"])
         add(words, origins, "sidecar", end)
+    add(words, origins, "sidecar", special_ids(found, tokenizer))
     add(words, origins, "layout", PLAIN | NO_IDS)
     rows = dict.fromkeys(("d_k", "d_v"), words["d_model"])
     read = weights, tokenizer, optional, stored or {}

@@ -10,10 +10,14 @@ from torch import Tensor, nn
 
 from ...preprocessing.hugging_face import HuggingFaceText
 from ...preprocessing.tokenizers import PlainIds, Tokenizer
+from ...preprocessing.vocabularies import Vocabularies
+from ..common.embedding_tables import look_up_tables
 from ..common.model import Calls, Model
+from ..common.vocabularies import settled
 from ..files.reading import CheckpointError
 from ..hugging_face import build
 from ..hugging_face.adapter import without_peft
+from ..hugging_face.vocabularies import of_library
 
 NAME = "module in memory"
 KINDS = ("encoder-decoder", "encoder-only", "decoder-only")
@@ -42,15 +46,16 @@ def wrap(
     A model of the transformers library tells by its config, and by a trial run, what it is; one
     that peft wrapped is the model inside, its adapter at work. Of any
     other: ``kind`` None means that a forward with a target, or with two inputs that must be given,
-    is that of an encoder-decoder, any other that of an encoder. ``tokenizer`` is ours or one of the
-    transformers library; None reads ids typed as numbers. ``overrides`` may say ``pad_id``,
-    ``bos_id``, ``eos_id`` and ``max_tokens``.
+    is that of an encoder-decoder, any other that of an encoder. ``tokenizer`` is one of ours, or
+    `Vocabularies`; None reads ids typed as numbers. One vocabulary names the words of a target
+    only where a trial run sees that source and target share a table of embeddings. ``overrides``
+    may say ``pad_id``, ``bos_id``, ``eos_id`` and ``max_tokens``.
 
     Raises:
-        CheckpointError: an unknown kind or override; names those there are.
+        CheckpointError: an unknown kind or override, or vocabularies that do not fit; says what.
     """
     module = without_peft(module)
-    if build.of_library(module) and kind is None:
+    if of_library(module) and kind is None:
         return build.wrap(module, tokenizer, name, device=device, **overrides)
     for word in overrides:
         if word not in WORDS:
@@ -64,20 +69,24 @@ def wrap(
         module.to(device)
     first = next(module.parameters(), None)
     given = {"kind": kind, **overrides}
+    arrangement, calls = kind or _kind(module), make_calls(module)
+    face, named, notes = _face(module, tokenizer, overrides, arrangement, calls)
     return Model(
         name=name or type(module).__name__,
         module=module,
-        kind=kind or _kind(module),
+        kind=arrangement,
         config={},
-        tokenizer=_face(tokenizer, overrides),
+        tokenizer=face,
         device="cpu" if first is None else str(first.device),
-        calls=make_calls(module),
+        calls=calls,
         layout=NAME,
         dtype="float32" if first is None else str(first.dtype).removeprefix("torch."),
         provenance={
             word: "default" if given.get(word) is None else "override" for word in ("kind", *WORDS)
-        },
-        **overrides,
+        }
+        | dict.fromkeys(named, "sidecar"),
+        notes=notes,
+        **{**named, **overrides},
     )
 
 
@@ -132,14 +141,28 @@ def first_tensor(output: Any) -> Tensor:
     )
 
 
-def _face(tokenizer: Any, settings: dict[str, Any]) -> Tokenizer:
-    """The tokenizer behind our own face; ids typed as numbers where there is none."""
-    if build.of_library(tokenizer):
-        return HuggingFaceText(tokenizer, start_id=settings.get("bos_id"))
-    if tokenizer is not None:
-        given: Tokenizer = tokenizer
-        return given
-    return PlainIds(**{word: settings.get(word) for word in ("pad_id", "bos_id", "eos_id")})
+def _face(
+    module: nn.Module, tokenizer: Any, said: dict[str, Any], kind: str, calls: Calls
+) -> tuple[Tokenizer, dict[str, int], tuple[str, ...]]:
+    """The tokenizer, the special ids that the vocabularies name, and notes."""
+    ids: dict[str, Any] = {word: said.get(word) for word in ("pad_id", "bos_id", "eos_id")}
+    if tokenizer is None:
+        return PlainIds(**ids), {}, ()
+    if not isinstance(tokenizer, Vocabularies):
+        given: Tokenizer = (
+            HuggingFaceText(tokenizer, start_id=ids["bos_id"])
+            if (of_library(tokenizer))
+            else tokenizer
+        )
+        return given, {}, ()
+    named = {word: i for word, i in tokenizer.named.items() if word not in said}
+    names = inspect.signature(module.forward).parameters
+    if not any(name in names for name in MASKS):
+        named.pop("pad_id", None)  # the module hides padding itself, or not at all
+    tables = look_up_tables(module, calls.forward, kind == "encoder-decoder")
+    settings = {word: {**tokenizer.named, **said}.get(word) for word in ids}
+    made, notes = settled(tokenizer, settings, tables)
+    return made, named, notes
 
 
 def _kind(module: nn.Module) -> str:
