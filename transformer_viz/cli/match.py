@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .arguments import existing_picture
-from .options import load_model, model_path
+from .options import load_model, model_path, vocabulary_options
 from .terminal import after_a_second, tell
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ BOTH = "both"  # towers
 @click.option(
     "--out", metavar="DIR", help="Store the runs: picture.safetensors, caption-1.safetensors ..."
 )
+@vocabulary_options
 def match(
     path: str, picture: str, captions: tuple[str, ...], as_json: bool, out: str | None
 ) -> None:

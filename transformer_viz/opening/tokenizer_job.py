@@ -14,7 +14,7 @@ from ..checkpoints.hugging_face.library import library
 from ..checkpoints.hugging_face.side_files import makes_pairs, open_tokenizer
 from ..confinement.channel import MOST, Channel
 from ..preprocessing.elsewhere import SPECIAL
-from ..preprocessing.hugging_face import separate_words, without_panics
+from ..preprocessing.hugging_face import encode_target, separate_words, without_panics
 from ..preprocessing.tokenizers import processor
 from ..preprocessing.word_tables import WordTable
 from .plain_data import encode
@@ -120,6 +120,8 @@ def _used(thing: Any, request: dict[str, Any]) -> dict[str, Any]:
         return {"ids": thing.encode(request["text"])}
     words = ("text", "text_pair", "text_target")
     given = {word: request[word] for word in words if request[word] is not None}
+    if set(given) == {"text_target"} and not request["special"]:
+        return {"ids": encode_target(thing, given["text_target"])}
     made = thing(**given, add_special_tokens=request["special"])
     answer: dict[str, Any] = {"ids": list(made["input_ids"])}
     if "text_pair" in given:

@@ -14,7 +14,7 @@ from ..core.trace_parts import Tokens
 from .elsewhere import SPECIAL, RemotePieces, RemoteTokenizer
 from .fast_tokenizer import FastTokenizer
 from .hugging_face import HuggingFaceText, separate_words
-from .special_names import ROLES, is_id, model_ids, special_tokens
+from .special_names import ROLES, is_id, model_ids, settle_ids, special_tokens
 from .tokenizers import (
     BYTE_LETTERS,
     PlainIds,
@@ -107,7 +107,9 @@ def library_vocabulary(tokenizer: Any) -> Vocabulary:
     roles["eos"] = roles["sep"] if roles["eos"] is None else roles["eos"]
 
     def make(side: str) -> Callable[[Ids], Tokenizer]:
-        return lambda ids: HuggingFaceText(tokenizer, start_id=ids.get("bos_id"), side=side)
+        return lambda ids: HuggingFaceText(
+            tokenizer, start_id=ids.get("start_id", ids.get("bos_id")), side=side
+        )
 
     words = separate_words(tokenizer)
     if words is None:
@@ -130,15 +132,19 @@ def pieces_vocabulary(processor: Any) -> Vocabulary:
     roles = {**special_tokens(pieces), **{role: i for role, i in known.items() if is_id(i)}}
 
     def make(ids: Ids) -> Tokenizer:
-        own = {**model_ids(roles), **{w: i for w, i in ids.items() if i is not None}}
+        own = settle_ids(roles, ids)
         return SentencePieceText(processor, bos_id=own.get("bos_id"), eos_id=own.get("eos_id"))
 
-    return Vocabulary(make, model_ids(roles), size, processor)
+    return Vocabulary(make, model_ids(roles), size, processor, needs_end=True)
 
 
 def _shown(given: Any, kind: str) -> str:
     text = repr(given) if isinstance(given, int | float | bool | bytes) else ""
     return f"{kind} {text[:40]}".strip() if text else f"an object of the class {kind}"
+
+
+class WrongKindError(ValueError):
+    """What an object gave is of another kind than ids or text."""
 
 
 # ---- objects with encode and decode ------------------------------------------------------------
@@ -159,7 +165,7 @@ def _encoding(given: Any) -> Vocabulary:
         size = None  # what it counts are not its ids
 
     def make(settled: Ids) -> Tokenizer:
-        own = {**model_ids(roles), **{w: i for w, i in settled.items() if i is not None}}
+        own = settle_ids(roles, settled)
         return GivenText(given, own, table, size)
 
     return Vocabulary(make, model_ids(roles), size, given)
@@ -167,19 +173,23 @@ def _encoding(given: Any) -> Vocabulary:
 
 def _trial(given: Any, name: str) -> list[int]:
     """The ids of a small text, and whether they become text again; words may be unknown."""
+    failed: Exception | None = None
     for text in (SAMPLE, ""):
         try:
             ids = ids_of(given.encode(text), name)
             if ids:
                 text_of(given.decode(ids), name)
             return ids
-        except ValueError as error:
-            if "encode of " in str(error) or "decode of " in str(error):
-                raise
+        except WrongKindError:
+            raise
         except (TypeError, AttributeError) as error:
             raise ValueError(f"encode or decode of {name} failed ({error}); {EXPECTED}.") from error
-        except Exception:  # a word that it does not know, in whatever way it says so
+        except LookupError:  # a word that it does not know
             continue
+        except Exception as error:
+            failed = error
+    if failed is not None and not isinstance(failed, ValueError):
+        raise ValueError(f"encode or decode of {name} failed ({failed}); {EXPECTED}.") from failed
     return []
 
 
@@ -206,7 +216,7 @@ def ids_of(encoded: Any, name: str) -> list[int]:
     came = type(encoded).__name__
     if isinstance(found, list | tuple) and found:
         came = f"a list of {type(found[0]).__name__} ({str(found[0])[:20]!r} ...)"
-    raise ValueError(f"encode of {name} gave {came}; expected a list of token ids from 0.")
+    raise WrongKindError(f"encode of {name} gave {came}; expected a list of token ids from 0.")
 
 
 def text_of(decoded: Any, name: str) -> str:
@@ -220,7 +230,7 @@ def text_of(decoded: Any, name: str) -> str:
     if isinstance(decoded, bytes):
         decoded = decoded.decode(errors="replace")
     if not isinstance(decoded, str):
-        raise ValueError(f"decode of {name} gave {type(decoded).__name__}; expected a text.")
+        raise WrongKindError(f"decode of {name} gave {type(decoded).__name__}; expected a text.")
     return decoded
 
 

@@ -81,8 +81,8 @@ class HuggingFaceText:
 
     def target_ids(self, text: str) -> list[int]:
         with self._lock, without_panics():
-            made = self._tokenizer(text_target=whole(text), add_special_tokens=False)
-        return [*self._start, *made["input_ids"]]
+            ids = encode_target(self._tokenizer, whole(text))
+        return [*self._start, *ids]
 
     def pair_ids(self, first: str, second: str) -> tuple[list[int], list[int]]:
         """Both texts as one source, and for each token the segment that this tokenizer gives it.
@@ -114,6 +114,19 @@ class HuggingFaceText:
 
     def lost(self, text: str) -> tuple[str, ...]:
         return swallowed(text, self.source_ids)
+
+
+def encode_target(tokenizer: Any, text: str) -> list[int]:
+    """The ids of a target's text, without special tokens.
+
+    FSMT's tokenizer cuts a target well, but looks its pieces up among those of the source.
+    """
+    if getattr(tokenizer, "tgt_vocab_file", None) is None:
+        made = tokenizer(text_target=text, add_special_tokens=False)
+        return list(made["input_ids"])
+    words = {word: i for i, word in tokenizer.decoder.items()}
+    unknown = words.get(tokenizer.unk_token, 0)
+    return [words.get(piece, unknown) for piece in tokenizer.tokenize(text)]
 
 
 def separate_words(tokenizer: Any) -> tuple[tuple[str, ...], tuple[str, ...]] | None:

@@ -62,6 +62,11 @@ def model_ids(roles: Mapping[str, Any]) -> dict[str, int]:
     return found
 
 
+def settle_ids(roles: Mapping[str, Any], ids: Mapping[str, Any]) -> dict[str, int]:
+    """The special ids of a model, and those of the roles where the model has none."""
+    return {**model_ids(roles), **{w: ids[w] for w in IDS.values() if ids.get(w) is not None}}
+
+
 def is_id(value: Any) -> bool:
     """Whether a value is the number of a token."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -65,6 +65,7 @@ class Vocabulary:
         given: The object that it was made from.
         target: The vocabulary of the target, where one file or object holds both.
         serves_both: Whether it reads sources and targets by itself, as our own tokenizers do.
+        needs_end: Whether a source must end with a token.
         name: The name of its file.
     """
 
@@ -74,6 +75,7 @@ class Vocabulary:
     given: Any = None
     target: Vocabulary | None = None
     serves_both: bool = False
+    needs_end: bool = False
     name: str = "The vocabulary"
 
 
@@ -170,8 +172,9 @@ class Vocabularies(TwoVocabularies):
         writes: Tokenizer = PlainIds(
             tables.target, **_plain(ids), advice="The target of this model has no vocabulary"
         )
-        if source is not None:
-            reads = source.make({**ids, **source.named})
+        if source is not None:  # the ids of the model are those of the target
+            end = {"eos_id": ids.get("eos_id")} if source.needs_end else {}
+            reads = source.make({**end, **source.named})
         if target is not None:
             writes = target.make(ids)
         note = ONE_OF_TWO if target is None else NO_SOURCE if source is None else ""

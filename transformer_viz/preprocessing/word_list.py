@@ -57,8 +57,10 @@ class WordText:
 
     def target_ids(self, text: str) -> list[int]:
         words = self.target._read(text)
-        start = [] if self.bos_id is None or words[:1] == [self.bos_id] else [self.bos_id]
-        return [*start, *words]
+        if self.bos_id is None:
+            return words
+        typed = words[:1] == [self.bos_id] and is_mark(piece(self.target.pieces, self.bos_id))
+        return words if typed else [self.bos_id, *words]
 
     def prompt_ids(self, text: str) -> list[int]:
         return self.target_ids(text)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from .elsewhere import texts
-from .special_names import ROLES, is_id, model_ids, special_tokens
+from .special_names import ROLES, is_id, model_ids, settle_ids, special_tokens
 from .vocabularies import Ids, Vocabulary
 from .word_list import WordText, is_mark, word_splitter
 
@@ -99,7 +100,7 @@ def words_vocabulary(table: WordTable, unknown: int | None = None) -> Vocabulary
     split: Callable[[str], list[str]] = word_splitter(ids)
 
     def make(settled: Ids) -> WordText:
-        own = {**model_ids(roles), **{w: i for w, i in settled.items() if i is not None}}
+        own = settle_ids(roles, settled)
         special = {own.get("pad_id"), own.get("bos_id"), own.get("eos_id")}
         special |= {i for role, i in roles.items() if role not in ("unk", "mask")}
         return WordText(
@@ -124,8 +125,8 @@ def _table(words: Sequence[str]) -> WordTable:
 def _from_list(given: Sequence[Any]) -> list[str]:
     odd = next((word for word in given if not isinstance(word, str)), None)
     if odd is not None or not given:
-        held = "none" if not given else f"a {type(odd).__name__} ({str(odd)[:40]})"
-        raise ValueError(f"A list of words holds text only, and this one holds {held}.")
+        held = "is empty" if not given else f"holds {type(odd).__name__} ({str(odd)[:40]})"
+        raise ValueError(f"A list of words holds text only, and this one {held}.")
     return _checked(list(given))
 
 
@@ -161,7 +162,7 @@ def _number(key: Any) -> Any:
     if isinstance(key, str) and key.isascii() and key.isdecimal():
         return int(key)
     with suppress(TypeError, ValueError):
-        return key.__index__()
+        return key if isinstance(key, bool) else operator.index(key)
     return key
 
 

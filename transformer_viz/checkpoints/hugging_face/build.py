@@ -30,7 +30,7 @@ from .parts import parts_of, sees, senses_of, takes, words_config
 from .side_files import generation, makes_pairs
 from .special_tokens import IDS, opening, special_ids
 from .trial_run import ADVICE, Trial, runs_apart, try_out
-from .vocabularies import as_vocabularies, tokenizer_of, vocabulary_size
+from .vocabularies import as_vocabularies, largest_vocabulary, tokenizer_of, vocabulary_size
 
 NAME = "hugging_face"
 TAGGERS = "ForTokenClassification"  # how the library ends the names of such classes
@@ -101,7 +101,13 @@ def build_model(
     tokenizer, own = as_vocabularies(tokenizer)
     decodes = TARGET in inspect.signature(module.forward).parameters and config.is_encoder_decoder
     ids, named = special_ids(
-        config, beside, own or tokenizer, overrides, decodes=decodes, origin=origin
+        config,
+        beside,
+        own or tokenizer,
+        overrides,
+        decodes=decodes,
+        origin=origin,
+        size=largest_vocabulary(config),
     )
     reads = takes(type(module), whole)
     image, audio, seen, told = _readers(reads, folder, config)

@@ -19,6 +19,7 @@ def special_ids(
     *,
     decodes: bool,
     origin: str,
+    size: int | None = None,
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """The special ids that a model has, and where each came from.
 
@@ -27,7 +28,7 @@ def special_ids(
     those of the `Model`; ``forced_bos_token_id`` is what a decoder must write first (the language
     of mBART), ``banned_ids`` what it never writes (Marian's padding). Padding that is the end token
     too is no padding: an end token inside a text must be seen. ``origin`` is where the words of
-    ``config`` stand.
+    ``config`` stand. Ids beyond ``size``, as configs of small models keep them, are left out.
 
     Raises:
         CheckpointError: an override that is no id.
@@ -43,7 +44,8 @@ def special_ids(
         ("forced_bos_token_id", ("forced_bos_token_id",)),
     ):
         found = [(_first(ask(name)), place) for name in names for place, ask in places]
-        best = next(((token, place) for token, place in found if token is not None), None)
+        known = [one for one in found if one[0] is not None and one[0] < (size or one[0] + 1)]
+        best = next(iter(known), None)
         if best is not None and word not in ids:
             ids[word], origins[word] = best
     if ids.get("pad_id") == ids.get("eos_id") and origins.get("pad_id") != "override":

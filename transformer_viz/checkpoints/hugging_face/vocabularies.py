@@ -26,8 +26,18 @@ def of_library(thing: Any) -> bool:
 
 def vocabulary_size(config: Any) -> int | None:
     """How many ids a model can read, where its config says it."""
-    sizes = [getattr(config, name, None) for name in ("src_vocab_size", "vocab_size")]
+    encoder = getattr(config, "encoder", None)  # of two models that were put together
+    places = ((config, "src_vocab_size"), (config, "vocab_size"), (encoder, "vocab_size"))
+    sizes = [getattr(place, name, None) for place, name in places]
     return next((size for size in sizes if isinstance(size, int) and size > 0), None)
+
+
+def largest_vocabulary(config: Any) -> int | None:
+    """How many ids the larger vocabulary of a model has, where its config says it."""
+    decoder = getattr(config, "decoder", None)
+    places = ((config, "tgt_vocab_size"), (config, "decoder_vocab_size"), (decoder, "vocab_size"))
+    sizes = [vocabulary_size(config), *(getattr(place, name, None) for place, name in places)]
+    return max((size for size in sizes if isinstance(size, int) and size > 0), default=None)
 
 
 def as_vocabularies(tokenizer: Any) -> tuple[Any, Any]:
@@ -58,9 +68,9 @@ def tokenizer_of(
     if tokenizer is None:
         plain: dict[str, Any] = {word: ids.get(word) for word in ("pad_id", "bos_id", "eos_id")}
         return PlainIds(tables.source, target_size=tables.target, **plain), ()
-    # a decoder alone, or an encoder, adds no start token of its own to what its tokenizer gives
-    start = {} if decodes else {"bos_id": None}
-    return settled(tokenizer, {**ids, **start}, tables)
+    # of a model without a decoder beside an encoder, the library's tokenizer says how texts begin
+    start = ids.get("bos_id") if decodes else None
+    return settled(tokenizer, {**ids, "start_id": start}, tables)
 
 
 def _tables(module: Any, decodes: bool, reads: str) -> Tables:
