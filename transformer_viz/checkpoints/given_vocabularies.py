@@ -9,10 +9,10 @@ from typing import Any
 
 from ..preprocessing.given_tokenizers import library_vocabulary, vocabulary_of
 from ..preprocessing.vocabularies import Vocabularies, Vocabulary
-from .common.vocabularies import read_side, side_files
 from .files.errors import CheckpointError
 from .hugging_face.library import library
 from .hugging_face.side_files import open_tokenizer
+from .vocabularies.beside import read_side, side_files
 
 NAMES = ("tokenizer", "target_tokenizer")
 

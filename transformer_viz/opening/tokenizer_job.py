@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..checkpoints.common.dictionaries import read_byte_pairs
-from ..checkpoints.common.vocabulary_files import read_here
 from ..checkpoints.files.plain_pickle import read_plain_pickle
 from ..checkpoints.hugging_face.library import library
 from ..checkpoints.hugging_face.side_files import makes_pairs, open_tokenizer
+from ..checkpoints.vocabularies.dictionaries import read_byte_pairs
+from ..checkpoints.vocabularies.reading import read_here
 from ..confinement.channel import MOST, Channel
 from ..preprocessing.elsewhere import SPECIAL
 from ..preprocessing.hugging_face import encode_target, separate_words, without_panics

@@ -14,7 +14,14 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 from ... import settings
 from ...core.errors import is_fault
 from ...i18n import mark, say
-from ..checkpoint import config_table, facts, hub_offer, stored_run, uploads
+from ..checkpoint import (
+    config_table,
+    facts,
+    hub_offer,
+    stored_run,
+    uploads,
+    vocabulary_choice,
+)
 from ..engine import model_names
 from ..engine.engine import Engine
 from ..lessons import navigation
@@ -205,6 +212,7 @@ def _understood(engine: Engine, name: str) -> None:
         query_state.mark_query_changed()
         notices.mark_answered()  # what this model lacks of the last one's state was not asked for
         navigation.open_page(navigation.FIRST)
+    vocabulary_choice.choose(engine.shelf[name].path, found, name, _look_at)
     facts.trust(found.findings)
     config_table.table(found, name, _look_at)
     facts.contents(found)

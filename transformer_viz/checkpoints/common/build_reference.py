@@ -118,7 +118,7 @@ def build_reference_model(found: Candidate, plan: ReferencePlan) -> Model:
         notes += [plan.closed] if plan.closed and not note else []
         source = config.source_vocab if config.encoder_layers else config.target_vocab
         tokenizer = PlainIds(source or None, target_size=config.target_vocab or None, **ids)
-    tokenizer, more = settled(tokenizer, ids, native.tables_of(config))
+    tokenizer, more = settled(tokenizer, ids, native.tables_of(built))
     first = next(tensor for tensor in weights.tensors.values() if tensor.is_floating_point())
     return replace(
         native.wrap(built, tokenizer, native.name_of(weights.path)),

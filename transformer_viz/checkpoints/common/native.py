@@ -77,7 +77,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     module = build(lambda: Transformer(words), weights)
     assert isinstance(module, Transformer)
     folder = found.folder
-    pieces, tables, note = vocabulary_of(folder), tables_of(words), ""
+    pieces, tables, note = vocabulary_of(folder), tables_of(module), ""
     if tables.source == tables.target:  # vocabulary.model is that of both sides
         tables = dataclasses.replace(tables, shared=tables.shared is not None or None)
     if tokenizer is None and pieces.is_file() and tables.shared is not False:
@@ -128,7 +128,7 @@ def wrap(
     if isinstance(tokenizer, Vocabularies):
         named = {word: i for word, i in tokenizer.named.items() if ids[word] is None}
         ids, provenance = ids | named, provenance | dict.fromkeys(named, "sidecar")
-        tokenizer, notes = settled(tokenizer, ids, tables_of(config))
+        tokenizer, notes = settled(tokenizer, ids, tables_of(module))
     return Model(
         name=name,
         module=module,
@@ -351,11 +351,14 @@ def special_ids(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {word: None if settings[word] < 0 else settings[word] for word in IDS}
 
 
-def tables_of(config: ModelConfig) -> Tables:
-    """The tables of embeddings of a reference Transformer; one that both sides share is one
-    vocabulary."""
-    twofold = config.kind == "encoder-decoder"
-    shared = config.tied in ("embeddings", "all") if twofold else None
+def tables_of(module: Transformer) -> Tables:
+    """The tables of embeddings of a reference Transformer; equal ones are one vocabulary."""
+    config, shared = module.config, None
+    if config.kind == "encoder-decoder":
+        stacks: Any = (module.encoder, module.decoder)
+        tables = [getattr(stack.embedding, "tokens", None) for stack in stacks]
+        known = [table.weight for table in tables if table is not None]
+        shared = len(known) == 2 and known[0].shape == known[1].shape and torch.equal(*known)
     return Tables(config.source_vocab or None, config.target_vocab or None, shared)
 
 

@@ -27,10 +27,16 @@ from .feature_extractor import hearing_of
 from .image_processor import prefix, reader_of, registers_of
 from .library import library
 from .parts import parts_of, sees, senses_of, takes, words_config
-from .side_files import generation, makes_pairs
+from .side_files import (
+    as_vocabularies,
+    generation,
+    largest_vocabulary,
+    makes_pairs,
+    tokenizer_of,
+    vocabulary_size,
+)
 from .special_tokens import IDS, opening, special_ids
 from .trial_run import ADVICE, Trial, runs_apart, try_out
-from .vocabularies import as_vocabularies, largest_vocabulary, tokenizer_of, vocabulary_size
 
 NAME = "hugging_face"
 TAGGERS = "ForTokenClassification"  # how the library ends the names of such classes

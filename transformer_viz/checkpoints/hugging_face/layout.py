@@ -32,8 +32,7 @@ from .library import library
 from .pairs import BOTH, paired, towers_of, without_padding
 from .parts import part_of, takes, words_config
 from .quantized import loaded_quantized, method_of, quantized_note, refuse_quantized
-from .side_files import open_tokenizer
-from .vocabularies import as_vocabularies, vocabulary_size
+from .side_files import as_vocabularies, open_tokenizer, vocabulary_size
 from .weights import class_of, difference, left_over, loaded, require_input
 
 NAMES: tuple[str, ...] = ()  # the library has hundreds of spellings; config.json tells them

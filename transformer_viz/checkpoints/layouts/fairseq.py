@@ -33,13 +33,13 @@ from ..common.build_reference import (
 from ..common.build_reference import WORDS as REFERENCE
 from ..common.calibration import calibrated_heads
 from ..common.candidate import Candidate
-from ..common.dictionaries import fairseq_words
 from ..common.model import Model
 from ..common.native import check_types
 from ..common.provenance import resolve
 from ..common.rename_keys import Table, layers, pattern, patterns, size, split, without
 from ..common.word_checks import refuse_unknown
 from ..files.reading import CheckpointError, Weights
+from ..vocabularies.dictionaries import fairseq_words
 
 NAME = "fairseq"
 LANGUAGES = ("source_lang", "target_lang")

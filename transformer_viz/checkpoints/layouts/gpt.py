@@ -27,13 +27,13 @@ from ..common.build_reference import (
 )
 from ..common.calibration import calibrated_heads
 from ..common.candidate import Candidate
-from ..common.dictionaries import byte_pairs, characters
 from ..common.model import Model
 from ..common.native import check_types
 from ..common.provenance import resolve
 from ..common.rename_keys import Table, count, layers, pattern, patterns, size, split, without
 from ..common.word_checks import refuse_unknown
 from ..files.reading import Weights
+from ..vocabularies.dictionaries import byte_pairs, characters
 
 FUSED = "h.{n}.attn.c_attn.{part}"
 BUFFERS = ("h.{n}.attn.bias", "h.{n}.attn.masked_bias")  # causal masks, no bias vectors

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from ...preprocessing.hugging_face import HuggingFaceText
 from ...preprocessing.tokenizers import PlainIds, Tokenizer
 from ...preprocessing.vocabularies import Vocabularies
-from ..common.embedding_tables import look_up_tables
 from ..common.model import Calls, Model
 from ..common.vocabularies import settled
 from ..files.reading import CheckpointError
 from ..hugging_face import build
 from ..hugging_face.adapter import without_peft
-from ..hugging_face.vocabularies import of_library
+from ..hugging_face.side_files import of_library
+from ..vocabularies.embedding_tables import look_up_tables
 
 NAME = "module in memory"
 KINDS = ("encoder-decoder", "encoder-only", "decoder-only")

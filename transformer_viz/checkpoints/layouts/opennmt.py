@@ -32,13 +32,13 @@ from ..common.build_reference import (
 from ..common.build_reference import WORDS as WORDS
 from ..common.calibration import calibrated_heads
 from ..common.candidate import Candidate
-from ..common.dictionaries import opennmt_words
 from ..common.model import Model
 from ..common.native import check_types
 from ..common.provenance import resolve
 from ..common.rename_keys import Table, layers, patterns, size
 from ..common.word_checks import refuse_unknown
 from ..files.reading import CheckpointError, Weights
+from ..vocabularies.dictionaries import opennmt_words
 
 NAME = "opennmt"
 LINEAR = {

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ...preprocessing.tokenizers import PlainIds, Tokenizer
+from ...preprocessing.vocabularies import Tables
 from ..common import native
 from ..common.build_reference import (
     PLAIN,
@@ -144,7 +144,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     if given is None:
         given = PlainIds(config.source_vocab, target_size=config.target_vocab, **ids)
     shared = same_matrix(found.weights, SOURCE, TARGET)
-    text, more = settled(given, ids, replace(native.tables_of(config), shared=shared))
+    text, more = settled(given, ids, Tables(config.source_vocab, config.target_vocab, shared))
     followed = dict.fromkeys(("d_k", "d_v"), origins["heads"])
     return Model(
         name=native.name_of(found.path),
