@@ -420,9 +420,9 @@ def test_files_whose_side_is_not_clear_are_asked_for(visit: Visit, tmp_path: Pat
         assert not app.error and not app.exception
     assert "<code>dog</code>" in html(app) and "Give the other" not in html(app)
     name = app.session_state["checkpoint"]
-    assert name.endswith('//{"target_tokenizer":"second.txt","tokenizer":"first.txt"}')
+    assert name.endswith('//{"source_vocabulary":"first.txt","target_vocabulary":"second.txt"}')
     assert name.startswith("upload:")
-    app.button(key="said-target_tokenizer").click().run()
+    app.button(key="said-target_vocabulary").click().run()
     assert "Give the other as target_tokenizer=" in html(app)
     named = drop(look(visit), model__pt=weights, config__json=b'{"heads": 2}',
                  src__txt=words["first__txt"], tgt__txt=words["second__txt"])  # fmt: skip
@@ -430,7 +430,7 @@ def test_files_whose_side_is_not_clear_are_asked_for(visit: Visit, tmp_path: Pat
     assert not [one for one in named.selectbox if one.label == "Source vocabulary"]
     for place in ("../a.txt", "/etc/passwd", ".hidden", "a/b.txt"):
         with pytest.raises(ValueError, match="holds no words of a config"):
-            read_words(json.dumps({"tokenizer": place}))
+            read_words(json.dumps({"source_vocabulary": place}))
 
 
 def test_an_upload_goes_when_its_visit_ends(visit: Visit, below: Path) -> None:

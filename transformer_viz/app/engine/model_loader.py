@@ -212,7 +212,7 @@ class Models:
             shelved = loading.shelved
             way = load if shelved.in_the_box or not settings.APART.on else open_apart
             place = "cpu" if loading.name in self._on_processor else None
-            words = shelved.overrides | _base_of(shelved) | _vocabularies_of(shelved)
+            words = _words_of(shelved) | _base_of(shelved)
             model = way(str(shelved.path), device=place, **words)
         except BaseException as error:
             loading.promise.set_exception(_bare(error, loading.shelved.path.parent))
@@ -242,10 +242,12 @@ def _warm_up() -> None:
     NURSERY.warm()
 
 
-def _vocabularies_of(shelved: Shelved) -> dict[str, str]:
-    """The vocabulary files that a visitor named: files in the folder of the weights alone."""
-    named = {word: shelved.overrides.get(word) for word in VOCABULARIES}
-    return {word: str(shelved.folder / name) for word, name in named.items() if name is not None}
+def _words_of(shelved: Shelved) -> dict[str, Any]:
+    """The words that a visitor said; vocabulary files are those in the folder of the weights."""
+    return {
+        VOCABULARIES.get(word, word): str(shelved.folder / value) if word in VOCABULARIES else value
+        for word, value in shelved.overrides.items()
+    }
 
 
 def _base_of(shelved: Shelved) -> dict[str, Any]:

@@ -22,11 +22,11 @@ PATH, UPLOAD, HUB, MORE = "path:", "upload:", "hub:", "//"
 MAX_OVERRIDE_CHARACTERS = 4_000  # characters of overridden words in a name
 #: What `load` itself is told; no words of a config, and places on the server among them.
 NOT_WORDS = (
-    *("thing", "device", "tokenizer", "max_memory", "offload_folder", "base"),
+    *("thing", "device", "tokenizer", "target_tokenizer", "max_memory", "offload_folder", "base"),
     *("revision", "allow_pickle"),
 )
-#: Words of `load` that name a file beside the weights; a place elsewhere is none of them.
-VOCABULARIES = ("tokenizer", "target_tokenizer")
+#: Words that name a vocabulary file beside the weights, and those of `load` that they stand for.
+VOCABULARIES = {"source_vocabulary": "tokenizer", "target_vocabulary": "target_tokenizer"}
 FILE = re.compile(r"\w[\w. +-]{0,199}")
 
 
