@@ -303,6 +303,14 @@ def test_other_texts_beside_the_weights_are_no_vocabularies(tmp_path: Path) -> N
     assert languages_of(tmp_path / "runs", {}) == ()
 
 
+def test_words_beside_the_weights_are_not_taken_for_weights(tmp_path: Path) -> None:
+    folder = tutorial_file(tmp_path / "model").parent
+    torch.save(list(SOURCE), folder / "src_vocab.pt")
+    torch.save({word: i for i, word in enumerate(TARGET)}, folder / "tgt_vocab.pt")
+    given = {"tokenizer": "src_vocab.pt", "target_tokenizer": "tgt_vocab.pt"}
+    assert labels(tv.load(folder, heads=2, **given)) == WORDS
+
+
 def test_layouts_with_words_of_their_own_take_others(tmp_path: Path) -> None:
     path = save_opennmt(tmp_path, Variant())[0]
     own = tv.load(path, device="cpu")

@@ -63,7 +63,8 @@ def word_level() -> tokenizers.Tokenizer:
     ids = {word: i for i, word in enumerate(WORDS)}
     made = tokenizers.Tokenizer(models.WordLevel(ids, unk_token="<unk>"))
     made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    made.enable_padding(length=9)  # what pads for training says nothing of a text
+    made.enable_padding(length=9)  # what pads or cuts for training says nothing of a text
+    made.enable_truncation(2)
     return made
 
 
@@ -147,6 +148,7 @@ def test_words_are_split_looked_for_in_lower_case_and_refused_by_name() -> None:
     assert without.source_ids("Don't stop.") == [0, 1, 2]
     with pytest.raises(ValueError, match=r"The word 'go' is not in the vocabulary of 3 words"):
         without.source_ids("don't go")
+    assert vocabulary_of(["▁the", "dog</w>"]).make({}).source_ids("The dog") == [0, 1]
     letters = vocabulary_of({c: i for i, c in enumerate("ab \n")}).make({})
     assert letters.source_ids("ab ba\n") == [0, 1, 2, 1, 0, 3]
     assert letters.decode([0, 1, 2, 1]) == "ab b"

@@ -44,6 +44,7 @@ from .layouts import (
     torch_tutorial,
 )
 from .layouts import module as plain
+from .vocabularies.beside import sounds
 
 
 class Layout(Protocol):
@@ -372,6 +373,7 @@ def find(thing: str | os.PathLike[str], whole: bool = False) -> Path:
     files = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
     files = [file for file in files if file.is_file() and file.name not in BESIDE]
     files = [file for file in files if file != adapter]
+    files = [file for file in files if not sounds(file.name)] or files
     if not files:
         raise CheckpointMissing(
             f"The folder {path} holds no weights; expected {WEIGHTS} or a file ending in "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from .elsewhere import SPECIAL
@@ -32,6 +33,11 @@ class FastTokenizer:
     """
 
     def __init__(self, inner: Any, roles: Mapping[str, str] | None = None) -> None:
+        if inner.truncation or inner.padding:  # set for training; a text is read whole here
+            with suppress(Exception):  # steps written in Python cannot be copied
+                inner = type(inner).from_str(inner.to_str())
+                inner.no_truncation()
+                inner.no_padding()
         self._inner = inner
         size = inner.get_vocab_size(with_added_tokens=True)
         table = inner.get_vocab(with_added_tokens=True)

@@ -18,6 +18,7 @@ from .tokenizers import arrange, piece, processor, visible, whole
 #: Marks of a cut: ``@@`` after a piece that goes on, ``￭`` where two pieces join, ``▁`` before a
 #: piece that begins a word.
 MARKS = ("@@", "￭", "▁")
+BOUNDS = (("", ""), ("▁", ""), ("", "</w>"))  # what lists write before or after a whole word
 
 
 class WordText:
@@ -138,7 +139,10 @@ def is_mark(word: str) -> bool:
 
 
 def _known(word: str, ids: Mapping[str, int]) -> str | None:
-    return next((form for form in (word, word.lower()) if form in ids), None)
+    """A word as the list writes it: as it is, with the mark of a word's start or end, in lower
+    case."""
+    forms = (f"{start}{form}{end}" for form in (word, word.lower()) for start, end in BOUNDS)
+    return next((form for form in forms if form in ids), None)
 
 
 def _characters(text: str, ids: Mapping[str, int]) -> list[str]:

@@ -24,7 +24,7 @@ SUFFIXES = (".model", ".spm", ".vocab", ".txt", ".json")
 #: Files that only sound as if they held words.
 OTHERS = (
     *("tokenizer_config.json", "special_tokens_map.json", "config.json", "added_tokens.json"),
-    *("generation_config.json", "merges.txt", "vocabulary.json.index"),
+    *("generation_config.json", "merges.txt"),
 )
 PAIR = re.compile(r"(?:^|[\W_])([a-z]{2,3})(?:-|_|2|_to_|-to-)([a-z]{2,3})(?:$|[\W_])")
 LANGUAGE = re.compile(r"[a-z]{2,3}")
@@ -124,10 +124,15 @@ def _sounds(path: Path) -> bool:
     listed = path.suffix in SUFFIXES or any(
         path.suffix == f".{side}" for side in (*SOURCE, *TARGET)
     )
-    named = any(word.startswith(STEMS) for word in words)
+    named = sounds(path.name)
     alone = len(words) == 2 and words[0] in (*SOURCE, *TARGET) and path.suffix in SUFFIXES
     language = named and LANGUAGE.fullmatch(path.suffix[1:]) is not None
     return (named and (listed or language)) or alone
+
+
+def sounds(name: str) -> bool:
+    """Whether a part of a file's name is what vocabularies are called."""
+    return any(word.startswith(STEMS) for word in _words(name))
 
 
 def _is_other(path: Path) -> bool:
