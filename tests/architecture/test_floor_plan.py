@@ -36,6 +36,7 @@ FLOORS: dict[str, float] = {
     "capture/reference": 2.15,
     "capture/probe": 2.2,
     "checkpoints/files": 2.1,
+    "checkpoints/vocabularies": 2.15,
     "checkpoints/common": 2.2,
     "checkpoints/hugging_face": 2.3,
     "checkpoints/layouts": 2.3,

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from transformer_viz.checkpoints import CheckpointError
-from transformer_viz.checkpoints.common.dictionaries import (
+from transformer_viz.checkpoints.vocabularies.dictionaries import (
     byte_pairs,
     characters,
     fairseq_words,

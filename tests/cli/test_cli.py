@@ -24,6 +24,7 @@ from tests.support.browser import free_port
 from tests.support.paths import ROOT
 from tests.support.pictured import picture, pictured_folder
 from tests.support.speech import speech_folder
+from tests.support.two_vocabularies import SOURCE, TARGET, tutorial_file
 from transformer_viz import settings
 from transformer_viz.cli.main import main
 from transformer_viz.cli.terminal import OneSentence
@@ -437,6 +438,37 @@ def test_app_lists_its_settings_and_refuses_a_wrong_one(monkeypatch: pytest.Monk
     assert "TRANSFORMER_VIZ_FORWARDS=2" in answer("app", "--settings")
     monkeypatch.setenv("TRANSFORMER_VIZ_FORWARDS", "many")
     assert "TRANSFORMER_VIZ_FORWARDS is 'many'" in refusal("app", "--settings")
+
+
+def test_each_side_reads_the_vocabulary_that_is_named(tmp_path: Path) -> None:
+    path = str(tutorial_file(tmp_path / "model").parent)
+    (tmp_path / "source.txt").write_text("\n".join(SOURCE))
+    (tmp_path / "target.json").write_text(json.dumps(TARGET))
+    given = ["--tokenizer", str(tmp_path / "source.txt")]
+    given += ["--target-tokenizer", str(tmp_path / "target.json")]
+    words = ["--set", "heads=2", *given]
+    run = str(tmp_path / "run.safetensors")
+    answer("trace", path, "the dog", "--target", "der hund", *words, "--out", run)
+    stored = tv.Trace.load(run)
+    assert stored.source.labels == ("the", "dog")
+    assert stored.target.labels == ("<sos>", "der", "hund")
+    model = tv.load(path, tokenizer=SOURCE, target_tokenizer=TARGET, heads=2)
+    said = tv.translate(model, "the small dog")[0].text
+    assert answer("translate", path, *words, stdin="the small dog\n") == f"{said}\n"
+    assert "vocabular" in answer("inspect", path, *words[:4])
+    (tmp_path / "model" / "config.json").write_text('{"heads": 2}')
+    assert "0.000" in answer("compare", path, path, "--sentence", "the dog", *given)
+    assert "trace file" in refusal("report", run, *given, "--out", str(tmp_path / "a.html"))
+    assert "There is no file 'none.txt'" in refusal("inspect", path, "--tokenizer", "none.txt")
+    assert "--tokenizer FILE" in refusal("inspect", path, "--set", "tokenizer=a.txt")
+    assert "holds several words" in refusal(
+        "inspect", path, "--target-tokenizer", str(_written(tmp_path / "a.txt", "a b\n"))
+    )
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
 
 
 def test_translate_answers_line_by_line(translator: str) -> None:

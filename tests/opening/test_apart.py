@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import safetensors.torch
+import tokenizers
 import torch
 
 import transformer_viz as tv
@@ -28,6 +29,7 @@ from tests.checkpoints.hugging_face import CASES, D
 from tests.checkpoints.hugging_face import folder_of as folder_of_library
 from tests.checkpoints.test_adapters import Q, adapter, factors
 from tests.checkpoints.test_gpt import LETTERS, byte_pair_files, meta
+from tests.support.two_vocabularies import SOURCE, TARGET, tutorial_file
 from transformer_viz.checkpoints import CheckpointError, load
 from transformer_viz.checkpoints.common.bundled import PRETRAINED
 from transformer_viz.checkpoints.common.model import Model
@@ -143,6 +145,33 @@ MAKERS: dict[str, Callable[[Path], Path]] = {
 def test_it_opens_as_its_owner_opens_it(name: str, tmp_path: Path, opened: Open) -> None:
     path = MAKERS[name](tmp_path)
     agree(load(path, device="cpu"), opened(path, device="cpu"))
+
+
+def test_vocabularies_of_two_sides_are_read_there(tmp_path: Path, opened: Open) -> None:
+    """Beside the weights and elsewhere, of each kind; and none is read in this process."""
+    path = tutorial_file(tmp_path / "model")
+    words = {"tokenizer": tmp_path / "source.txt", "target_tokenizer": tmp_path / "target.json"}
+    words["tokenizer"].write_text("\n".join(SOURCE))
+    words["target_tokenizer"].write_text(json.dumps(TARGET))
+    ids = {word: i for i, word in enumerate(TARGET)}
+    fast = tokenizers.Tokenizer(tokenizers.models.WordLevel(ids, unk_token="<unk>"))
+    fast.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    fast.save(str(tmp_path / "fast.json"))
+    for given in (words, words | {"target_tokenizer": tmp_path / "fast.json"}):
+        mine, theirs = (way(path, device="cpu", heads=2, **given) for way in (load, opened))
+        agree(mine, theirs)
+        both = [tv.trace(m, "the dog", "der hund", check=False) for m in (mine, theirs)]
+        assert both[0].target == both[1].target
+        assert both[1].target.labels == ("<sos>", "der", "hund")
+    for name, file in {"src.txt": "tokenizer", "tgt.json": "target_tokenizer"}.items():
+        shutil.copy(words[file], path.parent / name)
+    found = opened(path, device="cpu", heads=2)
+    assert tv.trace(found, "the dog", "der hund", check=False).target == both[1].target
+    (tmp_path / "corpus.txt").write_text("two words\n")
+    with pytest.raises(CheckpointError, match="Line 1 holds several words"):
+        opened(path, device="cpu", heads=2, tokenizer=tmp_path / "corpus.txt")
+    with pytest.raises(CheckpointError, match="which is not there"):
+        opened(path, device="cpu", heads=2, tokenizer="nothing.txt")
 
 
 def test_a_text_runs_alike(tmp_path: Path, opened: Open) -> None:

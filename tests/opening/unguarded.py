@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
-from transformer_viz.checkpoints.common import dictionaries
 from transformer_viz.checkpoints.files import reading
 from transformer_viz.checkpoints.hugging_face import side_files
+from transformer_viz.checkpoints.vocabularies import dictionaries
+from transformer_viz.checkpoints.vocabularies import reading as words
 from transformer_viz.opening import rehearsal
 
 NAME = "tests.opening.unguarded"
@@ -31,6 +32,7 @@ def prepare() -> None:
     for module, name in (
         (reading, "_check_zip"),
         (dictionaries, "refuse_steps"),
+        (words, "refuse_steps"),
         (side_files, "refuse_growth"),
     ):
         assert hasattr(module, name)

@@ -23,6 +23,7 @@ from .common.model import Model
 from .common.number_type import number_type
 from .files.adapters import base_of, is_adapter, weights_of
 from .files.reading import SUFFIXES, CheckpointError, CheckpointMissing, file_size, read_config
+from .given_vocabularies import given_vocabularies
 from .hub.door import local
 from .hub.ids import hint
 from .hub.snapshots import id_of
@@ -43,6 +44,7 @@ from .layouts import (
     torch_tutorial,
 )
 from .layouts import module as plain
+from .vocabularies.beside import sounds
 
 
 class Layout(Protocol):
@@ -91,8 +93,9 @@ OURS = ("layout", "allow_nonfinite", "weights", "base")  # overrides that are no
 def load(
     thing: str | os.PathLike[str] | nn.Module,
     device: str | None = None,
-    tokenizer: Tokenizer | None = None,
+    tokenizer: Any = None,
     *,
+    target_tokenizer: Any = None,
     revision: str | None = None,
     allow_pickle: bool = False,
     dtype: str | torch.dtype | None = None,
@@ -108,8 +111,10 @@ def load(
     Hugging Face Hub, fetched with its client (its cache, token and mirrors); ``revision`` is a
     branch, a tag or a commit of it, as ``owner/name@revision`` says too, and ``allow_pickle=True``
     fetches pickled weights where it has no safetensors. ``device`` None is a GPU if one is present,
-    ``"auto"`` spreads a Hugging Face model over all there are. ``tokenizer`` None
-    takes the vocabulary beside the weights, or else ids typed as numbers. ``dtype`` is what it
+    ``"auto"`` spreads a Hugging Face model over all there are. ``tokenizer`` is an object with
+    encode and decode, a list or dictionary of words, or a vocabulary file; ``target_tokenizer`` is
+    that of the target, where it has its own. None takes the vocabularies beside the weights, or
+    else ids typed as numbers. ``dtype`` is what it
     computes in: ``"float32"`` (None too), ``"float16"``, ``"bfloat16"``, ``"float64"``, the torch
     dtype, or ``"auto"`` for that of the file. ``max_memory`` is the most that each device may hold
     (``{0: "10GB", "cpu": "30GB"}``), ``offload_folder`` where on disk the rest lies; both spread
@@ -132,9 +137,10 @@ def load(
     if isinstance(thing, nn.Module):
         _refuse_in_memory(dtype=dtype, revision=revision, **spread)
         place = None if device is None else choose_device(device)
+        vocabularies = given_vocabularies(tokenizer, target_tokenizer)
         if isinstance(thing, Transformer):
-            return native.wrap(thing, tokenizer, device=place, **overrides)
-        return plain.wrap(thing, tokenizer, device=place, **overrides)
+            return native.wrap(thing, vocabularies, device=place, **overrides)
+        return plain.wrap(thing, vocabularies, device=place, **overrides)
     if spread and device not in (None, AUTO):
         raise CheckpointError(
             f"With {' and '.join(spread)} a model is spread over devices, and device={device!r} "
@@ -143,8 +149,9 @@ def load(
     place = None if spread or device == AUTO else choose_device(device)
     thing, overrides = local(thing, overrides, revision=revision, allow_pickle=allow_pickle)
     found, words = discover(thing, overrides)
+    vocabularies = given_vocabularies(tokenizer, target_tokenizer, found.folder)
     layout, found = recognised(found, overrides.get("layout"))
-    return open_as(layout, found, words, tokenizer, device=place, dtype=dtype, spread=spread)
+    return open_as(layout, found, words, vocabularies, device=place, dtype=dtype, spread=spread)
 
 
 def open_as(
@@ -368,6 +375,7 @@ def find(thing: str | os.PathLike[str], whole: bool = False) -> Path:
     files = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
     files = [file for file in files if file.is_file() and file.name not in BESIDE]
     files = [file for file in files if file != adapter]
+    files = [file for file in files if not sounds(file.name)] or files
     if not files:
         raise CheckpointMissing(
             f"The folder {path} holds no weights; expected {WEIGHTS} or a file ending in "

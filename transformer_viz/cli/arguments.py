@@ -8,6 +8,8 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from ..core.interventions import Intervention
 from ..core.sites import MAPS
 from .terminal import note_guesses
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
     from ..core.trace import Trace
 
+VOCABULARIES = ("tokenizer", "target_tokenizer")  # words of `load` that have options
 KEEP = ("weights", "scores", "qkv", "hidden", "gradients", "tiles")
 
 
@@ -46,10 +49,42 @@ def known_checkpoint(path: str, overrides: dict[str, Any] | None = None) -> str:
     return str(Path(found).absolute())
 
 
+def flag_of(word: str) -> str:
+    """The option that says a word of `load`."""
+    return f"--{word.replace('_', '-')}"
+
+
+def keep_vocabulary(context: click.Context, option: click.Parameter, path: str | None) -> None:
+    """Keep the file or folder that ``--tokenizer`` or ``--target-tokenizer`` names.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if path is None:
+        return
+    if not Path(path).exists():
+        flag = flag_of(str(option.name))
+        raise ValueError(
+            f"There is no file {path!r}; {flag} names a vocabulary file, or a folder with a "
+            "tokenizer."
+        )
+    context.meta[f"{__name__}.{option.name}"] = str(Path(path).absolute())
+
+
+def named_vocabularies() -> dict[str, Any]:
+    """The vocabulary files of this command, under the words of `load`."""
+    context = click.get_current_context(silent=True)
+    meta = {} if context is None else context.meta
+    named = {word: meta.get(f"{__name__}.{word}") for word in VOCABULARIES}
+    return {word: path for word, path in named.items() if path is not None}
+
+
 def config_word(text: str) -> tuple[str, Any]:
     """A config word and its value: numbers, true and false as such, anything else as text."""
     word, equals, value = text.partition("=")
-    if not (word and equals) or word in ("thing", "device", "tokenizer"):  # load's own words
+    if word in VOCABULARIES:
+        raise ValueError(f"--set takes words of a config; name the file with {flag_of(word)} FILE.")
+    if not (word and equals) or word in ("thing", "device"):  # load's own words
         raise ValueError(f"--set takes WORD=VALUE, like --set heads=8; got {text!r}.")
     try:
         return word, json.loads(value, parse_constant=_no_number)
@@ -163,10 +198,14 @@ def trace_file(path: str, given: dict[str, Any], words: tuple[str, ...]) -> Trac
     if not Path(path).is_file() or not Trace.is_file(path):
         return None
     inputs = ("text", "pair", "ids", "image", "audio", "vectors", "target", "target_ids")
-    if words or any(given.get(name) is not None for name in (*inputs, "intervention")):
+    if (
+        words
+        or named_vocabularies()
+        or any(given.get(name) is not None for name in (*inputs, "intervention"))
+    ):
         raise ValueError(
             f"{path!r} is a trace file: a run that is over, with its own input. Leave the input, "
-            "--intervention and --set out, or name a checkpoint."
+            "--intervention, --set and --tokenizer out, or name a checkpoint."
         )
     return _loaded(path)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ..corpus.sentence_file import text_file
-from .arguments import config_word, known_checkpoint
+from .arguments import config_word, known_checkpoint, named_vocabularies
 from .options import load_model, model_path, set_option
 from .terminal import Counter, after_a_second, tell
 
@@ -73,7 +73,7 @@ def atlas(
         folder,
         model,
         path=known_checkpoint(path),
-        words=dict(map(config_word, words)),
+        words={**named_vocabularies(), **dict(map(config_word, words))},
         workers=workers,
         engine=engine,
         address=address,

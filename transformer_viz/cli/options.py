@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .arguments import config_word, known_checkpoint
+from .arguments import config_word, keep_vocabulary, known_checkpoint, named_vocabularies
 from .terminal import after_a_second, note_guesses
 
 if TYPE_CHECKING:
@@ -19,13 +19,41 @@ intervention_option = click.option(
     metavar="FILE|JSON",
     help="What to change in the run, as JSON or a file of it.",
 )
-set_option = click.option(
-    "--set",
-    "words",
-    metavar="WORD=VALUE",
-    multiple=True,
-    help="Override a word of the checkpoint, such as heads=8; may be repeated.",
-)
+
+
+def vocabulary_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The files of the vocabularies, which `load_model` reads."""
+    of_source = "The vocabulary: a file or a folder; of the source, if the target has its own."
+    for option in (
+        click.option(
+            "--target-tokenizer",
+            metavar="F",
+            expose_value=False,
+            callback=keep_vocabulary,
+            help="The vocabulary of the target.",
+        ),
+        click.option(
+            "--tokenizer",
+            metavar="F",
+            expose_value=False,
+            callback=keep_vocabulary,
+            help=of_source,
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def set_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Overrides of the checkpoint's words, and its vocabularies."""
+    words = click.option(
+        "--set",
+        "words",
+        metavar="WORD=VALUE",
+        multiple=True,
+        help="Override a word of the checkpoint, such as heads=8; may be repeated.",
+    )
+    return words(vocabulary_options(command))
 
 
 def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -56,7 +84,7 @@ def load_model(path: str, words: tuple[str, ...] = (), **more: Any) -> Model:
     with after_a_second(f"Loading {path}"):
         from ..checkpoints import load
 
-        model = load(known, **overrides, **more)
+        model = load(known, **named_vocabularies(), **overrides, **more)
     note_guesses(model.guessed)
     if model.pair is not None:
         note_guesses(model.pair.picture.guessed)
@@ -69,6 +97,6 @@ def load_apart(path: str, words: tuple[str, ...]) -> Model:
     with after_a_second(f"Loading {path}"):
         from ..opening import open_apart
 
-        model = open_apart(known, **overrides)
+        model = open_apart(known, **named_vocabularies(), **overrides)
     note_guesses(model.guessed)
     return model

@@ -24,7 +24,7 @@ MOVED = {
     "checkpoints.blocks": "checkpoints.common.parameter_counts",
     "checkpoints.calibration": "checkpoints.common.calibration",
     "checkpoints.customs": "checkpoints.common.word_checks",
-    "checkpoints.dictionaries": "checkpoints.common.dictionaries",
+    "checkpoints.dictionaries": "checkpoints.vocabularies.dictionaries",
     "checkpoints.errors": "checkpoints.files.errors",
     "checkpoints.fairseq": "checkpoints.layouts.fairseq",
     "checkpoints.filling": "checkpoints.common.fill_weights",

@@ -15,6 +15,7 @@ from ..checkpoints.common.parameter_counts import Block, parameter_blocks
 from ..checkpoints.common.provenance import GUESSES, ORIGINS, settling
 from ..i18n import say
 from ..preprocessing.tokenizers import PlainIds, target_side
+from ..preprocessing.vocabularies import types_ids
 from .findings import AttentionSite, Finding, findings_of, sites_of
 from .seeing import see
 from .token_ids import source_ids, target_ids
@@ -164,7 +165,7 @@ def config_rows(model: Model) -> tuple[Word, ...]:
 
 def vocabulary_of(model: Model) -> Vocabulary:
     """How many pieces there are, some of them, and the special ones by role."""
-    pieces, typed = model.tokenizer.pieces, isinstance(model.tokenizer, PlainIds)
+    pieces, typed = model.tokenizer.pieces, types_ids(model.tokenizer)
     sizes = (model.config.get(word) for word in ("vocab_size", "source_vocab", "target_vocab"))
     size = len(pieces) or max((n for n in sizes if isinstance(n, int)), default=0)
     chosen = np.linspace(0, len(pieces) - 1, min(PIECES, len(pieces))).round().astype(int)
@@ -195,7 +196,7 @@ def sample_source(model: Model) -> Any:
         return np.broadcast_to(slope, shape).astype(np.float32)
     if model.takes == "vectors":
         return _vectors(model, seed=0)
-    if isinstance(model.tokenizer, PlainIds):
+    if types_ids(model.tokenizer):
         size = model.config.get("source_vocab") or len(model.tokenizer.pieces)
         return _ids(model, size)
     return source_ids(_unlimited(model), SENTENCE)[: _length(model)]
@@ -207,8 +208,8 @@ def sample_target(model: Model) -> Any:
         return None
     if model.takes == "vectors":
         return _vectors(model, seed=1)
-    if isinstance(model.tokenizer, PlainIds):
-        size = model.config.get("target_vocab") or len(model.tokenizer.pieces)
+    if isinstance(target_side(model.tokenizer), PlainIds):
+        size = model.config.get("target_vocab") or len(target_side(model.tokenizer).pieces)
         start = [] if model.bos_id is None else [model.bos_id]
         return [*start, *_ids(model, size)][: _length(model)]
     return target_ids(_unlimited(model), SENTENCE)[: _length(model)]

@@ -10,7 +10,7 @@ from typing import Any
 from ..checkpoints.common.eyes import Seen
 from ..checkpoints.common.model import Model
 from ..core.trace_parts import Tokens
-from ..preprocessing.tokenizers import PlainIds
+from ..preprocessing.vocabularies import types_ids
 from .token_ids import source_ids
 
 
@@ -128,7 +128,7 @@ def set_beside(model: Model, source: Any, image: Any) -> tuple[list[int], Beside
 
 def _spelled(model: Model) -> bool:
     """Whether texts are words, and not ids typed as numbers."""
-    return not isinstance(model.tokenizer, PlainIds)
+    return not types_ids(model.tokenizer)
 
 
 def _first(ids: Sequence[int], token: int, count: int) -> int:

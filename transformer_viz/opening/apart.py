@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from ..checkpoints.common.candidate import Candidate
 from ..checkpoints.common.model import Model
 from ..checkpoints.files.errors import CheckpointError, CheckpointMissing
 from ..checkpoints.files.reading import file_size
+from ..checkpoints.given_vocabularies import given_vocabularies, vocabulary_path
 from ..checkpoints.loader import choose_device, discover, open_as
 from ..confinement.processes import StoppedError, ending
 from ..i18n import say
@@ -32,8 +34,16 @@ PATIENCE = 2  # times the seconds of processor, by the clock: the machine may be
 TIMES = 5  # the size of the weights that opening takes besides: as read, written, built, in float32
 
 
-def open_apart(thing: str | os.PathLike[str], device: str | None = None, **overrides: Any) -> Model:
+def open_apart(
+    thing: str | os.PathLike[str],
+    device: str | None = None,
+    tokenizer: str | os.PathLike[str] | None = None,
+    target_tokenizer: str | os.PathLike[str] | None = None,
+    **overrides: Any,
+) -> Model:
     """Open a checkpoint as `load` does, with all that is dangerous done in another process.
+
+    Vocabularies are paths here, and are read there too.
 
     Raises:
         CheckpointMissing: nothing of that name.
@@ -46,26 +56,38 @@ def open_apart(thing: str | os.PathLike[str], device: str | None = None, **overr
     size = sum(file_size(path) for path in (found.path, found.adapter) if path is not None)
     seconds = settings.OPEN_SECONDS.number + size // PACE
     memory = settings.OPEN_MB.number * MEGA + TIMES * size
-    known = readable(found)
+    given = {"tokenizer": tokenizer, "target_tokenizer": target_tokenizer}
+    paths = {
+        word: vocabulary_path(path, found.folder, word).absolute()
+        for word, path in given.items()
+        if path is not None
+    }
+    known = readable(found, *paths.values())
     child, folder = begin(REHEARSAL, seconds, memory, known)
     try:
         try:
             answer = child.ask(
-                {"thing": str(thing), "overrides": _plain(overrides)}, PATIENCE * seconds
+                {
+                    "thing": str(thing),
+                    "overrides": _plain(overrides),
+                    "vocabularies": _plain(paths),
+                },
+                PATIENCE * seconds,
             )
         finally:
             child.close()
         _refuse(answer, found, memory, folder)
         layout, plain = taken(found, answer, folder)
         with made_by(Workshop(known)):
-            return open_as(layout, plain, words, device=place)
+            vocabularies = given_vocabularies(paths.get("tokenizer"), paths.get("target_tokenizer"))
+            return open_as(layout, plain, words, vocabularies, device=place)
     except StoppedError as error:
         raise _stopped(error, found, seconds, memory) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _plain(overrides: dict[str, Any]) -> dict[str, Any]:
+def _plain(overrides: Mapping[str, Any]) -> dict[str, Any]:
     return {w: str(v) if isinstance(v, os.PathLike) else v for w, v in overrides.items()}
 
 

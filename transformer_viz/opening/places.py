@@ -57,10 +57,13 @@ def _clear_at_the_end() -> None:
     atexit.register(clear)
 
 
-def readable(found: Candidate) -> tuple[str, ...]:
+def readable(found: Candidate, *vocabularies: Path) -> tuple[str, ...]:
     """What has to be read to open a checkpoint: its folder, that of its adapter, where links in
-    them lead, and nanoGPT's characters, which stand beside it."""
-    return tuple(dict.fromkeys(str(place) for place in _places(found)))
+    them lead, nanoGPT's characters, which stand beside it, and vocabularies that were named."""
+    named = [place for path in vocabularies for place in (path.parent, path.resolve().parent)]
+    folders = [path for path in vocabularies if path.is_dir()]
+    places = (*_places(found), *named, *folders)
+    return tuple(dict.fromkeys(str(place) for place in places))
 
 
 def _places(found: Candidate) -> Iterator[Path]:

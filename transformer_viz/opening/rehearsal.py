@@ -12,6 +12,7 @@ from typing import Any
 
 from ..checkpoints.common.model import Model
 from ..checkpoints.files.errors import CheckpointError, CheckpointMissing
+from ..checkpoints.given_vocabularies import given_vocabularies
 from ..checkpoints.hugging_face.library import library
 from ..checkpoints.loader import discover, load, open_as, recognised
 from ..confinement.channel import Channel
@@ -66,21 +67,30 @@ def run_sample(model: Model) -> None:
 
 
 def rehearse(channel: Channel) -> None:
-    """Answer one request: ``thing`` and ``overrides`` as of `load`."""
+    """Answer one request: ``thing``, ``overrides`` and ``vocabularies`` as of `load`."""
     request = channel.receive()
     try:
-        answer = opened(str(request["thing"]), request["overrides"], Path.cwd())
+        answer = opened(
+            str(request["thing"]), request["overrides"], Path.cwd(), request.get("vocabularies")
+        )
     except BaseException as error:  # a stranger's file can raise anything
         answer = refusal(error)
     channel.send(answer)
 
 
-def opened(thing: str, overrides: dict[str, Any], folder: Path) -> dict[str, Any]:
+def opened(
+    thing: str,
+    overrides: dict[str, Any],
+    folder: Path,
+    vocabularies: dict[str, str] | None = None,
+) -> dict[str, Any]:
     """Open a checkpoint, run a sample through it, and give what the server needs to build it."""
     found, words = discover(thing, overrides)
     told = hand_over(*recognised(found, overrides.get("layout")), folder)
     layout, plain = taken(discover(thing, overrides)[0], told, folder)
-    run_sample(open_as(layout, plain, words, device="cpu"))
+    paths = vocabularies or {}
+    given = given_vocabularies(paths.get("tokenizer"), paths.get("target_tokenizer"))
+    run_sample(open_as(layout, plain, words, given, device="cpu"))
     return told
 
 

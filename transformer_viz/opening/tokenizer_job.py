@@ -7,14 +7,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..checkpoints.common.dictionaries import read_byte_pairs
 from ..checkpoints.files.plain_pickle import read_plain_pickle
 from ..checkpoints.hugging_face.library import library
 from ..checkpoints.hugging_face.side_files import makes_pairs, open_tokenizer
+from ..checkpoints.vocabularies.dictionaries import read_byte_pairs
+from ..checkpoints.vocabularies.reading import read_here
 from ..confinement.channel import MOST, Channel
 from ..preprocessing.elsewhere import SPECIAL
-from ..preprocessing.hugging_face import NO_LANGUAGES, added_special_ids, pieces_of, without_panics
+from ..preprocessing.hugging_face import (
+    NO_LANGUAGES,
+    added_special_ids,
+    encode_target,
+    pieces_of,
+    separate_words,
+    without_panics,
+)
 from ..preprocessing.tokenizers import processor
+from ..preprocessing.word_tables import WordTable
 from .plain_data import encode
 from .rehearsal import refusal
 
@@ -41,12 +50,18 @@ def serve(channel: Channel) -> None:
 
 def _pieces(request: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     made = processor(base64.b64decode(request["content"]))
+    return made, _of_pieces(made)
+
+
+def _of_pieces(made: Any) -> dict[str, Any]:
+    """What the server must know of a sentencepiece model."""
     every = list(range(made.get_piece_size()))
-    return made, {
+    return {
         "pieces": made.id_to_piece(every),
         "control": [i for i in every if made.is_control(i)],
         "bos": made.bos_id(),
         "eos": made.eos_id(),
+        "pad": made.pad_id(),
     }
 
 
@@ -65,13 +80,30 @@ def _facts(made: Any) -> dict[str, Any]:
     """What the server must know of a tokenizer of the library without asking each time."""
     language = getattr(made, "tgt_lang", NO_LANGUAGES)
     named = {} if language == NO_LANGUAGES else {"language": language and str(language)}
+    words = separate_words(made)
     return named | {
-        "pieces": list(pieces_of(made)),
+        "target": [] if words is None else list(words[1]),
+        "pieces": list(words[0] if words else pieces_of(made)),
         "special": list(made.all_special_ids),
         "added": sorted(added_special_ids(made)),
         "named": {role: getattr(made, f"{role}_token_id", None) for role in SPECIAL},
         "pair": int(made.num_special_tokens_to_add(pair=True)) if makes_pairs(made) else 0,
     }
+
+
+def _vocabulary(request: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """A vocabulary file of any kind; ``form`` says which it is."""
+    made = read_here(Path(request["file"]))
+    if isinstance(made, WordTable):
+        return None, {"form": "words", **_of_words(made)}
+    if hasattr(made, "all_special_ids"):
+        return made, {"form": "library", "facts": _facts(made)}
+    return made, {"form": "pieces", **_of_pieces(made)}
+
+
+def _of_words(table: WordTable) -> dict[str, Any]:
+    target = None if table.target is None else _of_words(table.target)
+    return {"words": list(table.words), "roles": dict(table.roles), "target": target}
 
 
 def _plain_pickle(request: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -83,6 +115,7 @@ MAKERS: dict[str, Callable[[dict[str, Any]], tuple[Any, dict[str, Any]]]] = {
     "library": _library,
     "byte_pairs": _byte_pairs,
     "plain_pickle": _plain_pickle,
+    "vocabulary": _vocabulary,
 }
 
 
@@ -95,6 +128,8 @@ def _used(thing: Any, request: dict[str, Any]) -> dict[str, Any]:
         return {"ids": thing.encode(request["text"])}
     words = ("text", "text_pair", "text_target")
     given = {word: request[word] for word in words if request[word] is not None}
+    if set(given) == {"text_target"} and not request["special"]:
+        return {"ids": encode_target(thing, given["text_target"])}
     made = thing(**given, add_special_tokens=request["special"])
     answer: dict[str, Any] = {"ids": list(made["input_ids"])}
     if "text_pair" in given:

@@ -58,6 +58,17 @@ class Workshop:
     def plain_pickle(self, path: Path) -> Any:
         return decode(self._made({"make": "plain_pickle", "file": str(path)})[1].get("content"), {})
 
+    def vocabulary(self, path: Path) -> RemotePieces | RemoteTokenizer | dict[str, Any]:
+        made, answer = self._made({"make": "vocabulary", "file": str(path)})
+        if answer.get("form") == "pieces":
+            return RemotePieces(partial(self.ask, made), answer)
+        if answer.get("form") == "library":
+            facts = answer.get("facts")
+            return RemoteTokenizer(
+                partial(self.ask, made), facts if isinstance(facts, dict) else {}
+            )
+        return answer
+
     # ---- the process -----------------------------------------------------------------------------
 
     @property

@@ -37,6 +37,9 @@ class Maker(Protocol):
     def plain_pickle(self, path: Path) -> Any:
         """What a pickle of plain data holds."""
 
+    def vocabulary(self, path: Path) -> RemotePieces | RemoteTokenizer | dict[str, Any]:
+        """What a vocabulary file holds; of a list of words the words and roles, as plain data."""
+
 
 _maker: ContextVar[Maker | None] = ContextVar("maker", default=None)
 
@@ -63,13 +66,16 @@ class RemotePieces:
         self._ask = ask
         self._pieces = texts(facts.get("pieces"), MOST_PIECES)
         self._control = frozenset(ids(facts.get("control")))
-        self._bos, self._eos = (_role(facts.get(word)) for word in ("bos", "eos"))
+        self._bos, self._eos, self._pad = (_role(facts.get(w)) for w in ("bos", "eos", "pad"))
 
     def bos_id(self) -> int:
         return self._bos
 
     def eos_id(self) -> int:
         return self._eos
+
+    def pad_id(self) -> int:
+        return self._pad
 
     def get_piece_size(self) -> int:
         return len(self._pieces)
@@ -103,7 +109,8 @@ class RemoteTokenizer:
 
     def __init__(self, ask: Ask, facts: dict[str, Any]) -> None:
         self._ask = ask
-        self._pieces = texts(facts.get("pieces"), MOST_PIECES)
+        self._pieces = self.pieces = texts(facts.get("pieces"), MOST_PIECES)
+        self.target_pieces = texts(facts.get("target") or [], MOST_PIECES)
         self.all_special_ids = ids(facts.get("special"))
         self.added_special_ids = ids(facts.get("added", []))
         if "language" in facts:

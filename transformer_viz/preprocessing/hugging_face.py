@@ -10,6 +10,7 @@ from typing import Any
 
 from ..core.errors import is_fault, is_panic
 from ..core.trace_parts import Tokens
+from .elsewhere import RemoteTokenizer
 from .tokenizers import arrange, piece, swallowed, whole
 
 PROBE = "a"  # a text whose special tokens are looked at
@@ -48,6 +49,8 @@ class HuggingFaceText:
     Args:
         tokenizer: the library's.
         start_id: the decoder's start token (``decoder_start_token_id`` of the model's config).
+        side: ``source`` or ``target`` for a tokenizer that holds a vocabulary of each
+            (:func:`separate_words`).
         framed: whether a target gets what the tokenizer itself puts before it too, as the library
             does in training: ``[start, language, pieces]`` of NLLB. The end token is left out.
         forced_id: what stands there instead, because the model must write it first.
@@ -62,12 +65,13 @@ class HuggingFaceText:
         tokenizer: Any,
         *,
         start_id: int | None = None,
+        side: str = "",
         framed: bool = False,
         forced_id: int | None = None,
         language_starts: bool = False,
         end_ids: Collection[int] = (),
     ):
-        self._tokenizer = tokenizer
+        self._tokenizer, self._side = tokenizer, side
         self._start, self._framed, self._forced = start_id, framed, forced_id
         self._language_starts = language_starts
         self._ends = set(end_ids)
@@ -75,6 +79,11 @@ class HuggingFaceText:
         self._lock = threading.Lock()
         self._special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
         self._special |= added_special_ids(tokenizer).intersection(end_ids)
+        self._own_words = separate_words(tokenizer) if side else None
+        if self._own_words is not None and side == "target":  # those ids are of the source
+            source, target = self._own_words
+            marks = {source[i] for i in self._special if i < len(source)}
+            self._special = {i for i, word in enumerate(target) if word in marks}
         if start_id is not None:
             self._special.add(start_id)
 
@@ -91,6 +100,8 @@ class HuggingFaceText:
 
     @cached_property
     def pieces(self) -> Sequence[str]:
+        if self._own_words is not None:
+            return self._own_words[self._side == "target"]
         with without_panics():
             return pieces_of(self._tokenizer)
 
@@ -155,14 +166,14 @@ class HuggingFaceText:
         """The ids of a target; a tokenizer that needs a language and has none reads a source."""
         tokenizer, language = self._tokenizer, self.language
         try:
-            made = tokenizer(text_target=text, add_special_tokens=special)
+            made = encode_target(tokenizer, text, special=special)
         except (KeyError, ValueError):
             if language is not None:
                 raise
-            made = tokenizer(text, add_special_tokens=False)
+            made = list(tokenizer(text, add_special_tokens=False)["input_ids"])
         if language is None and tokenizer.tgt_lang is not None:
             tokenizer.tgt_lang = None  # some take the source's from then on
-        return list(made["input_ids"])
+        return made
 
     def pair_ids(self, first: str, second: str) -> tuple[list[int], list[int]]:
         """Both texts as one source, and for each token the segment that this tokenizer gives it.
@@ -182,6 +193,9 @@ class HuggingFaceText:
 
     def decode(self, ids: Sequence[int]) -> str:
         known = [int(i) for i in ids if 0 <= i < len(self.pieces) and i not in self._special]
+        if self._own_words is not None and self._side == "source":  # the library's is the target's
+            joined = "".join(self.pieces[i] for i in known)
+            return joined.replace("</w>", " ").replace("▁", " ").strip()
         with self._lock, without_panics():
             return str(self._tokenizer.decode(known))
 
@@ -207,6 +221,43 @@ def added_special_ids(tokenizer: Any) -> set[int]:
         return set(known)
     added = getattr(tokenizer, "added_tokens_decoder", None) or {}
     return {int(token) for token, piece in added.items() if getattr(piece, "special", False)}
+
+
+def encode_target(tokenizer: Any, text: str, *, special: bool = False) -> list[int]:
+    """Return the ids of a target's text, with what the tokenizer puts around it if ``special``.
+
+    FSMT's tokenizer cuts a target well, but looks its pieces up among those of the source.
+    """
+    if getattr(tokenizer, "tgt_vocab_file", None) is None:
+        made = tokenizer(text_target=text, add_special_tokens=special)
+        return list(made["input_ids"])
+    words = {word: i for i, word in tokenizer.decoder.items()}
+    unknown = words.get(tokenizer.unk_token, 0)
+    return [words.get(piece, unknown) for piece in tokenizer.tokenize(text)]
+
+
+def separate_words(tokenizer: Any) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The words of source and target of a tokenizer that holds a vocabulary of each.
+
+    Marian's with separate vocabularies and FSMT's are such; None for all others.
+    """
+    if isinstance(tokenizer, RemoteTokenizer):
+        words = tokenizer.target_pieces
+        return None if not words else (tokenizer.pieces, words)
+    source: Any = getattr(tokenizer, "encoder", None)
+    target: Any = getattr(tokenizer, "target_encoder", None)
+    if getattr(tokenizer, "tgt_vocab_file", None) is not None:  # FSMT's decoder is the target's
+        target = {word: i for i, word in getattr(tokenizer, "decoder", {}).items()}
+    elif not getattr(tokenizer, "separate_vocabs", False):
+        return None
+    if not isinstance(source, dict) or not isinstance(target, dict):
+        return None
+    return _by_id(source), _by_id(target)
+
+
+def _by_id(words: dict[str, int]) -> tuple[str, ...]:
+    named = {int(i): str(word) for word, i in words.items()}
+    return tuple(named.get(i, f"#{i}") for i in range(max(named, default=-1) + 1))
 
 
 def _owners(texts: Sequence[int | None]) -> list[int]:

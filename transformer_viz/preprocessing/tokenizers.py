@@ -19,6 +19,7 @@ import sentencepiece
 from ..core.trace_parts import Tokens
 from .elsewhere import RemotePieces, maker
 
+Pieces = sentencepiece.SentencePieceProcessor | RemotePieces
 SHAPES = {"\n": "↵", "\t": "⇥"}
 MAX_UTF8_BYTES = 4  # bytes that one character can take in UTF-8
 
@@ -71,7 +72,7 @@ def target_side(tokenizer: Tokenizer) -> Tokenizer:
 
 
 class SentencePieceText:
-    """A sentencepiece model, from its file or from the bytes of it.
+    """A sentencepiece model: its file, the bytes of it, or its processor.
 
     ``bos_id`` and ``eos_id`` are the start and end token where the model uses others than the
     file names. The unknown token is no special one: it stands for something that was typed.
@@ -81,10 +82,15 @@ class SentencePieceText:
     """
 
     def __init__(
-        self, model: bytes | str | Path, *, bos_id: int | None = None, eos_id: int | None = None
+        self,
+        model: bytes | str | Path | Pieces,
+        *,
+        bos_id: int | None = None,
+        eos_id: int | None = None,
     ):
-        content = model if isinstance(model, bytes) else Path(model).read_bytes()
-        self._processor = processor(content)
+        if isinstance(model, str | Path):
+            model = Path(model).read_bytes()
+        self._processor: Pieces = processor(model) if isinstance(model, bytes) else model
         self.bos_id = self._processor.bos_id() if bos_id is None else bos_id
         self.eos_id = self._processor.eos_id() if eos_id is None else eos_id
         size = self._processor.get_piece_size()
@@ -128,7 +134,8 @@ class PlainIds:
 
     Nothing is added to them; only an empty text gives the end token (or, as a target, the start
     token), where the model has one. ``end_ids`` end a text as well. ``size`` and ``target_size``
-    (by default the same) bound the ids of the two sides; None leaves them open.
+    (by default the same) bound the ids of the two sides; None leaves them open. ``advice`` begins
+    the sentence of a refusal.
     """
 
     def __init__(
@@ -140,8 +147,9 @@ class PlainIds:
         bos_id: int | None = None,
         eos_id: int | None = None,
         end_ids: Sequence[int] = (),
+        advice: str = "This model has no vocabulary",
     ):
-        self.size = size
+        self.size, self._advice = size, advice
         self.target_size = size if target_size is None else target_size
         self.bos_id, self.eos_id = bos_id, eos_id
         self._special = {pad_id, bos_id, eos_id, *end_ids}
@@ -169,7 +177,7 @@ class PlainIds:
         words = text.replace(",", " ").split()
         if not words and alone is not None:
             return [alone]
-        advice = "This model has no vocabulary: type token ids such as 2 45 3"
+        advice = f"{self._advice}: type token ids such as 2 45 3"
         advice += "." if size is None else f", each from 0 to {size - 1}."
         for word in words:
             if not (word.isascii() and word.isdecimal()):
@@ -181,7 +189,7 @@ class PlainIds:
         return [int(word) for word in words]
 
 
-def processor(content: bytes) -> sentencepiece.SentencePieceProcessor | RemotePieces:
+def processor(content: bytes) -> Pieces:
     """The sentencepiece model in the bytes of its file; elsewhere, where a `Maker` is at work.
 
     Raises:
@@ -281,6 +289,7 @@ def _byte_alphabet() -> dict[str, int]:
 
 
 _BYTES = _byte_alphabet()
+BYTE_LETTERS = {byte: letter for letter, byte in _BYTES.items()}
 
 
 def _characters(parts: Sequence[bytes]) -> tuple[list[str], list[str]]:

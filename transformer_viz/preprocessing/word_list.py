@@ -2,40 +2,45 @@
 
 fairseq, OpenNMT and character models keep such lists. A text is split at its spaces, as these
 programs read their files; a text that was cut into subwords before is typed as it was cut
-(``the c@@ at``), unless the sentencepiece model that cut it is at hand.
+(``the c@@ at``), unless the sentencepiece model that cut it is at hand. Lists that a user gives
+split a text as `word_splitter` does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 
 from ..core.trace_parts import Tokens
+from .special_names import BARE, BRACKETED
 from .tokenizers import arrange, piece, processor, visible, whole
 
 #: Marks of a cut: ``@@`` after a piece that goes on, ``￭`` where two pieces join, ``▁`` before a
 #: piece that begins a word.
 MARKS = ("@@", "￭", "▁")
+BOUNDS = (("", ""), ("▁", ""), ("", "</w>"))  # what lists write before or after a whole word
 
 
 class WordText:
     """A list of words, one for a text's source and perhaps another for its target.
 
-    ``pieces`` are the words by id; ``unknown`` is the id of any other word; ``special`` are the
-    ids that are no text. ``ends`` says that a source ends with ``eos_id``; a target starts
-    with ``bos_id``. ``split`` cuts a text into words. ``target`` is the vocabulary of the other
-    side, where it has its own.
+    ``pieces`` are the words by id; ``unknown`` is the id of any other word, None to refuse one;
+    ``special`` are the ids that are no text. ``ends`` says that a source ends with ``eos_id``; a
+    target starts with ``bos_id``. ``split`` cuts a text into words, which ``joint`` puts together
+    again. ``target`` is the vocabulary of the other side, where it has its own.
     """
 
     def __init__(
         self,
         pieces: Sequence[str],
         *,
-        unknown: int,
-        bos_id: int,
-        eos_id: int,
+        unknown: int | None,
+        bos_id: int | None,
+        eos_id: int | None,
         special: Sequence[int],
         ends: bool,
         split: Callable[[str], list[str]] = str.split,
+        joint: str = " ",
         target: WordText | None = None,
     ):
         self.pieces: Sequence[str] = tuple(pieces)
@@ -43,15 +48,20 @@ class WordText:
         self.target = self if target is None else target
         self._ids = {word: number for number, word in enumerate(self.pieces)}
         self._unknown, self._special, self._ends = unknown, frozenset(special), ends
-        self._split = split
+        self._split, self._joint = split, joint
         counts = {mark: sum(mark in word for word in self.pieces) for mark in MARKS}
         self._mark = max(MARKS, key=lambda mark: counts[mark]) if any(counts.values()) else ""
 
     def source_ids(self, text: str) -> list[int]:
-        return [*self._read(text), *[self.eos_id] * self._ends]
+        end = [] if self.eos_id is None or not self._ends else [self.eos_id]
+        return [*self._read(text), *end]
 
     def target_ids(self, text: str) -> list[int]:
-        return [self.bos_id, *self.target._read(text)]
+        words = self.target._read(text)
+        if self.bos_id is None:
+            return words
+        typed = words[:1] == [self.bos_id] and is_mark(piece(self.target.pieces, self.bos_id))
+        return words if typed else [self.bos_id, *words]
 
     def prompt_ids(self, text: str) -> list[int]:
         return self.target_ids(text)
@@ -60,7 +70,7 @@ class WordText:
         words = [piece(self.pieces, i) for i in ids if i not in self._special]
         if self._mark == "▁":
             return "".join(words).replace("▁", " ").strip(" ")
-        text = " ".join(words)
+        text = self._joint.join(words)
         if self._mark == "￭":
             return text.replace(" ￭", "").replace("￭ ", "").replace("￭", "")
         return (text + " ").replace("@@ ", "").removesuffix(" ") if self._mark else text
@@ -74,7 +84,16 @@ class WordText:
         return ()  # a word that is not in the list shows as the unknown one
 
     def _read(self, text: str) -> list[int]:
-        return [self._ids.get(word, self._unknown) for word in self._split(whole(text))]
+        return [self._id(word) for word in self._split(whole(text))]
+
+    def _id(self, word: str) -> int:
+        token = self._ids.get(word, self._unknown)
+        if token is None:
+            raise ValueError(
+                f"The word {word[:40]!r} is not in the vocabulary of {len(self.pieces):,} words, "
+                "which names no token for unknown words. Take another word, or type token ids."
+            )
+        return token
 
     def _starts(self, pieces: Sequence[str]) -> list[bool]:
         """Which pieces begin a word, as the cuts are marked in this vocabulary."""
@@ -86,6 +105,55 @@ class WordText:
             not (before.endswith("￭") or word.startswith("￭"))
             for before, word in zip(("", *pieces), pieces, strict=False)
         ]
+
+
+WORD = re.compile(r"\w+|[^\w\s]")
+
+
+def word_splitter(ids: Mapping[str, int]) -> Callable[[str], list[str]]:
+    """What splits a text into the words of a list.
+
+    What stands between blanks is one word where the list has it; else it is split into words
+    and punctuation marks (``\\w+|[^\\w\\s]``). A word that the list lacks is looked for in lower
+    case. Where all words are single characters, a text is split into characters.
+    """
+    plain = [word for word in ids if len(word) == 1]
+    others = [word for word in ids if len(word) > 1 and not is_mark(word)]
+    if plain and not others:
+        return lambda text: _characters(text, ids)
+
+    def split(text: str) -> list[str]:
+        found: list[str] = []
+        for word in text.split():
+            whole_word = _known(word, ids)
+            parts = WORD.findall(word) if whole_word is None else [whole_word]
+            found += [_known(part, ids) or part for part in parts]
+        return found
+
+    return split
+
+
+def is_mark(word: str) -> bool:
+    """Whether a word is written as special tokens are, in brackets or bare."""
+    return word in BARE or BRACKETED.fullmatch(word) is not None
+
+
+def _known(word: str, ids: Mapping[str, int]) -> str | None:
+    """A word as the list writes it: as it is, with the mark of a word's start or end, in lower
+    case."""
+    forms = (f"{start}{form}{end}" for form in (word, word.lower()) for start, end in BOUNDS)
+    return next((form for form in forms if form in ids), None)
+
+
+def _characters(text: str, ids: Mapping[str, int]) -> list[str]:
+    """The characters of a text, marks such as ``<eos>`` whole, and blanks that the list has."""
+    found: list[str] = []
+    for part in re.split(r"(\s)", text):
+        whole_mark = len(part) > 1 and part in ids
+        for character in [part] if whole_mark else part:
+            if character in ids or not character.isspace():
+                found.append(_known(character, ids) or character)
+    return found
 
 
 def sentencepiece_split(model: bytes) -> Callable[[str], list[str]]:

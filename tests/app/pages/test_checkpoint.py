@@ -19,8 +19,10 @@ import torch
 from streamlit.runtime.caching import clear_session_resource_cache
 from streamlit.testing.v1 import AppTest
 
+from tests.support.two_vocabularies import SOURCE, TARGET, tutorial_file
 from transformer_viz.app.checkpoint import uploads
 from transformer_viz.app.checkpoint.facts import block_table
+from transformer_viz.app.engine.model_names import read_words
 from transformer_viz.app.ui.progress import MARKS
 from transformer_viz.checkpoints import load, loader
 from transformer_viz.checkpoints.common import native
@@ -401,6 +403,34 @@ def test_several_files_and_a_zip_open_like_the_folder(visit: Visit, below: Path)
         assert "upload it again" in told(stranger) and stranger.session_state["model"] == "tiny"
         stranger = look(visit, checkpoint=name)
         assert "upload it again" in told(stranger) and 'data-what="facts"' not in html(stranger)
+
+
+def test_files_whose_side_is_not_clear_are_asked_for(visit: Visit, tmp_path: Path) -> None:
+    weights = tutorial_file(tmp_path / "model").read_bytes()
+    words = {"first__txt": "\n".join(SOURCE).encode(), "second__txt": "\n".join(TARGET).encode()}
+    app = drop(look(visit), model__pt=weights, config__json=b'{"heads": 2}', **words)
+    assert "tokens are typed as numbers" in html(app)
+    for label, file in {
+        "Source vocabulary": "first.txt",
+        "Target vocabulary": "second.txt",
+    }.items():
+        asked = next(one for one in app.selectbox if one.label == label)
+        assert {"first.txt", "second.txt"} <= set(asked.options)
+        app = asked.set_value(file).run()
+        assert not app.error and not app.exception
+    assert "<code>dog</code>" in html(app) and "Give the other" not in html(app)
+    name = app.session_state["checkpoint"]
+    assert name.endswith('//{"source_vocabulary":"first.txt","target_vocabulary":"second.txt"}')
+    assert name.startswith("upload:")
+    app.button(key="said-target_vocabulary").click().run()
+    assert "Give the other as target_tokenizer=" in html(app)
+    named = drop(look(visit), model__pt=weights, config__json=b'{"heads": 2}',
+                 src__txt=words["first__txt"], tgt__txt=words["second__txt"])  # fmt: skip
+    assert "<code>dog</code>" in html(named)
+    assert not [one for one in named.selectbox if one.label == "Source vocabulary"]
+    for place in ("../a.txt", "/etc/passwd", ".hidden", "a/b.txt"):
+        with pytest.raises(ValueError, match="holds no words of a config"):
+            read_words(json.dumps({"source_vocabulary": place}))
 
 
 def test_an_upload_goes_when_its_visit_ends(visit: Visit, below: Path) -> None:

@@ -155,9 +155,9 @@ def of_config(config: Mapping[str, Any], spelled: bool) -> Kind | None:
 
 def of_model(model: Model) -> Kind:
     """The kind of a loaded model."""
-    from ...preprocessing.tokenizers import PlainIds
+    from ...preprocessing.vocabularies import types_ids
 
-    spelled = model.takes != "text" or not isinstance(model.tokenizer, PlainIds)
+    spelled = model.takes != "text" or not types_ids(model.tokenizer)
     return Kind(
         arrangement=model.kind,
         takes=model.takes,

@@ -19,7 +19,7 @@ from ...i18n import say
 from . import hub_models
 from .memory import give_back
 from .model_catalog import Shelf, Shelved
-from .model_names import HUB, UPLOAD, find_below, is_own, parted, veiled
+from .model_names import HUB, UPLOAD, VOCABULARIES, find_below, is_own, parted, veiled
 from .task import Abandoned, Task
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ class Models:
             shelved = loading.shelved
             way = load if shelved.in_the_box or not settings.APART.on else open_apart
             place = "cpu" if loading.name in self._on_processor else None
-            words = shelved.overrides | _base_of(shelved)
+            words = _words_of(shelved) | _base_of(shelved)
             model = way(str(shelved.path), device=place, **words)
         except BaseException as error:
             loading.promise.set_exception(_bare(error, loading.shelved.path.parent))
@@ -240,6 +240,14 @@ def _warm_up() -> None:
     from ...opening.places import NURSERY
 
     NURSERY.warm()
+
+
+def _words_of(shelved: Shelved) -> dict[str, Any]:
+    """The words that a visitor said; vocabulary files are those in the folder of the weights."""
+    return {
+        VOCABULARIES.get(word, word): str(shelved.folder / value) if word in VOCABULARIES else value
+        for word, value in shelved.overrides.items()
+    }
 
 
 def _base_of(shelved: Shelved) -> dict[str, Any]:

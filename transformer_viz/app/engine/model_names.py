@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,12 @@ PATH, UPLOAD, HUB, MORE = "path:", "upload:", "hub:", "//"
 MAX_OVERRIDE_CHARACTERS = 4_000  # characters of overridden words in a name
 #: What `load` itself is told; no words of a config, and places on the server among them.
 NOT_WORDS = (
-    *("thing", "device", "tokenizer", "max_memory", "offload_folder", "base"),
+    *("thing", "device", "tokenizer", "target_tokenizer", "max_memory", "offload_folder", "base"),
     *("revision", "allow_pickle"),
 )
+#: Words that name a vocabulary file beside the weights, and those of `load` that they stand for.
+VOCABULARIES = {"source_vocabulary": "tokenizer", "target_vocabulary": "target_tokenizer"}
+FILE = re.compile(r"\w[\w. +-]{0,199}")
 
 
 class NotHere(KeyError):
@@ -74,6 +78,8 @@ def read_words(text: str) -> dict[str, Any]:
 
 
 def _is_word(item: tuple[str, Any]) -> bool:
+    if item[0] in VOCABULARIES:
+        return isinstance(item[1], str) and FILE.fullmatch(item[1]) is not None
     return (
         item[0].isidentifier() and item[0] not in NOT_WORDS and not isinstance(item[1], dict | list)
     )

@@ -14,7 +14,14 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 from ... import settings
 from ...core.errors import is_fault
 from ...i18n import mark, say
-from ..checkpoint import config_table, facts, hub_offer, stored_run, uploads
+from ..checkpoint import (
+    config_table,
+    facts,
+    hub_offer,
+    stored_run,
+    uploads,
+    vocabulary_choice,
+)
 from ..engine import model_names
 from ..engine.engine import Engine
 from ..lessons import navigation
@@ -206,6 +213,7 @@ def _understood(engine: Engine, name: str) -> None:
         notices.mark_answered()  # what this model lacks of the last one's state was not asked for
         navigation.open_page(navigation.FIRST)
     facts.rows_named(found.kind)
+    vocabulary_choice.choose(engine.shelf[name].path, found, name, _look_at)
     facts.trust(found.findings, found.guessed)
     config_table.table(found, name, _look_at)
     facts.contents(found)

@@ -6,7 +6,6 @@ import argparse
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,16 +13,16 @@ from torch import Tensor, nn
 
 from ...model import ModelConfig, Transformer
 from ...model.positional_encoding import places
-from ...preprocessing.tokenizers import PlainIds, SentencePieceText, Tokenizer
+from ...preprocessing.tokenizers import PlainIds, Tokenizer
 from ..files.reading import CheckpointError, Weights
 from . import native
 from .candidate import Candidate
 from .fill_weights import build
 from .model import Model
 from .rename_keys import Table
+from .vocabularies import filled, named_ids, settled
 
 WORDS = native.WORDS
-VOCABULARIES = ("vocabulary.model", "*.model", "*.spm")
 #: What most code bases never vary: the last source of their words, with the origin ``layout``.
 PLAIN: dict[str, Any] = {
     "norm_kind": "layer",
@@ -113,13 +112,13 @@ def build_reference_model(found: Candidate, plan: ReferencePlan) -> Model:
     built = build(lambda: plan.module(config), weights, plan.table, plan.optional)
     assert isinstance(built, Transformer)
     ids = native.special_ids(plan.words)
-    tokenizer = plan.tokenizer
+    tokenizer, note = filled(found, plan.tokenizer)
+    notes = list(filter(None, (*plan.notes, note)))
     if tokenizer is None:
-        tokenizer = vocabulary(found.folder, config)
-    notes = (*plan.notes, plan.closed) if plan.closed and tokenizer is None else tuple(plan.notes)
-    if tokenizer is None:
+        notes += [plan.closed] if plan.closed and not note else []
         source = config.source_vocab if config.encoder_layers else config.target_vocab
         tokenizer = PlainIds(source or None, target_size=config.target_vocab or None, **ids)
+    tokenizer, more = settled(tokenizer, ids, native.tables_of(built))
     first = next(tensor for tensor in weights.tensors.values() if tensor.is_floating_point())
     return replace(
         native.wrap(built, tokenizer, native.name_of(weights.path)),
@@ -130,9 +129,15 @@ def build_reference_model(found: Candidate, plan: ReferencePlan) -> Model:
         folder=found.folder,
         provenance={word: plan.origins.get(word, "default") for word in config.to_dict()},
         max_tokens=None if config.positions == "none" else config.max_positions,
-        notes=notes,
+        notes=(*notes, *more),
         **ids,
     )
+
+
+def typed_ids(settings: Mapping[str, Any]) -> PlainIds:
+    """Ids typed as numbers, for a translator of these words without a vocabulary."""
+    ids = native.special_ids(settings)
+    return PlainIds(settings["source_vocab"], target_size=settings["target_vocab"], **ids)
 
 
 def _check_positions(config: ModelConfig, plan: ReferencePlan, weights: Weights) -> None:
@@ -218,30 +223,6 @@ def same_matrix(weights: Weights, one: str, other: str) -> bool:
     return a is not None and b is not None and a.shape == b.shape and torch.equal(a, b)
 
 
-def special_ids(found: Candidate) -> dict[str, int]:
-    """The start and end token that the sentencepiece model beside the weights names."""
-    path = vocabulary_file(found.folder)
-    if path is None:
-        return {}
-    text = SentencePieceText(path)
-    named = {"bos_id": text.bos_id, "eos_id": text.eos_id}
-    return {word: token for word, token in named.items() if token >= 0}
-
-
-def vocabulary(folder: Path, config: ModelConfig) -> SentencePieceText | None:
-    """The one sentencepiece model in the folder of the weights, if there is one.
-
-    Raises:
-        CheckpointError: it has more pieces than the model knows tokens.
-    """
-    path = vocabulary_file(folder)
-    return None if path is None else native.vocabulary(path, config)
-
-
-def vocabulary_file(folder: Path) -> Path | None:
-    """The sentencepiece model beside the weights; none where it is not clear which."""
-    for name in VOCABULARIES:
-        files = [path for path in sorted(folder.glob(name)) if path.is_file()]
-        if files:
-            return files[0] if len(files) == 1 else None
-    return None
+def special_ids(found: Candidate, tokenizer: Tokenizer | None = None) -> dict[str, int]:
+    """The special tokens that the vocabularies name: the user's, or those beside the weights."""
+    return named_ids(found, tokenizer)

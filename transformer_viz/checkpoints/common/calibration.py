@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ...preprocessing.tokenizers import PlainIds
+from ...preprocessing.tokenizers import PlainIds, target_side
+from ...preprocessing.vocabularies import types_ids
 from .build_reference import possible_heads
 from .model import Model
 from .word_checks import usual_heads
@@ -122,7 +123,8 @@ def _losses(
     rest. Empty without a vocabulary, and where there is nothing to choose.
     """
     others = [candidate for candidate in candidates if candidate != usual]
-    if isinstance(model.tokenizer, PlainIds) or not others:
+    typed = types_ids(model.tokenizer) or isinstance(target_side(model.tokenizer), PlainIds)
+    if typed or not others:
         return {}
     try:
         tried = {usual: sample_losses(model), others[0]: sample_losses(make({word: others[0]}))}

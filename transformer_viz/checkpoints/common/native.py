@@ -19,11 +19,13 @@ from torch import Tensor
 from ...model import ModelConfig, Transformer
 from ...model.cache import DecoderCache, padded_before
 from ...preprocessing.tokenizers import PlainIds, SentencePieceText, Tokenizer
+from ...preprocessing.vocabularies import Tables, Vocabularies
 from ..files.reading import CheckpointError, Weights
 from .bundled import PREFERRED, WEIGHTS, vocabulary_of
 from .candidate import Candidate
 from .fill_weights import build
 from .model import Calls, Model
+from .vocabularies import filled, settled
 
 NAME = "transformer_viz"
 #: What config.json says beside the words.
@@ -75,11 +77,20 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     module = build(lambda: Transformer(words), weights)
     assert isinstance(module, Transformer)
     folder = found.folder
-    pieces = vocabulary_of(folder)
-    if tokenizer is None and pieces.is_file():
+    pieces, tables, note = vocabulary_of(folder), tables_of(module), ""
+    if tables.source == tables.target:  # vocabulary.model is that of both sides
+        tables = dataclasses.replace(tables, shared=tables.shared is not None or None)
+    if tokenizer is None and pieces.is_file() and tables.shared is not False:
         tokenizer = vocabulary(pieces, words)
+    else:
+        tokenizer, note = filled(found, tokenizer)
+    notes = [note] if note else []
+    if tokenizer is not None:
+        tokenizer, more = settled(tokenizer, special_ids(words.to_dict()), tables)
+        notes += more
     return dataclasses.replace(
         wrap(module, tokenizer, name_of(weights.path)),
+        notes=tuple(notes),
         title=str(config.get("title", "")),
         mask_id=_mask_id(config, words),
         file_dtype=weights.dtype,
@@ -112,6 +123,12 @@ def wrap(
     if device is not None:
         module.to(device)
     first = next(module.parameters())
+    ids, provenance = special_ids(config.to_dict()), dict.fromkeys(config.to_dict(), "module")
+    notes: tuple[str, ...] = ()
+    if isinstance(tokenizer, Vocabularies):
+        named = {word: i for word, i in tokenizer.named.items() if ids[word] is None}
+        ids, provenance = ids | named, provenance | dict.fromkeys(named, "sidecar")
+        tokenizer, notes = settled(tokenizer, ids, tables_of(module))
     return Model(
         name=name,
         module=module,
@@ -125,8 +142,9 @@ def wrap(
         gives="words" if config.target_vocab else "vectors",
         max_tokens=config.max_positions,
         dtype=str(first.dtype).removeprefix("torch."),
-        provenance=dict.fromkeys(config.to_dict(), "module"),
-        **special_ids(config.to_dict()),
+        provenance=provenance,
+        notes=notes,
+        **ids,
     )
 
 
@@ -331,6 +349,17 @@ def check_ids(given: Mapping[str, Any], words: ModelConfig) -> None:
 def special_ids(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Padding, start and end token, None for one that the model does not have (-1)."""
     return {word: None if settings[word] < 0 else settings[word] for word in IDS}
+
+
+def tables_of(module: Transformer) -> Tables:
+    """The tables of embeddings of a reference Transformer; equal ones are one vocabulary."""
+    config, shared = module.config, None
+    if config.kind == "encoder-decoder":
+        stacks: Any = (module.encoder, module.decoder)
+        tables = [getattr(stack.embedding, "tokens", None) for stack in stacks]
+        known = [table.weight for table in tables if table is not None]
+        shared = len(known) == 2 and known[0].shape == known[1].shape and torch.equal(*known)
+    return Tables(config.source_vocab or None, config.target_vocab or None, shared)
 
 
 def vocabulary(path: Path, words: ModelConfig) -> SentencePieceText:

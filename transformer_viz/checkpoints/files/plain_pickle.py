@@ -43,7 +43,11 @@ def read_plain_pickle(path: Path) -> Any:
             f"{path.name} has {size:,} bytes; a pickle that is opened here has at most "
             f"{MAX_PICKLE:,}. Remove it."
         )
-    content = path.read_bytes()
+    return parse_plain_pickle(path.read_bytes(), path)
+
+
+def parse_plain_pickle(content: bytes, path: Path) -> Any:
+    """The same from bytes; ``path`` says in errors whose they are."""
     try:
         strange = _strange_opcode(content)
         loaded = None if strange else NoNames(io.BytesIO(content)).load()

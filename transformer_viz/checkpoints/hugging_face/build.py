@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from ...preprocessing.audio import AudioReader
-from ...preprocessing.elsewhere import RemoteTokenizer
 from ...preprocessing.images import ImageReader
 from ..common.model import Model
 from ..common.number_type import name_of, rounding_note
@@ -39,30 +38,27 @@ from .parts import (
     vocabulary_size,
     words_config,
 )
-from .side_files import generation_words, makes_pairs
+from .side_files import (
+    as_vocabularies,
+    generation_words,
+    largest_vocabulary,
+    makes_pairs,
+    tokenizer_of,
+)
 from .special_tokens import (
     IDS,
-    face_of,
     names_start,
     of_language,
     opening,
     special_ids,
     target_notes,
+    text_options,
     writing_rules,
 )
 from .trial_run import ADVICE, LENGTH, Trial, runs_apart, try_out
 
 NAME = "hugging_face"
 ATTENDING = re.compile(r"^(full_|sliding_|chunked_)?attention|^hybrid")  # kinds of layers
-BASES = ("PreTrainedModel", "PreTrainedTokenizerBase")
-
-
-def of_library(thing: Any) -> bool:
-    """Whether a module or tokenizer in memory belongs to the transformers library."""
-    return isinstance(thing, RemoteTokenizer) or any(
-        base.__module__.startswith("transformers.") and base.__name__ in BASES
-        for base in type(thing).__mro__
-    )
 
 
 def wrap(
@@ -75,9 +71,9 @@ def wrap(
 ) -> Model:
     """A Model around a model of the library in memory, put into evaluation mode.
 
-    ``tokenizer`` may be one of the library's own. ``overrides`` may say ``pad_id``, ``bos_id``,
-    ``eos_id``, ``max_tokens``, ``task``, ``forced_bos_token_id`` and ``tgt_lang``; the rest is
-    built already.
+    ``tokenizer`` may be one of the library's own, or `Vocabularies`. ``overrides`` may say
+    ``pad_id``, ``bos_id``, ``eos_id``, ``max_tokens``, ``task``, ``forced_bos_token_id`` and
+    ``tgt_lang``; the rest is built already.
 
     Raises:
         CheckpointError: other overrides; a model without attention that could be shown.
@@ -111,7 +107,7 @@ def build_model(
 
     Args:
         module: the library's model; its config has every word.
-        tokenizer: the library's or ours; None for ids typed as numbers.
+        tokenizer: the library's, ours, or `Vocabularies`; None for ids typed as numbers.
         file: what ``config.json`` itself said.
         said: overrides in the config's names.
         overrides: what the user said, in any names.
@@ -125,11 +121,19 @@ def build_model(
     origin = "module" if folder is None else "file"
     beside, place = generation_words(module, folder, file, origin)
     file = file if config is whole else file.get("text_config") or {}
-    own = tokenizer if of_library(tokenizer) else None
+    tokenizer, own = as_vocabularies(tokenizer)
     decodes = TARGET in inspect.signature(module.forward).parameters and config.is_encoder_decoder
     overrides = of_language(own, overrides, config.model_type, decodes=decodes)
     ids, named = special_ids(
-        config, beside, own, overrides, decodes=decodes, origin=origin, place=place, said=said
+        config,
+        beside,
+        own or tokenizer,
+        overrides,
+        decodes=decodes,
+        origin=origin,
+        place=place,
+        said=said,
+        size=largest_vocabulary(config),
     )
     reads = takes(type(module), whole)
     image, audio, seen, told = _readers(reads, folder, config)
@@ -151,7 +155,10 @@ def build_model(
     if audio:
         words.pop("source_vocab", None)
     start_named = names_start(config, beside, overrides, said)
-    face = face_of(tokenizer, own, ids, config, size, decodes=decodes, start_named=start_named)
+    options = text_options(ids, config, decodes=decodes, start_named=start_named)
+    face, said_of_words = tokenizer_of(
+        tokenizer, ids | {"text_options": options}, module, decodes, reads
+    )
     eyes, blind = eyes_of(module, folder, face) if reads == "text" and sees(whole) else (None, "")
     first = next(module.parameters())
     return Model(
@@ -185,6 +192,7 @@ def build_model(
             *_heard(module, audio),
             *_notes(config, trial, words, kind),
             *target_notes(face, ids, named, config, beside, kind),
+            *said_of_words,
             *rounding_note(name_of(first.dtype)),
         ),
         provenance=origins | named | told | asked,

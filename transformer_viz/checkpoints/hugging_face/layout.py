@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from ...preprocessing.tokenizers import Tokenizer
+from ...preprocessing.vocabularies import Vocabularies
 from ..common.candidate import Candidate
 from ..common.model import Model
 from ..common.number_type import number_type
@@ -31,7 +32,7 @@ from .library import library
 from .pairs import BOTH, paired, towers_of, without_padding
 from .parts import part_of, takes, vocabulary_size, words_config
 from .quantized import loaded_quantized, method_of, quantized_note, refuse_quantized
-from .side_files import open_tokenizer
+from .side_files import as_vocabularies, open_tokenizer
 from .weights import class_of, difference, left_over, loaded, require_input
 
 NAMES: tuple[str, ...] = ()  # the library has hundreds of spellings; config.json tells them
@@ -109,12 +110,14 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
             notes.append(f"Of {cls.__name__} only the part {part} is opened.")
         own: Any = module.config
         given: Any = tokenizer
-        if given is None and takes(type(module), own) != "image":
-            given, note = _tokenizer(transformers, found, vocabulary_size(words_config(own)))
+        lacks = given is None or (isinstance(given, Vocabularies) and given.of_source is None)
+        if lacks and takes(type(module), own) != "image":
+            beside, note = _tokenizer(transformers, found, vocabulary_size(words_config(own)))
+            given = beside if given is None else given.fill(as_vocabularies(beside)[0])
             notes.append(note)
         model = build_model(module, given, file, said, overrides, found.folder)
         if whole is not None:
-            model = paired(model, whole, eyes, given, found.folder)
+            model = paired(model, whole, eyes, as_vocabularies(given)[1], found.folder)
     place = found.folder if found.adapter is None else found.adapter.parent
     return dataclasses.replace(
         model,

@@ -138,6 +138,7 @@ def gives_of(module: nn.Module, trial: Trial, decodes: bool) -> str:
     if spells(module):
         return "tags"
     sizes = [getattr(config, n, None) for n in ("tgt_vocab_size", "decoder_vocab_size")]
+    sizes.append(getattr(getattr(config, "decoder", None), "vocab_size", None))
     words = module.get_output_embeddings() is not None  # type: ignore[operator]
     return "words" if words and trial.shape[2] in (*sizes, vocabulary_size(config)) else "vectors"
 
@@ -183,5 +184,7 @@ def spells(module: Any) -> bool:
 
 def vocabulary_size(config: Any) -> int | None:
     """How many ids a model can read, where its config says it."""
-    sizes = [getattr(config, name, None) for name in ("src_vocab_size", "vocab_size")]
+    encoder = getattr(config, "encoder", None)  # of two models that were put together
+    places = ((config, "src_vocab_size"), (config, "vocab_size"), (encoder, "vocab_size"))
+    sizes = [getattr(place, name, None) for place, name in places]
     return next((size for size in sizes if isinstance(size, int) and size > 0), None)

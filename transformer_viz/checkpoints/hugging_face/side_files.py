@@ -1,4 +1,7 @@
-"""What stands beside the weights in a Hugging Face folder: its tokenizer, ways to generate."""
+"""What stands beside the weights in a Hugging Face folder, and the tokenizer of a model.
+
+A tokenizer is the library's own or another; it serves both sides, or one of two.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...preprocessing.elsewhere import maker
+from ...preprocessing.elsewhere import RemoteTokenizer, maker
+from ...preprocessing.fast_tokenizer import FastTokenizer
+from ...preprocessing.given_tokenizers import library_vocabulary
 from ...preprocessing.hugging_face import without_panics
+from ...preprocessing.tokenizers import PlainIds, Tokenizer
+from ...preprocessing.vocabularies import Tables, Vocabularies
+from ..common.vocabularies import settled
 from ..files.errors import CheckpointError
 from ..files.reading import read_config
 from ..files.tokenizer_json import read_object, refuse_steps
 from .library import plainly
+from .parts import vocabulary_size, words_config
 
 #: Files of which at least one stands where there is a tokenizer.
 VOCABULARIES = (
@@ -23,6 +32,7 @@ PARTS = ("decoder", "generator", "text_config")  # of configs, whose words a who
 MAX_BESIDE = 2**26  # bytes of any file of a tokenizer
 WRITTEN = (".json", ".txt", ".model", ".spm", ".bpe", ".vocab", ".jinja")  # how their names end
 MAX_NUMBER = 2**20  # of any number that is no length
+BASES = ("PreTrainedModel", "PreTrainedTokenizerBase")
 MAX_EXTRA = 2**12  # pieces that a tokenizer is told to make up: each costs, and T5 has 100
 
 
@@ -117,3 +127,77 @@ def makes_pairs(tokenizer: Any) -> bool:
         return int(tokenizer.num_special_tokens_to_add(pair=True)) > 0
     except (AttributeError, NotImplementedError, TypeError, ValueError):
         return False  # tokenizers of other makes have no such count; then one text is offered
+
+
+def of_library(thing: Any) -> bool:
+    """Whether a module or tokenizer in memory belongs to the transformers library."""
+    return isinstance(thing, RemoteTokenizer | FastTokenizer) or any(
+        base.__module__.startswith("transformers.") and base.__name__ in BASES
+        for base in type(thing).__mro__
+    )
+
+
+def largest_vocabulary(config: Any) -> int | None:
+    """How many ids the larger vocabulary of a model has, where its config says it."""
+    decoder = getattr(config, "decoder", None)
+    places = ((config, "tgt_vocab_size"), (config, "decoder_vocab_size"), (decoder, "vocab_size"))
+    sizes = [vocabulary_size(config), *(getattr(place, name, None) for place, name in places)]
+    return max((size for size in sizes if isinstance(size, int) and size > 0), default=None)
+
+
+def as_vocabularies(tokenizer: Any) -> tuple[Any, Any]:
+    """Vocabularies for a tokenizer of the library, any other as it is; and the library's among
+    them, None where the source has none of it."""
+    if of_library(tokenizer):
+        tokenizer = Vocabularies(library_vocabulary(tokenizer))
+    given = tokenizer.of_source if isinstance(tokenizer, Vocabularies) else None
+    return tokenizer, given.given if given is not None and of_library(given.given) else None
+
+
+def tokenizer_of(
+    tokenizer: Any, ids: Mapping[str, Any], module: Any, decodes: bool, reads: str
+) -> tuple[Tokenizer, tuple[str, ...]]:
+    """The tokenizer of a model, and notes.
+
+    Args:
+        tokenizer: Ours, or `Vocabularies`; None for ids typed as numbers.
+        ids: The special ids of the model.
+        module: The model of the library.
+        decodes: Whether it has a decoder beside an encoder.
+        reads: What a source is: ``text``, ``audio`` or ``image``.
+
+    Raises:
+        CheckpointError: Vocabularies that do not fit the model.
+    """
+    tables = _tables(module, decodes, reads)
+    if tokenizer is None:
+        plain: dict[str, Any] = {word: ids.get(word) for word in ("pad_id", "bos_id", "eos_id")}
+        plain["end_ids"] = ids.get("end_ids", ())
+        return PlainIds(tables.source, target_size=tables.target, **plain), ()
+    # of a model without a decoder beside an encoder, the library's tokenizer says how texts begin
+    start = ids.get("bos_id") if decodes else None
+    return settled(tokenizer, {**ids, "start_id": start}, tables)
+
+
+def _tables(module: Any, decodes: bool, reads: str) -> Tables:
+    """The vocabularies of a model of the library.
+
+    Its families have one for both sides. Those with two are FSMT, Marian where it does not share
+    its embeddings, and models that were put together of two others.
+    """
+    config = words_config(module.config)
+    source, target = vocabulary_size(config), getattr(config, "tgt_vocab_size", None)
+    if not decodes:
+        return Tables(source)
+    if reads != "text":  # the only words are those of the target
+        return Tables(None, source, True)
+    parts: list[Any] = [getattr(config, part, None) for part in ("encoder", "decoder")]
+    if all(hasattr(part, "vocab_size") for part in parts):
+        source, target = (part.vocab_size for part in parts)
+        alike = source == target and parts[0].model_type == parts[1].model_type
+        return Tables(source, target, alike)
+    if target is not None:  # FSMT
+        return Tables(source, target, False)
+    written = getattr(config, "decoder_vocab_size", None)
+    apart = getattr(config, "share_encoder_decoder_embeddings", True) is False
+    return Tables(source, written or source, not apart and written in (None, source))

@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import Any
 
 from ...preprocessing.hugging_face import HuggingFaceText, pieces_of
-from ...preprocessing.tokenizers import PlainIds, Tokenizer
+from ...preprocessing.tokenizers import Tokenizer
+from ...preprocessing.vocabularies import Vocabularies
 from ..files.errors import CheckpointError
 
 #: What a user may say, beside the config's words.
@@ -37,6 +38,7 @@ def special_ids(
     origin: str,
     place: str = "sidecar",
     said: Mapping[str, Any] | None = None,
+    size: int | None = None,
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the special ids that a model has, and where each came from.
 
@@ -49,23 +51,26 @@ def special_ids(
     Args:
         config: the library's config.
         generation: what ``generate`` reads, see `side_files.generation_words`.
-        tokenizer: the library's, or None.
+        tokenizer: the library's, `Vocabularies`, or None.
         overrides: what the user said, in our names.
         decodes: whether a decoder stands beside an encoder.
         origin: where the words of ``config`` stand.
         place: where the words of ``generation`` stand.
         said: what the user said, in the config's names.
+        size: of the larger vocabulary; ids beyond it, as configs of small models keep them, are
+            left out.
 
     Raises:
         CheckpointError: an override that is no id.
     """
     ids, origins = _said(overrides)
+    limit = math.inf if size is None else size
     written = (place, generation.get)
     places = (
         ("override", (said or {}).get),
         written,
         (origin, lambda name: getattr(config, name, None)),
-        ("sidecar", lambda name: getattr(tokenizer, name, None)),
+        ("sidecar", lambda name: _of_tokenizer(tokenizer, name)),
     )
     starts = ("decoder_start_token_id", "bos_token_id") if decodes else ("bos_token_id",)
     for word, names, asked in (
@@ -74,11 +79,14 @@ def special_ids(
         ("forced_bos_token_id", ("forced_bos_token_id",), places[:2]),
     ):
         found = [(_first(ask(name)), where) for where, ask in asked for name in names]
-        best = next(((token, where) for token, where in found if token is not None), None)
+        known = ((token, where) for token, where in found if token is not None and token < limit)
+        best = next(known, None)
         if best is not None and word not in ids:
             ids[word], origins[word] = best
     if "eos_id" not in ids:
-        named = [(_listed(ask("eos_token_id")), where) for where, ask in places]
+        named = [
+            ([i for i in _listed(ask("eos_token_id")) if i < limit], where) for where, ask in places
+        ]
         if silent_end(config, generation) is not None:
             named = named[:2]  # `generate` ends at none of the others either
         ends, where = next((one for one in named if one[0]), ([], ""))
@@ -120,6 +128,13 @@ def silent_end(config: Any, generation: Mapping[str, Any]) -> int | None:
     if _listed(generation.get("eos_token_id")):
         return None
     return _first(getattr(config, "eos_token_id", None))
+
+
+def _of_tokenizer(tokenizer: Any, name: str) -> Any:
+    """A special id by the library's name for it, of its own tokenizers or of `Vocabularies`."""
+    if isinstance(tokenizer, Vocabularies):
+        return tokenizer.named.get(name.replace("_token_id", "_id"))
+    return getattr(tokenizer, name, None)
 
 
 def _said(overrides: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -244,50 +259,26 @@ def of_language(
     return {word: pieces.index(names[0]), **overrides}
 
 
-def face_of(
-    tokenizer: Any,
-    own: Any,
-    ids: Mapping[str, Any],
-    config: Any,
-    size: int | None,
-    *,
-    decodes: bool,
-    start_named: bool,
-) -> Tokenizer:
-    """Return our own interface of a model's tokenizer.
+def text_options(
+    ids: Mapping[str, Any], config: Any, *, decodes: bool, start_named: bool
+) -> dict[str, Any]:
+    """Return the keywords of `HuggingFaceText` with which the library's tokenizer reads as trained.
 
     Args:
-        tokenizer: the library's or ours; None for ids typed as numbers.
-        own: the same where it is the library's, else None.
         ids: the special ids.
         config: of the language model.
-        size: of the vocabulary.
         decodes: whether a decoder stands beside an encoder.
         start_named: whether something names the decoder's start token.
     """
-    if own is not None:
-        ends = ids.get("end_ids") or [
-            ids[word] for word in ("eos_id",) if ids.get(word) is not None
-        ]
-        if not decodes:
-            return HuggingFaceText(own, end_ids=ends)
-        return HuggingFaceText(
-            own,
-            start_id=ids.get("bos_id"),
-            framed=True,
-            forced_id=ids.get("forced_bos_token_id"),
-            language_starts=config.model_type in WRAPPING and not start_named,
-            end_ids=ends,
-        )
-    if tokenizer is not None:
-        given: Tokenizer = tokenizer
-        return given
-    return PlainIds(
-        size,
-        target_size=getattr(config, "tgt_vocab_size", None),
-        end_ids=ids.get("end_ids", ()),
-        **{word: ids.get(word) for word in ("pad_id", "bos_id", "eos_id")},
-    )
+    ends = ids.get("end_ids") or [ids[word] for word in ("eos_id",) if ids.get(word) is not None]
+    if not decodes:
+        return {"end_ids": ends}
+    return {
+        "framed": True,
+        "forced_id": ids.get("forced_bos_token_id"),
+        "language_starts": config.model_type in WRAPPING and not start_named,
+        "end_ids": ends,
+    }
 
 
 def target_notes(

@@ -98,7 +98,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     words, origins = resolve(
         overrides,
         ("file", {"tied": _tied(weights)}),
-        ("sidecar", sidecar(found, WORDS) | ({} if tokenizer else special_ids(found))),
+        ("sidecar", special_ids(found, tokenizer) | sidecar(found, WORDS)),
         ("shapes", sizes),
         ("layout", ALWAYS | {"embedding_scale": math.sqrt(sizes["d_model"])}),
         ("layout", PLAIN),

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from ...model import ModelConfig, Transformer
 from ...model.normalization import make_norm
 from ...preprocessing.tokenizers import Tokenizer
+from ...preprocessing.vocabularies import Vocabularies
 from ..common.build_reference import (
     PLAIN,
     ReferencePlan,
@@ -26,18 +27,19 @@ from ..common.build_reference import (
     same_matrix,
     settings,
     sidecar,
+    typed_ids,
     widths,
 )
 from ..common.build_reference import WORDS as REFERENCE
 from ..common.calibration import calibrated_heads
 from ..common.candidate import Candidate
-from ..common.dictionaries import fairseq_words, typed_ids
 from ..common.model import Model
 from ..common.native import check_types
 from ..common.provenance import resolve
 from ..common.rename_keys import Table, layers, pattern, patterns, size, split, without
 from ..common.word_checks import refuse_unknown
 from ..files.reading import CheckpointError, Weights
+from ..vocabularies.dictionaries import fairseq_words
 
 NAME = "fairseq"
 LANGUAGES = ("source_lang", "target_lang")
@@ -188,11 +190,13 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     add(words, origins, origins["heads"], widths(words["heads"], rows))
     langs = {word: words.pop(word, "") for word in LANGUAGES}
     notes: tuple[str, ...] = ()
-    if tokenizer is None:
+    if tokenizer is None or isinstance(tokenizer, Vocabularies):
         sizes = (words["source_vocab"], words["target_vocab"])
         joined = words["tied"] in ("embeddings", "all")
-        tokenizer = fairseq_words(found.folder, tuple(map(str, langs.values())), sizes, joined)
-        notes = () if tokenizer else (TYPED,)
+        own = fairseq_words(found.folder, tuple(map(str, langs.values())), sizes, joined)
+        notes = () if own or tokenizer else (TYPED,)
+        read = own or typed_ids(words)
+        tokenizer = read if tokenizer is None else tokenizer.fill(read)
     for fused in FUSED:
         weights = split(weights, fused)
     model = build_reference_model(
@@ -203,7 +207,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
             origins,
             TABLE,
             weights=weights,
-            tokenizer=tokenizer or typed_ids(words),
+            tokenizer=tokenizer,
             make=lambda config: _counted(config, weights),
             notes=notes,
         ),

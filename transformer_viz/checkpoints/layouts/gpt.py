@@ -22,17 +22,18 @@ from ..common.build_reference import (
     build_reference_model,
     same_matrix,
     sidecar,
+    special_ids,
     widths,
 )
 from ..common.calibration import calibrated_heads
 from ..common.candidate import Candidate
-from ..common.dictionaries import byte_pairs, characters
 from ..common.model import Model
 from ..common.native import check_types
 from ..common.provenance import resolve
 from ..common.rename_keys import Table, count, layers, pattern, patterns, size, split, without
 from ..common.word_checks import refuse_unknown
 from ..files.reading import Weights
+from ..vocabularies.dictionaries import byte_pairs, characters
 
 FUSED = "h.{n}.attn.c_attn.{part}"
 BUFFERS = ("h.{n}.attn.bias", "h.{n}.attn.masked_bias")  # causal masks, no bias vectors
@@ -154,6 +155,7 @@ def opened(
     if tokenizer is None:
         tokenizer, end = vocabulary(found.folder, dataset, words["target_vocab"])
         add(words, origins, "sidecar", end)
+    add(words, origins, "sidecar", special_ids(found, tokenizer))
     add(words, origins, "layout", PLAIN | NO_IDS)
     rows = dict.fromkeys(("d_k", "d_v"), words["d_model"])
     read = weights, tokenizer, optional, stored or {}

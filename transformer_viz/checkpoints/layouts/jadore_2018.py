@@ -139,7 +139,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     words, origins = resolve(
         overrides,
         ("file", told(weights, "tgt")),
-        ("sidecar", sidecar(found, WORDS) | ({} if tokenizer else special_ids(found))),
+        ("sidecar", special_ids(found, tokenizer) | sidecar(found, WORDS)),
         ("shapes", sizes),
         ("shapes", {"max_positions": min(size(weights, name)[0] for name in PLACES) - 1}),
         ("layout", {"norm": "post", "final_norm": False, "pad_id": 0, "bos_id": 2, "eos_id": 3}),

@@ -105,7 +105,7 @@ def _words(
     words, origins = resolve(
         overrides,
         ("file", told(weights, "trg") | newest),
-        ("sidecar", sidecar(found, WORDS) | ({} if tokenizer else special_ids(found))),
+        ("sidecar", special_ids(found, tokenizer) | sidecar(found, WORDS)),
         ("shapes", sizes | {"max_positions": min(tables)}),
         ("layout", {"attention_bias": False, "mask_fill": -1e9, "norm_eps": 1e-6}),
         ("convention", USUAL_IDS),

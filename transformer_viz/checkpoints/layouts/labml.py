@@ -102,7 +102,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     words, origins = resolve(
         {word: value for word, value in overrides.items() if word != "kind"},
         ("file", _positions(weights, tables)),
-        ("sidecar", sidecar(found, native.WORDS) | ({} if tokenizer else special_ids(found))),
+        ("sidecar", special_ids(found, tokenizer) | sidecar(found, native.WORDS)),
         ("shapes", sizes),
         ("layout", {"norm": "pre", **dict.fromkeys(native.IDS, -1)}),
         ("convention", {"activation": "relu"}),

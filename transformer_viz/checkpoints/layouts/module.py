@@ -13,11 +13,15 @@ from torch import Tensor, nn
 from ...core.numerics import task_of
 from ...preprocessing.hugging_face import HuggingFaceText
 from ...preprocessing.tokenizers import PlainIds, Tokenizer
+from ...preprocessing.vocabularies import Vocabularies
 from ..common.model import Calls, Model
+from ..common.vocabularies import settled
 from ..common.word_checks import checked_task
 from ..files.reading import CheckpointError
 from ..hugging_face import build
 from ..hugging_face.adapter import without_peft
+from ..hugging_face.side_files import of_library
+from ..vocabularies.embedding_tables import look_up_tables
 
 NAME = "module in memory"
 KINDS = ("encoder-decoder", "encoder-only", "decoder-only")
@@ -48,20 +52,22 @@ def wrap(
     A model of the transformers library tells by its config, and by a trial run, what it is; one
     that peft wrapped is the model inside, its adapter at work. Of any
     other: ``kind`` None means that a forward with a target, or with two inputs that must be given,
-    is that of an encoder-decoder, any other that of an encoder. ``tokenizer`` is ours or one of the
-    transformers library; None reads ids typed as numbers. A module that gives ``[batch, class]``
-    for a few ids is a classifier. ``task`` says what its numbers mean: ``single_label``,
-    ``multi_label`` or ``regression``; None takes one output as a regression, several as one of
-    several classes. With a task, ``[batch, token, class]`` are tags. ``overrides`` may say
-    ``pad_id``, ``bos_id``, ``eos_id`` and ``max_tokens``.
+    is that of an encoder-decoder, any other that of an encoder. ``tokenizer`` is one of ours, or
+    `Vocabularies`; None reads ids typed as numbers. One vocabulary names the words of a target
+    only where a trial run sees that source and target share a table of embeddings. A module that
+    gives ``[batch, class]`` for a few ids is a classifier. ``task`` says what its numbers mean:
+    ``single_label``, ``multi_label`` or ``regression``; None takes one output as a regression,
+    several as one of several classes. With a task, ``[batch, token, class]`` are tags.
+    ``overrides`` may say ``pad_id``, ``bos_id``, ``eos_id`` and ``max_tokens``.
 
     Raises:
-        CheckpointError: an unknown kind, task or override; names those there are.
+        CheckpointError: an unknown kind, task or override, or vocabularies that do not fit; says
+            what.
     """
     module = without_peft(module)
-    if build.of_library(module) and kind is None:
-        named = {} if task is None else {"task": task}
-        return build.wrap(module, tokenizer, name, device=device, **overrides, **named)
+    if of_library(module) and kind is None:
+        asked = {} if task is None else {"task": task}
+        return build.wrap(module, tokenizer, name, device=device, **overrides, **asked)
     for word in overrides:
         if word not in WORDS:
             raise CheckpointError(
@@ -81,12 +87,13 @@ def wrap(
     if shape == (1, TRIED) and _trial_shape(calls, kind, device, TRIED + 1) != shape:
         shape = ()  # a number for each token, not for each class
     gives, task = _ending(shape, task)
+    face, named, notes = _face(module, tokenizer, overrides, kind, calls)
     return Model(
         name=name or type(module).__name__,
         module=module,
         kind=kind,
         config={},
-        tokenizer=_face(tokenizer, overrides),
+        tokenizer=face,
         device=device,
         calls=calls,
         layout=NAME,
@@ -95,8 +102,10 @@ def wrap(
         dtype="float32" if first is None else str(first.dtype).removeprefix("torch."),
         provenance={
             word: "default" if given.get(word) is None else "override" for word in ("kind", *WORDS)
-        },
-        **overrides,
+        }
+        | dict.fromkeys(named, "sidecar"),
+        notes=notes,
+        **{**named, **overrides},
     )
 
 
@@ -194,15 +203,28 @@ def _ending(shape: tuple[int, ...], task: str | None) -> tuple[str, str]:
     return "classes" if not shape else "tags", named
 
 
-def _face(tokenizer: Any, settings: dict[str, Any]) -> Tokenizer:
-    """The tokenizer behind our own face; ids typed as numbers where there is none."""
-    if build.of_library(tokenizer):
-        return HuggingFaceText(tokenizer, start_id=settings.get("bos_id"))
-    if tokenizer is not None:
-        given: Tokenizer = tokenizer
-        return given
-    pad, start, end = (settings.get(word) for word in ("pad_id", "bos_id", "eos_id"))
-    return PlainIds(pad_id=pad, bos_id=start, eos_id=end)
+def _face(
+    module: nn.Module, tokenizer: Any, said: dict[str, Any], kind: str, calls: Calls
+) -> tuple[Tokenizer, dict[str, int], tuple[str, ...]]:
+    """The tokenizer, the special ids that the vocabularies name, and notes."""
+    ids: dict[str, Any] = {word: said.get(word) for word in ("pad_id", "bos_id", "eos_id")}
+    if tokenizer is None:
+        return PlainIds(**ids), {}, ()
+    if not isinstance(tokenizer, Vocabularies):
+        given: Tokenizer = (
+            HuggingFaceText(tokenizer, start_id=ids["bos_id"])
+            if (of_library(tokenizer))
+            else tokenizer
+        )
+        return given, {}, ()
+    named = {word: i for word, i in tokenizer.named.items() if word not in said}
+    names = inspect.signature(module.forward).parameters
+    if not any(name in names for name in MASKS):
+        named.pop("pad_id", None)  # the module hides padding itself, or not at all
+    tables = look_up_tables(module, calls.forward, kind == "encoder-decoder")
+    settings = {word: {**tokenizer.named, **said}.get(word) for word in ids}
+    made, notes = settled(tokenizer, settings, tables)
+    return made, named, notes
 
 
 def _kind(module: nn.Module) -> str:

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from ...model import Transformer
 from ...model.cache import DecoderCache
-from ...preprocessing.tokenizers import Tokenizer
+from ...preprocessing.tokenizers import PlainIds, Tokenizer
+from ...preprocessing.vocabularies import Vocabularies
 from ..common.build_reference import (
     PLAIN,
     ReferencePlan,
@@ -25,18 +26,19 @@ from ..common.build_reference import (
     same_matrix,
     settings,
     sidecar,
+    typed_ids,
     widths,
 )
 from ..common.build_reference import WORDS as WORDS
 from ..common.calibration import calibrated_heads
 from ..common.candidate import Candidate
-from ..common.dictionaries import opennmt_words, typed_ids
 from ..common.model import Model
 from ..common.native import check_types
 from ..common.provenance import resolve
 from ..common.rename_keys import Table, layers, patterns, size
 from ..common.word_checks import refuse_unknown
 from ..files.reading import CheckpointError, Weights
+from ..vocabularies.dictionaries import opennmt_words
 
 NAME = "opennmt"
 LINEAR = {
@@ -149,15 +151,19 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     """
     refuse_unknown(overrides, WORDS)
     weights = _with_generator(found.weights)
-    words, origins = _words(found, weights, overrides)
+    named = tokenizer.named if isinstance(tokenizer, Vocabularies) else {}
+    words, origins = _words(found, weights, overrides, named)
     rows = dict.fromkeys(("d_k", "d_v"), words["d_model"])
     if "heads" not in words:
         return calibrated_heads(rows, lambda chosen: open(found, tokenizer, overrides | chosen))
     add(words, origins, origins["heads"], widths(words["heads"], rows))
     notes: tuple[str, ...] = ()
+    own = opennmt_words(_lists(weights), found.folder, words) or typed_ids(words)
     if tokenizer is None:
-        tokenizer = opennmt_words(_lists(weights), found.folder, words)
-        notes = () if tokenizer else (TYPED,)
+        tokenizer = own
+        notes = (TYPED,) if isinstance(own, PlainIds) else ()
+    elif isinstance(tokenizer, Vocabularies):
+        tokenizer = tokenizer.fill(own)
     return build_reference_model(
         found,
         ReferencePlan(
@@ -166,7 +172,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
             origins,
             TABLE,
             weights=weights,
-            tokenizer=tokenizer or typed_ids(words),
+            tokenizer=tokenizer,
             optional=OPTIONAL,
             stored={stack: size(weights, POSITIONS.format(stack=stack), 3) for stack in STACKS},
             make=Unemptied,
@@ -184,9 +190,12 @@ def _with_generator(weights: Weights) -> Weights:
 
 
 def _words(
-    found: Candidate, weights: Weights, overrides: dict[str, Any]
+    found: Candidate, weights: Weights, overrides: dict[str, Any], named: dict[str, int]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """All words that something tells; only the heads may be left open."""
+    """All words that something tells; only the heads may be left open.
+
+    ``named`` are the special ids that a vocabulary of the user names.
+    """
     options = settings(weights, "opt")
     _check_options(options, overrides)
     names = {"heads": "heads", "norm_eps": "norm_eps", "activation": "pos_ffn_activation_fn"}
@@ -195,7 +204,7 @@ def _words(
         overrides,
         ("file", {word: options[name] for word, name in names.items() if name in options}),
         ("file", _ids(_lists(weights))),
-        ("sidecar", sidecar(found, WORDS)),
+        ("sidecar", named | sidecar(found, WORDS)),
         ("shapes", shapes),
         ("layout", {"norm": "pre", "norm_eps": 1e-6, "mask_fill": -1e18, "output_bias": True}),
         ("layout", {"embedding_scale": math.sqrt(shapes["d_model"])}),

@@ -15,13 +15,21 @@ import torch
 from torch import Tensor, nn
 
 from ...preprocessing.tokenizers import PlainIds, Tokenizer
+from ...preprocessing.vocabularies import Tables
 from ..common import native
-from ..common.build_reference import PLAIN, configured, sidecar, vocabulary
+from ..common.build_reference import (
+    PLAIN,
+    configured,
+    same_matrix,
+    sidecar,
+    special_ids,
+)
 from ..common.calibration import calibrated_heads
 from ..common.candidate import Candidate
 from ..common.fill_weights import build
 from ..common.model import Calls, Model
 from ..common.provenance import resolve
+from ..common.vocabularies import filled, settled
 from ..common.word_checks import refuse_unknown
 from ..files.reading import CheckpointError
 from . import torch_core
@@ -121,7 +129,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
         return calibrated_heads(rows, lambda chosen: open(found, tokenizer, overrides | chosen))
     words, origins = resolve(
         overrides,
-        ("sidecar", beside),
+        ("sidecar", special_ids(found, tokenizer) | beside),
         ("shapes", shapes),
         ("layout", TUTORIAL | {"embedding_scale": math.sqrt(shapes["d_model"])}),
         ("layout", PLAIN),
@@ -130,15 +138,20 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     config = configured(words, found.weights)
     module = build(lambda: Seq2Seq(stacks, words), found.weights)
     assert isinstance(module, Seq2Seq)
-    text = tokenizer or vocabulary(found.folder, config)
     ids = native.special_ids(words)
+    given, note = filled(found, tokenizer)
+    notes = [note] if note else [] if given is not None else [CLOSED]
+    if given is None:
+        given = PlainIds(config.source_vocab, target_size=config.target_vocab, **ids)
+    shared = same_matrix(found.weights, SOURCE, TARGET)
+    text, more = settled(given, ids, Tables(config.source_vocab, config.target_vocab, shared))
     followed = dict.fromkeys(("d_k", "d_v"), origins["heads"])
     return Model(
         name=native.name_of(found.path),
         module=module,
         kind="encoder-decoder",
         config=config.to_dict(),
-        tokenizer=text or PlainIds(config.source_vocab, target_size=config.target_vocab, **ids),
+        tokenizer=text,
         device="cpu",
         calls=make_calls(module),
         layout=NAME,
@@ -147,7 +160,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
         file_dtype=str(found.weights.tensors[SOURCE].dtype).removeprefix("torch."),
         folder=found.folder,
         title=str(found.config.get("title", "")),
-        notes=() if text else (CLOSED,),
+        notes=(*notes, *more),
         provenance={
             word: origins.get(word, followed.get(word, "default")) for word in config.to_dict()
         },

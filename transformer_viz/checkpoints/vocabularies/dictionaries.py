@@ -13,12 +13,10 @@ from typing import Any
 
 from ...preprocessing.elsewhere import maker
 from ...preprocessing.hugging_face import HuggingFaceText, without_panics
-from ...preprocessing.tokenizers import PlainIds
 from ...preprocessing.word_list import Characters, WordText, sentencepiece_split
 from ..files.errors import CheckpointError
 from ..files.plain_pickle import read_plain_pickle
 from ..files.tokenizer_json import refuse_steps
-from . import native
 
 MAX_WORDS = 64 * 2**20  # bytes of a list of words
 PLAIN_NAME = re.compile(r"[\w-][\w.-]*")  # leads to no other folder
@@ -88,7 +86,7 @@ def byte_pairs(folder: Path, size: int) -> tuple[HuggingFaceText, int | None] | 
     if not names:
         return None
     for name in names:
-        _bounded(folder / name, MAX_WORDS)
+        bounded_bytes(folder / name, MAX_WORDS)
     made = maker()
     outer: Any = read_byte_pairs(folder, names) if made is None else made.byte_pairs(folder, names)
     if len(outer) > size:
@@ -134,12 +132,6 @@ def _byte_pairs(paths: Sequence[str]) -> Any:
 # ---- lists of words ----------------------------------------------------------------------------
 
 
-def typed_ids(settings: Mapping[str, Any]) -> PlainIds:
-    """Ids typed as numbers, for a translator of these words without a vocabulary."""
-    ids = native.special_ids(settings)
-    return PlainIds(settings["source_vocab"], target_size=settings["target_vocab"], **ids)
-
-
 def fairseq_words(
     folder: Path, langs: Sequence[str], sizes: Sequence[int], joined: bool
 ) -> WordText | None:
@@ -157,23 +149,33 @@ def fairseq_words(
         if len(alone) != 1 or not joined:
             return None
         paths = alone * 2
-    lists = [[*SPECIAL, *_fairseq_words(path)] for path in paths]
+    lists = [[*SPECIAL, *fairseq_words_of(path)] for path in paths]
     for path, pieces, size in zip(paths, lists, sizes, strict=True):
         if len(pieces) > size:
             raise _stranger(path.name, len(pieces), size)
     split = _splitting(folder)
 
     def made(pieces: list[str], target: WordText | None = None) -> WordText:
-        ids = {"unknown": 3, "bos_id": 2, "eos_id": 2}
-        return WordText(pieces, **ids, special=(0, 1, 2), ends=True, split=split, target=target)
+        return WordText(
+            pieces,
+            unknown=3,
+            bos_id=2,
+            eos_id=2,
+            special=(0, 1, 2),
+            ends=True,
+            split=split,
+            target=target,
+        )
 
     return made(lists[0], made(lists[1]))
 
 
-def _fairseq_words(path: Path) -> list[str]:
+def fairseq_words_of(path: Path) -> list[str]:
     """The words of a file with a word and its count on each line."""
-    words = []
-    for number, line in enumerate(_bounded(path, MAX_WORDS).decode(errors="replace").split("\n")):
+    words: list[str] = []
+    for number, line in enumerate(
+        bounded_bytes(path, MAX_WORDS).decode(errors="replace").split("\n")
+    ):
         if not line.strip():
             continue
         word, gap, count = line.rstrip().removesuffix(" #fairseq:overwrite").rpartition(" ")
@@ -231,14 +233,14 @@ def _splitting(folder: Path) -> Callable[[str], list[str]]:
     if len(models) != 1 or not models[0].is_file():
         return str.split
     try:
-        return sentencepiece_split(_bounded(models[0], MAX_WORDS))
+        return sentencepiece_split(bounded_bytes(models[0], MAX_WORDS))
     except CheckpointError:
         raise
     except ValueError as error:
         raise CheckpointError(f"{models[0].name}: {error}") from error
 
 
-def _bounded(path: Path, limit: int) -> bytes:
+def bounded_bytes(path: Path, limit: int) -> bytes:
     """The bytes of a file that is no larger than a vocabulary can be."""
     if path.stat().st_size > limit:
         raise CheckpointError(

@@ -1,0 +1,74 @@
+"""Which of a visitor's files holds the words of the source, and which those of the target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from ...i18n import say
+from ..engine import model_names
+from ..ui import layout
+
+if TYPE_CHECKING:
+    from ...inference.inspection import Inspection
+
+Look = Callable[[str], None]  # opens the model of a name
+BY_NAME = ""  # the choice of a visitor who leaves it to the names of the files
+
+
+def choose(path: Path, found: Inspection, name: str, look: Look) -> None:
+    """Ask for the file of each side, where names of files do not tell, or did not suffice.
+
+    Args:
+        path: The weights, or their folder.
+        found: What was understood of the model.
+        name: The model.
+        look: Opens a model.
+    """
+    from ...checkpoints.vocabularies.beside import offered_files, side_files
+    from ...preprocessing.vocabularies import NO_SOURCE, ONE_OF_TWO
+
+    folder = path if path.is_dir() else path.parent
+    files = [file.name for file in offered_files(folder)] if model_names.is_own(name) else []
+    chosen = model_names.parted(name)[1]
+    one_side = {NO_SOURCE, ONE_OF_TWO} & set(found.notes)
+    open_question = one_side or side_files(folder).unclear or found.vocabulary.typed
+    said = any(word in chosen for word in model_names.VOCABULARIES)
+    if not files or not (said or open_question):
+        return
+    with st.container(border=True, key="card-vocabularies"):
+        layout.heading(say("Which file holds the words of which side?"))
+        with layout.row("bottom"):
+            labels = (say("Source vocabulary"), say("Target vocabulary"))
+            for word, label in zip(model_names.VOCABULARIES, labels, strict=True):
+                _select(word, label, files, name, look)
+
+
+def _select(word: str, label: str, files: list[str], name: str, look: Look) -> None:
+    now = str(model_names.parted(name)[1].get(word, BY_NAME))
+    options = [BY_NAME, *dict.fromkeys((*files, *([now] if now else [])))]
+    st.selectbox(
+        label,
+        options,
+        options.index(now),
+        key=f"{word}-{name}",
+        format_func=_shown,
+        on_change=partial(_open, word, f"{word}-{name}", name, look),
+        width=layout.NAME_WIDTH,
+    )
+
+
+def _shown(file: str) -> str:
+    return file or say("none, or by its name")
+
+
+def _open(word: str, key: str, name: str, look: Look) -> None:
+    """Open the model with the file that was chosen for a side."""
+    place, words = model_names.parted(name)
+    words = {other: value for other, value in words.items() if other != word}
+    file = st.session_state[key]
+    look(model_names.named(place, words | ({word: file} if file else {})))

@@ -1,0 +1,205 @@
+"""The vocabularies of a model: one for both sides, or one for the source and one for the target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from ..core.trace_parts import Tokens
+from .tokenizers import PairTokenizer, PlainIds, Tokenizer
+
+Ids = Mapping[str, Any]  # pad_id, bos_id and eos_id; None or missing where there is none
+
+ONE_OF_TWO = (
+    "The source and the target of this model have a vocabulary each, and one was found: target "
+    "tokens are shown as ids, and typed as ids. Give the other as target_tokenizer= "
+    "(--target-tokenizer), or the same one if it serves both sides."
+)
+NO_SOURCE = (
+    "Only the vocabulary of the target was found: source tokens are shown as ids, and typed as "
+    "ids. Give that of the source as tokenizer= (--tokenizer)."
+)
+
+
+class TwoVocabularies:
+    """A tokenizer that reads sources with one vocabulary and targets with another."""
+
+    def __init__(self, source: Tokenizer, target: Tokenizer) -> None:
+        self.source, self.target = source, target
+
+    @property
+    def pieces(self) -> Sequence[str]:
+        return self.source.pieces
+
+    def source_ids(self, text: str) -> list[int]:
+        return self.source.source_ids(text)
+
+    def target_ids(self, text: str) -> list[int]:
+        return self.target.target_ids(text)
+
+    def prompt_ids(self, text: str) -> list[int]:
+        return self.source.prompt_ids(text)
+
+    def pair_ids(self, first: str, second: str) -> tuple[list[int], list[int]]:
+        return cast(PairTokenizer, self.source).pair_ids(first, second)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.source.decode(ids)
+
+    def tokens(self, ids: Sequence[int]) -> Tokens:
+        return self.source.tokens(ids)
+
+    def lost(self, text: str) -> tuple[str, ...]:
+        return self.source.lost(text)
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """One vocabulary, before the special ids of the model are known.
+
+    Attributes:
+        make: Makes the tokenizer that uses these special ids; those left out are its own.
+        named: The special ids that the vocabulary names: ``pad_id``, ``bos_id``, ``eos_id``.
+        size: How many ids it has; None where it does not say.
+        given: The object that it was made from.
+        target: The vocabulary of the target, where one file or object holds both.
+        serves_both: Whether it reads sources and targets by itself, as our own tokenizers do.
+        needs_end: Whether a source must end with a token.
+        name: The name of its file.
+    """
+
+    make: Callable[[Ids], Tokenizer]
+    named: Mapping[str, int] = field(default_factory=dict)
+    size: int | None = None
+    given: Any = None
+    target: Vocabulary | None = None
+    serves_both: bool = False
+    needs_end: bool = False
+    name: str = "The vocabulary"
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What a model says about its two tables of embeddings.
+
+    Attributes:
+        source: Rows of the table of the source; None where it is not known.
+        target: Rows of that of the target.
+        shared: Whether one vocabulary serves both; None for a model with one side only.
+    """
+
+    source: int | None = None
+    target: int | None = None
+    shared: bool | None = None
+
+
+class Vocabularies(TwoVocabularies):
+    """The vocabularies that were given or found for a model.
+
+    It is a tokenizer already, with the special ids that the vocabularies name; `settle` makes the
+    one that fits a model.
+
+    Args:
+        source: The vocabulary of the source; None where only that of the target is known.
+        target: The vocabulary of the target, likewise.
+    """
+
+    def __init__(self, source: Vocabulary | None, target: Vocabulary | None = None) -> None:
+        one = source or target
+        assert one is not None
+        self.of_source, self.of_target = source, target or one.target
+        super().__init__(one.make({}), (self.of_target or one).make({}))
+
+    @property
+    def named(self) -> dict[str, int]:
+        """The special ids that the vocabularies name: start and end by the target's, padding by
+        the source's."""
+        sides = [side for side in (self.of_target, self.of_source) if side is not None]
+        found: dict[str, int] = {}
+        for side in sides:
+            found = {**side.named, **found}
+        padding = [side.named["pad_id"] for side in reversed(sides) if "pad_id" in side.named]
+        return found | ({"pad_id": padding[0]} if padding else {})
+
+    def fill(self, other: Tokenizer | None) -> Vocabularies:
+        """Add the sides that are missing here from what stands beside the weights."""
+        if other is None:
+            return self
+        if isinstance(other, Vocabularies):
+            source, target = other.of_source, other.of_target
+        else:
+            source, target = Vocabulary(lambda ids: other, serves_both=True), None
+        if self.of_source is not None:
+            found = Vocabularies(self.of_source, self.of_target or target)
+        else:
+            found = Vocabularies(source or target, self.of_target)
+        return found
+
+    def settle(self, ids: Ids, tables: Tables) -> tuple[Tokenizer, str]:
+        """Make the tokenizer of a model.
+
+        Args:
+            ids: The special ids of the model.
+            tables: Its tables of embeddings.
+
+        Returns:
+            The tokenizer, and a note; empty where there is nothing to say.
+
+        Raises:
+            ValueError: Two vocabularies for a model with one side, or more words than the model
+                has rows.
+        """
+        source, target = self.of_source, self.of_target
+        one = source or target
+        assert one is not None
+        if tables.shared is None:
+            if source is not None and target not in (None, source, source.target):
+                raise ValueError(
+                    "tokenizer= and target_tokenizer= both came, and this model has one side "
+                    "only; give one of them."
+                )
+            self._refuse_larger(one, tables.source or tables.target)
+            return one.make(ids), ""
+        joined = source is target or tables.shared or one.serves_both
+        if joined and (source is None or target is None or source is target):
+            sizes = [size for size in (tables.source, tables.target) if size]
+            self._refuse_larger(one, max(sizes, default=None))
+            return one.make(ids), ""
+        self._refuse_larger(source, tables.source)
+        self._refuse_larger(target, tables.target)
+        reads: Tokenizer = PlainIds(tables.source, **_plain(ids))
+        writes: Tokenizer = PlainIds(
+            tables.target, **_plain(ids), advice="The target of this model has no vocabulary"
+        )
+        if source is not None:  # the ids of the model are those of the target
+            end = {"eos_id": ids.get("eos_id")} if source.needs_end else {}
+            reads = source.make({**end, **source.named})
+        if target is not None:
+            writes = target.make(ids)
+        note = ONE_OF_TWO if target is None else NO_SOURCE if source is None else ""
+        return TwoVocabularies(reads, writes), note
+
+    @staticmethod
+    def _refuse_larger(vocabulary: Vocabulary | None, rows: int | None) -> None:
+        size = None if vocabulary is None else vocabulary.size
+        if vocabulary is not None and size is not None and rows and size > rows:
+            raise ValueError(
+                f"{vocabulary.name} has {size:,} pieces, but the model knows {rows:,}; they do not "
+                "belong together. Take the vocabulary that the model was trained with."
+            )
+
+
+def _plain(ids: Ids) -> dict[str, Any]:
+    return {word: ids.get(word) for word in ("pad_id", "bos_id", "eos_id")}
+
+
+def source_side(tokenizer: Tokenizer) -> Tokenizer:
+    """The vocabulary of what a model reads first."""
+    source: Tokenizer = getattr(tokenizer, "source", tokenizer)
+    return source
+
+
+def types_ids(tokenizer: Tokenizer) -> bool:
+    """Whether sources are typed as ids, for want of a vocabulary."""
+    return isinstance(source_side(tokenizer), PlainIds)
