@@ -113,7 +113,11 @@ def test_lines_of_one_batch_do_not_disturb_each_other(tmp_path: Path):
             {},
             r"\[19\]; expected \[token, d_model\]",
         ),
-        ({"positional_encoding.pos_embedding": torch.zeros(5, D)}, {}, r"expected \[position, 1,"),
+        (
+            {"positional_encoding.pos_embedding": torch.zeros(5, D + 1)},
+            {},
+            r"expected \[position, 1,",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(change, overrides, said, tmp_path: Path):

@@ -7,7 +7,7 @@ convention. The last two are guesses, and are marked as such wherever they are s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ...i18n import mark
@@ -25,6 +25,11 @@ ORIGINS = {
     "default": mark("not said; our own default"),
 }
 GUESSES = ("calibration", "convention")
+#: Words that the weights settle whatever code wrote them: parts that are there or not.
+PARTS = (
+    *("encoder_layers", "decoder_layers", "source_vocab", "target_vocab"),
+    *("gated", "embedding_norm", "attention_bias", "output_bias", "final_norm"),
+)
 
 
 def resolve(
@@ -46,3 +51,33 @@ def resolve(
             if word not in settings:
                 settings[word], origins[word] = value, origin
     return settings, origins
+
+
+def doubt_layout(origins: Mapping[str, str], settled: Collection[str] = ()) -> dict[str, str]:
+    """Return the origins of a file whose names were mapped, so that its code base is not known.
+
+    What "this code base always does" is then the usual choice, a guess.
+
+    Args:
+        origins: as `resolve` gives them.
+        settled: words that are certain all the same, beside `PARTS`.
+    """
+    certain = {*PARTS, *settled}
+    return {
+        word: "convention" if origin == "layout" and word not in certain else origin
+        for word, origin in origins.items()
+    }
+
+
+def override_advice(guesses: Mapping[str, Any]) -> str:
+    """Return the sentence that says how to give the values of guessed words."""
+    shown = [f"{word}={_short(value)}" for word, value in guesses.items()]
+    word, value = next(iter(guesses.items()))
+    return (
+        f"Guessed: {', '.join(shown)}. Give what you trained with, as tv.load(..., "
+        f"{word}={_short(value)!r}) or --set {word}={_short(value)}."
+    )
+
+
+def _short(value: Any) -> Any:
+    return round(value, 4) if isinstance(value, float) else value
