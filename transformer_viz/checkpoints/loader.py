@@ -39,6 +39,7 @@ from .layouts import (
     opennmt,
     timm,
     torch_core,
+    torch_language_model,
     torch_tutorial,
 )
 from .layouts import module as plain
@@ -81,6 +82,7 @@ layouts: tuple[Layout, ...] = (
     opennmt,
     timm,
     torch_tutorial,
+    torch_language_model,
     torch_core,
 )
 BESIDE = ("vocab.pt", "training_args.bin", "optimizer.pt", "scheduler.pt", "rng_state.pth", EXAMPLE)

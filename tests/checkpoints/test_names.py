@@ -1,0 +1,118 @@
+"""Models of one's own open with names=, and are then exactly the modules that were saved."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import transformer_viz as tv
+from transformer_viz.checkpoints.files.reading import CheckpointError
+
+from .own_models import PLANS, Blocks, H, Own, Plan, attended
+
+pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+SOURCE, TARGET = [4, 9, 2, 16, 3, 8], [2, 7, 11, 5]
+
+
+def target_names(plan: Plan) -> dict[str, str]:
+    """Return the table a person writes who knows both sides."""
+    n = plan.names
+    table = {
+        f"{n['source']}.weight": "src_tok_emb.embedding.weight",
+        f"{n['target']}.weight": "tgt_tok_emb.embedding.weight",
+        f"{n['output']}.": "generator.",
+    }
+    if plan.apart:
+        table |= {f"{n[side]}.": f"transformer.{side}." for side in ("encoder", "decoder")}
+    elif n["core"] != "transformer":
+        table[f"{n['core']}."] = "transformer."
+    return table
+
+
+@pytest.mark.parametrize("case", PLANS)
+def test_the_opened_model_is_the_saved_module(case: str, tmp_path: Path) -> None:
+    plan = PLANS[case]
+    torch.manual_seed(3)
+    own = Own(plan)
+    torch.save(own.state_dict(), tmp_path / "mine.pt")
+    words = {"heads": H, "pad_id": -1, **plan.words}
+    model = tv.load(tmp_path / "mine.pt", names=target_names(plan), device="cpu", **words)
+    with torch.inference_mode(), attended(own) as seen:
+        logits = own(torch.tensor([SOURCE]), torch.tensor([TARGET]))[0]
+    trace = tv.trace(model, SOURCE, target=TARGET)
+    assert abs(trace.logits - logits.numpy()).max() < 1e-5
+    assert trace.report.status == "green"
+    cross = [weights[0] for name, weights in seen if "multihead_attn" in name]
+    for layer, weights in enumerate(cross):
+        assert abs(trace.attention("cross", layer=layer) - weights.numpy()).max() < 1e-5
+    assert len(cross) == 2
+    assert {w for w in words if w != "pad_id"}.isdisjoint(model.guesses)
+    assert sum(p.numel() for p in own.parameters()) == model.parameters
+
+
+def test_what_the_layout_always_does_is_a_guess_under_mapped_names(tmp_path: Path) -> None:
+    plan = PLANS["the journey: no position buffer, scaled"]
+    torch.save(Own(plan).state_dict(), tmp_path / "mine.pt")
+    model = tv.load(tmp_path / "mine.pt", names=target_names(plan), device="cpu")
+    assert {"heads", "norm", "activation", "norm_eps", "embedding_scale", "positions"} <= set(
+        model.guesses
+    )
+    assert {"pad_id", "bos_id", "eos_id", "max_positions", "logit_scale"} <= set(model.guesses)
+    assert {"d_model", "encoder_layers", "output_bias", "score"}.isdisjoint(model.guesses)
+    assert any("--set heads=" in note for note in model.notes), model.notes
+    assert any("weights go by the names that names= gives" in note for note in model.notes)
+
+
+BLOCK = {
+    "wte.weight": "embedding.weight",
+    "wpe.weight": "pos_encoder.pe",
+    "head.": "linear.",
+}
+HAND = BLOCK | {
+    f"blocks.{n}.{theirs}": f"transformer_encoder.layers.{n}.{ours}"
+    for n in range(2)
+    for theirs, ours in {
+        "ln_a.": "norm1.",
+        "ln_b.": "norm2.",
+        "attention.": "self_attn.",
+        "mlp.0.": "linear1.",
+        "mlp.2.": "linear2.",
+    }.items()
+}
+HAND["ln_f."] = "transformer_encoder.norm."
+TORCH = BLOCK | {"blocks.": "transformer_encoder."}
+PRE = {"norm": "pre", "activation": "gelu", "embedding_scale": 1.0}
+POST = {"embedding_scale": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("rows", "how", "torch_layers", "names", "words", "gives"),
+    [
+        (17, "causal", False, HAND, PRE | {"kind": "decoder-only"}, "words"),
+        (17, "causal", True, TORCH, POST, "words"),
+        (4, "mean", False, HAND, PRE | {"pooling": "mean"}, "classes"),
+        (4, "first", True, TORCH, POST | {"pooling": "first"}, "classes"),
+        (4, "tokens", True, TORCH, POST | {"pooling": "tokens"}, "tags"),
+        (17, "tokens", True, TORCH, POST | {"kind": "encoder-only"}, "words"),
+    ],
+)
+def test_an_encoder_of_ones_own_is_the_saved_module(
+    rows, how, torch_layers, names, words, gives, tmp_path
+) -> None:
+    torch.manual_seed(5)
+    own = Blocks(rows, how == "causal", how, torch_layers)
+    torch.save(own.state_dict(), tmp_path / "mine.pt")
+    model = tv.load(tmp_path / "mine.pt", names=names, heads=H, device="cpu", **words)
+    with torch.inference_mode(), attended(own) as seen:
+        logits = own(torch.tensor([SOURCE]))[0]
+    trace = tv.trace(model, SOURCE)
+    assert model.gives == gives and trace.report.status == "green", trace.report
+    assert abs(trace.logits - logits.numpy()).max() < 1e-5
+    maps = trace.attention("decoder" if how == "causal" else "encoder")
+    for layer, (_, weights) in enumerate(seen):
+        assert abs(maps[layer] - weights[0].numpy()).max() < 1e-5
+    assert len(seen) == 2 == len(maps)
+    assert ("kind" in model.guesses) == (rows == 17 and "kind" not in words)
