@@ -88,7 +88,9 @@ class Own(nn.Module):
         if plan.apart:
             encoder = nn.TransformerEncoderLayer(D, H, F, **kwargs)
             decoder = nn.TransformerDecoderLayer(D, H, F, **kwargs)
-            setattr(self, n["encoder"], nn.TransformerEncoder(encoder, 2, enable_nested_tensor=False))
+            setattr(
+                self, n["encoder"], nn.TransformerEncoder(encoder, 2, enable_nested_tensor=False)
+            )
             setattr(self, n["decoder"], nn.TransformerDecoder(decoder, 2))
         else:
             setattr(self, n["core"], nn.Transformer(D, H, 2, 2, F, **kwargs))
@@ -246,3 +248,120 @@ class Blocks(nn.Module):
         elif self.how == "first":
             x = x[:, 0]
         return self.head(x)
+
+
+class Handwritten(nn.Module):
+    """Attention with a projection each for queries, keys, values and the output."""
+
+    def __init__(self, bias: bool):
+        super().__init__()
+        self.fc_q, self.fc_k, self.fc_v = (nn.Linear(D, D, bias=bias) for _ in range(3))
+        self.fc_o = nn.Linear(D, D)
+        self.seen: Tensor | None = None
+
+    def forward(self, x: Tensor, memory: Tensor, mask: Tensor | None) -> Tensor:
+        def split(y: Tensor) -> Tensor:
+            return y.view(*y.shape[:2], H, -1).permute(0, 2, 1, 3)
+
+        q, k, v = split(self.fc_q(x)), split(self.fc_k(memory)), split(self.fc_v(memory))
+        energy = q @ k.permute(0, 1, 3, 2) / math.sqrt(D // H)
+        if mask is not None:
+            energy = energy.masked_fill(mask == 0, -1e10)
+        self.seen = torch.softmax(energy, -1)
+        return self.fc_o((self.seen @ v).permute(0, 2, 1, 3).flatten(2))
+
+
+class Layer(nn.Module):
+    """A layer of a translator after "Attention is all you need", norms after the sums."""
+
+    def __init__(self, cross: bool):
+        super().__init__()
+        self.self_attn_layer_norm = nn.LayerNorm(D)
+        if cross:
+            self.enc_attn_layer_norm = nn.LayerNorm(D)
+        self.ff_layer_norm = nn.LayerNorm(D)
+        self.self_attention = Handwritten(True)
+        if cross:
+            self.encoder_attention = Handwritten(True)
+        self.positionwise_feedforward = nn.ModuleDict(
+            {"fc_1": nn.Linear(D, F), "fc_2": nn.Linear(F, D)}
+        )
+
+    def forward(self, x: Tensor, mask: Tensor | None, memory: Tensor | None) -> Tensor:
+        x = self.self_attn_layer_norm(x + self.self_attention(x, x, mask))
+        if memory is not None:
+            x = self.enc_attn_layer_norm(x + self.encoder_attention(x, memory, None))
+        inner, outer = self.positionwise_feedforward.values()
+        return self.ff_layer_norm(x + outer(torch.relu(inner(x))))
+
+
+class Side(nn.Module):
+    """One stack with its tables, as tutorials of sequence-to-sequence models write it."""
+
+    def __init__(self, tokens: int, cross: bool):
+        super().__init__()
+        self.tok_embedding, self.pos_embedding = nn.Embedding(tokens, D), nn.Embedding(P, D)
+        self.layers = nn.ModuleList(Layer(cross) for _ in range(2))
+        if cross:
+            self.fc_out = nn.Linear(D, tokens)
+
+    def forward(self, ids: Tensor, mask: Tensor | None, memory: Tensor | None = None) -> Tensor:
+        at = torch.arange(ids.shape[1])
+        x = self.tok_embedding(ids) * ROOT + self.pos_embedding(at)
+        for layer in self.layers:
+            x = layer(x, mask, memory)
+        return x
+
+
+class Translator(nn.Module):
+    """Both sides, written out by hand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder, self.decoder = Side(VS, False), Side(VT, True)
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter.normal_(0, 0.3)
+        self.eval()
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        length = target.shape[1]
+        states = self.decoder(target, torch.ones(length, length).tril(), self.encoder(source, None))
+        return self.decoder.fc_out(states)
+
+
+class Gpt(nn.Module):
+    """A small GPT by hand: no bias of q, k and v, norms before, a last norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token_embedding_table, self.position_embedding_table = (
+            nn.Embedding(VS, D),
+            nn.Embedding(P, D),
+        )
+        self.blocks = nn.ModuleList(
+            nn.ModuleDict(
+                {
+                    "sa": Handwritten(False),
+                    "ffwd": nn.Sequential(nn.Linear(D, F), nn.ReLU(), nn.Linear(F, D)),
+                    "ln1": nn.LayerNorm(D),
+                    "ln2": nn.LayerNorm(D),
+                }
+            )
+            for _ in range(2)
+        )
+        self.ln_f, self.lm_head = nn.LayerNorm(D), nn.Linear(D, VS)
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter.normal_(0, 0.3)
+        self.eval()
+
+    def forward(self, ids: Tensor) -> Tensor:
+        length = ids.shape[1]
+        x = self.token_embedding_table(ids) + self.position_embedding_table(torch.arange(length))
+        mask = torch.ones(length, length).tril()
+        for block in self.blocks:
+            y = block["ln1"](x)
+            x = x + block["sa"](y, y, mask)
+            x = x + block["ffwd"](block["ln2"](x))
+        return self.lm_head(self.ln_f(x))

@@ -11,7 +11,7 @@ import torch
 import transformer_viz as tv
 from transformer_viz.checkpoints.files.reading import CheckpointError
 
-from .own_models import PLANS, Blocks, H, Own, Plan, attended
+from .own_models import PLANS, Blocks, Gpt, H, Own, Plan, Translator, attended
 
 pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 SOURCE, TARGET = [4, 9, 2, 16, 3, 8], [2, 7, 11, 5]
@@ -116,3 +116,72 @@ def test_an_encoder_of_ones_own_is_the_saved_module(
         assert abs(maps[layer] - weights[0].numpy()).max() < 1e-5
     assert len(seen) == 2 == len(maps)
     assert ("kind" in model.guesses) == (rows == 17 and "kind" not in words)
+
+
+def hand_names(module: Translator) -> dict[str, str]:
+    """Return the table of `Translator`: each part of its names, one by one."""
+    parts = {
+        "tok_embedding.": "embedding.tokens.",
+        "pos_embedding.weight": "embedding.positions.table",
+        "self_attn_layer_norm.": "self_norm.",
+        "enc_attn_layer_norm.": "cross_norm.",
+        "ff_layer_norm.": "feed_forward_norm.",
+        "encoder_attention.": "cross_attention.",
+        "positionwise_feedforward.fc_1.": "feed_forward.inner.",
+        "positionwise_feedforward.fc_2.": "feed_forward.outer.",
+        "fc_q.": "query.",
+        "fc_k.": "key.",
+        "fc_v.": "value.",
+        "fc_o.": "output.",
+        "decoder.fc_out.": "output.",
+    }
+    table = {}
+    for name in module.state_dict():
+        table[name] = name
+        for theirs, ours in parts.items():
+            table[name] = table[name].replace(theirs, ours)
+    return table
+
+
+def test_attention_written_by_hand_is_the_saved_module(tmp_path: Path) -> None:
+    torch.manual_seed(7)
+    own, gpt = Translator(), Gpt()
+    torch.save(own.state_dict(), tmp_path / "own.pt")
+    model = tv.load(tmp_path / "own.pt", names=hand_names(own), heads=H, device="cpu")
+    with torch.inference_mode():
+        logits = own(torch.tensor([SOURCE]), torch.tensor([TARGET]))[0]
+    trace = tv.trace(model, SOURCE, target=TARGET)
+    assert model.layout == "reference" and trace.report.status == "green"
+    assert abs(trace.logits - logits.numpy()).max() < 1e-5
+    for layer, part in enumerate(own.decoder.layers):
+        seen = part.encoder_attention.seen[0].numpy()
+        assert abs(trace.attention("cross", layer=layer) - seen).max() < 1e-5
+    assert {"norm", "activation", "embedding_scale", "mask_fill", "norm_kind"} <= set(model.guesses)
+    assert {"positions", "final_norm", "d_ff", "heads"}.isdisjoint(model.guesses)
+
+    torch.save(gpt.state_dict(), tmp_path / "gpt.pt")
+    names = {
+        name: name.replace("blocks.", "decoder.layers.")
+        .replace("sa.fc_q", "self_attention.query")
+        .replace("sa.fc_k", "self_attention.key")
+        .replace("sa.fc_v", "self_attention.value")
+        .replace("sa.fc_o", "self_attention.output")
+        .replace("ffwd.0", "feed_forward.inner")
+        .replace("ffwd.2", "feed_forward.outer")
+        .replace("ln1", "self_norm")
+        .replace("ln2", "feed_forward_norm")
+        .replace("ln_f", "decoder.norm")
+        .replace("lm_head", "output")
+        .replace("token_embedding_table.", "decoder.embedding.tokens.")
+        .replace("position_embedding_table.weight", "decoder.embedding.positions.table")
+        for name in gpt.state_dict()
+    }
+    model = tv.load(tmp_path / "gpt.pt", names=names, heads=H, device="cpu")
+    with torch.inference_mode():
+        logits = gpt(torch.tensor([SOURCE]))[0]
+    trace = tv.trace(model, SOURCE)
+    assert model.kind == "decoder-only" and trace.report.status == "green"
+    assert abs(trace.logits - logits.numpy()).max() < 1e-5
+    for layer, block in enumerate(gpt.blocks):
+        seen = block["sa"].seen[0].numpy()
+        assert abs(trace.attention("decoder", layer=layer) - seen).max() < 1e-5

@@ -37,6 +37,7 @@ from .layouts import (
     mingpt,
     nanogpt,
     opennmt,
+    reference,
     timm,
     torch_core,
     torch_language_model,
@@ -69,6 +70,7 @@ class Layout(Protocol):
 #: Every layout, asked in this order. A new one is a file beside this one and a word here.
 layouts: tuple[Layout, ...] = (
     hugging_face,
+    reference,
     native,
     jadore_2020,
     jadore_2019,
