@@ -149,7 +149,9 @@ def attended(module: nn.Module) -> Iterator[list[tuple[str, Tensor]]]:
 def names(source: str, target: str, core: str, output: str, *more: str) -> dict[str, str]:
     """Return the fields of `Own`; ``more`` are positions, target positions, encoder, decoder."""
     found = {"source": source, "target": target, "core": core, "output": output}
-    return found | dict(zip(("positions", "target positions", "encoder", "decoder"), more))
+    return found | dict(
+        zip(("positions", "target positions", "encoder", "decoder"), more, strict=False)
+    )
 
 
 ROOT = math.sqrt(D)

@@ -11,7 +11,7 @@ import torch
 import transformer_viz as tv
 from transformer_viz.checkpoints.files.reading import CheckpointError
 
-from .own_models import PLANS, Blocks, Gpt, H, Own, Plan, Translator, attended
+from .own_models import PLANS, ROOT, Blocks, Gpt, H, Own, Plan, Translator, attended
 
 pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 SOURCE, TARGET = [4, 9, 2, 16, 3, 8], [2, 7, 11, 5]
@@ -185,3 +185,62 @@ def test_attention_written_by_hand_is_the_saved_module(tmp_path: Path) -> None:
     for layer, block in enumerate(gpt.blocks):
         seen = block["sa"].seen[0].numpy()
         assert abs(trace.attention("decoder", layer=layer) - seen).max() < 1e-5
+
+
+def test_what_is_wrong_in_a_table_is_named(tmp_path: Path) -> None:
+    plan = PLANS["the journey: no position buffer, scaled"]
+    path, right = tmp_path / "mine.pt", target_names(plan)
+    torch.save({f"module.{k}": v for k, v in Own(plan).state_dict().items()}, path)
+    two = {"encoder_emb.weight": "x.weight", "decoder_emb.weight": "x.weight"}
+    every = {"core.": None, "encoder_emb.": None, "decoder_emb.": None, "fc_out.": None}
+    cases = {
+        r"maps 'encoder_em.weight', .* \(the nearest name is encoder_e": {"encoder_em.weight": "x"},
+        r"maps 'coree\.', and mine.pt has no such weight": {"coree.": "transformer."},
+        "both encoder_emb.weight and decoder_emb.weight are called x.weight": two,
+        "a prefix needs a prefix ending in a dot": {"core.": "transformer"},
+        "must not be empty or end with a dot": {"fc_out.weight": "generator."},
+        "both must be names, or the second null": {"fc_out.weight": 3},
+        "leaves out every weight": every,
+        "takes a mapping of the file's names": [1],
+        "There is no file 'nowhere.json'": "nowhere.json",
+        "not known under the names that names= gives": {"fc_out.": "generator."},
+        r"an encoder or a decoder.*or correct names=": (
+            "layout",
+            {"fc_out.": "generator."},
+        ),
+    }
+    for said, names in cases.items():
+        words = {}
+        if isinstance(names, tuple):
+            words, names = {"layout": "torch_tutorial_seq2seq"}, names[1]
+        with pytest.raises(CheckpointError, match=said):
+            tv.load(path, names=names, **words)
+    (tmp_path / "names.json").write_text(json.dumps({"of another file": "x"}))
+    with pytest.raises(CheckpointError, match=r"layout of mine\.pt is not known; "):
+        tv.load(path)
+    wrapped = {f"module.{key}": name for key, name in right.items()}  # as the file has them
+    assert tv.load(path, names=wrapped, heads=H, device="cpu").layout == "torch_tutorial_seq2seq"
+    with pytest.raises(CheckpointError, match=r"names is for checkpoints on disk.*Leave names="):
+        tv.load(torch.nn.Linear(2, 2), names=right)
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(CheckpointError, match="folder of a Hugging Face model"):
+        tv.load(path, names=right)
+
+
+def test_a_classifier_written_by_hand_pools_what_it_is_told(tmp_path: Path) -> None:
+    """Its witness: the states of the encoder, pooled and projected by hand."""
+    torch.manual_seed(9)
+    own = Translator().encoder
+    head = torch.nn.Linear(own.tok_embedding.embedding_dim, 3)
+    state = {f"encoder.{k}": v for k, v in own.state_dict().items()}
+    torch.save(state | {f"head.{k}": v for k, v in head.state_dict().items()}, tmp_path / "own.pt")
+    names = tv.propose_names(tmp_path / "own.pt").names
+    states = own(torch.tensor([SOURCE]), None)[0]
+    words = {"heads": H, "embedding_scale": ROOT, "device": "cpu"}
+    wanted = {"mean": states.mean(0), "first": states[0], "last": states[-1], "tokens": states}
+    for how, pooled in wanted.items():
+        model = tv.load(tmp_path / "own.pt", names=names, pooling=how, **words)
+        assert model.gives == ("tags" if how == "tokens" else "classes")
+        logits = tv.trace(model, SOURCE, check=how == "mean").logits
+        assert abs(logits - head(pooled).detach().numpy()).max() < 1e-5
+    assert "pooling" in tv.load(tmp_path / "own.pt", names=names, device="cpu").guesses

@@ -17,7 +17,7 @@ from .common import native
 from .common.bundled import CONFIG, EXAMPLE, PREFERRED, PRETRAINED, WEIGHTS, available, shelved
 from .common.candidate import Candidate
 from .common.model import Model
-from .common.names import read_names, rename_notes
+from .common.names import read_names, rename_notes, shape_tables
 from .common.number_type import number_type
 from .common.provenance import doubt_layout, override_advice
 from .files.adapters import base_of, is_adapter, weights_of
@@ -211,7 +211,7 @@ def open_as(
             "name one device, such as cpu."
         )
     else:
-        model = layout.open(found, tokenizer, words)
+        model = layout.open(_with_own_tables(found, layout), tokenizer, words)
         model = model if dtype is None else model.cast(number_type(dtype, model.file_dtype))
     if layout is not hugging_face and found.renamed:
         model = _of_mapped_names(model, layout, found)
@@ -220,6 +220,16 @@ def open_as(
         note = f"{found.path.name} was opened although it may hold NaN or infinite weights."
         model = replace(model, notes=(*model.notes, note))
     return model if place is None else model.to(place)
+
+
+def _with_own_tables(found: Candidate, layout: Layout) -> Candidate:
+    """The same, with position tables of mapped names in the shape that the layout stores."""
+    if not found.renamed:
+        return found
+    other = replace(found)
+    shapes = getattr(layout, "TABLE_SHAPES", {})
+    other.__dict__["weights"] = shape_tables(found.weights, shapes)
+    return other
 
 
 def _of_mapped_names(model: Model, layout: Layout, found: Candidate) -> Model:

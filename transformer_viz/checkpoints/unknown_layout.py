@@ -37,18 +37,18 @@ def unknown_layout(found: Candidate, layouts: Sequence[Named]) -> CheckpointErro
         called = CALLED[found.names.origin]
         return CheckpointError(
             f"The layout of {_ending(name)} is not known under the names that {called} gives; "
-            f"{_nearest(found, layouts)}. {advice(found)}"
+            f"{_nearest(found, layouts)} {_advice(found)}"
         )
     return CheckpointError(
-        f"The layout of {_ending(name)} is not known; {_nearest(found, layouts)}. {advice(found)}"
+        f"The layout of {_ending(name)} is not known; {_nearest(found, layouts)} {_advice(found)}"
     )
 
 
-def advice(found: Candidate) -> str:
-    """Return the sentence that leads from an unknown file to an opened model."""
+def _advice(found: Candidate) -> str:
+    """The end of a sentence that leads from an unknown file to an opened model."""
     file = shell_name(found.path.name)
     return (
-        f"Write a table of names with `transformer-viz names {file} --out {NAMES_FILE}` and "
+        f"write a table of names with `transformer-viz names {file} --out {NAMES_FILE}` and "
         f'give it as names="{NAMES_FILE}" or --names {NAMES_FILE}, or build its '
         "module, and load(module)."
     )
@@ -73,7 +73,7 @@ def _nearest(found: Candidate, layouts: Sequence[Named]) -> str:
         known_layouts = ", ".join(layout.NAME for layout in layouts)
         return (
             f"its first weight is {_ending(names[0])}, and no weight bears a known name. Known are "
-            f"{known_layouts}"
+            f"{known_layouts};"
         )
     known = len(names) - len(strange)
     odd = (
@@ -82,5 +82,6 @@ def _nearest(found: Candidate, layouts: Sequence[Named]) -> str:
         else ", and others are missing"
     )
     return (
-        f"{near} comes closest ({known} of its {len(names)} weights bear that layout's names{odd})"
+        f"{near} comes closest ({known} of its {len(names)} weights bear that layout's "
+        f"names{odd}). To open it,"
     )

@@ -158,7 +158,7 @@ def trace_file(path: str, given: dict[str, Any], words: tuple[str, ...]) -> Trac
     if words or any(given.get(name) is not None for name in (*inputs, "intervention")):
         raise ValueError(
             f"{path!r} is a trace file: a run that is over, with its own input. Leave the input, "
-            "--intervention and --set out, or name a checkpoint."
+            "--intervention, --set and --names out, or name a checkpoint."
         )
     return Trace.load(path)
 

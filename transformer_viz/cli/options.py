@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,13 +21,40 @@ intervention_option = click.option(
     metavar="FILE|JSON",
     help="What to change in the run, as JSON or a file of it.",
 )
-set_option = click.option(
+NAMES = "names"  # of the context's notes: the file that --names gave
+
+_words_option = click.option(
     "--set",
     "words",
     metavar="WORD=VALUE",
     multiple=True,
+    callback=lambda context, option, words: (*words, *context.meta.get(NAMES, ())),
     help="Override a word of the checkpoint, such as heads=8; may be repeated.",
 )
+_names_option = click.option(
+    "--names",
+    metavar="F.json",
+    is_eager=True,  # so that its file is among the words that --set gives
+    expose_value=False,
+    callback=lambda context, option, file: _note_names(context, file),
+    help="Which weight of one's own file is which, as `transformer-viz names` writes it.",
+)
+
+
+def set_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--set`` and ``--names``; both reach the command as ``words``, ``WORD=VALUE``."""
+    return _words_option(_names_option(command))
+
+
+def _note_names(context: click.Context, file: str | None) -> None:
+    if file is None:
+        return
+    if not Path(file).is_file():
+        raise ValueError(
+            f"There is no file {file!r}; --names takes a JSON file, which `transformer-viz names "
+            "PATH --out F.json` writes."
+        )
+    context.meta[NAMES] = (f"names={json.dumps(str(Path(file).absolute()))}",)
 
 
 def input_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from ..checkpoints.common.model import Model
 from ..checkpoints.files.errors import CheckpointError, CheckpointMissing
 from ..checkpoints.files.reading import file_size
 from ..checkpoints.loader import choose_device, discover, open_as
+from ..checkpoints.name_proposals import NameProposal
 from ..confinement.processes import StoppedError, ending
 from ..i18n import say
 from ..preprocessing.elsewhere import made_by
@@ -43,22 +46,48 @@ def open_apart(thing: str | os.PathLike[str], device: str | None = None, **overr
     """
     place = choose_device(device)
     found, words = discover(thing, overrides)
+    if found.names is not None and found.names.origin == "override":
+        overrides = overrides | {"names": dict(found.names.table)}  # it may be a file elsewhere
+    request = {"thing": str(thing), "overrides": _plain(overrides)}
+    with _asked(request, found) as (answer, folder):
+        layout, plain = taken(found, answer, folder)
+        with made_by(Workshop(readable(found))):
+            return open_as(layout, plain, words, device=place)
+
+
+def propose_apart(thing: str | os.PathLike[str], layout: str | None = None) -> NameProposal:
+    """Propose names as `propose_names` does, with the file read in another process.
+
+    Raises:
+        CheckpointMissing: nothing of that name.
+        CheckpointError: what `propose_names` refuses; and a file whose process took too long, too
+            much memory, or broke off.
+        OSError: no process can be begun.
+    """
+    found, _ = discover(thing, {"names": {}})
+    with _asked({"thing": str(thing), "propose": layout}, found) as (answer, _):
+        try:
+            return NameProposal.from_dict(answer["proposal"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"What was read of {found.path.name} is incomplete; open it again."
+            ) from error
+
+
+@contextmanager
+def _asked(request: dict[str, Any], found: Candidate) -> Iterator[tuple[dict[str, Any], Path]]:
+    """Have a process answer a request about a checkpoint; its folder lives as long as the block."""
     size = sum(file_size(path) for path in (found.path, found.adapter) if path is not None)
     seconds = settings.OPEN_SECONDS.number + size // PACE
     memory = settings.OPEN_MB.number * MEGA + TIMES * size
-    known = readable(found)
-    child, folder = begin(REHEARSAL, seconds, memory, known)
+    child, folder = begin(REHEARSAL, seconds, memory, readable(found))
     try:
         try:
-            answer = child.ask(
-                {"thing": str(thing), "overrides": _plain(overrides)}, PATIENCE * seconds
-            )
+            answer = child.ask(request, PATIENCE * seconds)
         finally:
             child.close()
         _refuse(answer, found, memory, folder)
-        layout, plain = taken(found, answer, folder)
-        with made_by(Workshop(known)):
-            return open_as(layout, plain, words, device=place)
+        yield answer, folder
     except StoppedError as error:
         raise _stopped(error, found, seconds, memory) from error
     finally:

@@ -14,6 +14,7 @@ from ..checkpoints.common.model import Model
 from ..checkpoints.files.errors import CheckpointError, CheckpointMissing
 from ..checkpoints.hugging_face.library import library
 from ..checkpoints.loader import discover, load, open_as, recognised
+from ..checkpoints.naming import propose_names
 from ..confinement.channel import Channel
 from ..core.errors import is_panic
 from ..inference.inspection import sample_source, sample_target
@@ -66,10 +67,18 @@ def run_sample(model: Model) -> None:
 
 
 def rehearse(channel: Channel) -> None:
-    """Answer one request: ``thing`` and ``overrides`` as of `load`."""
+    """Answer one request: ``thing`` and ``overrides`` as of `load`.
+
+    With ``propose``, a layout or None, names are proposed as by `propose_names`.
+    """
     request = channel.receive()
     try:
-        answer = opened(str(request["thing"]), request["overrides"], Path.cwd())
+        if "propose" in request:
+            answer = {
+                "proposal": propose_names(str(request["thing"]), request["propose"]).to_dict()
+            }
+        else:
+            answer = opened(str(request["thing"]), request["overrides"], Path.cwd())
     except BaseException as error:  # a stranger's file can raise anything
         answer = refusal(error)
     channel.send(answer)

@@ -19,7 +19,7 @@ from torch import Tensor
 from ..files.reading import MAX_TENSORS, CheckpointError, Weights
 from ..files.strict_json import read_json
 from ..files.unwrapping import FIELDS, PREFIXES
-from .rename_keys import nearest
+from .rename_keys import nearest, pattern
 
 NAMES_FILE = "names.json"
 MAX_NAMES = 2**24  # bytes of a file of names
@@ -116,6 +116,22 @@ def read_names(value: Any, folder: Path) -> Names | None:
     if sum(key.endswith(".") for key in value) > MAX_PREFIXES:
         raise CheckpointError(f"names= has more than {MAX_PREFIXES:,} prefixes; map full names.")
     return Names({str(key): name for key, name in value.items()})
+
+
+def shape_tables(weights: Weights, shapes: Mapping[str, tuple[int, ...]]) -> Weights:
+    """Return the weights with each position table in the shape that a layout stores it in.
+
+    Args:
+        weights: under mapped names; a table of one's own may lack or have an axis of one.
+        shapes: by a form of names, the axes before d_model, -1 for that of the positions.
+    """
+    tensors = dict(weights.tensors)
+    for form, leading in shapes.items():
+        for name in filter(pattern(form).fullmatch, weights.tensors):
+            table = tensors[name]
+            if table.dim() > 1 and table.numel() and sum(size > 1 for size in table.shape[:-1]) < 2:
+                tensors[name] = table.reshape(*leading, table.shape[-1])
+    return replace(weights, tensors=tensors)
 
 
 def rename_notes(weights: Weights, names: Names | None) -> tuple[str, ...]:

@@ -62,9 +62,9 @@ def doubt_layout(origins: Mapping[str, str], settled: Collection[str] = ()) -> d
         origins: as `resolve` gives them.
         settled: words that are certain all the same, beside `PARTS`.
     """
-    certain = {*PARTS, *settled}
+    known = dict.fromkeys(settled, "layout") | dict.fromkeys(PARTS, "shapes")
     return {
-        word: "convention" if origin == "layout" and word not in certain else origin
+        word: known.get(word, "convention") if origin == "layout" else origin
         for word, origin in origins.items()
     }
 
@@ -72,12 +72,13 @@ def doubt_layout(origins: Mapping[str, str], settled: Collection[str] = ()) -> d
 def override_advice(guesses: Mapping[str, Any]) -> str:
     """Return the sentence that says how to give the values of guessed words."""
     shown = [f"{word}={_short(value)}" for word, value in guesses.items()]
-    word, value = next(iter(guesses.items()))
+    word = next((word for word in ("heads", "norm") if word in guesses), next(iter(guesses)))
+    value = guesses[word]
     return (
         f"Guessed: {', '.join(shown)}. Give what you trained with, as tv.load(..., "
-        f"{word}={_short(value)!r}) or --set {word}={_short(value)}."
+        f"{word}={value!r}) or --set {word}={_short(value)}."
     )
 
 
-def _short(value: Any) -> Any:
-    return round(value, 4) if isinstance(value, float) else value
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -77,7 +77,13 @@ def _table(stacks: dict[str, str]) -> Table:
     return (*rows, ("generator.projection.{part}", "output.{part}"))
 
 
-NAMES = patterns(_table({"encoder": "encoder", "decoder": "decoder"}))
+#: The file's names and those of the reference Transformer, for proposals of names.
+ROLES = _table({"encoder": "encoder", "decoder": "decoder"})
+NAMES = patterns(ROLES)
+
+
+#: The axes of a position table before d_model, for tables under mapped names.
+TABLE_SHAPES = {"{side}.positional_encodings": (-1, 1)}
 
 
 def recognise(found: Candidate) -> bool:

@@ -2,12 +2,16 @@
 
 Models with a projection each for queries, keys and values open as this layout with ``names=``. The
 sizes are read off the shapes; what shapes do not tell is a guess: heads, norm, activation, scale.
+An encoder with another number of outputs than tokens gives classes, or a tag for each token.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
+
+from torch import Tensor
 
 from ...preprocessing.tokenizers import Tokenizer
 from ..common.build_reference import (
@@ -21,17 +25,20 @@ from ..common.build_reference import (
     special_ids,
     widths,
 )
-from ..common.build_reference import WORDS as WORDS
+from ..common.build_reference import (
+    WORDS as REFERENCE,
+)
 from ..common.calibration import calibrated_heads
 from ..common.candidate import Candidate
-from ..common.model import Model
+from ..common.model import Calls, Model
 from ..common.provenance import resolve
 from ..common.rename_keys import Table, count, size, without
 from ..common.word_checks import refuse_unknown
-from ..files.reading import Weights
-from .torch_embeddings import rows_of
+from ..files.reading import CheckpointError, Weights
+from .torch_embeddings import POOLING, pool, rows_of
 
 NAME = "reference"
+WORDS = (*REFERENCE, "pooling")
 STACKS = ("encoder", "decoder")
 LINEAR = ("query", "key", "value", "output")
 #: The file's names and the module's; most are the same on both sides.
@@ -91,14 +98,19 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     """
     refuse_unknown(overrides, WORDS)
     weights = found.weights
+    pooling = overrides.get("pooling")
+    if pooling not in (None, *POOLING):
+        raise CheckpointError(
+            f"There is no pooling {pooling!r} in this layout; choose one of {', '.join(POOLING)}."
+        )
     stacks = _stacks(weights)
     shapes = _measured(weights, stacks)
     tables = _tables(weights, stacks, shapes["d_model"])
     stored = _positions(weights, tables, shapes["d_model"])
     words, origins = resolve(
-        overrides,
+        {word: value for word, value in overrides.items() if word != "pooling"},
         _tied(weights),
-        ("sidecar", sidecar(found, WORDS) | ({} if tokenizer else special_ids(found))),
+        ("sidecar", sidecar(found, REFERENCE) | ({} if tokenizer else special_ids(found))),
         ("shapes", shapes),
         ("file", stored),
         ("layout", _customary(weights, stacks, shapes, bool(tables))),
@@ -110,7 +122,7 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     add(words, origins, "shapes", widths(words["heads"], rows))
     if words["positions"] in ("none", "rotary"):
         weights, tables = without(weights, "{stack}.embedding.positions.table"), {}
-    return build_reference_model(
+    model = build_reference_model(
         found,
         ReferencePlan(
             NAME,
@@ -123,6 +135,42 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
             stored={stack: tuple(weights.tensors[name].shape) for stack, name in tables.items()},
             closed=NO_WORDS,
         ),
+    )
+    return _classifier(model, pooling) if _has_class_head(words) else model
+
+
+def _has_class_head(words: dict[str, Any]) -> bool:
+    """Whether an encoder has another number of outputs than tokens."""
+    return not words["decoder_layers"] and words["target_vocab"] not in (0, words["source_vocab"])
+
+
+def _classifier(model: Model, pooling: str | None) -> Model:
+    """The same model with logits ``[batch, class]``, or a tag for each token.
+
+    The output layer is linear, so that pooling its outputs is pooling the states.
+    """
+    how = "mean" if pooling is None else pooling
+    told = "convention" if pooling is None else "override"
+
+    def pooled(calls: Calls, pad_id: int | None) -> Calls:
+        def forward(
+            source: Tensor, target: Tensor | None = None, source_mask: Tensor | None = None
+        ) -> Tensor:
+            visible = source_mask
+            if visible is None and pad_id is not None:
+                visible = source != pad_id
+            return pool(calls.forward(source, None, source_mask), visible, how)
+
+        on = calls.on
+        made = Calls(forward, encode=calls.encode)
+        return made.standing_in(on and (lambda module: pooled(on(module), pad_id)))
+
+    return replace(
+        model,
+        calls=pooled(model.calls, model.pad_id),
+        gives="tags" if how == "tokens" else "classes",
+        config=model.config | {"pooling": how},
+        provenance=model.provenance | {"pooling": told},
     )
 
 
@@ -224,7 +272,9 @@ def _customary(
         "norm_kind": "layer" if biased else "rms",
         "positions": "sinusoidal",
         "max_positions": COMPUTED_ROWS,
-        **{"pad_id": -1, "bos_id": 2, "eos_id": 3},
+        "pad_id": -1,
+        "bos_id": 2,
+        "eos_id": 3,
     }
 
 

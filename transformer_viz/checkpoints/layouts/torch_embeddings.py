@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from ...model.positional_encoding import sinusoidal_table
@@ -25,6 +26,8 @@ POSITION_WORDS = {
 }
 TARGET_WORDS = {"tgt", "trg", "target", "targets", "dec", "decoder"}
 KINDS = ("sinusoidal", "sinusoidal_halves", "learned", "none")
+#: What a head does with the states of an encoder: one of them, their mean, or each token's own.
+POOLING = ("mean", "first", "last", "tokens")
 #: What is taken where no table is stored: PyTorch's tutorial computes one of this length.
 COMPUTED = {"positions": "sinusoidal", "max_positions": 5000}
 
@@ -151,3 +154,24 @@ def position_words(
             f"position table in {weights.path.name}; give a smaller one, or leave it out."
         )
     return {"positions": kind, "max_positions": rows}
+
+
+def pool(states: Tensor, visible: Tensor | None, how: str) -> Tensor:
+    """Return ``[batch, d_model]`` of the visible states ``[batch, token, d_model]``.
+
+    With ``tokens`` the states themselves.
+    """
+    if how == "tokens":
+        return states
+    if visible is None:
+        visible = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+    if how == "first":
+        return states[:, 0]
+    if how == "last":
+        rows = torch.arange(len(states), device=states.device)
+        counted = torch.arange(states.shape[1], device=states.device)
+        return states[rows, (counted * visible).amax(1)]
+    seen = visible[..., None]
+    if how == "max":
+        return states.masked_fill(~seen, float("-inf")).amax(1)
+    return (states * seen).sum(1) / seen.sum(1).clamp(min=1)

@@ -28,7 +28,15 @@ from ..common.word_checks import refuse_unknown
 from ..files.reading import CheckpointError, Weights
 from . import torch_core
 from .torch_core import Stack, built_in, core, hidden, later, stacks_of
-from .torch_embeddings import COMPUTED, Embedding, make_positions, position_tables, position_words
+from .torch_embeddings import (
+    COMPUTED,
+    POOLING,
+    Embedding,
+    make_positions,
+    pool,
+    position_tables,
+    position_words,
+)
 
 NAME = "torch_language_model"
 PREFIX = "transformer_encoder."
@@ -58,8 +66,6 @@ ROLES: Table = (
     ("linear.{part}", "output.{part}"),
 )
 KINDS = ("decoder-only", "encoder-only")
-#: What a head does with the states of an encoder: one of them, their mean, or each token's own.
-POOLING = ("mean", "first", "last", "max", "tokens")
 WORDS: tuple[str, ...] = (
     *torch_core.WORDS,
     *native.IDS,
@@ -98,27 +104,6 @@ class EncoderModel(nn.Module):
         if not self.causal:
             states = pool(states, visible, self.pooling)
         return torch.as_tensor(self.linear(states) * self.logit_scale)
-
-
-def pool(states: Tensor, visible: Tensor | None, how: str) -> Tensor:
-    """Return ``[batch, d_model]`` of the visible states ``[batch, token, d_model]``.
-
-    With ``tokens`` the states themselves.
-    """
-    if how == "tokens":
-        return states
-    if visible is None:
-        visible = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
-    if how == "first":
-        return states[:, 0]
-    if how == "last":
-        rows = torch.arange(len(states), device=states.device)
-        counted = torch.arange(states.shape[1], device=states.device)
-        return states[rows, (counted * visible).amax(1)]
-    seen = visible[..., None]
-    if how == "max":
-        return states.masked_fill(~seen, float("-inf")).amax(1)
-    return (states * seen).sum(1) / seen.sum(1).clamp(min=1)
 
 
 def recognise(found: Candidate) -> bool:
@@ -287,7 +272,11 @@ def _check(words: Mapping[str, Any], found: Candidate) -> None:
     Raises:
         CheckpointError: names the word and what would do.
     """
-    for word, choices in (("kind", KINDS), ("pooling", POOLING), ("tied", ("none", "output"))):
+    for word, choices in (
+        ("kind", KINDS),
+        ("pooling", (*POOLING, "max")),
+        ("tied", ("none", "output")),
+    ):
         if words[word] not in choices:
             raise CheckpointError(
                 f"There is no {word} {words[word]!r} in this layout; choose one of "
