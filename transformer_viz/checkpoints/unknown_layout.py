@@ -15,6 +15,8 @@ from .common.candidate import Candidate
 from .common.names import CALLED, NAMES_FILE
 from .files.errors import CheckpointError, shell_name
 
+MOST = 8  # layouts that an error lists
+
 
 class Named(Protocol):
     """A layout, of which errors use the name and the patterns of its weights' names."""
@@ -48,9 +50,8 @@ def _advice(found: Candidate) -> str:
     """The end of a sentence that leads from an unknown file to an opened model."""
     file = shell_name(found.path.name)
     return (
-        f"write a table of names with `transformer-viz names {file} --out {NAMES_FILE}` and "
-        f'give it as names="{NAMES_FILE}" or --names {NAMES_FILE}, or build its '
-        "module, and load(module)."
+        f"write a table of names with `transformer-viz names {file} --out {NAMES_FILE}` and give "
+        "it as names= or --names; or build its module, and load(module)."
     )
 
 
@@ -70,7 +71,8 @@ def _nearest(found: Candidate, layouts: Sequence[Named]) -> str:
         if len(left) < len(strange):
             near, strange = layout.NAME, left
     if not near:
-        known_layouts = ", ".join(layout.NAME for layout in layouts)
+        some = [layout.NAME for layout in layouts if layout.NAMES]
+        known_layouts = f"{', '.join(some[-MOST:])} and {len(layouts) - MOST} more"
         return (
             f"its first weight is {_ending(names[0])}, and no weight bears a known name. Known are "
             f"{known_layouts};"

@@ -65,7 +65,10 @@ CHOICES: dict[str, tuple[str, ...]] = {"norm": ("post", "pre"), "activation": tu
 #: What no file of PyTorch's stacks says, as PyTorch has it where nothing is said.
 CUSTOMARY = {"norm": "post", "activation": "relu", "norm_eps": 1e-5}
 READY_MADE_EPS = 1e-5  # of a last norm that is given to a stack: the layers' eps does not reach it
-SILENT = "Such a file says neither heads nor norm (post or pre) nor activation; override them."
+SILENT = (
+    "Such a file says neither heads nor norm (post or pre) nor activation; give them, as "
+    "tv.load(..., heads=8, norm='pre') or --set heads=8 --set norm=pre."
+)
 
 
 @dataclass(frozen=True)
