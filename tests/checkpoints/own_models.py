@@ -7,13 +7,21 @@ hooks.
 from __future__ import annotations
 
 import math
+import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from transformer_viz.checkpoints import load
+
+from .rows import Row, compared
 
 D, H, F, VS, VT, P = 12, 3, 20, 17, 19, 24
 
@@ -93,7 +101,9 @@ class Own(nn.Module):
             )
             setattr(self, n["decoder"], nn.TransformerDecoder(decoder, 2))
         else:
-            setattr(self, n["core"], nn.Transformer(D, H, 2, 2, F, **kwargs))
+            with warnings.catch_warnings():  # of nested tensors, which eval does without
+                warnings.simplefilter("ignore")
+                setattr(self, n["core"], nn.Transformer(D, H, 2, 2, F, **kwargs))
         rows = VS if plan.shared else VT
         setattr(self, n["output"], nn.Linear(D, rows, bias=plan.bias))
         with torch.no_grad():
@@ -367,3 +377,131 @@ class Gpt(nn.Module):
             x = x + block["sa"](y, y, mask)
             x = x + block["ffwd"](block["ln2"](x))
         return self.lm_head(self.ln_f(x))
+
+
+def target_names(plan: Plan) -> dict[str, str]:
+    """Return the table a person writes who knows both sides."""
+    n = plan.names
+    table = {
+        f"{n['source']}.weight": "src_tok_emb.embedding.weight",
+        f"{n['target']}.weight": "tgt_tok_emb.embedding.weight",
+        f"{n['output']}.": "generator.",
+    }
+    if plan.apart:
+        table |= {f"{n[side]}.": f"transformer.{side}." for side in ("encoder", "decoder")}
+    elif n["core"] != "transformer":
+        table[f"{n['core']}."] = "transformer."
+    return table
+
+
+BLOCK = {
+    "wte.weight": "embedding.weight",
+    "wpe.weight": "pos_encoder.pe",
+    "head.": "linear.",
+}
+HAND = BLOCK | {
+    f"blocks.{n}.{theirs}": f"transformer_encoder.layers.{n}.{ours}"
+    for n in range(2)
+    for theirs, ours in {
+        "ln_a.": "norm1.",
+        "ln_b.": "norm2.",
+        "attention.": "self_attn.",
+        "mlp.0.": "linear1.",
+        "mlp.2.": "linear2.",
+    }.items()
+}
+HAND["ln_f."] = "transformer_encoder.norm."
+TORCH = BLOCK | {"blocks.": "transformer_encoder."}
+PRE = {"norm": "pre", "activation": "gelu", "embedding_scale": 1.0}
+POST = {"embedding_scale": 1.0}
+
+
+def hand_names(module: Translator) -> dict[str, str]:
+    """Return the table of `Translator`: each part of its names, one by one."""
+    parts = {
+        "tok_embedding.": "embedding.tokens.",
+        "pos_embedding.weight": "embedding.positions.table",
+        "self_attn_layer_norm.": "self_norm.",
+        "enc_attn_layer_norm.": "cross_norm.",
+        "ff_layer_norm.": "feed_forward_norm.",
+        "encoder_attention.": "cross_attention.",
+        "positionwise_feedforward.fc_1.": "feed_forward.inner.",
+        "positionwise_feedforward.fc_2.": "feed_forward.outer.",
+        "fc_q.": "query.",
+        "fc_k.": "key.",
+        "fc_v.": "value.",
+        "fc_o.": "output.",
+        "decoder.fc_out.": "output.",
+    }
+    table = {}
+    for name in module.state_dict():
+        table[name] = name
+        for theirs, ours in parts.items():
+            table[name] = table[name].replace(theirs, ours)
+    return table
+
+
+def gpt_names(gpt: Gpt) -> dict[str, str]:
+    """Return the table of `Gpt`."""
+    return {
+        name: name.replace("blocks.", "decoder.layers.")
+        .replace("sa.fc_q", "self_attention.query")
+        .replace("sa.fc_k", "self_attention.key")
+        .replace("sa.fc_v", "self_attention.value")
+        .replace("sa.fc_o", "self_attention.output")
+        .replace("ffwd.0", "feed_forward.inner")
+        .replace("ffwd.2", "feed_forward.outer")
+        .replace("ln1", "self_norm")
+        .replace("ln2", "feed_forward_norm")
+        .replace("ln_f", "decoder.norm")
+        .replace("lm_head", "output")
+        .replace("token_embedding_table.", "decoder.embedding.tokens.")
+        .replace("position_embedding_table.weight", "decoder.embedding.positions.table")
+        for name in gpt.state_dict()
+    }
+
+
+@cache
+def rows() -> list[Row]:
+    """Models of one's own under mapped names, against the modules that were saved."""
+    source, target = torch.tensor([[4, 9, 2, 16, 3, 8]]), torch.tensor([[2, 7, 11, 5]])
+    translator = "torch_tutorial_seq2seq"
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        found = []
+        for case, plan in PLANS.items():
+            words = {"pad_id": -1, **plan.words}
+            own = Own(plan)
+            found.append(_row(translator, case, own, target_names(plan), words, source, target))
+        for case, rows, how, words in (
+            ("blocks of nn.MultiheadAttention, causal", VS, "causal", PRE),
+            ("blocks of nn.MultiheadAttention, mean", 4, "mean", PRE | {"pooling": "mean"}),
+        ):
+            blocks = Blocks(rows, how == "causal", how)
+            found.append(_row("torch_language_model", case, blocks, HAND, words, source))
+        hand, gpt = Translator(), Gpt()
+        case = "a translator by hand"
+        found.append(_row("reference", case, hand, hand_names(hand), {}, source, target))
+        case = "a GPT by hand, norms before"
+        found.append(_row("reference", case, gpt, gpt_names(gpt), {}, source))
+    return found
+
+
+def _row(
+    layout: str,
+    variant: str,
+    own: nn.Module,
+    table: dict[str, str],
+    words: dict[str, Any],
+    *inputs: Tensor,
+) -> Row:
+    with tempfile.TemporaryDirectory() as folder:
+        torch.save(own.state_dict(), Path(folder) / "mine.pt")
+        model = load(Path(folder) / "mine.pt", names=table, heads=H, device="cpu", **words)
+        assert model.layout == layout
+        with torch.inference_mode(), attended(own) as seen:
+            logits = own(*inputs)
+        hands = [part for part in own.modules() if isinstance(part, Handwritten)]
+        maps = [weights for _, weights in seen] or [part.seen for part in hands]
+        attention, output = compared(model, inputs, maps, logits)
+    return Row(layout, variant, attention, output, "the module that was saved")

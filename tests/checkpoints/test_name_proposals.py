@@ -11,7 +11,7 @@ import torch
 import transformer_viz as tv
 from transformer_viz.checkpoints.common.candidate import Candidate
 from transformer_viz.checkpoints.files.reading import CheckpointError
-from transformer_viz.checkpoints.name_proposals import NameProposal, propose
+from transformer_viz.checkpoints.naming.name_proposals import NameProposal, propose
 
 from .name_styles import STYLES, file_of
 from .own_models import PLANS, H, Own

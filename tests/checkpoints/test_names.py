@@ -11,25 +11,26 @@ import torch
 import transformer_viz as tv
 from transformer_viz.checkpoints.files.reading import CheckpointError
 
-from .own_models import PLANS, ROOT, Blocks, Gpt, H, Own, Plan, Translator, attended
+from .own_models import (
+    HAND,
+    PLANS,
+    POST,
+    PRE,
+    ROOT,
+    TORCH,
+    Blocks,
+    Gpt,
+    H,
+    Own,
+    Translator,
+    attended,
+    gpt_names,
+    hand_names,
+    target_names,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 SOURCE, TARGET = [4, 9, 2, 16, 3, 8], [2, 7, 11, 5]
-
-
-def target_names(plan: Plan) -> dict[str, str]:
-    """Return the table a person writes who knows both sides."""
-    n = plan.names
-    table = {
-        f"{n['source']}.weight": "src_tok_emb.embedding.weight",
-        f"{n['target']}.weight": "tgt_tok_emb.embedding.weight",
-        f"{n['output']}.": "generator.",
-    }
-    if plan.apart:
-        table |= {f"{n[side]}.": f"transformer.{side}." for side in ("encoder", "decoder")}
-    elif n["core"] != "transformer":
-        table[f"{n['core']}."] = "transformer."
-    return table
 
 
 @pytest.mark.parametrize("case", PLANS)
@@ -66,28 +67,6 @@ def test_what_the_layout_always_does_is_a_guess_under_mapped_names(tmp_path: Pat
     assert any("weights go by the names that names= gives" in note for note in model.notes)
 
 
-BLOCK = {
-    "wte.weight": "embedding.weight",
-    "wpe.weight": "pos_encoder.pe",
-    "head.": "linear.",
-}
-HAND = BLOCK | {
-    f"blocks.{n}.{theirs}": f"transformer_encoder.layers.{n}.{ours}"
-    for n in range(2)
-    for theirs, ours in {
-        "ln_a.": "norm1.",
-        "ln_b.": "norm2.",
-        "attention.": "self_attn.",
-        "mlp.0.": "linear1.",
-        "mlp.2.": "linear2.",
-    }.items()
-}
-HAND["ln_f."] = "transformer_encoder.norm."
-TORCH = BLOCK | {"blocks.": "transformer_encoder."}
-PRE = {"norm": "pre", "activation": "gelu", "embedding_scale": 1.0}
-POST = {"embedding_scale": 1.0}
-
-
 @pytest.mark.parametrize(
     ("rows", "how", "torch_layers", "names", "words", "gives"),
     [
@@ -118,31 +97,6 @@ def test_an_encoder_of_ones_own_is_the_saved_module(
     assert ("kind" in model.guesses) == (rows == 17 and "kind" not in words)
 
 
-def hand_names(module: Translator) -> dict[str, str]:
-    """Return the table of `Translator`: each part of its names, one by one."""
-    parts = {
-        "tok_embedding.": "embedding.tokens.",
-        "pos_embedding.weight": "embedding.positions.table",
-        "self_attn_layer_norm.": "self_norm.",
-        "enc_attn_layer_norm.": "cross_norm.",
-        "ff_layer_norm.": "feed_forward_norm.",
-        "encoder_attention.": "cross_attention.",
-        "positionwise_feedforward.fc_1.": "feed_forward.inner.",
-        "positionwise_feedforward.fc_2.": "feed_forward.outer.",
-        "fc_q.": "query.",
-        "fc_k.": "key.",
-        "fc_v.": "value.",
-        "fc_o.": "output.",
-        "decoder.fc_out.": "output.",
-    }
-    table = {}
-    for name in module.state_dict():
-        table[name] = name
-        for theirs, ours in parts.items():
-            table[name] = table[name].replace(theirs, ours)
-    return table
-
-
 def test_attention_written_by_hand_is_the_saved_module(tmp_path: Path) -> None:
     torch.manual_seed(7)
     own, gpt = Translator(), Gpt()
@@ -160,22 +114,7 @@ def test_attention_written_by_hand_is_the_saved_module(tmp_path: Path) -> None:
     assert {"positions", "final_norm", "d_ff", "heads"}.isdisjoint(model.guesses)
 
     torch.save(gpt.state_dict(), tmp_path / "gpt.pt")
-    names = {
-        name: name.replace("blocks.", "decoder.layers.")
-        .replace("sa.fc_q", "self_attention.query")
-        .replace("sa.fc_k", "self_attention.key")
-        .replace("sa.fc_v", "self_attention.value")
-        .replace("sa.fc_o", "self_attention.output")
-        .replace("ffwd.0", "feed_forward.inner")
-        .replace("ffwd.2", "feed_forward.outer")
-        .replace("ln1", "self_norm")
-        .replace("ln2", "feed_forward_norm")
-        .replace("ln_f", "decoder.norm")
-        .replace("lm_head", "output")
-        .replace("token_embedding_table.", "decoder.embedding.tokens.")
-        .replace("position_embedding_table.weight", "decoder.embedding.positions.table")
-        for name in gpt.state_dict()
-    }
+    names = gpt_names(gpt)
     model = tv.load(tmp_path / "gpt.pt", names=names, heads=H, device="cpu")
     with torch.inference_mode():
         logits = gpt(torch.tensor([SOURCE]))[0]

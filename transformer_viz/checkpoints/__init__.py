@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .common.model import Calls, Model
     from .files.errors import CheckpointError
     from .loader import load
-    from .naming import propose_names
+    from .proposing import propose_names
 
 __all__ = ["Calls", "CheckpointError", "Model", "available", "load", "propose_names"]
 
@@ -27,6 +27,6 @@ __getattr__ = lazy(
         "Model": ".common.model",
         "available": ".common.bundled",
         "load": ".loader",
-        "propose_names": ".naming",
+        "propose_names": ".proposing",
     },
 )

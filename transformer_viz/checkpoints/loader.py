@@ -37,13 +37,12 @@ from .layouts import (
     mingpt,
     nanogpt,
     opennmt,
-    reference,
     timm,
     torch_core,
-    torch_language_model,
     torch_tutorial,
 )
 from .layouts import module as plain
+from .layouts.own_models import reference, torch_language_model
 from .unknown_layout import unknown_layout
 
 

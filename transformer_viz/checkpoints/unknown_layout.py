@@ -15,7 +15,7 @@ from .common.candidate import Candidate
 from .common.names import CALLED, NAMES_FILE
 from .files.errors import CheckpointError, shell_name
 
-MOST = 8  # layouts that an error lists
+MOST = 4  # layouts that an error lists
 
 
 class Named(Protocol):

@@ -14,7 +14,7 @@ from .options import model_path
 from .terminal import after_a_second, tell
 
 if TYPE_CHECKING:
-    from ..checkpoints.name_proposals import NameProposal
+    from ..checkpoints.naming.name_proposals import NameProposal
 
 LONGEST = 60  # characters of a name in the table
 
@@ -53,7 +53,7 @@ def names(path: str, layout: str | None, as_json: bool, apart: bool, out: str | 
 
 def lines(found: NameProposal) -> list[str]:
     """Return the table as a person reads it, and what it lacks."""
-    from ..checkpoints.name_proposals import REASONS
+    from ..checkpoints.naming.name_proposals import REASONS
 
     keys = [visible(row.key) for row in found.rows]
     right = [visible(row.proposed) if row.proposed else "–" for row in found.rows]

@@ -22,7 +22,7 @@ from ..checkpoints.common.model import Model
 from ..checkpoints.files.errors import CheckpointError, CheckpointMissing
 from ..checkpoints.files.reading import file_size
 from ..checkpoints.loader import choose_device, discover, open_as
-from ..checkpoints.name_proposals import NameProposal
+from ..checkpoints.naming.name_proposals import NameProposal
 from ..confinement.processes import StoppedError, ending
 from ..i18n import say
 from ..preprocessing.elsewhere import made_by

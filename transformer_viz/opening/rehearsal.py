@@ -14,7 +14,7 @@ from ..checkpoints.common.model import Model
 from ..checkpoints.files.errors import CheckpointError, CheckpointMissing
 from ..checkpoints.hugging_face.library import library
 from ..checkpoints.loader import discover, load, open_as, recognised
-from ..checkpoints.naming import propose_names
+from ..checkpoints.proposing import propose_names
 from ..confinement.channel import Channel
 from ..core.errors import is_panic
 from ..inference.inspection import sample_source, sample_target

@@ -29,14 +29,14 @@ from ..common.rename_keys import Table, map_names
 from ..common.word_checks import refuse_unknown
 from ..files.reading import CheckpointError, Weights
 from . import torch_core
-from .torch_core import Stack, built_in, core, hidden, later, sizes, stacks_of
-from .torch_embeddings import (
+from .own_models.torch_embeddings import (
     COMPUTED,
     Embedding,
     make_positions,
     position_tables,
     position_words,
 )
+from .torch_core import Stack, built_in, core, hidden, later, sizes, stacks_of
 
 NAME = "torch_tutorial_seq2seq"
 PREFIX = "transformer."

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from .common.candidate import Candidate
-from .common.rename_keys import Table, pattern, uncut
-from .common.weight_roles import ALONE, BUFFER, NAME, Roles, find_roles
-from .files.errors import CheckpointError
-from .layouts import (
+from ..common.candidate import Candidate
+from ..common.rename_keys import Table, pattern, uncut
+from ..files.errors import CheckpointError
+from ..layouts import (
     annotated,
     fairseq,
     gpt,
@@ -24,11 +23,11 @@ from .layouts import (
     mingpt,
     nanogpt,
     opennmt,
-    reference,
     torch_core,
-    torch_language_model,
     torch_tutorial,
 )
+from ..layouts.own_models import reference, torch_language_model
+from .weight_roles import ALONE, BUFFER, NAME, Roles, find_roles
 
 #: Why a name is proposed, as a reader sees it.
 REASONS = {

@@ -12,8 +12,8 @@ from itertools import pairwise
 
 from torch import Tensor
 
+from ..common.build_reference import kind_of_table
 from . import weight_names as w
-from .build_reference import kind_of_table
 from .weight_names import Layers, Part
 
 NAME, SHAPE, ORDER, BUFFER = "name", "shape", "order", "buffer"

@@ -13,8 +13,8 @@ from typing import Any
 
 from torch import Tensor
 
-from ...preprocessing.tokenizers import Tokenizer
-from ..common.build_reference import (
+from ....preprocessing.tokenizers import Tokenizer
+from ...common.build_reference import (
     PLAIN,
     ReferencePlan,
     add,
@@ -25,16 +25,16 @@ from ..common.build_reference import (
     special_ids,
     widths,
 )
-from ..common.build_reference import (
+from ...common.build_reference import (
     WORDS as REFERENCE,
 )
-from ..common.calibration import calibrated_heads
-from ..common.candidate import Candidate
-from ..common.model import Calls, Model
-from ..common.provenance import resolve
-from ..common.rename_keys import Table, count, size, without
-from ..common.word_checks import refuse_unknown
-from ..files.reading import CheckpointError, Weights
+from ...common.calibration import calibrated_heads
+from ...common.candidate import Candidate
+from ...common.model import Calls, Model
+from ...common.provenance import resolve
+from ...common.rename_keys import Table, count, size, without
+from ...common.word_checks import refuse_unknown
+from ...files.reading import CheckpointError, Weights
 from .torch_embeddings import POOLING, pool, rows_of
 
 NAME = "reference"

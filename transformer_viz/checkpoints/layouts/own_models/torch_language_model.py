@@ -15,19 +15,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...preprocessing.tokenizers import PlainIds, Tokenizer
-from ..common import native
-from ..common.build_reference import PLAIN, configured, same_matrix, sidecar, vocabulary
-from ..common.calibration import calibrated_heads
-from ..common.candidate import Candidate
-from ..common.fill_weights import build
-from ..common.model import Calls, Model
-from ..common.provenance import resolve
-from ..common.rename_keys import Table, map_names
-from ..common.word_checks import refuse_unknown
-from ..files.reading import CheckpointError, Weights
-from . import torch_core
-from .torch_core import Stack, built_in, core, hidden, later, stacks_of
+from ....preprocessing.tokenizers import PlainIds, Tokenizer
+from ...common import native
+from ...common.build_reference import PLAIN, configured, same_matrix, sidecar, vocabulary
+from ...common.calibration import calibrated_heads
+from ...common.candidate import Candidate
+from ...common.fill_weights import build
+from ...common.model import Calls, Model
+from ...common.provenance import resolve
+from ...common.rename_keys import Table, map_names
+from ...common.word_checks import refuse_unknown
+from ...files.reading import CheckpointError, Weights
+from .. import torch_core
+from ..torch_core import Stack, built_in, core, hidden, later, stacks_of
 from .torch_embeddings import (
     COMPUTED,
     POOLING,

@@ -1,4 +1,4 @@
-"""Proposals of names for a file on disk, see :mod:`.name_proposals`."""
+"""Proposals of names for a file on disk, see :mod:`.naming.name_proposals`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .common.candidate import Candidate
 from .files.errors import CheckpointError
 from .hugging_face import layout as hugging_face
 from .loader import discover
-from .name_proposals import NameProposal, propose
+from .naming.name_proposals import NameProposal, propose
 
 
 def propose_names(

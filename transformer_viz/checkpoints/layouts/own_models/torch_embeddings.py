@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...model.positional_encoding import sinusoidal_table
-from ..common.build_reference import StoredPositions, kind_of_table
-from ..files.reading import CheckpointError, Weights
+from ....model.positional_encoding import sinusoidal_table
+from ...common.build_reference import StoredPositions, kind_of_table
+from ...files.reading import CheckpointError, Weights
 
 #: Parts of names that stand for positions, and those that stand for the target's side.
 POSITION_WORDS = {
