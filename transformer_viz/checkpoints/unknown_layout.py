@@ -11,8 +11,9 @@ from typing import Protocol
 
 from ..core.errors import visible
 from ..core.trace import Trace
+from .common.bundled import NAMES_FILE
 from .common.candidate import Candidate
-from .common.names import CALLED, NAMES_FILE
+from .common.names import CALLED
 from .files.errors import CheckpointError, shell_name
 
 MOST = 4  # layouts that an error lists

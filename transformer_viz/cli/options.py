@@ -21,7 +21,7 @@ intervention_option = click.option(
     metavar="FILE|JSON",
     help="What to change in the run, as JSON or a file of it.",
 )
-NAMES = "names"  # of the context's notes: the file that --names gave
+NAMES = "names"  # the word of an override; in a context, the file that --names gave
 
 _words_option = click.option(
     "--set",
@@ -47,14 +47,20 @@ def set_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _note_names(context: click.Context, file: str | None) -> None:
-    if file is None:
-        return
-    if not Path(file).is_file():
+    if file is not None:
+        context.meta[NAMES] = (f"names={json.dumps(file)}",)
+
+
+def _overrides(words: tuple[str, ...]) -> dict[str, Any]:
+    """The overrides of ``WORD=VALUE``; a file of names must be there."""
+    overrides = dict(map(config_word, words))
+    file = overrides.get(NAMES)
+    if isinstance(file, str) and not Path(file).is_file():
         raise ValueError(
             f"There is no file {file!r}; --names takes a JSON file, which `transformer-viz names "
             "PATH --out F.json` writes."
         )
-    context.meta[NAMES] = (f"names={json.dumps(str(Path(file).absolute()))}",)
+    return overrides
 
 
 def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,7 +83,7 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def load_model(path: str, words: tuple[str, ...] = (), **more: Any) -> Model:
     """The checkpoint under ``WORD=VALUE`` overrides and further ones."""
-    overrides = dict(map(config_word, words))
+    overrides = _overrides(words)
     known = known_checkpoint(path, overrides)
     with after_a_second(f"Loading {path}"):
         from ..checkpoints import load
@@ -87,7 +93,7 @@ def load_model(path: str, words: tuple[str, ...] = (), **more: Any) -> Model:
 
 def load_apart(path: str, words: tuple[str, ...]) -> Model:
     """The same in a process of its own, as the app opens a stranger's."""
-    known, overrides = known_checkpoint(path), dict(map(config_word, words))
+    known, overrides = known_checkpoint(path), _overrides(words)
     with after_a_second(f"Loading {path}"):
         from ..opening import open_apart
 

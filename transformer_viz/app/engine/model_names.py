@@ -22,7 +22,7 @@ MAX_OVERRIDE_CHARACTERS = 4_000  # characters of overridden words in a name
 #: What `load` itself is told; no words of a config, and places on the server among them.
 NOT_WORDS = (
     *("thing", "device", "tokenizer", "max_memory", "offload_folder", "base"),
-    *("revision", "allow_pickle"),
+    *("revision", "allow_pickle", "names"),
 )
 
 

@@ -19,9 +19,9 @@ from torch import Tensor
 from ..files.reading import MAX_TENSORS, CheckpointError, Weights
 from ..files.strict_json import read_json
 from ..files.unwrapping import FIELDS, PREFIXES
+from .bundled import NAMES_FILE
 from .rename_keys import nearest, pattern
 
-NAMES_FILE = "names.json"
 MAX_NAMES = 2**24  # bytes of a file of names
 LONGEST_NAME = 500  # characters
 MAX_PREFIXES = 1_000

@@ -15,8 +15,8 @@ from functools import cache
 
 from ..files.errors import shell_name
 from ..files.reading import CheckpointError, Weights
+from .bundled import CONFIG
 
-CONFIG = "config.json"
 Table = Sequence[tuple[str, str]]
 NUMBER, PART = r"\d+", r"[^.]+"
 

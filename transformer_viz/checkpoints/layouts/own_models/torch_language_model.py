@@ -134,12 +134,13 @@ def open(found: Candidate, tokenizer: Tokenizer | None, overrides: dict[str, Any
     words, origins = resolve(
         overrides,
         ("sidecar", beside),
-        ("file", {"tied": "output"} if same_matrix(weights, TOKENS, OUTPUT) else {}),
+        ("file", _tied(weights)),
         ("shapes", shapes),
         ("file", stored),
         ("convention", COMPUTED | ({"pooling": "mean"} if _is_class_head(shapes) else {})),
+        ("shapes", {"pooling": "tokens"}),
         ("layout", TUTORIAL | {"kind": KINDS[0], "embedding_scale": math.sqrt(width)}),
-        ("layout", PLAIN | {"pooling": "tokens"}),
+        ("layout", PLAIN),
     )
     _check(words, found)
     torch_core.check(words, {"": stack}, found)
@@ -196,6 +197,13 @@ def make_calls(module: EncoderModel) -> Calls:
         return torch.as_tensor(module(source, source_mask))
 
     return Calls(forward)
+
+
+def _tied(weights: Weights) -> dict[str, str]:
+    """Whether the output layer is the embedding table, where both are stored."""
+    if OUTPUT not in weights.tensors:
+        return {}
+    return {"tied": "output" if same_matrix(weights, TOKENS, OUTPUT) else "none"}
 
 
 def _is_class_head(shapes: Mapping[str, Any]) -> bool:
